@@ -1,0 +1,61 @@
+# Needs python3 and make; everything else goes into .venv. `make` alone lists the targets.
+PYTHON ?= python3
+SHELL := /bin/sh
+BIN := .venv/bin
+# One stamp per chosen Python: another PYTHON makes another environment.
+READY := .venv/ready-$(subst /,-,$(PYTHON))
+# Asked when a recipe runs, not when this file is read.
+WITH_JAVA = JAVA_HOME=$$($(BIN)/python scripts/find_java.py) && export JAVA_HOME &&
+PYTEST = $(BIN)/python -m pytest -n 2
+
+# Compiled kernels stay inside the project, and Spark uses the same Python.
+export SKEWLESS_CACHE_DIR ?= $(CURDIR)/.venv/kernels
+export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-nojit test-statistics lint format bench docs-tables java clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) ## Show what skewless does
+	@$(WITH_JAVA) $(BIN)/skewless demo
+
+test: $(READY) ## Run the tests, except the long statistics
+	@$(WITH_JAVA) $(PYTEST) -m "not statistics" tests src
+
+test-nojit: $(READY) ## Run the tests without compilation (none that is slow or needs Spark)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not spark and not slow and not statistics" tests
+
+test-statistics: $(READY) ## Run the long seeded statistics
+	$(PYTEST) -m statistics tests
+
+lint: $(READY) ## Check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict
+	$(BIN)/mypy --strict scripts examples
+	$(BIN)/lint-imports
+
+format: $(READY) ## Format the code and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## Measure what a routing decision costs
+	$(BIN)/python benchmarks/grouping_cost.py
+
+docs-tables: $(READY) ## Write the generated tables of the documentation anew
+	$(BIN)/python benchmarks/tables.py
+
+java: $(READY) ## Find or fetch Java for Spark, and print its JAVA_HOME
+	@$(BIN)/python scripts/find_java.py
+
+clean: ## Remove the environment, the fetched Java, caches and build products
+	rm -rf .venv .java build dist out src/*.egg-info spark-warehouse metastore_db derby.log
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) was not found; install Python 3.10 to 3.13." >&2; exit 2; }
+	@$(PYTHON) scripts/make_environment.py
+	@touch $@

@@ -1,0 +1,33 @@
+"""skewless: which worker gets this record?
+
+Strategies that keep all workers of a keyed stream equally busy although a few hot keys carry most
+of the records, and the hot keys keep changing.
+"""
+
+from importlib.metadata import version
+
+from skewless._jit import kernel
+from skewless.keys import hash_keys
+from skewless.registry import get, make, names
+from skewless.simulator import Run, simulate
+from skewless.strategy import Merges, Moves, Rebalances, Report, Rescales, Strategy, Traits
+
+__version__ = version("skewless")
+
+__all__ = [
+    "Merges",
+    "Moves",
+    "Rebalances",
+    "Report",
+    "Rescales",
+    "Run",
+    "Strategy",
+    "Traits",
+    "__version__",
+    "get",
+    "hash_keys",
+    "kernel",
+    "make",
+    "names",
+    "simulate",
+]

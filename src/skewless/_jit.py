@@ -1,0 +1,132 @@
+"""The one place that compiles: `kernel` turns a plain loop into machine code.
+
+Compilation is paid once per machine. The compiled code goes into a cache folder whose name holds a
+digest of all files with kernels: numba looks only at the file of the outermost function, and
+would otherwise keep calling an old version of a piece that lives in another file.
+
+Several processes may need the same kernel at the same moment (Spark starts its Python workers in
+crowds), and filling numba's cache from several processes at once is known to crash. So whoever
+compiles first holds a file lock, and the others wait and load.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numba.core import config as numba_config
+from numba.core.compiler_lock import global_compiler_lock
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows: no advisory locks, so no shared cache either
+    fcntl = None  # type: ignore[assignment]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: True when NUMBA_DISABLE_JIT is set: kernels then run as the plain Python that they are.
+JIT_OFF = bool(numba_config.DISABLE_JIT)
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """Return the folder of compiled kernels for exactly this source code.
+
+    `SKEWLESS_CACHE_DIR` names its parent; without it, the user's cache folder does, and where
+    that cannot be written (a Spark executor without a home), the folder for temporary files.
+    """
+    digest = hashlib.sha256()
+    package = Path(__file__).parent
+    for source in sorted(package.rglob("*.py")):
+        text = source.read_bytes()
+        if b"@kernel" in text:
+            digest.update(str(source.relative_to(package)).encode())
+            digest.update(text)
+    name = f"kernels-{digest.hexdigest()[:16]}"
+
+    asked = os.environ.get("SKEWLESS_CACHE_DIR")
+    if asked:
+        parents = [Path(asked)]
+    else:
+        home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        user = os.getuid() if hasattr(os, "getuid") else "user"
+        parents = [
+            Path(home).expanduser() / "skewless",
+            Path(tempfile.gettempdir()) / f"skewless-{user}",
+        ]
+    for parent in parents:
+        folder = parent / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+        except OSError:
+            continue
+    raise OSError(
+        f"no folder for compiled kernels can be written; tried {', '.join(map(str, parents))}. "
+        "Set SKEWLESS_CACHE_DIR to a folder that can."
+    )
+
+
+@contextlib.contextmanager
+def _compiling_alone(name: str) -> Iterator[None]:
+    """Hold the lock of one kernel, across threads and processes.
+
+    The compiler's own thread lock comes first: a thread that holds a file lock and waits for the
+    compiler would otherwise block the thread that compiles and waits for the file lock.
+    Between processes there is no circle, because calls between kernels have none.
+    """
+    with global_compiler_lock, (cache_folder() / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def kernel(function: F) -> F:
+    """Compile `function` on first use, cached on disk, without fastmath and without the GIL.
+
+    A kernel cannot allocate: whatever it fills is handed to it.
+
+    The result is called like the function it came from, from Python and from other kernels. It
+    keeps the pure Python under `.py_func`. With NUMBA_DISABLE_JIT=1 it *is* pure Python, and
+    integer overflow, which hashing relies on, stays silent as it is in machine code.
+    """
+    if JIT_OFF:
+
+        @functools.wraps(function)
+        def interpreted(*args: Any) -> Any:
+            with np.errstate(over="ignore"):
+                return function(*args)
+
+        return interpreted  # type: ignore[return-value]
+
+    # Without numba's reference counting: a kernel owns no array, and counting the references to a
+    # state's arrays at each call would cost many times the work itself. It also makes the
+    # compiler refuse a kernel that allocates.
+    dispatcher = numba.njit(nogil=True, _nrt=False, forceinline=True)(function)
+    if fcntl is None:  # pragma: no cover - Windows
+        return dispatcher
+
+    before = numba_config.CACHE_DIR
+    numba_config.CACHE_DIR = str(cache_folder())
+    try:
+        dispatcher.enable_caching()
+    finally:
+        numba_config.CACHE_DIR = before
+
+    compile_signature = dispatcher.compile
+    lock_name = f"{function.__module__}.{function.__qualname__}".replace("<locals>", "_")
+
+    def compile_alone(signature: Any) -> Any:
+        with _compiling_alone(lock_name):
+            return compile_signature(signature)
+
+    dispatcher.compile = compile_alone
+    return dispatcher  # type: ignore[no-any-return]

@@ -1,0 +1,23 @@
+"""The array types of the vocabulary, so that signatures read the same everywhere."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Key hashes, one per record.
+Keys: TypeAlias = NDArray[np.uint64]
+#: Workers 0 … n − 1, one per record.
+Workers: TypeAlias = NDArray[np.int32]
+Ints: TypeAlias = NDArray[np.int64]
+SmallInts: TypeAlias = NDArray[np.int32]
+Floats: TypeAlias = NDArray[np.float64]
+Words: TypeAlias = NDArray[np.uint64]
+Bytes: TypeAlias = NDArray[np.uint8]
+
+# Scalars inside kernels. They tell the reader what is meant; the compiler infers it, and numpy's
+# scalar types would make every line of integer arithmetic a cast for the type checker's sake.
+U64: TypeAlias = Any
+I64: TypeAlias = Any
+I32: TypeAlias = Any
+F64: TypeAlias = Any

@@ -1,0 +1,76 @@
+"""Which checks there are, which of them a strategy must pass, and how they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from skewless.checks import abilities, routing
+from skewless.checks.streams import STREAMS, Stream
+from skewless.strategy import AnyStrategy, Merges, Rebalances, Rescales
+
+
+class CheckFailed(AssertionError):  # noqa: N818 - it is read as a sentence
+    """A strategy breaks the contract; the text says which check, on which stream, and how."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One claim about a strategy on a stream."""
+
+    claim: Callable[[AnyStrategy, Stream], None]
+    applies: Callable[[AnyStrategy], bool]
+
+    @property
+    def name(self) -> str:
+        """The claim in words."""
+        return self.claim.__name__
+
+
+def _always(strategy: AnyStrategy) -> bool:
+    return True
+
+
+def _decides_per_record(strategy: AnyStrategy) -> bool:
+    return strategy.traits.decides == "record"
+
+
+CHECKS: tuple[Check, ...] = (
+    Check(routing.every_record_gets_a_worker, _always),
+    Check(routing.keys_are_not_changed, _always),
+    Check(routing.same_seed_same_routing, _always),
+    Check(routing.earlier_records_ignore_later_ones, _always),
+    Check(routing.batching_is_invisible, _decides_per_record),
+    Check(routing.state_is_bounded_arrays, _always),
+    Check(routing.restored_state_continues, _always),
+    Check(routing.loads_are_conserved, _always),
+    Check(routing.fan_out_is_kept, lambda s: s.traits.fan_out is not None),
+    Check(routing.moving_family_moves_only_by_moves, lambda s: s.traits.family == "moving"),
+    Check(abilities.merging_is_sound, lambda s: isinstance(s, Merges)),
+    Check(abilities.rescaled_routing_stays_in_range, lambda s: isinstance(s, Rescales)),
+    Check(abilities.rescaling_moves_only_what_it_must, lambda s: s.traits.minimal_rescale),
+    Check(abilities.moves_are_complete_and_true, lambda s: isinstance(s, Rebalances)),
+)
+
+
+def applicable(strategy: AnyStrategy) -> list[Check]:
+    """Return the checks that `strategy` must pass, by its traits and abilities."""
+    return [check for check in CHECKS if check.applies(strategy)]
+
+
+def check_strategy(strategy: AnyStrategy, streams: Iterable[Stream] = STREAMS) -> list[str]:
+    """Run every applicable check on every stream; return the names of the checks.
+
+    Raises `CheckFailed` at the first broken claim.
+    """
+    checks = applicable(strategy)
+    for stream in streams:
+        for check in checks:
+            try:
+                check.claim(strategy, stream)
+            except AssertionError as error:  # noqa: PERF203
+                raise CheckFailed(
+                    f"{strategy!r} fails {check.name} on the stream {stream.name!r} "
+                    f"({stream.keys.size} records, {stream.n_workers} workers): {error}"
+                ) from error
+    return [check.name for check in checks]

@@ -1,0 +1,164 @@
+"""What must be true of the routing of every strategy."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+
+from skewless.arrays import Keys, Workers
+from skewless.checks.streams import Stream
+from skewless.state import copy_state, named_arrays, state_bytes, with_arrays
+from skewless.strategy import AnyStrategy
+
+_UNFILLED = -1
+
+
+def routed(strategy: AnyStrategy, keys: Keys, state: Any) -> Workers:
+    """Return the workers of `keys`; what the strategy leaves out stays −1."""
+    out = np.full(keys.size, _UNFILLED, np.int32)
+    strategy.route(keys, state, out)
+    return out
+
+
+def expect_same(got: Workers, expected: Workers, what: str) -> None:
+    """Fail with the first record that differs."""
+    if not np.array_equal(got, expected):
+        i = int(np.flatnonzero(got != expected)[0])
+        raise AssertionError(f"{what}: record {i} goes to {got[i]} instead of {expected[i]}")
+
+
+def every_record_gets_a_worker(strategy: AnyStrategy, stream: Stream) -> None:
+    """One worker in 0 … n − 1 per record."""
+    out = routed(strategy, stream.keys, strategy.start(stream.n_workers, stream.seed))
+    for i in np.flatnonzero((out < 0) | (out >= stream.n_workers))[:1]:
+        what = "gets no worker" if out[i] == _UNFILLED else f"goes to worker {out[i]}"
+        raise AssertionError(f"record {i} of {out.size} {what}")
+
+
+def keys_are_not_changed(strategy: AnyStrategy, stream: Stream) -> None:
+    """Routing reads the keys and nothing more."""
+    keys = stream.keys.copy()
+    keys.flags.writeable = False
+    try:
+        read_only = routed(strategy, keys, strategy.start(stream.n_workers, stream.seed))
+    except ValueError as error:
+        raise AssertionError(f"read-only keys cannot be routed: {error}") from error
+    writable = stream.keys.copy()
+    expect_same(
+        routed(strategy, writable, strategy.start(stream.n_workers, stream.seed)),
+        read_only,
+        "writable keys are routed differently from read-only ones",
+    )
+    assert np.array_equal(writable, stream.keys), "route writes into the keys"
+
+
+def same_seed_same_routing(strategy: AnyStrategy, stream: Stream) -> None:
+    """Two sources with the same seed and number route alike."""
+    expect_same(
+        routed(strategy, stream.keys, strategy.start(stream.n_workers, stream.seed)),
+        routed(strategy, stream.keys, strategy.start(stream.n_workers, stream.seed)),
+        "a second start with the same seed routes differently",
+    )
+
+
+def earlier_records_ignore_later_ones(strategy: AnyStrategy, stream: Stream) -> None:
+    """What a call decided stays decided, whatever is routed afterwards.
+
+    For strategies that decide record by record this also holds inside one call.
+    """
+    half = stream.keys.size // 2
+    state = strategy.start(stream.n_workers, stream.seed)
+    alone = routed(strategy, stream.keys[:half], state)
+    if strategy.traits.decides == "record":
+        whole = routed(strategy, stream.keys, strategy.start(stream.n_workers, stream.seed))
+        expect_same(whole[:half], alone, "a prefix is routed differently when more follows")
+    else:
+        before = alone.copy()
+        routed(strategy, stream.keys[half:], state)
+        expect_same(alone, before, "routing a second batch changes the first")
+
+
+def batching_is_invisible(strategy: AnyStrategy, stream: Stream) -> None:
+    """Cutting the stream into batches, also empty and single ones, changes nothing."""
+    whole = routed(strategy, stream.keys, strategy.start(stream.n_workers, stream.seed))
+    for sizes in ((1, 2, 0, 5, 3), (64, 1, 100), (stream.keys.size // 3 + 1,)):
+        state = strategy.start(stream.n_workers, stream.seed)
+        pieces = []
+        begin = step = 0
+        while begin < stream.keys.size:
+            end = begin + sizes[step % len(sizes)]
+            pieces.append(routed(strategy, stream.keys[begin:end], state))
+            begin = end
+            step += 1
+        out = np.concatenate([np.empty(0, np.int32), *pieces])
+        expect_same(out, whole, f"cut into batches of {sizes}")
+
+
+def state_is_bounded_arrays(strategy: AnyStrategy, stream: Stream) -> None:
+    """The state is arrays, and as large at the end as at the start."""
+    state = strategy.start(stream.n_workers, stream.seed)
+    before = {name: (array.dtype, array.shape) for name, array in named_arrays(state)}
+    size = state_bytes(state)
+    routed(strategy, stream.keys, state)
+    after = {name: (array.dtype, array.shape) for name, array in named_arrays(state)}
+    assert before == after, f"arrays change: {before.items() ^ after.items()}"
+    assert size == state_bytes(state)
+
+
+def restored_state_continues(strategy: AnyStrategy, stream: Stream) -> None:
+    """A state that went through a file, or another process, continues where it was."""
+    half = stream.keys.size // 2
+    state = strategy.start(stream.n_workers, stream.seed)
+    routed(strategy, stream.keys[:half], state)
+    arrays = {name: array.copy() for name, array in named_arrays(state)}
+    fresh = strategy.start(stream.n_workers, stream.seed + 1)
+    copies = {
+        "copied": copy_state(state),
+        "pickled": pickle.loads(pickle.dumps(state)),
+        "written and read": with_arrays(fresh, arrays),
+    }
+    expected = routed(strategy, stream.keys[half:], state)
+    for how, copy in copies.items():
+        expect_same(routed(strategy, stream.keys[half:], copy), expected, f"{how} state")
+
+
+def loads_are_conserved(strategy: AnyStrategy, stream: Stream) -> None:
+    """A state that keeps `loads` has counted every record where it went."""
+    state = strategy.start(stream.n_workers, stream.seed)
+    out = routed(strategy, stream.keys, state)
+    if "loads" not in state._fields:
+        return
+    counted = np.bincount(out, minlength=stream.n_workers)
+    for worker in np.flatnonzero(counted != state.loads)[:1]:
+        raise AssertionError(
+            f"worker {worker} got {counted[worker]} records, loads says {state.loads[worker]}"
+        )
+
+
+def fan_out_is_kept(strategy: AnyStrategy, stream: Stream) -> None:
+    """No key has more workers than the traits say, over all sources."""
+    limit = strategy.traits.fan_out
+    assert limit is not None
+    n_sources = 3
+    workers_of: dict[int, set[int]] = {}
+    for source in range(n_sources):
+        state = strategy.start(stream.n_workers, stream.seed, source=source)
+        keys = np.ascontiguousarray(stream.keys[source::n_sources])
+        for key, worker in zip(keys, routed(strategy, keys, state), strict=True):
+            workers_of.setdefault(int(key), set()).add(int(worker))
+    for key, workers in workers_of.items():
+        assert len(workers) <= limit, (
+            f"key {key} has {len(workers)} workers, the traits allow {limit}"
+        )
+
+
+def moving_family_moves_only_by_moves(strategy: AnyStrategy, stream: Stream) -> None:
+    """Without a rebalance, a key of the moving family has one worker, for all sources."""
+    owner: dict[int, int] = {}
+    for source in range(2):
+        state = strategy.start(stream.n_workers, stream.seed, source=source)
+        for key, worker in zip(stream.keys, routed(strategy, stream.keys, state), strict=True):
+            first = owner.setdefault(int(key), int(worker))
+            assert worker == first, f"key {key} is on workers {first} and {worker}"

@@ -1,0 +1,1 @@
+"""Plots and pages: the only folder that imports Bokeh."""

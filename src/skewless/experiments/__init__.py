@@ -1,0 +1,1 @@
+"""Published tables and figures as data: what to run, the raw results, the tables."""

@@ -1,0 +1,1 @@
+"""Compiled pieces that two or more strategies use."""

@@ -1,0 +1,71 @@
+"""Seeded 64-bit mixing, and how a hash becomes a worker."""
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I32, I64, U64, Words
+
+_SHIFT_30 = np.uint64(30)
+_SHIFT_27 = np.uint64(27)
+_SHIFT_31 = np.uint64(31)
+_SHIFT_32 = np.uint64(32)
+_FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
+_FACTOR_2 = np.uint64(0x94D049BB133111EB)
+_LOW_32 = np.uint64(0xFFFFFFFF)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_TO_UNIT = 1.0 / (1 << 53)
+_SHIFT_11 = np.uint64(11)
+
+
+@kernel
+def mix(x: U64) -> U64:
+    """Return `x` with every bit depending on every bit (the finaliser of SplitMix64)."""
+    x = (x ^ (x >> _SHIFT_30)) * _FACTOR_1
+    x = (x ^ (x >> _SHIFT_27)) * _FACTOR_2
+    return x ^ (x >> _SHIFT_31)
+
+
+@kernel
+def seeded(key: U64, seed: U64) -> U64:
+    """Return a hash of `key` that nobody can predict who does not know `seed`.
+
+    Mixing twice matters: with one round, keys that differ by a multiple of the golden ratio
+    would share their workers under every seed.
+    """
+    return mix(mix(key + _GOLDEN) ^ seed)
+
+
+@kernel
+def to_worker(hashed: U64, n_workers: I64) -> I32:
+    """Return the worker 0 … n_workers − 1 of a 64-bit hash.
+
+    The upper half times n, upper half again: as even as modulo, and several times faster, because
+    there is no division.
+    """
+    return np.int32(((hashed >> _SHIFT_32) * np.uint64(n_workers)) >> _SHIFT_32)
+
+
+@kernel
+def two_workers(hashed: U64, n_workers: I64) -> tuple[I32, I32]:
+    """Return the two candidates of a key, one from each half of its hash. They may be equal."""
+    n = np.uint64(n_workers)
+    first = np.int32(((hashed >> _SHIFT_32) * n) >> _SHIFT_32)
+    second = np.int32(((hashed & _LOW_32) * n) >> _SHIFT_32)
+    return first, second
+
+
+@kernel
+def draw(seed: U64, counter: I64) -> U64:
+    """Return random bits number `counter` of the stream `seed`: any of them, in any order."""
+    return mix(seed + mix(np.uint64(counter) * _GOLDEN + _GOLDEN))
+
+
+@kernel
+def to_unit(bits: U64) -> F64:
+    """Return random bits as a float, uniform in [0, 1)."""
+    return np.float64(bits >> _SHIFT_11) * _TO_UNIT
+
+
+def seed_array(seed: int, n: int) -> Words:
+    """Return `n` independent 64-bit seeds that follow from `seed`."""
+    return np.random.SeedSequence(seed).generate_state(n, np.uint64).astype(np.uint64)

@@ -1,0 +1,78 @@
+"""A hash table from key hashes to small integers: arrays only, fixed size, O(1) in expectation.
+
+Open addressing with linear probing; a removal shifts the followers back, so there are no
+tombstones and a table that lives for a billion records is as fast as a new one. The caller keeps
+the load below the size given to `key_table`; the kernels do not check it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import I32, I64, U64, SmallInts, Words
+from skewless.kernels.hashing import mix
+
+ABSENT = -1
+
+
+class KeyTable(NamedTuple):
+    """Slots, at most half of them in use."""
+
+    keys: Words
+    values: SmallInts  # ABSENT marks an empty slot, so that every key hash is allowed, also 0
+
+
+def key_table(n_keys: int) -> KeyTable:
+    """Return an empty table for up to `n_keys` keys."""
+    n_slots = 1 << max(2, (2 * n_keys - 1).bit_length())
+    return KeyTable(np.zeros(n_slots, np.uint64), np.full(n_slots, ABSENT, np.int32))
+
+
+@kernel
+def find_slot(table: KeyTable, key: U64) -> I64:
+    """Return the slot that holds `key`, or the empty one where it would go."""
+    mask = table.keys.size - 1
+    # Keys are hashes already, but not ours: whoever chooses keys may know how they were made.
+    slot = np.int64(mix(key)) & mask
+    while table.values[slot] != ABSENT and table.keys[slot] != key:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def get(table: KeyTable, key: U64) -> I32:
+    """Return the value of `key`, or ABSENT."""
+    return table.values[find_slot(table, key)]
+
+
+@kernel
+def put(table: KeyTable, key: U64, value: I32) -> None:
+    """Set the value of `key`, which may be new."""
+    slot = find_slot(table, key)
+    table.keys[slot] = key
+    table.values[slot] = value
+
+
+@kernel
+def remove_slot(table: KeyTable, slot: I64) -> None:
+    """Empty `slot` and close the gap, so that every other key is still found."""
+    mask = table.keys.size - 1
+    gap = slot
+    follower = (gap + 1) & mask
+    while table.values[follower] != ABSENT:
+        home = np.int64(mix(table.keys[follower])) & mask
+        # The follower may move into the gap unless its home lies between gap and follower.
+        if ((follower - home) & mask) >= ((follower - gap) & mask):
+            table.keys[gap] = table.keys[follower]
+            table.values[gap] = table.values[follower]
+            gap = follower
+        follower = (follower + 1) & mask
+    table.values[gap] = ABSENT
+
+
+@kernel
+def clear(table: KeyTable) -> None:
+    """Forget all keys."""
+    for slot in range(table.values.size):
+        table.values[slot] = ABSENT

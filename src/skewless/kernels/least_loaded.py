@@ -1,0 +1,109 @@
+"""The least loaded worker, lowest index on a tie, without a scan over all workers.
+
+Two ways, by what the loads do: counts that only grow take a cursor, O(1) amortised; loads that
+rise and fall by any amount take a tournament tree, O(log n) per change.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I32, I64, Floats, Ints, SmallInts
+
+FLOOR = 0
+CURSOR = 1
+
+
+def floor_cursor(counts: Ints) -> Ints:
+    """Return the state of `least_count` over `counts`: FLOOR and CURSOR.
+
+    >>> floor_cursor(np.array([5, 3, 3])).tolist()
+    [3, 0]
+    """
+    return np.array([counts.min(), 0], np.int64)
+
+
+@kernel
+def least_count(counts: Ints, state: Ints) -> I64:
+    """Return the worker with the smallest of `counts`, which never decrease.
+
+    The caller may raise any worker's count between two calls, not only the least one's.
+
+    Why it is right: no count is below the floor, and no worker before the cursor is at the floor.
+    Raising a count keeps both true, so the first worker at the floor, from the cursor on, is the
+    least loaded one with the lowest index. When the cursor runs off the end, nobody is at the
+    floor, and the floor may rise by one.
+
+    Why it is O(1) amortised when records count 1: the floor is never above the smallest count,
+    hence never above total/n. The cursor passes each of n workers once per value of the floor:
+    at most n · (total/n + 1) = total + n steps in all, one per record and n besides.
+    """
+    floor = state[FLOOR]
+    cursor = state[CURSOR]
+    while counts[cursor] > floor:
+        cursor += 1
+        if cursor == counts.size:
+            cursor = 0
+            floor += 1
+    state[FLOOR] = floor
+    state[CURSOR] = cursor
+    return cursor
+
+
+class LoadTree(NamedTuple):
+    """A tournament: each node holds the winner, the less loaded worker of the two below it.
+
+    Node 1 is the root, the children of node i are 2i and 2i + 1, and the leaves are the workers
+    in order, filled up with workers of infinite load to a power of two.
+    """
+
+    loads: Floats
+    winners: SmallInts
+
+
+def load_tree(loads: Floats) -> LoadTree:
+    """Return the tree over `loads`, one per worker, none of them NaN.
+
+    >>> tree = load_tree(np.array([2.0, 1.0, 1.0]))
+    >>> int(least(tree))
+    1
+    >>> update(tree, 1, 1.5)
+    >>> int(least(tree))
+    2
+    """
+    if loads.size < 1 or np.isnan(loads).any():
+        raise ValueError(f"load_tree: loads must be at least one number, none NaN, not {loads!r}")
+    n_leaves = 1 << (loads.size - 1).bit_length()
+    padded = np.full(n_leaves, np.inf)
+    padded[: loads.size] = loads
+    tree = LoadTree(padded, np.zeros(2 * n_leaves, np.int32))
+    tree.winners[n_leaves:] = np.arange(n_leaves)
+    for node in range(n_leaves - 1, 0, -1):
+        left, right = tree.winners[2 * node], tree.winners[2 * node + 1]
+        tree.winners[node] = left if padded[left] <= padded[right] else right
+    return tree
+
+
+@kernel
+def update(tree: LoadTree, worker: I64, load: F64) -> None:
+    """Set the load of `worker`; read it as `tree.loads[worker]`."""
+    tree.loads[worker] = load
+    node = (tree.loads.size + worker) >> 1
+    while node > 0:
+        left = tree.winners[2 * node]
+        right = tree.winners[2 * node + 1]
+        # The left half has the lower indices, so it wins a tie.
+        winner = left if tree.loads[left] <= tree.loads[right] else right
+        if winner == tree.winners[node] and winner != worker:
+            return  # same winner, same load: nothing changes further up
+        tree.winners[node] = winner
+        node >>= 1
+
+
+@kernel
+def least(tree: LoadTree) -> I32:
+    """Return the least loaded worker, the lowest index on a tie."""
+    return tree.winners[1]

@@ -1,0 +1,156 @@
+"""A consistent-hash ring: workers own arcs of the hash space, by many points each.
+
+Where a point lies depends on the seed, its worker and its number alone. So a worker that joins,
+leaves or changes capacity moves only the arcs next to its own points, and with equal capacities
+one worker's share deviates by about 1/√(points) of it.
+
+Points are sorted, and an index by the leading bits of the hash says where to begin, so a lookup
+reads one or two points, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, SmallInts, Words, Workers
+from skewless.kernels.hashing import draw, seed_array
+
+
+class Ring(NamedTuple):
+    """Points in ascending order; a point owns the hashes after the point before it, up to itself.
+
+    `seen` and `stamp` are scratch space of `candidates`; no result depends on what they hold.
+    """
+
+    positions: Words  # one more than there are points: the last one ends every search
+    workers: Workers  # of each point; the last one is the first again
+    first: SmallInts  # by leading bits of a hash: the first point that is not before them
+    shift: Words  # [1] leaves the leading bits of a hash
+    unit: Floats  # [1] the capacity that is worth `virtual_nodes` points
+    seen: Ints  # per worker: the stamp of the last walk that met it
+    stamp: Ints  # [1] number of the current walk
+
+
+def ring(
+    n_workers: int,
+    seed: int,
+    *,
+    virtual_nodes: int = 128,
+    capacities: Sequence[float] | Floats | None = None,
+    unit: float | None = None,
+) -> Ring:
+    """Return the ring of workers 0 … n_workers − 1.
+
+    Parameters
+    ----------
+    virtual_nodes
+        Points of a worker of capacity `unit`. More points, more even shares, more memory.
+    capacities
+        Relative speeds, all above 0; None: all equal. Worker w gets
+        virtual_nodes · capacities[w] / unit points, rounded, and at least one.
+    unit
+        The capacity that is worth `virtual_nodes` points; None: the mean of `capacities`. Pass
+        on the `unit` of the ring before when a worker joins, leaves or changes capacity: another
+        mean would change the points of everybody.
+
+    >>> small = ring(3, seed=7, virtual_nodes=4, capacities=[1.0, 1.0, 2.0])
+    >>> np.bincount(small.workers[:-1]).tolist()
+    [3, 3, 6]
+    """
+    if n_workers < 1:
+        raise ValueError(f"ring: n_workers must be at least 1, not {n_workers}")
+    if virtual_nodes < 1:
+        raise ValueError(f"ring: virtual_nodes must be at least 1, not {virtual_nodes}")
+    speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
+    if speeds.shape != (n_workers,) or not np.all(np.isfinite(speeds) & (speeds > 0)):
+        raise ValueError(
+            f"ring: capacities must be {n_workers} finite numbers above 0, not {capacities!r}"
+        )
+    if unit is None:
+        unit = float(speeds.mean())
+    if not (np.isfinite(unit) and unit > 0):
+        raise ValueError(f"ring: unit must be a finite number above 0, not {unit}")
+
+    n_points = np.maximum(np.rint(virtual_nodes * speeds / unit), 1).astype(np.int64)
+    positions = np.empty(int(n_points.sum()), np.uint64)
+    workers = np.empty(positions.size, np.int32)
+    _place(n_points, seed_array(seed, 1)[0], positions, workers)
+    order = np.lexsort((workers, positions))  # two points in one place: the lower worker's first
+    positions, workers = positions[order], workers[order]
+
+    # As many buckets as points, or up to twice as many: at most one point each on average.
+    bits = max(1, (positions.size - 1).bit_length())
+    starts = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
+    return Ring(
+        positions=np.append(positions, np.uint64(2**64 - 1)),
+        workers=np.append(workers, workers[0]),
+        first=np.searchsorted(positions, starts).astype(np.int32),
+        shift=np.array([64 - bits], np.uint64),
+        unit=np.array([unit]),
+        seen=np.zeros(n_workers, np.int64),
+        stamp=np.zeros(1, np.int64),
+    )
+
+
+@kernel
+def _place(n_points: Ints, seed: U64, positions: Words, workers: Workers) -> None:
+    i = 0
+    for worker in range(n_points.size):
+        own_seed = draw(seed, worker)
+        for j in range(n_points[worker]):
+            positions[i] = draw(own_seed, j)
+            workers[i] = worker
+            i += 1
+
+
+@kernel
+def find_point(ring: Ring, hashed: U64) -> I64:
+    """Return the first point at or after `hashed`; past the last one, the end of `positions`."""
+    point = np.int64(ring.first[np.int64(hashed >> ring.shift[0])])
+    while ring.positions[point] < hashed:
+        point += 1
+    return point
+
+
+@kernel
+def owner(ring: Ring, hashed: U64) -> I32:
+    """Return the worker that owns `hashed`, a well-mixed 64-bit hash."""
+    return ring.workers[find_point(ring, hashed)]
+
+
+@kernel
+def owners(ring: Ring, hashes: Keys, out: Workers) -> None:
+    """Fill `out` with the owner of each hash."""
+    for i in range(hashes.size):
+        out[i] = owner(ring, hashes[i])
+
+
+@kernel
+def candidates(ring: Ring, hashed: U64, n: I64, out: Workers) -> I64:
+    """Fill out[:n] with the first n distinct workers clockwise from `hashed`; return how many.
+
+    There are fewer than n only when the ring has fewer workers. The first one is the owner, and
+    the candidates for n are the beginning of those for n + 1. The cost is the points walked over:
+    about n while n is well below the number of workers, n·ln n when it is all of them. Two
+    threads cannot walk the same ring at once, because they would share its scratch space.
+    """
+    n = min(n, ring.seen.size)
+    n_points = ring.positions.size - 1
+    ring.stamp[0] += 1
+    stamp = ring.stamp[0]
+    point = find_point(ring, hashed)
+    found = 0
+    while found < n:  # ends: every worker has a point
+        if point == n_points:
+            point = 0
+        worker = ring.workers[point]
+        if ring.seen[worker] != stamp:
+            ring.seen[worker] = stamp
+            out[found] = worker
+            found += 1
+        point += 1
+    return found

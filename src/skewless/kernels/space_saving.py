@@ -1,0 +1,365 @@
+"""SpaceSaving: the most frequent keys of a stream in fixed memory, with weights, decay and merge.
+
+A summary monitors up to `capacity` keys. The record of a key that is not monitored takes the place
+of the entry with the smallest count (of those, the one whose last update is the oldest), inherits
+its count as a possible error, and adds its own weight. Hence, with N the weight of all records:
+
+- true weight ≤ count, and count − error ≤ true weight;
+- error ≤ N / capacity, so every key with more than N / capacity is monitored.
+
+How the smallest entry is found: entries never change place; each stands once in a queue or in a
+4-ary heap, with the (count, stamp) that it had when it was put there. Both only grow, so that is a
+lower bound: the smaller of the two fronts is the true minimum if it is up to date, and otherwise it
+is put back with what it has by now. A hit therefore touches neither, and many hits of one key
+cost one putting back at most. Whatever is not smaller than the queue's last goes to the queue, at
+the cost of a few stores: with equal weights that is every newcomer. The heap takes the others.
+
+Decay touches no counter: instead of making old records lighter it makes new ones heavier.
+
+A kernel that wants all monitored keys reads entries 0 … size[0] − 1, in no particular order: entry
+i is the key `keys[i]` with `counts[i] / unit[0]`, of which `errors[i] / unit[0]` may be another's.
+
+References
+----------
+A. Metwally, D. Agrawal, A. El Abbadi: Efficient computation of frequent and top-k elements in data
+streams, ICDT 2005, Fig. 1. Merging: P. Agarwal et al.: Mergeable summaries, PODS 2012, section 3;
+M. Cafaro et al.: A parallel space saving algorithm for frequent items, Information Sciences 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts
+from skewless.kernels.key_table import (
+    ABSENT,
+    KeyTable,
+    find_slot,
+    key_table,
+    remove_slot,
+)
+from skewless.kernels.key_table import clear as clear_table
+
+#: The unit at which stored counts are brought back to today's: far from the largest float.
+_LARGEST_UNIT = 1e200
+#: Before the first stamp: what the queue says of an entry that nobody has looked at.
+_NEVER = -1
+
+
+class Order(NamedTuple):
+    """What was once known of entries, by place.
+
+    A heap of up to `capacity` places begins at 0, the smallest there, the children of i from 4i + 1
+    on. Behind it come three more, so that every parent has four children; places of the heap
+    without an entry have an infinite count. The rest is the queue: a ring, ascending from its head.
+    """
+
+    counts: Floats
+    stamps: Ints
+    entries: SmallInts
+
+
+class SpaceSaving(NamedTuple):
+    """Entries, where their keys are found, and in what order they will be evicted."""
+
+    table: KeyTable  # key -> entry
+    keys: Keys
+    counts: Floats  # stored: in today's records times `unit`
+    errors: Floats  # stored likewise
+    stamps: Ints  # when the entry was last updated
+    order: Order
+    head: Ints  # [place where the queue begins]
+    heap_size: Ints  # [number of entries in the heap]; all others are in the queue
+    size: Ints  # [number of entries in use]
+    clock: Ints  # [number of offers so far]
+    unit: Floats  # [what one record of today adds to a stored count]
+    total: Floats  # [stored weight of all records offered]
+
+
+def space_saving(capacity: int) -> SpaceSaving:
+    """Return an empty summary of up to `capacity` keys."""
+    if capacity < 1:
+        raise ValueError(f"capacity must be an integer of at least 1, not {capacity!r}")
+    summary = SpaceSaving(
+        # Sparse, for an eviction walks along three runs of occupied slots. And with room for one
+        # more key, for the newcomer enters before the evicted one leaves.
+        table=key_table(2 * capacity),
+        keys=np.zeros(capacity, np.uint64),
+        counts=np.zeros(capacity),
+        errors=np.zeros(capacity),
+        stamps=np.zeros(capacity, np.int64),
+        order=Order(
+            np.zeros(2 * capacity + 3),
+            np.zeros(2 * capacity + 3, np.int64),
+            np.zeros(2 * capacity + 3, np.int32),
+        ),
+        head=np.zeros(1, np.int64),
+        heap_size=np.zeros(1, np.int64),
+        size=np.zeros(1, np.int64),
+        clock=np.zeros(1, np.int64),
+        unit=np.ones(1),
+        total=np.zeros(1),
+    )
+    _forget_order(summary)
+    return summary
+
+
+@kernel
+def _forget_order(summary: SpaceSaving) -> None:
+    """Put every entry into the queue as one that may be the smallest."""
+    begin = summary.keys.size + 3
+    for place in range(begin):
+        summary.order.counts[place] = np.inf
+    for entry in range(summary.keys.size):
+        _set(summary.order, begin + entry, 0.0, _NEVER, entry)
+    summary.head[0] = begin
+    summary.heap_size[0] = 0
+
+
+@kernel
+def _less(count: F64, stamp: I64, other_count: F64, other_stamp: I64) -> bool:
+    """Return whether (count, stamp) comes before the other, without a branch to be guessed."""
+    return bool((count < other_count) | ((count <= other_count) & (stamp < other_stamp)))
+
+
+@kernel
+def _set(order: Order, place: I64, count: F64, stamp: I64, entry: I32) -> None:
+    order.counts[place] = count
+    order.stamps[place] = stamp
+    order.entries[place] = entry
+
+
+@kernel
+def _sink(order: Order, n: I64, count: F64, stamp: I64, entry: I32) -> None:
+    """Put an entry in place of the root of a heap of `n`, and down to where it belongs."""
+    place = 0
+    child = 1
+    while child < n:
+        # The least of four children in two rounds. Picking their values along with their places
+        # spares a second read, for which everything after it would wait.
+        a_count, a_stamp = order.counts[child], order.stamps[child]
+        b_count, b_stamp = order.counts[child + 1], order.stamps[child + 1]
+        c_count, c_stamp = order.counts[child + 2], order.stamps[child + 2]
+        d_count, d_stamp = order.counts[child + 3], order.stamps[child + 3]
+        is_b = _less(b_count, b_stamp, a_count, a_stamp)
+        is_d = _less(d_count, d_stamp, c_count, c_stamp)
+        a_count = b_count if is_b else a_count
+        a_stamp = b_stamp if is_b else a_stamp
+        c_count = d_count if is_d else c_count
+        c_stamp = d_stamp if is_d else c_stamp
+        is_c = _less(c_count, c_stamp, a_count, a_stamp)
+        child += 2 + np.int64(is_d) if is_c else np.int64(is_b)
+        a_count = c_count if is_c else a_count
+        a_stamp = c_stamp if is_c else a_stamp
+        if _less(count, stamp, a_count, a_stamp):
+            break
+        _set(order, place, a_count, a_stamp, order.entries[child])
+        place = child
+        child = 4 * place + 1
+    _set(order, place, count, stamp, entry)
+
+
+@kernel
+def _rise(order: Order, n: I64, count: F64, stamp: I64, entry: I32) -> None:
+    """Put an entry behind the last of a heap of `n`, and up to where it belongs."""
+    place = n
+    while place > 0:
+        parent = (place - 1) >> 2
+        if not _less(count, stamp, order.counts[parent], order.stamps[parent]):
+            break
+        _set(order, place, order.counts[parent], order.stamps[parent], order.entries[parent])
+        place = parent
+    _set(order, place, count, stamp, entry)
+
+
+@kernel
+def _front(order: Order, head: I64, queued: I64) -> I64:
+    """Return the place of the smallest (count, stamp): 0 if it is in the heap."""
+    is_root = _less(order.counts[0], order.stamps[0], order.counts[head], order.stamps[head])
+    return 0 if is_root | (queued == 0) else head
+
+
+@kernel
+def _put_back(summary: SpaceSaving, place: I64) -> None:
+    """Move the entry at `place`, which is the front, to where it belongs by now."""
+    begin, end = summary.keys.size + 3, summary.order.counts.size
+    entry = summary.order.entries[place]
+    count, stamp = summary.counts[entry], summary.stamps[entry]
+    n = summary.heap_size[0]
+    free = summary.head[0] + summary.keys.size - n
+    free = free if free < end else free - summary.keys.size
+    # An empty queue still knows its last: it was the smallest when it left, so all are above it.
+    last = free - 1 if free > begin else end - 1
+    to_queue = not _less(count, stamp, summary.order.counts[last], summary.order.stamps[last])
+    if to_queue:
+        _set(summary.order, free, count, stamp, entry)
+    if place > 0:
+        summary.head[0] = place + 1 if place + 1 < end else begin
+        if not to_queue:
+            _rise(summary.order, n, count, stamp, entry)
+            summary.heap_size[0] = n + 1
+    elif not to_queue:
+        _sink(summary.order, n, count, stamp, entry)
+    else:
+        n -= 1
+        summary.heap_size[0] = n
+        count, stamp = summary.order.counts[n], summary.order.stamps[n]
+        summary.order.counts[n] = np.inf
+        if n > 0:
+            _sink(summary.order, n, count, stamp, summary.order.entries[n])
+
+
+@kernel
+def _smallest(summary: SpaceSaving) -> I32:
+    """Return the entry with the smallest (count, stamp) of a full summary."""
+    capacity = summary.keys.size
+    place = _front(summary.order, summary.head[0], capacity - summary.heap_size[0])
+    while summary.order.stamps[place] != summary.stamps[summary.order.entries[place]]:
+        _put_back(summary, place)
+        place = _front(summary.order, summary.head[0], capacity - summary.heap_size[0])
+    return summary.order.entries[place]
+
+
+@kernel
+def _admit(summary: SpaceSaving, key: U64, slot: I64) -> I32:
+    """Return an entry for `key`, whose empty slot is known: a free one, or the smallest."""
+    entry = np.int32(summary.size[0])
+    if entry < summary.keys.size:
+        summary.size[0] += 1
+        summary.table.keys[slot] = key
+        summary.table.values[slot] = entry
+    else:
+        entry = _smallest(summary)
+        summary.errors[entry] = summary.counts[entry]
+        summary.table.keys[slot] = key
+        summary.table.values[slot] = entry
+        remove_slot(summary.table, find_slot(summary.table, summary.keys[entry]))
+    summary.keys[entry] = key
+    return entry
+
+
+@kernel
+def offer(summary: SpaceSaving, key: U64, weight: F64) -> F64:
+    """Count a record of this weight (0 or more), and return the new estimate of its key."""
+    unit = summary.unit[0]
+    amount = weight * unit
+    summary.total[0] += amount
+    summary.clock[0] += 1
+    slot = find_slot(summary.table, key)
+    entry = summary.table.values[slot]
+    if entry == ABSENT:
+        entry = _admit(summary, key, slot)
+    count = summary.counts[entry] + amount
+    summary.counts[entry] = count
+    summary.stamps[entry] = summary.clock[0]
+    return count / unit
+
+
+@kernel
+def estimate(summary: SpaceSaving, key: U64) -> F64:
+    """Return the estimate of `key`, never below its true weight; 0.0 when it is not monitored."""
+    entry = summary.table.values[find_slot(summary.table, key)]
+    if entry == ABSENT:
+        return 0.0
+    return summary.counts[entry] / summary.unit[0]
+
+
+@kernel
+def total(summary: SpaceSaving) -> F64:
+    """Return the weight of all records offered, decayed like the counts."""
+    return summary.total[0] / summary.unit[0]
+
+
+@kernel
+def decay(summary: SpaceSaving, factor: F64) -> None:
+    """Multiply all estimates, errors and the total by `factor`, in (0, 1]."""
+    summary.unit[0] /= factor
+    if summary.unit[0] > _LARGEST_UNIT:
+        unit = summary.unit[0]
+        for entry in range(summary.size[0]):
+            summary.counts[entry] /= unit
+            summary.errors[entry] /= unit
+        summary.total[0] /= unit
+        summary.unit[0] = 1.0
+        _forget_order(summary)  # rounding may have made equal what was not
+
+
+@kernel
+def clear(summary: SpaceSaving) -> None:
+    """Forget all keys, counts and decay."""
+    clear_table(summary.table)
+    for entry in range(summary.keys.size):
+        summary.counts[entry] = 0.0
+        summary.errors[entry] = 0.0
+    summary.size[0] = 0
+    summary.clock[0] = 0
+    summary.unit[0] = 1.0
+    summary.total[0] = 0.0
+    _forget_order(summary)
+
+
+def entries(summary: SpaceSaving) -> tuple[Keys, Floats, Floats]:
+    """Return the monitored keys, their estimates and errors, the largest estimate first.
+
+    >>> summary = space_saving(2)
+    >>> for key in [7, 7, 8, 9]:
+    ...     _ = offer(summary, np.uint64(key), 1.0)
+    >>> keys, counts, errors = entries(summary)
+    >>> keys.tolist(), counts.tolist(), errors.tolist()
+    ([7, 9], [2.0, 2.0], [0.0, 1.0])
+    """
+    size = int(summary.size[0])
+    keys = summary.keys[:size]
+    counts = summary.counts[:size] / summary.unit[0]
+    errors = summary.errors[:size] / summary.unit[0]
+    order = np.lexsort((keys, errors, -counts))
+    return keys[order], counts[order], errors[order]
+
+
+def merge(summaries: Sequence[SpaceSaving], capacity: int) -> SpaceSaving:
+    """Return the summary of all streams together, in any order of `summaries`.
+
+    The guarantees stay, with N the weight of all streams. So a full summary must not become part of
+    a larger one: the free places would promise that keys not monitored have weight 0.
+    """
+    if not summaries:
+        raise ValueError("summaries must hold at least one summary, not none")
+    smallest = min(summary.keys.size for summary in summaries)
+    if not 1 <= capacity <= smallest:
+        raise ValueError(
+            f"capacity must be at least 1 and at most that of every summary ({smallest}), "
+            f"not {capacity!r}"
+        )
+    listed = [entries(summary) for summary in summaries]
+    keys = np.unique(np.concatenate([part_keys for part_keys, _, _ in listed]))
+    counts = np.zeros((len(summaries), keys.size))
+    errors = np.zeros((len(summaries), keys.size))
+    for row, (part_keys, part_counts, part_errors) in enumerate(listed):
+        # Whom a full summary does not monitor may have had as much as its smallest entry.
+        if part_keys.size == summaries[row].keys.size:
+            counts[row] = errors[row] = part_counts[-1]
+        columns = np.searchsorted(keys, part_keys)
+        counts[row, columns] = part_counts
+        errors[row, columns] = part_errors
+    # Float sums depend on their order; sorted terms give the same sum in any order of summaries.
+    count = np.sort(counts, axis=0).sum(axis=0)
+    error = np.sort(errors, axis=0).sum(axis=0)
+    chosen = np.lexsort((keys, error, -count))[:capacity]
+
+    merged = space_saving(capacity)
+    size = chosen.size
+    merged.keys[:size] = keys[chosen]
+    merged.counts[:size] = count[chosen]
+    merged.errors[:size] = error[chosen]
+    merged.stamps[:size] = np.arange(size, 0, -1)  # the smaller count counts as the older
+    merged.size[0] = merged.clock[0] = size
+    merged.total[0] = np.sort([total(summary) for summary in summaries]).sum()
+    for entry in range(size):
+        slot = find_slot(merged.table, merged.keys[entry])
+        merged.table.keys[slot] = merged.keys[entry]
+        merged.table.values[slot] = entry
+    return merged

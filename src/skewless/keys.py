@@ -1,0 +1,248 @@
+"""Key hashes: what Spark's `xxhash64(columns…)` gives, computed here from Arrow's buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from skewless.arrays import Bytes, Keys
+from skewless.kernels.xxhash64 import SPARK_SEED, big_endian, fold_bytes, fold_ints, fold_longs
+
+_ALLOWED = (
+    "strings, binary, booleans, signed integers, float32, float64, decimal128, dates, timestamps, "
+    "durations, and structs, lists and dictionaries of these"
+)
+_NO_BITMAP = np.empty(0, np.uint8)
+# What Spark takes a Python Decimal to be.
+_PYTHON_DECIMAL = pa.decimal128(38, 18)
+
+
+def hash_keys(*columns: Any) -> Keys:
+    """Return one hash per record over `columns`, the same bits as Spark's `xxhash64(columns…)`.
+
+    Columns are folded from left to right; a null leaves the hash as it is, so a record with
+    nothing but nulls has hash 42. Spark shows the bits as a signed number.
+
+    Parameters
+    ----------
+    columns
+        Arrow arrays or chunked arrays, numpy arrays, pandas Series, or Python lists, all of one
+        length. Types are hashed as Spark hashes the column that they would become: integers in a
+        Python list are BIGINT, Decimals are DECIMAL(38, 18). NaN and NaT of pandas are nulls.
+        Timestamps are cut to microseconds; those without a time zone are taken as UTC.
+
+    Examples
+    --------
+    >>> hash_keys(["a", "b", None]).view("int64").tolist()
+    [-8582455328737087284, -6391946315847899181, 42]
+    >>> hash_keys([1, 2], ["x", "y"]).view("int64").tolist()
+    [6158280145716684778, -6469724297723618987]
+    """
+    if not columns:
+        raise ValueError("hash_keys needs at least one column")
+    arrays = [_as_arrow(column) for column in columns]
+    n_records = len(arrays[0])
+    for number, array in enumerate(arrays):
+        if len(array) != n_records:
+            raise ValueError(
+                f"all key columns must have the same length, but column 0 has {n_records} records "
+                f"and column {number} has {len(array)}"
+            )
+    hashes = np.full(n_records, SPARK_SEED, np.uint64)
+    for array in arrays:
+        first = 0
+        for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
+            _fold(chunk, hashes[first : first + len(chunk)])
+            first += len(chunk)
+    return hashes
+
+
+def _as_arrow(column: Any) -> Any:
+    """Return `column` as an Arrow array of the type that Spark would give it."""
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        return column
+    if isinstance(column, str | bytes):
+        raise TypeError(f"a key column is a sequence of values, not the single value {column!r}")
+    if isinstance(column, np.ndarray) and column.ndim != 1:
+        raise ValueError(f"a key column has one dimension, not {column.ndim}")
+    try:
+        if isinstance(column, list | tuple) and any(isinstance(v, Decimal) for v in column):
+            return pa.array(column, _PYTHON_DECIMAL)
+        return pa.array(column)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise TypeError(f"a key column has no one type: {error}. Allowed: {_ALLOWED}") from error
+    except OverflowError as error:
+        raise TypeError(f"an integer of a key column does not fit 64 bits: {error}") from error
+
+
+def _fold(array: pa.Array, hashes: Keys) -> None:
+    """Fold one column, or one chunk of it, into `hashes`."""
+    kind = array.type
+    if len(array) == 0 and not pt.is_nested(kind):
+        array = pa.nulls(0, kind)
+    for matches, fold in _FOLDS:
+        if matches(kind):
+            fold(array, hashes)
+            return
+    raise TypeError(f"a key column cannot be of type {kind}; allowed: {_ALLOWED}")
+
+
+def _validity(array: pa.Array) -> Bytes:
+    bitmap = array.buffers()[0]
+    if bitmap is None or array.null_count == 0:
+        return _NO_BITMAP
+    return np.frombuffer(bitmap, np.uint8)
+
+
+def _buffer(array: pa.Array, number: int, dtype: Any) -> Any:
+    """Return one buffer as an array, without copying; it may be missing when all is empty."""
+    buffer = array.buffers()[number]
+    if buffer is None:
+        return np.zeros(1, dtype)
+    item = np.dtype(dtype).itemsize
+    return np.frombuffer(buffer, dtype, count=buffer.size // item)
+
+
+def _fold_nothing(array: pa.Array, hashes: Keys) -> None:
+    pass
+
+
+def _fold_ints(array: pa.Array, hashes: Keys) -> None:
+    if not (pt.is_int32(array.type) or pt.is_date32(array.type)):
+        array = array.cast(pa.int32())
+    fold_ints(_buffer(array, 1, np.int32), _validity(array), array.offset, hashes)
+
+
+def _fold_longs(array: pa.Array, hashes: Keys) -> None:
+    fold_longs(_buffer(array, 1, np.int64), _validity(array), array.offset, hashes)
+
+
+def _fold_timestamps(array: pa.Array, hashes: Keys) -> None:
+    _fold_longs(array.cast(pa.timestamp("us", array.type.tz), safe=False), hashes)
+
+
+def _fold_durations(array: pa.Array, hashes: Keys) -> None:
+    _fold_longs(array.cast(pa.duration("us"), safe=False), hashes)
+
+
+def _fold_date64(array: pa.Array, hashes: Keys) -> None:
+    _fold_ints(array.cast(pa.date32()), hashes)
+
+
+def _fold_float32(array: pa.Array, hashes: Keys) -> None:
+    bits = _bits(_buffer(array, 1, np.float32), np.int32, 0x7FC00000)
+    fold_ints(bits, _validity(array), array.offset, hashes)
+
+
+def _fold_float64(array: pa.Array, hashes: Keys) -> None:
+    bits = _bits(_buffer(array, 1, np.float64), np.int64, 0x7FF8000000000000)
+    fold_longs(bits, _validity(array), array.offset, hashes)
+
+
+def _bits(values: Any, dtype: Any, nan: int) -> Any:
+    """Return the bits of floats, with one zero and one NaN."""
+    bits = values.view(dtype).copy()
+    bits[values == 0] = 0
+    bits[np.isnan(values)] = nan
+    return bits
+
+
+def _fold_decimals(array: pa.Array, hashes: Keys) -> None:
+    words = _buffer(array, 1, np.int64)
+    if array.type.precision <= 18:
+        low = np.ascontiguousarray(words[::2])
+        fold_longs(low, _validity(array), array.offset, hashes)
+        return
+    first = array.offset
+    words = words[2 * first : 2 * (first + len(array))]
+    offsets = np.empty(len(array) + 1, np.int64)
+    data = np.empty(16 * len(array) + 1, np.uint8)
+    big_endian(words, offsets, data)
+    # Offsets and data begin at the slice; the bitmap does not, and is cut to it here.
+    valid = _NO_BITMAP
+    if array.null_count:
+        valid = np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little")
+    fold_bytes(offsets, data, valid, 0, hashes)
+
+
+def _fold_bytes(array: pa.Array, hashes: Keys) -> None:
+    large = pt.is_large_string(array.type) or pt.is_large_binary(array.type)
+    offsets = _buffer(array, 1, np.int64 if large else np.int32)
+    fold_bytes(offsets, _buffer(array, 2, np.uint8), _validity(array), array.offset, hashes)
+
+
+def _fold_other_bytes(array: pa.Array, hashes: Keys) -> None:
+    _fold_bytes(array.cast(pa.large_binary()), hashes)
+
+
+def _fold_dictionary(array: pa.Array, hashes: Keys) -> None:
+    if hashes.size and bool((hashes == hashes[0]).all()):
+        # One seed for all, as for a first column: hash each entry once, and look the rest up.
+        entries = np.full(len(array.dictionary) + 1, hashes[0], np.uint64)
+        _fold(array.dictionary, entries[:-1])
+        hashes[:] = entries[array.indices.fill_null(-1).to_numpy()]
+    else:
+        _fold(array.dictionary_decode(), hashes)
+
+
+def _fold_struct(array: pa.Array, hashes: Keys) -> None:
+    for field in array.flatten():  # a field of a null struct is null, and leaves the hash alone
+        _fold(field, hashes)
+
+
+def _fold_list(array: pa.Array, hashes: Keys) -> None:
+    lengths = array.value_lengths().fill_null(0).to_numpy().astype(np.int64)
+    elements = array.flatten()  # leaves out what lies under nulls
+    starts = np.cumsum(lengths) - lengths
+    _fold(elements[:0], hashes[:0])  # refuses an element type even where there are no elements
+    # Elements chain as columns do: all first elements, then all second ones, …
+    for position in range(int(lengths.max(initial=0))):
+        records = np.flatnonzero(lengths > position)
+        seeds = hashes[records]
+        _fold(elements.take(pa.array(starts[records] + position)), seeds)
+        hashes[records] = seeds
+
+
+def _is_small_int(kind: pa.DataType) -> bool:
+    return bool(pt.is_int8(kind) or pt.is_int16(kind) or pt.is_int32(kind) or pt.is_boolean(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return any(
+        is_kind(kind)
+        for is_kind in (pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary)
+    )
+
+
+def _is_other_bytes(kind: pa.DataType) -> bool:
+    is_view = pt.is_string_view(kind) or pt.is_binary_view(kind)
+    return bool(is_view or pt.is_fixed_size_binary(kind))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind))
+
+
+#: Which types are hashed how; the first that matches counts.
+_FOLDS: tuple[tuple[Callable[[Any], bool], Callable[[pa.Array, Keys], None]], ...] = (
+    (_is_bytes, _fold_bytes),
+    (pt.is_int64, _fold_longs),
+    (_is_small_int, _fold_ints),
+    (pt.is_date32, _fold_ints),
+    (pt.is_date64, _fold_date64),
+    (pt.is_timestamp, _fold_timestamps),
+    (pt.is_duration, _fold_durations),
+    (pt.is_float64, _fold_float64),
+    (pt.is_float32, _fold_float32),
+    (pt.is_decimal128, _fold_decimals),
+    (pt.is_dictionary, _fold_dictionary),
+    (pt.is_struct, _fold_struct),
+    (_is_list, _fold_list),
+    (_is_other_bytes, _fold_other_bytes),
+    (pt.is_null, _fold_nothing),
+)

@@ -1,0 +1,127 @@
+"""Parameters of strategies and workloads: refused early, read from text, shown to people."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeVar
+
+T = TypeVar("T")
+
+
+def require(owner: object, parameter: str, allowed: bool, what_is_allowed: str) -> None:
+    """Raise a `ValueError` that names the parameter, its value and what is allowed.
+
+    >>> require("pkg", "choices", False, "an integer of at least 1")
+    Traceback (most recent call last):
+        ...
+    ValueError: pkg: choices must be an integer of at least 1
+    """
+    if allowed:
+        return
+    name = owner if isinstance(owner, str) else getattr(owner, "name", type(owner).__name__)
+    value = "" if isinstance(owner, str) else f", not {getattr(owner, parameter)!r}"
+    raise ValueError(f"{name}: {parameter} must be {what_is_allowed}{value}")
+
+
+def nearest(name: str, names: Iterable[str], what: str) -> str:
+    """Return an error text for an unknown `name` that suggests the nearest known one."""
+    known = sorted(names)
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    return f"unknown {what} {name!r}; {hint}"
+
+
+def make(cls: type[T], settings: Mapping[str, Any]) -> T:
+    """Return `cls(**settings)`, with text read as the type that the field declares.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Example:
+    ...     choices: int = 2
+    ...     ring: bool = False
+    >>> make(Example, {"choices": "3", "ring": "yes"})
+    Example(choices=3, ring=True)
+    """
+    hints = typing.get_type_hints(cls)
+    fields = names(cls)
+    owner = getattr(cls, "name", cls.__name__)
+    values = {}
+    for name, value in settings.items():
+        if name not in fields:
+            if not fields:
+                raise ValueError(f"{owner} has no parameters, so {name!r} cannot be set")
+            raise ValueError(f"{owner}: {nearest(name, fields, 'parameter')}")
+        is_text = isinstance(value, str)
+        values[name] = _from_text(f"{owner}: {name}", value, hints[name]) if is_text else value
+    return cls(**values)
+
+
+def _from_text(where: str, text: str, kind: Any) -> Any:
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        options = typing.get_args(kind)
+        if type(None) in options and text.lower() in ("none", ""):
+            return None
+        (kind,) = (option for option in options if option is not type(None))
+        return _from_text(where, text, kind)
+    if origin is Literal:
+        allowed = typing.get_args(kind)
+        if text not in allowed:
+            raise ValueError(f"{where} must be one of {', '.join(allowed)}, not {text!r}")
+        return text
+    if kind is bool:
+        if text.lower() in ("true", "yes", "on", "1"):
+            return True
+        if text.lower() in ("false", "no", "off", "0"):
+            return False
+        raise ValueError(f"{where} must be true or false, not {text!r}")
+    try:
+        if kind is int:
+            return whole_number(text)
+        if kind is float:
+            return float(text)
+    except ValueError:
+        expected = "a whole number" if kind is int else "a number"
+        raise ValueError(f"{where} must be {expected}, not {text!r}") from None
+    return text
+
+
+def whole_number(text: str) -> int:
+    """Read a count: `1000`, `1_000`, and `1e3` as well.
+
+    >>> whole_number("1e6")
+    1000000
+    """
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+        if number != int(number):
+            raise ValueError(f"{text!r} is not a whole number") from None
+        return int(number)
+
+
+def names(cls: type) -> list[str]:
+    """Return the names of the parameters."""
+    return [field.name for field in dataclasses.fields(cls) if field.init]
+
+
+def as_dict(strategy_or_workload: Any) -> dict[str, Any]:
+    """Return the parameters by name."""
+    return {
+        field.name: getattr(strategy_or_workload, field.name)
+        for field in dataclasses.fields(strategy_or_workload)
+        if field.init
+    }
+
+
+def defaults(cls: type) -> dict[str, Any]:
+    """Return each parameter's default by name; a parameter without one is left out."""
+    return {
+        field.name: field.default
+        for field in dataclasses.fields(cls)
+        if field.init and field.default is not dataclasses.MISSING
+    }

@@ -1,0 +1,64 @@
+"""Strategies by name: the published short name, or `module:Class` for one's own."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from skewless import parameters
+from skewless.strategies import ALL
+from skewless.strategy import AnyStrategy
+
+_BY_NAME: dict[str, type[Any]] = {cls.name: cls for cls in ALL}
+
+
+def names() -> list[str]:
+    """Return the registry names, in the order of the registry."""
+    return list(_BY_NAME)
+
+
+def get(name: str) -> type[Any]:
+    """Return the strategy class with this name.
+
+    >>> get("pkg").__name__
+    'PartialKey'
+    >>> get("w-choice")
+    Traceback (most recent call last):
+        ...
+    ValueError: unknown strategy 'w-choice'; did you mean 'w-choices'?
+    """
+    if ":" in name:
+        return _import(name)
+    if name not in _BY_NAME:
+        raise ValueError(parameters.nearest(name, _BY_NAME, "strategy"))
+    return _BY_NAME[name]
+
+
+def make(name: str, **settings: Any) -> AnyStrategy:
+    """Return the strategy with these parameters, given as values or as text.
+
+    >>> make("w-choices", hot_factor="0.25")
+    WChoices(hot_factor=0.25, capacity=None)
+    """
+    strategy: AnyStrategy = parameters.make(get(name), settings)
+    return strategy
+
+
+def _import(name: str) -> type[Any]:
+    module_name, _, class_name = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:  # an installed command does not look where it was called
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ValueError(f"cannot import {module_name!r} for strategy {name!r}: {error}") from error
+    cls = getattr(module, class_name, None)
+    if not isinstance(cls, type):
+        raise ValueError(f"{module_name!r} has no class {class_name!r} (strategy {name!r})")
+    missing = [m for m in ("name", "traits", "start", "route") if not hasattr(cls, m)]
+    if missing:
+        raise ValueError(f"{name!r} is not a strategy: it lacks {', '.join(missing)}")
+    return cls

@@ -1,0 +1,209 @@
+"""Runs a workload through the sources of a strategy and counts what the workers get."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skewless.arrays import Floats, Keys, Workers
+from skewless.parameters import as_dict
+from skewless.simulator.run import Rebalance, Run
+from skewless.simulator.tally import Tally, Windows
+from skewless.state import copy_state, state_bytes
+from skewless.strategy import AnyStrategy, Rebalances, Report, Rescales
+from skewless.workloads.workload import Workload
+
+#: Called with the number of records done so far.
+Progress = Callable[[int], None]
+
+
+def simulate(
+    strategy: AnyStrategy,
+    workload: Workload,
+    *,
+    n_workers: int,
+    n_sources: int = 1,
+    seed: int = 0,
+    window: int = 10_000,
+    capacities: ArrayLike | None = None,
+    state_windows: int = 5,
+    chunk_size: int = 1 << 18,
+    max_pairs: int = 1 << 25,
+    progress: Progress | None = None,
+) -> Run:
+    """Route every record of `workload` by `strategy` and return the counts.
+
+    Parameters
+    ----------
+    n_workers, n_sources
+        Record i goes through source i mod `n_sources`; the sources share the seed and nothing
+        else, except that strategies of the moving family share one plan.
+    window
+        Records per window, over all sources. Strategies that rebalance do so at its end, and
+        those that decide by batch get each source's part of a window as one batch.
+    capacities
+        Relative speeds of the workers. A strategy that can `rescale` is told about them.
+    state_windows
+        How many windows a key's state reaches back: what its move costs.
+    max_pairs
+        Above so many distinct (key, worker) pairs the replication is an estimate; see
+        `ReplicaCounter`.
+    """
+    speeds = _check(n_workers, n_sources, window, capacities)
+    run = _Simulation(strategy, n_workers, n_sources, seed, speeds, window, max_pairs)
+    run.keep_windows(state_windows)
+    for keys in workload.chunks(seed, chunk_size):
+        run.process(keys)
+        if progress is not None:
+            progress(run.n_records)
+    windows = run.finish()
+    n_keys, n_pairs = run.tally.replicas.counts()
+    return Run(
+        strategy=strategy.name,
+        parameters=as_dict(strategy),
+        workload=workload.name,
+        n_workers=n_workers,
+        n_sources=n_sources,
+        seed=seed,
+        window=window,
+        capacities=speeds,
+        n_records=run.n_records,
+        n_keys=n_keys,
+        n_pairs=n_pairs,
+        exact=run.tally.replicas.exact,
+        loads=run.tally.loads,
+        windows=windows,
+        route_ns=run.route_ns,
+        state_bytes=max(state_bytes(state) for state in run.states),
+        rebalances=tuple(run.rebalances),
+    )
+
+
+def _check(n_workers: int, n_sources: int, window: int, capacities: ArrayLike | None) -> Floats:
+    for name, value in (("workers", n_workers), ("sources", n_sources), ("window", window)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, not {value}")
+    if capacities is None:
+        return np.ones(n_workers)
+    speeds = np.asarray(capacities, np.float64)
+    if speeds.shape != (n_workers,):
+        raise ValueError(
+            f"capacities must be one number per worker: {n_workers}, not {speeds.size}"
+        )
+    if not (np.isfinite(speeds).all() and (speeds > 0).all()):
+        raise ValueError(f"capacities must be finite numbers above 0, not {speeds.tolist()}")
+    return speeds
+
+
+class _Simulation:
+    """The sources of one run and what has been counted so far."""
+
+    def __init__(
+        self,
+        strategy: AnyStrategy,
+        n_workers: int,
+        n_sources: int,
+        seed: int,
+        speeds: Floats,
+        window: int,
+        max_pairs: int,
+    ) -> None:
+        self.strategy = strategy
+        self.n_workers = n_workers
+        self.states = [strategy.start(n_workers, seed, source=s) for s in range(n_sources)]
+        if isinstance(strategy, Rescales) and not (speeds == speeds[0]).all():
+            self.states = [strategy.rescale(state, n_workers, speeds) for state in self.states]
+        self.tally = Tally(n_workers, window, speeds, max_pairs)
+        self.n_records = 0
+        self.route_ns = 0
+        self.rebalances: list[Rebalance] = []
+        self._pending: list[Keys] = []  # records of a window that is not complete
+        self.keep_windows(1)
+        self._warm_up()
+
+    def keep_windows(self, n_windows: int) -> None:
+        """Remember the records by key of the last `n_windows` windows."""
+        self._history: deque[tuple[Keys, Floats]] = deque(maxlen=n_windows)
+
+    def _warm_up(self) -> None:
+        """Compile (or load) the kernels, so that their first call is not measured."""
+        keys = np.zeros(1, np.uint64)
+        self.strategy.route(keys, copy_state(self.states[0]), np.zeros(1, np.int32))
+
+    def process(self, keys: Keys) -> None:
+        """Route these records, window by window where the strategy decides between windows."""
+        if isinstance(self.strategy, Rebalances) or self.strategy.traits.decides == "batch":
+            self._pending.append(keys)
+            n_pending = sum(pending.size for pending in self._pending)
+            if n_pending >= self.tally.room:
+                self._process_windows(np.concatenate(self._pending))
+        else:
+            self.tally.add(keys, self._route(keys))
+
+    def _process_windows(self, keys: Keys) -> None:
+        begin = 0
+        while keys.size - begin >= self.tally.room:
+            window = keys[begin : begin + self.tally.room]
+            begin += window.size
+            self.tally.add(window, self._route(window))
+            if isinstance(self.strategy, Rebalances):
+                self._rebalance(self.strategy, window)
+        self._pending = [keys[begin:]]
+
+    def finish(self) -> Windows:
+        """Route what has not filled a window, and return the counts of all windows."""
+        for keys in self._pending:
+            self.tally.add(keys, self._route(keys))
+        self._pending = []
+        return self.tally.finish()
+
+    def _route(self, keys: Keys) -> Workers:
+        workers = np.full(keys.size, -1, np.int32)
+        n_sources = len(self.states)
+        for source, state in enumerate(self.states):
+            first = (source - self.n_records) % n_sources
+            share = np.ascontiguousarray(keys[first::n_sources])
+            out = np.full(share.size, -1, np.int32)
+            begin = perf_counter_ns()
+            self.strategy.route(share, state, out)
+            self.route_ns += perf_counter_ns() - begin
+            workers[first::n_sources] = out
+        self.n_records += keys.size
+        if keys.size and not 0 <= workers.min() <= workers.max() < self.n_workers:
+            raise RuntimeError(
+                f"{self.strategy.name} sent a record outside 0 … {self.n_workers - 1}"
+            )
+        return workers
+
+    def _rebalance(self, strategy: Rebalances[Any], window: Keys) -> None:
+        keys, loads = np.unique(window, return_counts=True)
+        self._history.append((keys, loads.astype(np.float64)))
+        report = _report(self._history)
+        begin = perf_counter_ns()
+        state, moves = strategy.rebalance(report, self.states[0])
+        seconds = (perf_counter_ns() - begin) / 1e9
+        self.states = [state, *(copy_state(state) for _ in self.states[1:])]
+        places = np.searchsorted(report.keys, moves.keys)
+        self.rebalances.append(
+            Rebalance(
+                plan_seconds=seconds,
+                state_moved=float(report.state_sizes[places].sum()),
+                state_held=float(report.state_sizes.sum()),
+                n_moves=moves.keys.size,
+            )
+        )
+
+
+def _report(history: deque[tuple[Keys, Floats]]) -> Report:
+    """Return load in the last window and state over all remembered ones, by key."""
+    keys, index = np.unique(np.concatenate([k for k, _ in history]), return_inverse=True)
+    sizes = np.bincount(index, weights=np.concatenate([loads for _, loads in history]))
+    last_keys, last_loads = history[-1]
+    loads = np.zeros(keys.size)
+    loads[np.searchsorted(keys, last_keys)] = last_loads
+    return Report(keys, loads, sizes.astype(np.float64))

@@ -1,0 +1,198 @@
+"""D-Choices: hot keys have d candidates, just enough of them; the others have two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, Words, Workers
+from skewless.kernels.hashing import mix, seed_array, seeded, to_worker, two_workers
+from skewless.kernels.head import Head, head, is_hot
+from skewless.kernels.least_loaded import floor_cursor, least_count
+from skewless.kernels.sorting import sort_descending
+from skewless.parameters import require
+from skewless.strategy import Traits
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+RECORDS, NEXT_REFRESH, CHOICES = 0, 1, 2
+_FIRST_REFRESH = 16
+
+
+class DChoicesState(NamedTuple):
+    """What this source has sent to each worker, which keys it finds hot, and d."""
+
+    seed: Words
+    loads: Ints
+    floor: Ints
+    head: Head
+    shares: Floats  # scratch: shares of the hot keys
+    counters: Ints  # RECORDS, NEXT_REFRESH, CHOICES
+    settings: Floats  # epsilon, records between two refreshes
+
+
+@kernel
+def fewest_choices(shares: Floats, n_hot: I64, n_workers: I64, epsilon: F64) -> I64:
+    """Return the fewest candidates per hot key with which all workers can be balanced.
+
+    `shares[:n_hot]` are the hot keys' shares of all records, largest first. Every prefix of the
+    hot keys must satisfy the paper's inequality: the load that lands on the workers which these h
+    keys cover is at most what that many workers may get. n means: all workers.
+    """
+    if n_hot == 0:
+        return 2
+    head_share = 0.0
+    for i in range(n_hot):
+        head_share += shares[i]
+    tail_share = max(0.0, 1.0 - head_share)
+    slack = 1.0 + n_workers * epsilon
+    miss = (n_workers - 1.0) / n_workers
+    d = max(2, np.int64(np.ceil(shares[0] * n_workers)))
+    while d < n_workers:
+        uncovered = 1.0
+        prefix_share = 0.0
+        fits = True
+        for h in range(n_hot):
+            uncovered *= miss**d
+            covered = 1.0 - uncovered  # B: expected share of workers that h + 1 hot keys cover
+            prefix_share += shares[h]
+            landing = (
+                prefix_share
+                + covered**d * (head_share - prefix_share)
+                + covered * covered * tail_share
+            )
+            if landing > covered * slack:
+                fits = False
+                break
+        if fits:
+            return d
+        d += 1
+    return n_workers
+
+
+@kernel
+def _refresh(state: DChoicesState) -> None:
+    """Compute d again, at twice the records at first, later every so many records."""
+    summary = state.head.summary
+    records = state.counters[RECORDS]
+    hot = state.head.threshold[0] * records
+    n_hot = 0
+    for entry in range(summary.size[0]):
+        if summary.counts[entry] > hot:
+            state.shares[n_hot] = summary.counts[entry] / records
+            n_hot += 1
+    sort_descending(state.shares, n_hot)
+    state.counters[CHOICES] = fewest_choices(
+        state.shares, n_hot, state.loads.size, state.settings[0]
+    )
+    state.counters[NEXT_REFRESH] = records + min(records, np.int64(state.settings[1]))
+
+
+@kernel
+def _least_of(hashed: U64, d: I64, loads: Ints) -> I32:
+    """Return the least loaded of the key's first d candidates, the earliest on a tie."""
+    best, second = two_workers(hashed, loads.size)
+    if loads[second] < loads[best]:
+        best = second
+    for j in range(2, d):
+        worker = to_worker(mix(hashed + np.uint64(j) * _STEP), loads.size)
+        if loads[worker] < loads[best]:
+            best = worker
+    return best
+
+
+@kernel
+def _route(keys: Keys, state: DChoicesState, out: Workers) -> None:
+    seed = state.seed[0]
+    loads = state.loads
+    for i in range(keys.size):
+        hot = is_hot(state.head, keys[i])
+        state.counters[RECORDS] += 1
+        if state.counters[RECORDS] >= state.counters[NEXT_REFRESH]:
+            _refresh(state)
+        if hot and state.counters[CHOICES] >= loads.size:
+            worker = np.int32(least_count(loads, state.floor))
+        else:
+            choices = state.counters[CHOICES] if hot else 2
+            worker = _least_of(seeded(keys[i], seed), choices, loads)
+        loads[worker] += 1
+        out[i] = worker
+
+
+@dataclass(frozen=True)
+class DChoices:
+    """Send each record to the least loaded of its key's candidates: d for hot keys, 2 for others.
+
+    d is the fewest for which the hot keys fit: for every prefix of the hot keys, the load that
+    lands on the workers they cover must not exceed those workers' share. It is computed from the
+    frequencies in the SpaceSaving summary, and computed again as the stream goes on.
+
+    **Guarantee**: at most two workers for a key that is never hot (see `w-choices`). The shares
+    of hot keys fit their expected candidates, up to `epsilon`.
+
+    Parameters
+    ----------
+    hot_factor
+        A key is hot above this share of a worker's fair load: θ = `hot_factor` / n.
+    capacity
+        Keys that the summary holds; None means n / `hot_factor`.
+    epsilon
+        The imbalance that the choice of d tolerates.
+    refresh
+        Records between two computations of d; at first it doubles from 16.
+
+    **Deviations from the paper**: all prefixes of the hot keys are tested (public code tests the
+    first and the last). The paper does not say how often d is computed; see `refresh`. With d = n
+    the least loaded of all workers is taken.
+
+    Examples
+    --------
+    >>> out = np.empty(6, np.int32)
+    >>> strategy = DChoices()
+    >>> strategy.route(np.zeros(6, np.uint64), strategy.start(8, seed=0), out)
+    >>> out.tolist()
+    [7, 1, 7, 1, 7, 1]
+
+    References
+    ----------
+    Nasir et al., "When two choices are not enough: balancing at scale in distributed stream
+    processing", ICDE 2016.
+    """
+
+    name: ClassVar[str] = "d-choices"
+
+    hot_factor: float = 0.2
+    capacity: int | None = None
+    epsilon: float = 1e-4
+    refresh: int = 10_000
+
+    def __post_init__(self) -> None:  # noqa: D105
+        require(self, "hot_factor", self.hot_factor > 0, "above 0")
+        require(self, "capacity", self.capacity is None or self.capacity >= 1, "at least 1 or None")
+        require(self, "epsilon", self.epsilon >= 0, "at least 0")
+        require(self, "refresh", self.refresh >= 1, "at least 1")
+
+    @property
+    def traits(self) -> Traits:
+        """A hot key may be anywhere: d grows with the skew."""
+        return Traits(family="splitting")
+
+    def start(self, n_workers: int, seed: int, *, source: int = 0) -> DChoicesState:
+        """Return the state of a source that has sent nothing."""
+        loads = np.zeros(n_workers, np.int64)
+        hot = head(n_workers, self.hot_factor, self.capacity)
+        return DChoicesState(
+            seed_array(seed, 1),
+            loads,
+            floor_cursor(loads),
+            hot,
+            np.zeros(hot.summary.keys.size),
+            np.array([0, _FIRST_REFRESH, min(2, n_workers)]),
+            np.array([self.epsilon, self.refresh]),
+        )
+
+    def route(self, keys: Keys, state: DChoicesState, out: Workers) -> None:
+        """Fill `out` with the worker of each record."""
+        _route(keys, state, out)

@@ -1,0 +1,131 @@
+"""The contract: what every strategy is, and what some can do besides.
+
+A strategy is parameters plus pure functions over arrays. It never sees rows, clocks, files or
+engines. Two methods are required, `start` and `route`; the Protocols further down are optional,
+and a strategy has the ability as soon as it has the method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from skewless.arrays import Floats, Keys, Workers
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is true of a strategy with its parameters; decides which checks it must pass.
+
+    Parameters
+    ----------
+    family
+        `"splitting"`: a key may live on several workers at once, partial results are merged by
+        key afterwards. `"moving"`: a key lives on one worker at a time, for all sources; it
+        changes worker only by the moves that `rebalance` or `rescale` name.
+    fan_out
+        The most workers that one key ever has while the number of workers stays the same; None
+        when there is no such limit but n.
+    decides
+        `"record"`: each record is decided from what came before it, so cutting the stream into
+        batches changes nothing. `"batch"`: one call of `route` decides for its whole batch.
+    minimal_rescale
+        When workers join, keys move only to them; when workers leave, only their keys move.
+    """
+
+    family: Literal["splitting", "moving"]
+    fan_out: int | None = None
+    decides: Literal["record", "batch"] = "record"
+    minimal_rescale: bool = False
+
+
+class Strategy(Protocol[S]):
+    """Decides which worker gets each record.
+
+    Write it as a frozen dataclass: its fields are the parameters, and `__post_init__` refuses bad
+    ones with a `ValueError` that names the parameter, its value and what is allowed.
+    """
+
+    #: The published short name, by which the registry and the command line know it.
+    name: ClassVar[str]
+
+    @property
+    def traits(self) -> Traits:
+        """What is true of this strategy with these parameters."""
+
+    def start(self, n_workers: int, seed: int, *, source: int = 0) -> S:
+        """Return the state of one source that has seen nothing.
+
+        All sources of a run get the same `seed`, hence the same candidates for the same key.
+        `source` sets apart only what must differ between them, such as where a round begins.
+
+        All arrays have their final size here: that is the bound on what the strategy remembers. A
+        field called `loads`, if there is one, holds the records sent to each worker so far.
+        """
+
+    def route(self, keys: Keys, state: S, out: Workers) -> None:
+        """Fill `out` with the worker of each record, and let `state` learn from them.
+
+        A pure function of its arguments: same state and keys, same workers and new state, on any
+        machine and on any retry.
+        """
+
+
+class Report(NamedTuple):
+    """What was observed during one window, by key: the input of `rebalance`."""
+
+    keys: Keys  # distinct, ascending
+    loads: Floats  # what the records of the key cost in this window
+    state_sizes: Floats  # what the key's state weighs, should it move
+
+
+class Moves(NamedTuple):
+    """Keys that change worker, and with them their state."""
+
+    keys: Keys
+    origins: Workers
+    targets: Workers
+
+
+@runtime_checkable
+class Merges(Protocol[S]):
+    """Several sources learn together: their states become one plan for all of them."""
+
+    def merge(self, states: Sequence[S]) -> S:
+        """Return the state that knows what all `states` know. It changes none of them."""
+
+
+@runtime_checkable
+class Forks(Protocol[S]):
+    """A merging strategy whose sources keep something of their own after a merge.
+
+    Without this, each source continues with a copy of the merged state.
+    """
+
+    def fork(self, merged: S, own: S, source: int) -> S:
+        """Return the state with which `source`, now at `own`, continues after a merge."""
+
+
+@runtime_checkable
+class Rebalances(Protocol[S]):
+    """The moving family: a controller that changes where keys live between two windows."""
+
+    def rebalance(self, report: Report, state: S) -> tuple[S, Moves]:
+        """Return the state to route by from now on, and the keys that change worker by it."""
+
+
+@runtime_checkable
+class Rescales(Protocol[S]):
+    """Workers join, leave, or differ in speed."""
+
+    def rescale(self, state: S, n_workers: int, capacities: Floats | None = None) -> S:
+        """Return the state for `n_workers` workers of these relative speeds (None: all equal).
+
+        Workers 0 … min(old, new) − 1 stay who they are. What was learned is kept.
+        """
+
+
+AnyStrategy = Strategy[Any]

@@ -1,0 +1,164 @@
+"""Mixed's fluctuation: between intervals, workers' keys swap frequencies until load has shifted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from skewless import registry
+from skewless._jit import kernel
+from skewless.arrays import F64, I32, U64, Floats, Ints, Keys, SmallInts, Workers
+from skewless.kernels.hashing import draw
+from skewless.kernels.xxhash64 import hash_ranks
+from skewless.parameters import require
+from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, segments, spans
+from skewless.workloads.zipf import fill_zipf, require_zipf, zipf_probabilities, zipf_shape
+
+
+class Frequencies(NamedTuple):
+    """Which key has which frequency; keys and ranks are counted from 0 here."""
+
+    by_rank: Floats  # the frequency of each rank, falling
+    key_at: Ints  # the key that has the frequency of this rank now
+    rank_of: Ints  # the rank of each key now
+    owners: Workers  # the worker of each key, fixed
+    members: Ints  # the keys of worker 0, of worker 1, …
+    starts: Ints  # where each worker's keys begin among the members, and where the last end
+    loads: Floats  # the sum of frequencies of each worker
+
+
+@kernel
+def shift_load(state: Frequencies, giver: I32, taker: I32, rate: F64, seed: U64) -> None:
+    """Swap frequencies of the giver's keys with lighter ones of the taker, the heaviest first.
+
+    It ends when the giver's load L has fallen to L′ with (L − L′) / L′ ≥ rate, or when the walk
+    has come to the lightest frequency.
+    """
+    first = state.starts[taker]
+    n_members = state.starts[taker + 1] - first
+    enough = state.loads[giver] / (1.0 + rate)
+    if n_members == 0:
+        return
+    for rank in range(state.key_at.size):
+        if state.loads[giver] <= enough:
+            return
+        heavy = state.key_at[rank]
+        if state.owners[heavy] != giver:
+            continue
+        light = state.members[first + np.int64(draw(seed, rank) % np.uint64(n_members))]
+        other = state.rank_of[light]
+        if other <= rank:
+            continue  # not lighter: the giver keeps this frequency
+        state.key_at[rank], state.key_at[other] = light, heavy
+        state.rank_of[light], state.rank_of[heavy] = rank, other
+        shifted = state.by_rank[rank] - state.by_rank[other]
+        state.loads[giver] -= shifted
+        state.loads[taker] += shifted
+
+
+@dataclass(frozen=True)
+class FluctuatingZipf(Ranked):
+    """Zipf in which, at every new interval, keys of two workers swap frequencies.
+
+    Frequencies stay the same, who has them changes: for each interval a giver and a taker are
+    drawn among the workers. From the heaviest down, each key of the giver swaps its frequency
+    with a key drawn from the taker's, if that is lighter, until the giver's load has changed
+    enough: |L_new − L_old| / L_new ≥ f. So f = 1 halves one worker's load, and another gets it.
+
+    **Reading of the paper**: its test names an instance d, not which; for f ≥ 1 only an instance
+    that loses can pass it, so we ask it of one. Load is the expected one. Random pairs of keys
+    would hardly ever reach f, as most keys are light, hence the order. Where f is out of reach
+    (z = 0: all frequencies are equal), the walk ends with the lightest key. An instance is the
+    worker that `owners` names before it has learned anything, given the seed of the run.
+
+    Memory: 36 bytes per key of the domain, the only synthetic workload to need any.
+
+    Parameters
+    ----------
+    z
+        The exponent, from 0 (uniform).
+    n_keys
+        The size of the domain.
+    n_records
+        The length of the stream.
+    interval
+        Records between two changes.
+    f
+        The fluctuation rate, from 0 (none).
+    n_workers
+        Workers between which load shifts: as many as the run has.
+    owners
+        The strategy, of the moving family, whose first assignment says where keys live.
+
+    Examples
+    --------
+    >>> stream = FluctuatingZipf(z=2.0, n_keys=50, n_records=12, interval=4, n_workers=3)
+    >>> next(stream.ranks(seed=1)).tolist()
+    [6, 1, 2, 1, 2, 2, 1, 1, 1, 1, 1, 4]
+
+    References
+    ----------
+    Mixed (Fang et al.), section V, "Synthetic Data", and table II for the defaults.
+    """
+
+    name: ClassVar[str] = "fluctuation"
+
+    z: float = 0.85
+    n_keys: int = 1_000_000
+    n_records: int = 10_000_000
+    interval: int = 1_000_000
+    f: float = 1.0
+    n_workers: int = 15
+    owners: str = "hash"
+
+    def __post_init__(self) -> None:
+        """Refuse parameters out of range."""
+        require_zipf(self, "z")
+        require(self, "interval", self.interval >= 1, "at least 1")
+        require(self, "f", self.f >= 0, "at least 0")
+        require(self, "n_workers", self.n_workers >= 2, "at least 2")
+        family = registry.make(self.owners).traits.family
+        require(self, "owners", family == "moving", "a strategy of the moving family")
+
+    def start(self, seed: int) -> Frequencies:
+        """Return who has which frequency in the first interval: key i has rank i."""
+        keys: Keys = np.empty(self.n_keys, np.uint64)
+        hash_ranks(np.arange(1, self.n_keys + 1), keys)
+        owners: SmallInts = np.empty(self.n_keys, np.int32)
+        strategy = registry.make(self.owners)
+        strategy.route(keys, strategy.start(self.n_workers, seed), owners)
+        by_rank = zipf_probabilities(self.z, self.n_keys)
+        counts = np.bincount(owners, minlength=self.n_workers)
+        loads: Floats = np.zeros(self.n_workers, np.float64)
+        np.add.at(loads, owners, by_rank)
+        return Frequencies(
+            by_rank=by_rank,
+            key_at=np.arange(self.n_keys),
+            rank_of=np.arange(self.n_keys),
+            owners=owners,
+            members=np.argsort(owners, kind="stable"),
+            starts=np.concatenate(([0], np.cumsum(counts))),
+            loads=loads,
+        )
+
+    def ranks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Ints]:
+        """Yield the key of each record, in order: key i has rank i in the first interval."""
+        shape = zipf_shape(self.z, self.n_keys)
+        draws, pairs, swaps = draw_seeds(seed, 3)
+        state = self.start(seed)
+        done = 0
+        for first, size in spans(self.n_records, chunk_size):
+            out = np.empty(size, np.int64)
+            fill_zipf(shape, draws, first, 0, 1, out)
+            for number, start, stop in segments(first, size, self.interval):
+                if number > done:  # the chunk before may have ended inside this interval
+                    giver = int(draw(pairs, 2 * number)) % self.n_workers
+                    step = 1 + int(draw(pairs, 2 * number + 1)) % (self.n_workers - 1)
+                    taker = (giver + step) % self.n_workers
+                    shift_load(state, giver, taker, float(self.f), draw(swaps, number))
+                    done = number
+                out[start:stop] = state.key_at[out[start:stop] - 1] + 1
+            yield out

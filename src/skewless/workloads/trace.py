@@ -1,0 +1,232 @@
+"""Traces: the keys of real streams, read from files in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+
+from skewless.arrays import Keys
+from skewless.keys import hash_keys
+from skewless.parameters import require
+from skewless.workloads.workload import CHUNK_SIZE
+
+_FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".txt": "text",
+}
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+_TEXT_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The keys of a file, or of a folder of files in the order of their names.
+
+    Formats: Parquet, CSV with a header (`.tsv`: tabs), JSON lines, and plain text, where each
+    word is a record: what ASCII white space keeps apart. Files are read piece by piece, however
+    large they are; all but Parquet may be compressed. The file, its format and the columns are
+    checked when the trace is made.
+
+    Parameters
+    ----------
+    path
+        The file or folder. In a folder, names that begin with `_` or `.` are left out.
+    key
+        The columns that are the key; as text with commas between them. Plain text has none.
+        Columns of CSV files are hashed as the text that is written there.
+    format
+        `"parquet"`, `"csv"`, `"jsonl"` or `"text"`; `"auto"` goes by the end of the name.
+    limit
+        At most so many records; None: all.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "words.txt"
+    ...     _ = path.write_text("to be or not to be")
+    ...     keys = next(Trace(path=str(path)).chunks(seed=0))
+    >>> bool(keys[0] == keys[4]), len(set(keys.tolist()))
+    (True, 4)
+    """
+
+    name: ClassVar[str] = "trace"
+
+    path: str = ""
+    key: tuple[str, ...] = ("key",)
+    format: Literal["auto", "parquet", "csv", "jsonl", "text"] = "auto"
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be read."""
+        object.__setattr__(self, "path", str(self.path))
+        if isinstance(self.key, str):
+            object.__setattr__(self, "key", tuple(self.key.split(",")))
+        object.__setattr__(self, "key", tuple(self.key))
+        require(self, "path", bool(self.path), "the path of a file or folder")
+        require(self, "key", bool(self.key) and all(self.key), "at least one column")
+        allowed = ("auto", *sorted(set(_FORMATS.values())))
+        require(self, "format", self.format in allowed, f"one of {', '.join(allowed)}")
+        require(self, "limit", self.limit is None or self.limit >= 0, "at least 0, or None")
+        for file in self._files():
+            with file.open("rb"):  # says best what is wrong with a file that cannot be read
+                pass
+            self._require_columns(file)
+
+    @property
+    def n_records(self) -> int | None:
+        """How many records there are; None for formats that would have to be read for it."""
+        files = self._files()
+        if any(self._format_of(file) != "parquet" for file in files):
+            return None
+        n_records = sum(int(pa.parquet.read_metadata(file).num_rows) for file in files)
+        return n_records if self.limit is None else min(n_records, self.limit)
+
+    def chunks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Keys]:
+        """Yield the key hashes in order; a trace is the same for every seed."""
+        if chunk_size < 1:
+            raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
+        pieces = chain.from_iterable(self._read(file, chunk_size) for file in self._files())
+        waiting: list[Keys] = []
+        n_waiting = 0
+        left = self.limit
+        for piece in pieces:
+            keys = piece if left is None else piece[:left]
+            left = None if left is None else left - keys.size
+            waiting.append(keys)
+            n_waiting += keys.size
+            if n_waiting >= chunk_size:
+                keys = np.concatenate(waiting)
+                cut = n_waiting - n_waiting % chunk_size
+                for first in range(0, cut, chunk_size):
+                    yield keys[first : first + chunk_size]
+                waiting, n_waiting = [keys[cut:]], n_waiting - cut
+            if left == 0:
+                break
+        if n_waiting:
+            yield np.concatenate(waiting)
+
+    def _files(self) -> list[Path]:
+        path = Path(self.path)
+        if not path.exists():
+            raise FileNotFoundError(f"trace: there is no file or folder {self.path!r}")
+        if not path.is_dir():
+            return [path]
+        files = sorted(
+            file
+            for file in path.rglob("*")
+            if file.is_file()
+            and not any(part.startswith(("_", ".")) for part in file.relative_to(path).parts)
+        )
+        require(self, "path", bool(files), "a folder with files in it")
+        return files
+
+    def _format_of(self, file: Path) -> str:
+        if self.format != "auto":
+            return self.format
+        suffix = _suffix(file)
+        if suffix not in _FORMATS:
+            raise ValueError(
+                f"trace: the format of {file.name!r} is not known by its name; set format to "
+                f"one of {', '.join(sorted(set(_FORMATS.values())))}"
+            )
+        return _FORMATS[suffix]
+
+    def _require_columns(self, file: Path) -> None:
+        kind = self._format_of(file)
+        if kind == "text":
+            return
+        try:
+            names = list(_schema(file, kind).names)
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"trace: {str(file)!r} cannot be read as {kind}: {error}") from error
+        for column in self.key:
+            if column not in names:
+                raise ValueError(
+                    f"trace: {str(file)!r} has no column {column!r}; it has {', '.join(names)}"
+                )
+
+    def _read(self, file: Path, chunk_size: int) -> Iterator[Keys]:
+        """Yield the key hashes of one file, in pieces of any size."""
+        kind = self._format_of(file)
+        if kind == "text":
+            yield from _hash_words(file)
+        elif kind == "parquet":
+            with pa.parquet.ParquetFile(file) as parquet:
+                for batch in parquet.iter_batches(chunk_size, columns=list(self.key)):
+                    yield hash_keys(*(batch.column(name) for name in self.key))
+        else:
+            with _open_csv(file, self.key) if kind == "csv" else _open_json(file, self.key) as rows:
+                for batch in rows:
+                    yield hash_keys(*(batch.column(name) for name in self.key))
+
+
+def _schema(file: Path, kind: str) -> pa.Schema:
+    """Return the columns of a file, from its beginning or its footer."""
+    if kind == "parquet":
+        return pa.parquet.read_schema(file)
+    with _open_csv(file, ()) if kind == "csv" else pa.json.open_json(file) as reader:
+        return reader.schema
+
+
+def _open_csv(file: Path, columns: tuple[str, ...]) -> Any:
+    """Return a reader of some columns as text; of none means of all."""
+    return pa.csv.open_csv(
+        file,
+        parse_options=pa.csv.ParseOptions(delimiter="\t" if _suffix(file) == ".tsv" else ","),
+        convert_options=pa.csv.ConvertOptions(
+            include_columns=list(columns), column_types={column: pa.string() for column in columns}
+        ),
+    )
+
+
+def _open_json(file: Path, columns: tuple[str, ...]) -> Any:
+    """Return a reader of some columns, typed by what the file begins with."""
+    found = _schema(file, "jsonl")
+    # Arrow takes text that looks like a time for a time; JSON, and Spark, know only text.
+    fields = [
+        pa.field(name, pa.string() if pa.types.is_timestamp(kind) else kind)
+        for name, kind in ((name, found.field(name).type) for name in columns)
+    ]
+    options = pa.json.ParseOptions(
+        explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore"
+    )
+    return pa.json.open_json(file, parse_options=options)
+
+
+def _suffix(file: Path) -> str:
+    """Return the end of the name that tells the format, without that of the compression."""
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def _hash_words(file: Path) -> Iterator[Keys]:
+    """Yield the hashes of the words of a text, which white space keeps apart."""
+    rest = b""
+    with pa.input_stream(str(file), compression="detect") as stream:
+        while block := stream.read(_TEXT_BLOCK):
+            text = rest + block
+            words = text.split()
+            # The last word may go on in the next block.
+            rest = b"" if text[-1:].isspace() or not words else words.pop()
+            if words:
+                yield hash_keys(pa.array(words, pa.binary()))
+    if rest:
+        yield hash_keys(pa.array([rest], pa.binary()))

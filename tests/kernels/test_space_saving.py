@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reference.space_saving import SpaceSavingReference, merged_reference
+from skewless._jit import JIT_OFF, kernel
+from skewless.arrays import Floats, Keys
+from skewless.kernels import space_saving as ss
+from skewless.kernels.hashing import mix
+from skewless.state import copy_state, named_arrays
+
+
+@kernel
+def offer_all(summary: ss.SpaceSaving, keys: Keys, weights: Floats, out: Floats) -> None:
+    for i in range(keys.size):
+        out[i] = ss.offer(summary, keys[i], weights[i])
+
+
+def offered(capacity: int, keys: Keys, weights: Floats | None = None) -> ss.SpaceSaving:
+    summary = ss.space_saving(capacity)
+    weights = np.ones(keys.size) if weights is None else weights
+    offer_all(summary, keys, weights, np.empty(keys.size))
+    return summary
+
+
+def zipf(z: float, n_keys: int, n_records: int, seed: int) -> Keys:
+    rng = np.random.default_rng(seed)
+    shares = np.arange(1, n_keys + 1) ** -z
+    names = rng.integers(0, 2**64, n_keys, np.uint64)
+    return names[rng.choice(n_keys, n_records, p=shares / shares.sum())]
+
+
+def as_dict(summary: ss.SpaceSaving) -> dict[int, tuple[float, float]]:
+    keys, counts, errors = ss.entries(summary)
+    return {
+        key: (count, error)
+        for key, count, error in zip(keys.tolist(), counts.tolist(), errors.tolist(), strict=True)
+    }
+
+
+def true_weights(keys: Keys, weights: Floats | None = None) -> dict[int, float]:
+    names, inverse = np.unique(keys, return_inverse=True)
+    return dict(zip(names.tolist(), np.bincount(inverse, weights).tolist(), strict=True))
+
+
+#: Few keys, among them 0 and the largest, and many more that only a long stream would bring.
+any_key = st.one_of(st.integers(0, 9), st.integers(2**64 - 3, 2**64 - 1))
+#: Sums of these are exact in a float, so the oracle's fractions and the kernel must agree exactly.
+any_weight = st.sampled_from([1.0, 1.0, 1.0, 2.0, 0.25, 7.0, 0.0])
+offers = st.tuples(any_key, any_weight)
+#: A decay by a power of two is exact as well.
+halvings = st.sampled_from([0.5, 0.25, 1.0])
+
+
+@settings(deadline=None, max_examples=100)
+@given(capacity=st.integers(1, 9), steps=st.lists(st.one_of(offers, halvings), max_size=120))
+def test_it_equals_the_oracle_on_any_stream(capacity: int, steps: list) -> None:
+    summary, oracle = ss.space_saving(capacity), SpaceSavingReference(capacity)
+    for step in steps:
+        if isinstance(step, float):
+            ss.decay(summary, step)
+            oracle.decay(step)
+        else:
+            key, weight = step
+            assert ss.offer(summary, np.uint64(key), weight) == float(oracle.offer(key, weight))
+        assert ss.total(summary) == float(oracle.total)
+    assert as_dict(summary) == oracle.as_dict()
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 5, 6, 22, 64, 300])
+@pytest.mark.parametrize("z", [0.5, 1.4])
+@pytest.mark.parametrize("with_weights", [False, True])
+def test_it_equals_the_oracle_on_a_long_stream(capacity: int, z: float, with_weights: bool) -> None:
+    keys = zipf(z, n_keys=2000, n_records=4000, seed=capacity)
+    rng = np.random.default_rng(capacity)
+    weights = rng.integers(1, 9, keys.size) * 0.125 if with_weights else np.ones(keys.size)
+    summary, oracle = ss.space_saving(capacity), SpaceSavingReference(capacity)
+    estimates = np.empty(keys.size)
+    offer_all(summary, keys, weights, estimates)
+    expected = [
+        float(oracle.offer(key, weight))
+        for key, weight in zip(keys.tolist(), weights.tolist(), strict=True)
+    ]
+    assert estimates.tolist() == expected
+    assert as_dict(summary) == oracle.as_dict()
+
+
+def test_the_oldest_of_the_smallest_entries_leaves() -> None:
+    summary = offered(3, np.array([1, 2, 3, 1, 2, 3, 2, 9], np.uint64))
+    # 1 and 3 have two records each; 1 was updated before 3.
+    assert as_dict(summary) == {2: (3.0, 0.0), 9: (3.0, 2.0), 3: (2.0, 0.0)}
+
+
+@pytest.mark.parametrize("z", [0.8, 1.4])
+@pytest.mark.parametrize("capacity", [50, 320])
+@pytest.mark.parametrize("with_weights", [False, True])
+def test_the_guarantee_holds(z: float, capacity: int, with_weights: bool) -> None:
+    n_records = 5_000 if JIT_OFF else 200_000
+    keys = zipf(z, n_keys=20_000, n_records=n_records, seed=7)
+    weights = np.random.default_rng(7).integers(1, 50, keys.size) * 1.0
+    weights = weights if with_weights else np.ones(keys.size)
+    true = true_weights(keys, weights)
+    summary = offered(capacity, keys, weights)
+    found = as_dict(summary)
+    most = weights.sum() / capacity
+    assert ss.total(summary) == weights.sum()
+    assert {key for key, weight in true.items() if weight > most} <= set(found)
+    for key, (count, error) in found.items():
+        assert true[key] <= count <= true[key] + error
+        assert error <= most
+    smallest = min(count for count, _ in found.values())
+    assert all(weight <= smallest for key, weight in true.items() if key not in found)
+
+
+def test_decay_equals_multiplying_every_counter() -> None:
+    # Random weights leave no two counts so near that rounding could change who is evicted.
+    rng = np.random.default_rng(3)
+    summary, oracle = ss.space_saving(20), SpaceSavingReference(20)
+    for key in zipf(0.9, n_keys=100, n_records=1500, seed=3):
+        weight = float(rng.random())
+        estimate = ss.offer(summary, key, weight)
+        # Every addition and every epoch rounds once: a few thousand times 1.1e-16.
+        assert estimate == pytest.approx(float(oracle.offer(int(key), weight)), rel=1e-12)
+        if oracle.clock % 100 == 0:
+            ss.decay(summary, 0.2)
+            oracle.decay(0.2)
+    expected = oracle.as_dict()
+    assert as_dict(summary).keys() == expected.keys()
+    for key, (count, error) in as_dict(summary).items():
+        assert (count, error) == pytest.approx(expected[key], rel=1e-12)
+    assert ss.total(summary) == pytest.approx(float(oracle.total), rel=1e-12)
+
+
+def test_decay_may_go_on_for_ever() -> None:
+    # Halving is exact, so floats that are halved round exactly like floats that are not.
+    summary, oracle = ss.space_saving(8), SpaceSavingReference(8, number=float)
+    rng = np.random.default_rng(4)
+    for i, key in enumerate(zipf(0.7, n_keys=30, n_records=8000, seed=4).tolist()):
+        weight = float(rng.random())
+        assert ss.offer(summary, np.uint64(key), weight) == oracle.offer(key, weight)
+        if i % 4 == 3:  # 2000 epochs: stored counts pass the largest unit three times
+            ss.decay(summary, 0.5)
+            oracle.decay(0.5)
+        assert summary.unit[0] <= 1e200
+    assert as_dict(summary) == oracle.as_dict()
+
+
+def test_a_factor_of_one_does_not_decay() -> None:
+    keys = zipf(1.0, n_keys=50, n_records=500, seed=5)
+    summary = offered(10, keys)
+    before = as_dict(summary)
+    ss.decay(summary, 1.0)
+    assert as_dict(summary) == before
+
+
+def test_an_estimate_changes_nothing_and_is_zero_for_strangers() -> None:
+    summary = offered(2, np.array([5, 5, 0], np.uint64))
+    before = copy_state(summary)
+    assert [ss.estimate(summary, np.uint64(key)) for key in (5, 0, 6)] == [2.0, 1.0, 0.0]
+    for (name, array), (_, old) in zip(named_arrays(summary), named_arrays(before), strict=True):
+        np.testing.assert_array_equal(array, old, err_msg=name)
+
+
+def test_a_cleared_summary_is_like_a_new_one() -> None:
+    first, second = zipf(0.9, 200, 900, seed=8), zipf(0.9, 200, 900, seed=9)
+    summary = offered(30, first)
+    ss.decay(summary, 0.3)
+    ss.clear(summary)
+    estimates, fresh = np.empty(second.size), np.empty(second.size)
+    offer_all(summary, second, np.ones(second.size), estimates)
+    new = ss.space_saving(30)
+    offer_all(new, second, np.ones(second.size), fresh)
+    np.testing.assert_array_equal(estimates, fresh)
+    assert as_dict(summary) == as_dict(new)
+    assert ss.total(summary) == second.size
+
+
+def test_a_copy_goes_on_like_the_original() -> None:
+    keys = zipf(0.8, 500, 2000, seed=10)
+    summary = offered(40, keys[:1000])
+    copy = copy_state(summary)
+    for one in (summary, copy):
+        offer_all(one, keys[1000:], np.ones(1000), np.empty(1000))
+    assert as_dict(summary) == as_dict(copy)
+
+
+def test_entries_come_largest_first() -> None:
+    _, counts, errors = ss.entries(offered(30, zipf(1.0, 300, 2000, seed=11)))
+    assert (np.diff(counts) <= 0).all()
+    assert (errors <= counts).all()
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    streams=st.lists(st.lists(offers, max_size=40), min_size=1, max_size=4),
+    capacity=st.integers(1, 6),
+    spare=st.integers(0, 3),
+)
+def test_merge_equals_the_oracle(streams: list, capacity: int, spare: int) -> None:
+    summaries, oracles = [], []
+    for stream in streams:
+        summary, oracle = ss.space_saving(capacity + spare), SpaceSavingReference(capacity + spare)
+        for key, weight in stream:
+            ss.offer(summary, np.uint64(key), weight)
+            oracle.offer(key, weight)
+        summaries.append(summary)
+        oracles.append(oracle)
+    merged = ss.merge(summaries, capacity)
+    assert as_dict(merged) == merged_reference(oracles, capacity)
+    assert ss.total(merged) == float(sum(oracle.total for oracle in oracles))
+
+
+def test_merge_does_not_depend_on_the_order_of_summaries() -> None:
+    rng = np.random.default_rng(12)
+    summaries = []
+    for seed in range(4):
+        keys = zipf(0.8, 60, 700, seed=1) if seed % 2 else zipf(0.5, 60, 700, seed=1)[::-1].copy()
+        summaries.append(offered(20, keys, rng.random(keys.size)))
+        ss.decay(summaries[-1], 0.3 + 0.1 * seed)
+    before = [copy_state(summary) for summary in summaries]
+    results = [ss.merge(order, 20) for order in itertools.permutations(summaries)]
+    for result in results[1:]:
+        for (name, array), (_, first) in zip(
+            named_arrays(result), named_arrays(results[0]), strict=True
+        ):
+            np.testing.assert_array_equal(array, first, err_msg=name)
+    for summary, old in zip(summaries, before, strict=True):
+        for (name, array), (_, kept) in zip(named_arrays(summary), named_arrays(old), strict=True):
+            np.testing.assert_array_equal(array, kept, err_msg=name)
+
+
+def test_the_guarantee_survives_merging_and_more_records() -> None:
+    capacity = 100
+    streams = [zipf(z, 5000, 8000, seed=13) for z in (0.6, 0.9, 1.2, 1.2)]
+    streams[3] = mix_all(streams[3])  # other hot keys than the others'
+    later = zipf(1.0, 5000, 8000, seed=14)
+    merged = ss.merge([offered(capacity, keys) for keys in streams], capacity)
+    everything = np.concatenate(streams)
+    for keys in (everything, np.concatenate([everything, later])):
+        if keys.size > everything.size:
+            offer_all(merged, later, np.ones(later.size), np.empty(later.size))
+        true, found = true_weights(keys), as_dict(merged)
+        most = keys.size / capacity
+        assert ss.total(merged) == keys.size
+        assert {key for key, weight in true.items() if weight > most} <= set(found)
+        for key, (count, error) in found.items():
+            assert true.get(key, 0.0) <= count <= true.get(key, 0.0) + error
+            assert error <= most
+
+
+def mix_all(keys: Keys) -> Keys:
+    return np.array([mix(key) for key in keys], np.uint64)
+
+
+def test_bad_arguments_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="capacity must be an integer of at least 1, not 0"):
+        ss.space_saving(0)
+    with pytest.raises(ValueError, match="summaries must hold at least one"):
+        ss.merge([], 5)
+    with pytest.raises(ValueError, match=r"capacity must .* at most .*\(5\), not 6"):
+        ss.merge([ss.space_saving(5), ss.space_saving(8)], 6)

@@ -1,0 +1,61 @@
+"""The example of CONTRIBUTING.md works, and CONTRIBUTING.md quotes it as it is."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from skewless.checks import check_strategy
+
+PROJECT = Path(__file__).parent.parent
+EXAMPLE = PROJECT / "examples" / "three_choices.py"
+N_WORKERS = 8
+
+
+@pytest.fixture
+def three_choices(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("three_choices", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "three_choices", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def route(three_choices: ModuleType, keys: np.ndarray) -> np.ndarray:
+    strategy = three_choices.ThreeChoices()
+    out = np.full(keys.size, -1, np.int32)
+    strategy.route(keys, strategy.start(N_WORKERS, seed=1), out)
+    return out
+
+
+def test_a_key_has_at_most_three_workers(three_choices: ModuleType) -> None:
+    keys = np.random.default_rng(7).integers(0, 50, 5_000).astype(np.uint64)
+    workers = route(three_choices, keys)
+    assert workers.min() >= 0
+    assert workers.max() < N_WORKERS
+    fan_outs = [np.unique(workers[keys == key]).size for key in np.unique(keys)]
+    assert max(fan_outs) == 3 == three_choices.ThreeChoices().traits.fan_out
+
+
+def test_a_lone_hot_key_is_shared_evenly_by_its_workers(three_choices: ModuleType) -> None:
+    loads = np.bincount(route(three_choices, np.zeros(3_000, np.uint64)))
+    used = loads[loads > 0]
+    assert used.size > 1
+    assert used.max() - used.min() <= 1  # each record goes to the least loaded of them
+
+
+def test_it_passes_the_checks_that_our_own_strategies_pass(three_choices: ModuleType) -> None:
+    assert "fan_out_is_kept" in check_strategy(three_choices.ThreeChoices())
+
+
+def test_contributing_quotes_the_example_as_it_is() -> None:
+    assert EXAMPLE.read_text(encoding="utf-8") in (PROJECT / "CONTRIBUTING.md").read_text(
+        encoding="utf-8"
+    )

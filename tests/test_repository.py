@@ -1,0 +1,118 @@
+"""What must hold for the files of the repository as they are checked in."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+PROJECT = Path(__file__).parent.parent
+
+# Put together from pieces, so that this file does not find itself.
+MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:" + "|".join(["work", "root"]) + r")(?![\w-])")
+REGISTRY = re.compile(
+    "|".join(
+        [
+            r"https?://\S*/" + r"simple\b",  # a package index
+            r"https?://[^\s/]*\b" + r"(?:registry|artifactory|nexus|devpi)\b",
+            "python" + "hosted",
+            r"(?:index|extra-index)" + "-url",
+            "find" + "-links",
+        ]
+    ),
+    re.IGNORECASE,
+)
+FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+INLINE_CODE = re.compile(r"`[^`\n]+`")
+LINK = re.compile(r"\]\(<?([^)<>\s]+)>?(?:\s+\"[^\"]*\")?\)")
+
+
+def files_of_the_repository() -> list[Path]:
+    """Return the files that git tracks, or would if it were asked to add all."""
+    if not shutil.which("git") or not (PROJECT / ".git").exists():
+        pytest.skip("not a git checkout")
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"git cannot list the files: {done.stderr.strip()}")
+    paths = [PROJECT / name for name in done.stdout.split("\0") if name]
+    return [path for path in paths if path.is_file()]
+
+
+def text_files() -> dict[Path, str]:
+    """Return the text of every file that is text."""
+    texts = {}
+    for path in files_of_the_repository():
+        content = path.read_bytes()
+        if b"\0" not in content[:8192]:
+            texts[path.relative_to(PROJECT)] = content.decode("utf-8", errors="replace")
+    return texts
+
+
+def lines_with(pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{path}:{number}: {line.strip()}"
+        for path, text in text_files().items()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+def local_links(markdown: str) -> list[str]:
+    """Return the targets of links to files, without their anchors."""
+    prose = INLINE_CODE.sub("", FENCED.sub("", markdown))
+    targets = (target.split("#")[0] for target in LINK.findall(prose))
+    return [unquote(t) for t in targets if t and not re.match(r"[a-z]+:", t)]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("see /" + "work/main", True),
+        ("HOME=/" + "root", True),
+        ("records per second/" + "worker", False),
+        ("docs/" + "work/plan.md", False),
+    ],
+)
+def test_machine_paths_are_recognised(text: str, found: bool) -> None:
+    assert bool(MACHINE_PATH.search(text)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("https://example.org/" + "simple", True),
+        ("--index" + "-url x", True),
+        ("https://example.org/a-simple-page", False),
+    ],
+)
+def test_registry_addresses_are_recognised(text: str, found: bool) -> None:
+    assert bool(REGISTRY.search(text)) == found
+
+
+def test_links_are_read_from_prose_only() -> None:
+    markdown = "[a](x.md#part) [b](https://e.org) `[c](y.md)`\n```\n[d](z.md)\n```\n![e](<i.png>)"
+    assert local_links(markdown) == ["x.md", "i.png"]
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    assert lines_with(MACHINE_PATH) == []
+
+
+def test_no_file_names_a_package_registry() -> None:
+    assert lines_with(REGISTRY) == []
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    broken = [
+        f"{path}: {target}"
+        for path, text in text_files().items()
+        if path.suffix == ".md"
+        for target in local_links(text)
+        if not (PROJECT / path.parent / target).exists()
+    ]
+    assert broken == []

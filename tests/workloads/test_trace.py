@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from skewless import workloads
+from skewless.keys import hash_keys
+from skewless.workloads import Trace
+
+N = 1_000
+WORDS = [f"word{i * i % 37}" if i % 50 else None for i in range(N)]
+NUMBERS = [i % 11 for i in range(N)]
+TABLE = pa.table({"other": ["x"] * N, "key": WORDS, "number": NUMBERS})
+
+
+def keys_of(trace: Any, chunk_size: int = 1 << 18) -> list[int]:
+    chunks = list(trace.chunks(0, chunk_size))
+    assert all(chunk.size == chunk_size for chunk in chunks[:-1])
+    return [int(key) for chunk in chunks for key in chunk]
+
+
+def json_lines(rows: list[dict[str, Any]]) -> str:
+    import json
+
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> str:
+    pa.parquet.write_table(TABLE, tmp_path / "trace.parquet", row_group_size=130)
+    return str(tmp_path / "trace.parquet")
+
+
+@pytest.mark.parametrize("chunk_size", [1, 7, 130, 999, 1_000, 5_000])
+def test_parquet_keys_are_the_hashes_of_the_column(parquet: str, chunk_size: int) -> None:
+    assert keys_of(Trace(path=parquet), chunk_size) == hash_keys(TABLE["key"]).tolist()
+
+
+def test_several_columns_make_one_key(parquet: str) -> None:
+    expected = hash_keys(TABLE["number"], TABLE["key"]).tolist()
+    assert keys_of(Trace(path=parquet, key=("number", "key"))) == expected
+    assert keys_of(workloads.make("trace", path=parquet, key="number,key")) == expected
+
+
+def test_a_trace_is_the_same_for_every_seed(parquet: str) -> None:
+    first, second = (next(Trace(path=parquet).chunks(seed)) for seed in (0, 1))
+    assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 129, 131, 1_000, 2_000])
+def test_a_limit_cuts_the_trace(parquet: str, limit: int) -> None:
+    trace = Trace(path=parquet, limit=limit)
+    assert keys_of(trace, 64) == hash_keys(TABLE["key"]).tolist()[:limit]
+    assert trace.n_records == min(limit, N)
+
+
+def test_csv_keys_are_hashed_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("a,key,b\n1,007,x\n2,7,y\n3,seven,z\n4,,\n")
+    assert keys_of(Trace(path=str(path))) == hash_keys(["007", "7", "seven", ""]).tolist()
+    assert Trace(path=str(path)).n_records is None
+    assert (
+        keys_of(Trace(path=str(path), key=("b", "a"), limit=2))
+        == hash_keys(["x", "y"], ["1", "2"]).tolist()
+    )
+
+
+def test_tabs_keep_the_columns_of_tsv_apart(tmp_path: Path) -> None:
+    path = tmp_path / "trace.tsv"
+    path.write_text("key\tb\na,b\t1\n")
+    assert keys_of(Trace(path=str(path))) == hash_keys(["a,b"]).tolist()
+
+
+def test_json_keys_have_the_types_of_json(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    times = ["2024-01-01 00:00:00", "2024-01-01T00:00:00Z", "today", None]
+    path.write_text(json_lines([{"key": i, "at": at} for i, at in enumerate(times)]))
+    assert keys_of(Trace(path=str(path))) == hash_keys([0, 1, 2, 3]).tolist()
+    assert keys_of(Trace(path=str(path), key=("at",))) == hash_keys(times).tolist()
+
+
+def test_words_of_plain_text_are_records(tmp_path: Path) -> None:
+    path = tmp_path / "trace.txt"
+    path.write_text("  to be\tor\nnot  żółć be \n")
+    assert (
+        keys_of(Trace(path=str(path)))
+        == hash_keys(["to", "be", "or", "not", "żółć", "be"]).tolist()
+    )
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("block", [1, 2, 5, 1_000])
+def test_words_are_whole_across_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, end: str
+) -> None:
+    monkeypatch.setattr("skewless.workloads.trace._TEXT_BLOCK", block)
+    path = tmp_path / "trace.txt"
+    path.write_text("to be or  not\n\nto bé" + end)
+    assert (
+        keys_of(Trace(path=str(path))) == hash_keys(["to", "be", "or", "not", "to", "bé"]).tolist()
+    )
+
+
+@pytest.mark.parametrize("suffix", [".csv.gz", ".jsonl.gz", ".txt.gz"])
+def test_compressed_files_are_read(tmp_path: Path, suffix: str) -> None:
+    content = {
+        ".csv.gz": "key\na\nb\n",
+        ".jsonl.gz": json_lines([{"key": "a"}, {"key": "b"}]),
+        ".txt.gz": "a b",
+    }[suffix]
+    path = tmp_path / f"trace{suffix}"
+    path.write_bytes(gzip.compress(content.encode()))
+    assert keys_of(Trace(path=str(path))) == hash_keys(["a", "b"]).tolist()
+
+
+def test_a_folder_is_read_in_the_order_of_names(tmp_path: Path) -> None:
+    for name, words in (("part-1", ["c"]), ("part-0", ["a", "b"])):
+        pa.parquet.write_table(pa.table({"key": words}), tmp_path / f"{name}.parquet")
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / ".part-0.parquet.crc").touch()
+    trace = Trace(path=str(tmp_path))
+    assert keys_of(trace, 2) == hash_keys(["a", "b", "c"]).tolist()
+    assert trace.n_records == 3
+
+
+def test_an_empty_trace_has_no_chunks(tmp_path: Path) -> None:
+    (tmp_path / "trace.txt").touch()
+    assert list(Trace(path=str(tmp_path / "trace.txt")).chunks(0)) == []
+
+
+def test_a_missing_file_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no file or folder .*none.parquet"):
+        Trace(path=str(tmp_path / "none.parquet"))
+    with pytest.raises(ValueError, match="trace: path must be the path of a file or folder"):
+        Trace()
+    with pytest.raises(ValueError, match="trace: path must be a folder with files in it"):
+        Trace(path=str(tmp_path))
+
+
+def test_a_missing_column_is_refused_with_those_that_exist(parquet: str) -> None:
+    with pytest.raises(ValueError, match="has no column 'word'; it has other, key, number"):
+        Trace(path=parquet, key=("key", "word"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.csv", "x,y\n1,2\n"), ("a.json", '{"x": 1, "y": 2}\n')]
+)
+def test_text_formats_name_their_columns_too(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match="has no column 'key'; it has x, y"):
+        Trace(path=str(tmp_path / name))
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trace.dat"
+    path.write_text("a b a")
+    with pytest.raises(ValueError, match=r"'trace.dat' is not known.*csv, jsonl, parquet, text"):
+        Trace(path=str(path))
+    assert len(keys_of(Trace(path=str(path), format="text"))) == 3
+    with pytest.raises(ValueError, match="trace: format must be one of .*, not 'xml'"):
+        Trace(path=str(path), format="xml")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.json", "a.csv"])
+def test_a_file_of_another_format_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(ValueError, match="cannot be read as"):
+        Trace(path=str(tmp_path / name))
+
+
+def test_settings_that_make_no_sense_are_refused(parquet: str) -> None:
+    with pytest.raises(ValueError, match="trace: limit must be at least 0"):
+        Trace(path=parquet, limit=-1)
+    with pytest.raises(ValueError, match="trace: key must be at least one column"):
+        Trace(path=parquet, key=())
+    with pytest.raises(ValueError, match="chunk_size must be at least 1"):
+        next(Trace(path=parquet).chunks(0, 0))
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl", ".txt"])
+def test_memory_does_not_grow_with_the_file(tmp_path: Path, suffix: str) -> None:
+    def peak(n_records: int) -> int:
+        path = tmp_path / f"trace{n_records}{suffix}"
+        table = pa.table({"key": np.arange(n_records).astype(str), "rest": np.zeros(n_records)})
+        if suffix == ".parquet":
+            pa.parquet.write_table(table, path, row_group_size=50_000)
+        elif suffix == ".csv":
+            pa.csv.write_csv(table, path)
+        elif suffix == ".txt":
+            path.write_text(" ".join(table["key"].to_pylist()))
+        else:
+            path.write_text(json_lines(table.to_pylist()))
+        del table
+        trace = Trace(path=str(path))
+        tracemalloc.start()
+        most = 0
+        for _ in trace.chunks(0, 10_000):
+            most = max(most, pa.total_allocated_bytes())
+        most += tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    # Readers work ahead by a few blocks of 1 MB or one row group each.
+    small, large = peak(250_000), peak(1_000_000)
+    assert large < 1.5 * small + 8_000_000
