@@ -19,7 +19,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Show what skewless does
-	@$(WITH_JAVA) $(BIN)/skewless demo
+	@$(BIN)/skewless demo
 
 test: $(READY) ## Run the tests, except the long statistics
 	@$(WITH_JAVA) $(PYTEST) -m "not statistics" tests src

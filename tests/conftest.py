@@ -11,6 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A first call compiles, so time says nothing about a test; and a red run must be red again.
+settings.register_profile(
+    "skewless",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("skewless")
 
 
 def _java() -> str | None:

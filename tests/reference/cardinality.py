@@ -28,9 +28,7 @@ class Window:
         if n_records == 0:
             return Fraction(0)
         # The sum of both, each over its mean; the number of workers cancels out.
-        return Fraction(self.keys(worker), n_pairs) + Fraction(
-            len(self.records[worker]), n_records
-        )
+        return Fraction(self.keys(worker), n_pairs) + Fraction(len(self.records[worker]), n_records)
 
 
 def route(

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from decimal import Context, Decimal
+from decimal import Decimal, localcontext
 from itertools import islice
 
 from reference.hashing import candidates, seeded, seeds
 from reference.w_choices import HotKeys
 
-DIGITS = Context(prec=40)
-
 
 def fits(shares: list[float], d: int, n_workers: int, epsilon: float) -> bool:
     """Does every prefix of the hot keys fit the workers that its d candidates per key cover?"""
-    power = DIGITS.power
-    p = [Decimal(share) for share in shares]
-    tail = max(Decimal(0), 1 - sum(p))
-    for h in range(1, len(p) + 1):
-        b = 1 - power(Decimal(n_workers - 1) / n_workers, h * d)
-        landing = sum(p[:h]) + power(b, d) * sum(p[h:]) + power(b, 2) * tail
-        if landing > b * (1 + n_workers * Decimal(epsilon)):
-            return False
-    return True
+    with localcontext() as context:
+        context.prec = 40
+        p = [Decimal(share) for share in shares]
+        tail = max(Decimal(0), 1 - sum(p))
+        for h in range(1, len(p) + 1):
+            b = 1 - (Decimal(n_workers - 1) / n_workers) ** (h * d)
+            landing = sum(p[:h]) + b**d * sum(p[h:]) + b**2 * tail
+            if landing > b * (1 + n_workers * Decimal(epsilon)):
+                return False
+        return True
 
 
 def fewest_choices(shares: list[float], n_workers: int, epsilon: float) -> int:

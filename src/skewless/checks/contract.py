@@ -37,8 +37,8 @@ def _decides_per_record(strategy: AnyStrategy) -> bool:
 
 CHECKS: tuple[Check, ...] = (
     Check(routing.every_record_gets_a_worker, _always),
-    Check(routing.keys_are_not_changed, _always),
     Check(routing.same_seed_same_routing, _always),
+    Check(routing.keys_are_not_changed, _always),
     Check(routing.earlier_records_ignore_later_ones, _always),
     Check(routing.batching_is_invisible, _decides_per_record),
     Check(routing.state_is_bounded_arrays, _always),

@@ -74,5 +74,4 @@ def remove_slot(table: KeyTable, slot: I64) -> None:
 @kernel
 def clear(table: KeyTable) -> None:
     """Forget all keys."""
-    for slot in range(table.values.size):
-        table.values[slot] = ABSENT
+    table.values[:] = ABSENT

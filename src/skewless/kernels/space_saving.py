@@ -9,10 +9,10 @@ its count as a possible error, and adds its own weight. Hence, with N the weight
 
 How the smallest entry is found: entries never change place; each stands once in a queue or in a
 4-ary heap, with the (count, stamp) that it had when it was put there. Both only grow, so that is a
-lower bound: the smaller of the two fronts is the true minimum if it is up to date, and otherwise it
-is put back with what it has by now. A hit therefore touches neither, and many hits of one key
-cost one putting back at most. Whatever is not smaller than the queue's last goes to the queue, at
-the cost of a few stores: with equal weights that is every newcomer. The heap takes the others.
+lower bound: the smaller of the two fronts is the true minimum if it is up to date; otherwise it
+goes (back) to the heap with what it has by now. A hit therefore touches neither, and many hits of
+one key cost one sinking at most. A newcomer that is not smaller than the one before goes to the end
+of the queue, for a few stores: with equal weights that is every newcomer.
 
 Decay touches no counter: instead of making old records lighter it makes new ones heavier.
 
@@ -87,7 +87,7 @@ def space_saving(capacity: int) -> SpaceSaving:
     summary = SpaceSaving(
         # Sparse, for an eviction walks along three runs of occupied slots. And with room for one
         # more key, for the newcomer enters before the evicted one leaves.
-        table=key_table(2 * capacity),
+        table=key_table(3 * capacity),
         keys=np.zeros(capacity, np.uint64),
         counts=np.zeros(capacity),
         errors=np.zeros(capacity),
@@ -184,7 +184,7 @@ def _front(order: Order, head: I64, queued: I64) -> I64:
 
 
 @kernel
-def _put_back(summary: SpaceSaving, place: I64) -> None:
+def _put_back(summary: SpaceSaving, place: I64, is_new: bool) -> None:
     """Move the entry at `place`, which is the front, to where it belongs by now."""
     begin, end = summary.keys.size + 3, summary.order.counts.size
     entry = summary.order.entries[place]
@@ -194,7 +194,10 @@ def _put_back(summary: SpaceSaving, place: I64) -> None:
     free = free if free < end else free - summary.keys.size
     # An empty queue still knows its last: it was the smallest when it left, so all are above it.
     last = free - 1 if free > begin else end - 1
-    to_queue = not _less(count, stamp, summary.order.counts[last], summary.order.stamps[last])
+    # Old entries stay out of the queue: behind a hot key's count it would be closed for ever.
+    to_queue = is_new and not _less(
+        count, stamp, summary.order.counts[last], summary.order.stamps[last]
+    )
     if to_queue:
         _set(summary.order, free, count, stamp, entry)
     if place > 0:
@@ -202,41 +205,48 @@ def _put_back(summary: SpaceSaving, place: I64) -> None:
         if not to_queue:
             _rise(summary.order, n, count, stamp, entry)
             summary.heap_size[0] = n + 1
-    elif not to_queue:
-        _sink(summary.order, n, count, stamp, entry)
     else:
-        n -= 1
-        summary.heap_size[0] = n
-        count, stamp = summary.order.counts[n], summary.order.stamps[n]
-        summary.order.counts[n] = np.inf
+        if to_queue:  # the last of the heap takes the root's place
+            n -= 1
+            summary.heap_size[0] = n
+            entry = summary.order.entries[n]
+            count, stamp = summary.order.counts[n], summary.order.stamps[n]
+            summary.order.counts[n] = np.inf
         if n > 0:
-            _sink(summary.order, n, count, stamp, summary.order.entries[n])
+            _sink(summary.order, n, count, stamp, entry)
 
 
 @kernel
-def _smallest(summary: SpaceSaving) -> I32:
-    """Return the entry with the smallest (count, stamp) of a full summary."""
-    capacity = summary.keys.size
-    place = _front(summary.order, summary.head[0], capacity - summary.heap_size[0])
-    while summary.order.stamps[place] != summary.stamps[summary.order.entries[place]]:
-        _put_back(summary, place)
-        place = _front(summary.order, summary.head[0], capacity - summary.heap_size[0])
-    return summary.order.entries[place]
+def _evict(summary: SpaceSaving, amount: F64) -> I32:
+    """Return the entry of a full summary that was the smallest, ready for another key."""
+    entry = np.int32(ABSENT)
+    is_new = False
+    while not is_new:
+        place = _front(summary.order, summary.head[0], summary.keys.size - summary.heap_size[0])
+        entry = summary.order.entries[place]
+        is_new = summary.order.stamps[place] == summary.stamps[entry]
+        if is_new:
+            summary.errors[entry] = summary.counts[entry]
+            summary.counts[entry] += amount
+            summary.stamps[entry] = summary.clock[0]
+        _put_back(summary, place, is_new)
+    return entry
 
 
 @kernel
-def _admit(summary: SpaceSaving, key: U64, slot: I64) -> I32:
-    """Return an entry for `key`, whose empty slot is known: a free one, or the smallest."""
+def _admit(summary: SpaceSaving, key: U64, slot: I64, amount: F64) -> I32:
+    """Return a new entry for `key`, whose empty slot is known."""
     entry = np.int32(summary.size[0])
-    if entry < summary.keys.size:
-        summary.size[0] += 1
-        summary.table.keys[slot] = key
-        summary.table.values[slot] = entry
+    is_full = summary.size[0] == summary.keys.size
+    if is_full:
+        entry = _evict(summary, amount)
     else:
-        entry = _smallest(summary)
-        summary.errors[entry] = summary.counts[entry]
-        summary.table.keys[slot] = key
-        summary.table.values[slot] = entry
+        summary.size[0] += 1
+        summary.counts[entry] = amount
+        summary.stamps[entry] = summary.clock[0]
+    summary.table.keys[slot] = key
+    summary.table.values[slot] = entry
+    if is_full:
         remove_slot(summary.table, find_slot(summary.table, summary.keys[entry]))
     summary.keys[entry] = key
     return entry
@@ -252,7 +262,7 @@ def offer(summary: SpaceSaving, key: U64, weight: F64) -> F64:
     slot = find_slot(summary.table, key)
     entry = summary.table.values[slot]
     if entry == ABSENT:
-        entry = _admit(summary, key, slot)
+        return summary.counts[_admit(summary, key, slot, amount)] / unit
     count = summary.counts[entry] + amount
     summary.counts[entry] = count
     summary.stamps[entry] = summary.clock[0]

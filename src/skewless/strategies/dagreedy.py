@@ -102,7 +102,7 @@ def _route(keys: Keys, state: DAGreedyState, out: Workers) -> None:
     for i in range(keys.size):
         total = state.counters[RECORDS]
         interval = total // length
-        if total == interval * length:
+        if total == interval * length and total > 0:
             _begin_interval(state, interval)
         slot = find_slot(state.counts, keys[i])
         count = np.int64(state.counts.values[slot]) + 1

@@ -38,8 +38,9 @@ class PartialKey:
     No table and no memory of keys: both candidates follow from the hash, and each source looks
     only at what it has sent itself.
 
-    **Guarantee**: at most two workers per key. While no key has more than 2/n of the records, the
-    imbalance stays a constant number of records; above that it cannot, two workers are too few.
+    **Guarantee**: at most two workers per key. While no key has more than 1/(5n) of the records,
+    the imbalance is bounded by a constant, where that of hashing grows with n. A key with a share p
+    above 2/n is too much for two workers: the imbalance is then at least p·n/2 − 1.
 
     **Deviations from the paper**: none. The two candidates may be the same worker, as in the
     authors' simulator.

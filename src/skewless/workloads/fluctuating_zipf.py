@@ -63,16 +63,18 @@ def shift_load(state: Frequencies, giver: I32, taker: I32, rate: F64, seed: U64)
 class FluctuatingZipf(Ranked):
     """Zipf in which, at every new interval, keys of two workers swap frequencies.
 
-    Frequencies stay the same, who has them changes: for each interval a giver and a taker are
-    drawn among the workers. From the heaviest down, each key of the giver swaps its frequency
-    with a key drawn from the taker's, if that is lighter, until the giver's load has changed
-    enough: |L_new − L_old| / L_new ≥ f. So f = 1 halves one worker's load, and another gets it.
+    Frequencies stay the same, who has them changes: at each interval the most loaded worker gives
+    load to another one, which is drawn. From the heaviest down, each key of the giver swaps its
+    frequency with a key drawn from the taker's, if that is lighter, until the giver's load has
+    changed enough: |L_new − L_old| / L_new ≥ f. So f = 1 halves it, and the taker gets the half.
 
     **Reading of the paper**: its test names an instance d, not which; for f ≥ 1 only an instance
-    that loses can pass it, so we ask it of one. Load is the expected one. Random pairs of keys
-    would hardly ever reach f, as most keys are light, hence the order. Where f is out of reach
-    (z = 0: all frequencies are equal), the walk ends with the lightest key. An instance is the
-    worker that `owners` names before it has learned anything, given the seed of the run.
+    that loses can pass it, so we ask it of the one that gives. Load is the expected one. Pairs
+    of random keys would hardly ever reach f, as most keys are light, and neither would a worker
+    that has nothing but light keys left; hence the order, and the choice of the giver. Where f is
+    out of reach (z = 0: all frequencies are equal), the walk ends with the lightest key. An
+    instance is the worker that `owners` names before it has learned anything, given the seed of
+    the run.
 
     Memory: 36 bytes per key of the domain, the only synthetic workload to need any.
 
@@ -97,7 +99,7 @@ class FluctuatingZipf(Ranked):
     --------
     >>> stream = FluctuatingZipf(z=2.0, n_keys=50, n_records=12, interval=4, n_workers=3)
     >>> next(stream.ranks(seed=1)).tolist()
-    [6, 1, 2, 1, 2, 2, 1, 1, 1, 1, 1, 4]
+    [6, 1, 2, 1, 2, 2, 42, 42, 35, 35, 35, 4]
 
     References
     ----------
@@ -144,10 +146,17 @@ class FluctuatingZipf(Ranked):
             loads=loads,
         )
 
+    def advance(self, state: Frequencies, number: int, seed: int) -> None:
+        """Change who has which frequency, as interval `number` (from 1) begins."""
+        _, takers, swaps = draw_seeds(seed, 3)
+        giver = int(state.loads.argmax())
+        taker = (giver + 1 + int(draw(takers, number)) % (self.n_workers - 1)) % self.n_workers
+        shift_load(state, giver, taker, float(self.f), np.uint64(draw(swaps, number)))
+
     def ranks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Ints]:
         """Yield the key of each record, in order: key i has rank i in the first interval."""
         shape = zipf_shape(self.z, self.n_keys)
-        draws, pairs, swaps = draw_seeds(seed, 3)
+        (draws,) = draw_seeds(seed, 1)
         state = self.start(seed)
         done = 0
         for first, size in spans(self.n_records, chunk_size):
@@ -155,10 +164,7 @@ class FluctuatingZipf(Ranked):
             fill_zipf(shape, draws, first, 0, 1, out)
             for number, start, stop in segments(first, size, self.interval):
                 if number > done:  # the chunk before may have ended inside this interval
-                    giver = int(draw(pairs, 2 * number)) % self.n_workers
-                    step = 1 + int(draw(pairs, 2 * number + 1)) % (self.n_workers - 1)
-                    taker = (giver + step) % self.n_workers
-                    shift_load(state, giver, taker, float(self.f), draw(swaps, number))
+                    self.advance(state, number, seed)
                     done = number
                 out[start:stop] = state.key_at[out[start:stop] - 1] + 1
             yield out

@@ -68,7 +68,7 @@ class ShiftingZipf(Ranked):
             out = np.empty(size, np.int64)
             for number, start, stop in segments(first, size, self.period):
                 part = out[start:stop]
-                share = to_unit(draw(exponents, number))
+                share = to_unit(np.uint64(draw(exponents, number)))
                 z = self.z_min + share * (self.z_max - self.z_min)
                 fill_zipf(zipf_shape(z, self.n_keys), draws, first + start, 0, 1, part)
                 offset = int(draw(offsets, number)) % self.n_keys

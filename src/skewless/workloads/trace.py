@@ -30,7 +30,8 @@ _FORMATS = {
     ".txt": "text",
 }
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
-_TEXT_BLOCK = 1 << 20
+# Readers work ahead by some blocks of this size; a CSV or JSON record must fit into one.
+_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -168,8 +169,11 @@ class Trace:
             yield from _hash_words(file)
         elif kind == "parquet":
             with pa.parquet.ParquetFile(file) as parquet:
-                for batch in parquet.iter_batches(chunk_size, columns=list(self.key)):
-                    yield hash_keys(*(batch.column(name) for name in self.key))
+                # One reader per row group: a reader of all keeps what it has read to the end.
+                for group in range(parquet.num_row_groups):
+                    rows = parquet.iter_batches(chunk_size, [group], columns=list(self.key))
+                    for batch in rows:
+                        yield hash_keys(*(batch.column(name) for name in self.key))
         else:
             with _open_csv(file, self.key) if kind == "csv" else _open_json(file, self.key) as rows:
                 for batch in rows:
@@ -180,7 +184,7 @@ def _schema(file: Path, kind: str) -> pa.Schema:
     """Return the columns of a file, from its beginning or its footer."""
     if kind == "parquet":
         return pa.parquet.read_schema(file)
-    with _open_csv(file, ()) if kind == "csv" else pa.json.open_json(file) as reader:
+    with _open_csv(file, ()) if kind == "csv" else _open_json(file, None) as reader:
         return reader.schema
 
 
@@ -188,6 +192,7 @@ def _open_csv(file: Path, columns: tuple[str, ...]) -> Any:
     """Return a reader of some columns as text; of none means of all."""
     return pa.csv.open_csv(
         file,
+        read_options=pa.csv.ReadOptions(block_size=_BLOCK_BYTES),
         parse_options=pa.csv.ParseOptions(delimiter="\t" if _suffix(file) == ".tsv" else ","),
         convert_options=pa.csv.ConvertOptions(
             include_columns=list(columns), column_types={column: pa.string() for column in columns}
@@ -195,18 +200,21 @@ def _open_csv(file: Path, columns: tuple[str, ...]) -> Any:
     )
 
 
-def _open_json(file: Path, columns: tuple[str, ...]) -> Any:
-    """Return a reader of some columns, typed by what the file begins with."""
+def _open_json(file: Path, columns: tuple[str, ...] | None) -> Any:
+    """Return a reader of some columns, typed by what the file begins with; None means all."""
+    reading = pa.json.ReadOptions(block_size=_BLOCK_BYTES)
+    if columns is None:
+        return pa.json.open_json(file, reading)
     found = _schema(file, "jsonl")
     # Arrow takes text that looks like a time for a time; JSON, and Spark, know only text.
     fields = [
         pa.field(name, pa.string() if pa.types.is_timestamp(kind) else kind)
         for name, kind in ((name, found.field(name).type) for name in columns)
     ]
-    options = pa.json.ParseOptions(
+    parsing = pa.json.ParseOptions(
         explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore"
     )
-    return pa.json.open_json(file, parse_options=options)
+    return pa.json.open_json(file, reading, parsing)
 
 
 def _suffix(file: Path) -> str:
@@ -221,7 +229,7 @@ def _hash_words(file: Path) -> Iterator[Keys]:
     """Yield the hashes of the words of a text, which white space keeps apart."""
     rest = b""
     with pa.input_stream(str(file), compression="detect") as stream:
-        while block := stream.read(_TEXT_BLOCK):
+        while block := stream.read(_BLOCK_BYTES):
             text = rest + block
             words = text.split()
             # The last word may go on in the next block.

@@ -1,0 +1,50 @@
+"""Routing in another process: `python -m skewless.checks.replay` prints what the routing is.
+
+Reads pickled strategies from standard input and prints one digest of their routing per line. Run
+it with NUMBA_DISABLE_JIT=1 to see that compilation changes nothing either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+
+from skewless.checks.routing import routed
+from skewless.checks.streams import STREAMS
+from skewless.strategy import AnyStrategy
+
+
+def routing_digest(strategy: AnyStrategy) -> str:
+    """Return a digest of the workers of every record of every stream, for two sources."""
+    digest = hashlib.sha256()
+    for stream in STREAMS:
+        for source in range(2):
+            state = strategy.start(stream.n_workers, stream.seed, source=source)
+            digest.update(routed(strategy, stream.keys, state).tobytes())
+    return digest.hexdigest()
+
+
+def digests_elsewhere(strategies: Sequence[AnyStrategy], *, jit: bool) -> list[str]:
+    """Return the digests that a new process finds, with compilation on or off."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "0" if jit else "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "skewless.checks.replay"],
+        input=pickle.dumps(list(strategies)),
+        env=environment,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return done.stdout.decode().split()
+
+
+def _replay(strategies: Iterable[AnyStrategy]) -> None:
+    for strategy in strategies:
+        print(routing_digest(strategy))
+
+
+if __name__ == "__main__":
+    _replay(pickle.load(sys.stdin.buffer))

@@ -1,0 +1,86 @@
+"""Rows for the keys that a strategy follows one by one: which key has which, and until when.
+
+There are a fixed number of rows. A key gets one when it is frequent enough to be watched, and is
+hot until the period that its row names. A row counts its key's records of the present period.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I32, I64, U64, Floats, Ints, SmallInts, Words
+from skewless.kernels.key_table import ABSENT, KeyTable, find_slot, key_table, remove_slot
+
+#: Later than any period.
+ALWAYS = np.int64(2**62)
+#: Before any period: the key is watched and has never been hot.
+NEVER = np.int64(-1)
+
+
+class HotKeys(NamedTuple):
+    """Rows 0 … n_rows − 1, of which `free[: n_free[0]]` belong to nobody."""
+
+    table: KeyTable  # key -> row
+    keys: Words
+    homes: SmallInts  # the key's worker by hash
+    counts: Floats  # records of the key in this period
+    until: Ints  # the last period in which the key is hot
+    free: SmallInts  # a stack
+    n_free: Ints
+
+
+def hot_keys(n_rows: int) -> HotKeys:
+    """Return `n_rows` rows that belong to nobody."""
+    return HotKeys(
+        table=key_table(n_rows),
+        keys=np.zeros(n_rows, np.uint64),
+        homes=np.zeros(n_rows, np.int32),
+        counts=np.zeros(n_rows),
+        until=np.full(n_rows, NEVER, np.int64),
+        free=np.arange(n_rows - 1, -1, -1, dtype=np.int32),
+        n_free=np.array([n_rows]),
+    )
+
+
+@kernel
+def take_row(hot: HotKeys, key: U64, home: I32, count: F64) -> I64:
+    """Give `key`, which has none, a row and return it; ABSENT when all are taken."""
+    if hot.n_free[0] == 0:
+        return np.int64(ABSENT)
+    hot.n_free[0] -= 1
+    row = np.int64(hot.free[hot.n_free[0]])
+    slot = find_slot(hot.table, key)
+    hot.table.keys[slot] = key
+    hot.table.values[slot] = row
+    hot.keys[row] = key
+    hot.homes[row] = home
+    hot.counts[row] = count
+    hot.until[row] = NEVER
+    return row
+
+
+@kernel
+def drop_row(hot: HotKeys, row: I64) -> None:
+    """Take the row from its key."""
+    remove_slot(hot.table, find_slot(hot.table, hot.keys[row]))
+    hot.until[row] = NEVER
+    hot.counts[row] = 0.0
+    hot.free[hot.n_free[0]] = row
+    hot.n_free[0] += 1
+
+
+@kernel
+def has_owner(hot: HotKeys, row: I64) -> bool:
+    """Tell whether the row belongs to a key."""
+    slot = find_slot(hot.table, hot.keys[row])
+    return bool(hot.table.values[slot] == row)
+
+
+def owned_rows(hot: HotKeys) -> dict[int, int]:
+    """Return the row of each key that has one."""
+    taken = hot.table.values != ABSENT
+    rows = hot.table.values[taken].tolist()
+    return dict(zip(hot.table.keys[taken].tolist(), rows, strict=True))

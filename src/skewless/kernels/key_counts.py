@@ -1,0 +1,110 @@
+"""How often each key occurred since the last clearing: exactly, by a sketch, or by what suits.
+
+A hash table is exact and fast while it fits the cache; a count-min sketch does not grow with the
+number of keys. The mixture counts in the table while the keys are few and in the sketch when they
+were many in the period before (Dalton, section 5.3 and Figure 10). Memory is fixed, so keys that
+find the table full go to the sketch at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import F64, U64, Ints
+from skewless.kernels import count_min as sketches
+from skewless.kernels.count_min import CountMin, count_min
+from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table
+
+# Positions in `counters`.
+N_KEYS = 0  # keys met since the last clearing; with the sketch, at least so many
+IN_TABLE = 1  # of them in the table
+ROOM = 2  # keys that the table takes
+SKETCHES = 3  # 1 while the table is not used
+LEAST = 4  # with more keys than this, the next period uses the sketch; negative: never changes
+
+
+class KeyCounts(NamedTuple):
+    """A table, a sketch, and which of them is in use."""
+
+    table: KeyTable
+    sketch: CountMin
+    counters: Ints
+
+
+def exact_counts(n_keys: int) -> KeyCounts:
+    """Return exact counts for up to `n_keys` keys; those beyond count as met once."""
+    return KeyCounts(
+        key_table(n_keys), _no_sketch(), np.array([0, 0, n_keys, 0, -1])
+    )
+
+
+def sketched_counts(epsilon: float, delta: float, seed: int) -> KeyCounts:
+    """Return counts that are too high by at most `epsilon` of all records, but for `delta`."""
+    return KeyCounts(key_table(1), count_min(epsilon, delta, seed=seed), np.array([0, 0, 0, 1, -1]))
+
+
+def hybrid_counts(n_keys: int, epsilon: float, delta: float, seed: int) -> KeyCounts:
+    """Return counts that are exact while there are at most `n_keys` keys."""
+    return KeyCounts(
+        key_table(n_keys),
+        count_min(epsilon, delta, seed=seed),
+        np.array([0, 0, n_keys, 0, n_keys]),
+    )
+
+
+def _no_sketch() -> CountMin:
+    sketch = count_min(0.5, 0.5)
+    return sketch._replace(cells=np.zeros((0, sketch.cells.shape[1])))
+
+
+@kernel
+def count(counts: KeyCounts, key: U64) -> F64:
+    """Count a record of `key`; return how often it has occurred."""
+    counters = counts.counters
+    if counters[SKETCHES] == 0:
+        slot = find_slot(counts.table, key)
+        known = counts.table.values[slot]
+        if known != ABSENT:
+            counts.table.values[slot] = known + 1
+            return np.float64(known + 1)
+        if counters[IN_TABLE] < counters[ROOM]:
+            counts.table.keys[slot] = key
+            counts.table.values[slot] = 1
+            counters[IN_TABLE] += 1
+            counters[N_KEYS] += 1
+            return 1.0
+        if counts.sketch.cells.shape[0] == 0:
+            return 1.0
+    estimate = sketches.add(counts.sketch, key, 1.0)
+    if estimate == 1.0:
+        counters[N_KEYS] += 1
+    return estimate
+
+
+@kernel
+def count_of(counts: KeyCounts, key: U64) -> F64:
+    """Return how often `key` has occurred, without counting."""
+    if counts.counters[SKETCHES] == 0:
+        known = counts.table.values[find_slot(counts.table, key)]
+        if known != ABSENT:
+            return np.float64(known)
+    if counts.sketch.cells.shape[0] == 0:
+        return 0.0
+    return sketches.estimate(counts.sketch, key)
+
+
+@kernel
+def forget_counts(counts: KeyCounts) -> None:
+    """Begin again, with what suits the number of keys that there were."""
+    counters = counts.counters
+    if counters[IN_TABLE] > 0:
+        clear(counts.table)
+    if counts.sketch.total[0] > 0.0:
+        sketches.clear(counts.sketch)
+    if counters[LEAST] >= 0:
+        counters[SKETCHES] = np.int64(counters[N_KEYS] > counters[LEAST])
+    counters[N_KEYS] = 0
+    counters[IN_TABLE] = 0

@@ -1,0 +1,141 @@
+"""Load per worker, and the replicas of a few keys, over a window of slides, by direct index.
+
+`windowed_load` knows the replicas of every key in the window. This one knows them only for keys
+that have a row, such as the hot ones, and needs no hash table for it.
+
+Loads: each slide has a counter per worker, which is taken off when the slide expires.
+
+Replicas: each pair (row, worker) remembers the slide of its latest record, and each row counts its
+pairs by that slide. A record moves its pair to the present slide; a slide that expires takes with
+it the pairs that are still there. Both cost O(1) per record, and O(n + rows) per slide.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import I32, I64, Ints, SmallInts
+
+# Positions in `counters`.
+TOTAL = 0  # records in the window
+RECORDS = 1  # of them in the present slide
+PLACE = 2  # of the present slide, 0 … n_slides − 1
+SLIDE = 3  # records that fill a slide
+
+
+class SlideLoads(NamedTuple):
+    """`loads` and `counters[TOTAL]` are for reading; the rest through the functions below."""
+
+    loads: Ints  # per worker: its records in the window
+    by_slide: SmallInts  # place by worker, flat
+    counters: Ints
+
+
+class Replicas(NamedTuple):
+    """`widths` is for reading: on how many workers the key of each row is."""
+
+    widths: SmallInts
+    latest: Ints  # row by worker, flat: the slide of the latest record, 0 for none
+    by_slide: SmallInts  # row by place, flat: pairs whose latest record is in that slide
+    slide: Ints  # [number of the present slide, from 1]
+    shape: Ints  # [workers, slides]
+
+
+def slide_loads(n_workers: int, slide: int, n_slides: int) -> SlideLoads:
+    """Return an empty window of `n_slides` slides of `slide` records."""
+    return SlideLoads(
+        np.zeros(n_workers, np.int64),
+        np.zeros(n_slides * n_workers, np.int32),
+        np.array([0, 0, 0, slide]),
+    )
+
+
+def replicas(n_rows: int, n_workers: int, n_slides: int) -> Replicas:
+    """Return `n_rows` rows whose keys are nowhere."""
+    return Replicas(
+        np.zeros(n_rows, np.int32),
+        np.zeros(n_rows * n_workers, np.int64),
+        np.zeros(n_rows * n_slides, np.int32),
+        np.ones(1, np.int64),
+        np.array([n_workers, n_slides]),
+    )
+
+
+@kernel
+def expire(window: SlideLoads) -> bool:
+    """Begin the next slide if the present one is full; return whether it was."""
+    counters = window.counters
+    if counters[RECORDS] < counters[SLIDE]:
+        return False
+    n_workers = window.loads.size
+    place = counters[PLACE] + 1
+    if place * n_workers == window.by_slide.size:
+        place = 0
+    counters[PLACE] = place
+    counters[RECORDS] = 0
+    for worker in range(n_workers):
+        expired = window.by_slide[place * n_workers + worker]
+        window.loads[worker] -= expired
+        counters[TOTAL] -= expired
+        window.by_slide[place * n_workers + worker] = 0
+    return True
+
+
+@kernel
+def add(window: SlideLoads, worker: I64) -> I64:
+    """Count a record on `worker`; return its load in the window."""
+    window.counters[TOTAL] += 1
+    window.counters[RECORDS] += 1
+    window.by_slide[window.counters[PLACE] * window.loads.size + worker] += 1
+    window.loads[worker] += 1
+    return window.loads[worker]
+
+
+@kernel
+def next_slide(keys: Replicas) -> None:
+    """Begin the next slide: pairs without a record in the last slides are no more."""
+    keys.slide[0] += 1
+    n_slides = keys.shape[1]
+    place = keys.slide[0] % n_slides
+    for row in range(keys.widths.size):
+        keys.widths[row] -= keys.by_slide[row * n_slides + place]
+        keys.by_slide[row * n_slides + place] = 0
+
+
+@kernel
+def place_on(keys: Replicas, row: I64, worker: I64) -> I32:
+    """Note a record of the row's key on `worker`; return how many workers have the key now."""
+    n_slides = keys.shape[1]
+    slide = keys.slide[0]
+    pair = row * keys.shape[0] + worker
+    latest = keys.latest[pair]
+    if latest != slide:
+        if latest > slide - n_slides and latest > 0:
+            keys.by_slide[row * n_slides + latest % n_slides] -= 1
+        else:
+            keys.widths[row] += 1
+        keys.latest[pair] = slide
+        keys.by_slide[row * n_slides + slide % n_slides] += 1
+    return keys.widths[row]
+
+
+@kernel
+def is_on(keys: Replicas, row: I64, worker: I64) -> bool:
+    """Tell whether `worker` has a record of the row's key in the window."""
+    latest = keys.latest[row * keys.shape[0] + worker]
+    return bool(latest > 0 and latest > keys.slide[0] - keys.shape[1])
+
+
+@kernel
+def clear_replicas(keys: Replicas, row: I64) -> None:
+    """Let the row's key be nowhere."""
+    n_workers = keys.shape[0]
+    n_slides = keys.shape[1]
+    keys.widths[row] = 0
+    for worker in range(n_workers):
+        keys.latest[row * n_workers + worker] = 0
+    for place in range(n_slides):
+        keys.by_slide[row * n_slides + place] = 0

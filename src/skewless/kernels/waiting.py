@@ -1,0 +1,150 @@
+"""Waiting times, and the worker of a set who waits least, without looking at every one.
+
+A waiting time is a whole number of ticks; `TICKS` of them are the time that the fastest worker
+takes for a record, and make one level. Workers of the same level are kept as one set of bits, for
+`LEVELS` levels from the lowest on; whoever waits longer is in a set of stragglers. The least of
+any set of workers is then found level by level, 64 workers at a time: balanced workers are within
+a few levels of each other, so that is a handful of operations, however large the set.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I64, Floats, Ints, Words
+from skewless.kernels.bits import lowest_bit, without_lowest, words_for
+
+#: Ticks per record of the fastest worker: how finely speeds are told apart.
+TICKS = 1024
+#: Levels that have a set of their own; a power of two.
+LEVELS = 16
+_SHIFT = 10
+_MASK = LEVELS - 1
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+_BITS = np.uint64(63)
+
+
+class Waiting(NamedTuple):
+    """`ticks[w]` is for reading; the rest through the functions below."""
+
+    ticks: Ints  # per worker: until it has done what it was sent
+    costs: Ints  # per worker: ticks that a record takes
+    sets: Words  # LEVELS + 1 sets of workers, the last one of stragglers
+    floor: Ints  # [a level that nobody is below]
+
+
+def waiting(seconds_per_record: Floats) -> Waiting:
+    """Return workers that wait for nothing, and take so long for a record.
+
+    >>> waiting(np.array([0.5, 0.25])).costs.tolist()
+    [2048, 1024]
+    """
+    n_workers = seconds_per_record.size
+    costs = np.rint(TICKS * seconds_per_record / seconds_per_record.min()).astype(np.int64)
+    times = Waiting(
+        ticks=np.zeros(n_workers, np.int64),
+        costs=costs,
+        sets=np.zeros((LEVELS + 1) * words_for(n_workers), np.uint64),
+        floor=np.zeros(1, np.int64),
+    )
+    regroup(times)
+    return times
+
+
+@kernel
+def _place(times: Waiting, worker: I64, ticks: I64) -> I64:
+    """Return the word in which `worker` is when it waits so long."""
+    level = ticks >> _SHIFT
+    row = level & _MASK if level - times.floor[0] < LEVELS else LEVELS
+    n_words = (times.ticks.size + 63) >> 6
+    return row * n_words + (worker >> 6)
+
+
+@kernel
+def send(times: Waiting, worker: I64) -> None:
+    """Let `worker` wait for one record more."""
+    before = times.ticks[worker]
+    after = before + times.costs[worker]
+    times.ticks[worker] = after
+    bit = _ONE << (np.uint64(worker) & _BITS)
+    times.sets[_place(times, worker, before)] ^= bit
+    times.sets[_place(times, worker, after)] ^= bit
+
+
+@kernel
+def regroup(times: Waiting) -> None:
+    """Sort all workers into levels again, after `ticks` was written."""
+    lowest = times.ticks[0]
+    for worker in range(1, times.ticks.size):
+        lowest = min(lowest, times.ticks[worker])
+    times.floor[0] = lowest >> _SHIFT
+    for word in range(times.sets.size):
+        times.sets[word] = _ZERO
+    for worker in range(times.ticks.size):
+        bit = _ONE << (np.uint64(worker) & _BITS)
+        times.sets[_place(times, worker, times.ticks[worker])] |= bit
+
+
+@kernel
+def pass_time(times: Waiting, ticks: F64) -> None:
+    """Let time go by: everyone works off so much, and nobody more than it has."""
+    for worker in range(times.ticks.size):
+        times.ticks[worker] = max(0, times.ticks[worker] - np.int64(ticks))
+    regroup(times)
+
+
+@kernel
+def _raise_floor(times: Waiting) -> None:
+    """Leave the lowest level, which is empty; its set takes in the level after the highest."""
+    n_words = (times.ticks.size + 63) >> 6
+    level = times.floor[0] + LEVELS
+    times.floor[0] += 1
+    for j in range(n_words):
+        stragglers = times.sets[LEVELS * n_words + j]
+        while stragglers != _ZERO:
+            worker = 64 * j + lowest_bit(stragglers)
+            if times.ticks[worker] >> _SHIFT == level:
+                bit = _ONE << (np.uint64(worker) & _BITS)
+                times.sets[LEVELS * n_words + j] ^= bit
+                times.sets[(level & _MASK) * n_words + j] ^= bit
+            stragglers = without_lowest(stragglers)
+
+
+@kernel
+def least_waiting(times: Waiting, allowed: Words, begin: I64) -> I64:
+    """Return the worker of the lowest level in the set, lowest index on a tie.
+
+    The set is as many words as the workers need, from `allowed[begin]` on, and is not empty.
+    """
+    n_words = (times.ticks.size + 63) >> 6
+    level = times.floor[0]
+    while level < times.floor[0] + LEVELS:
+        row = (level & _MASK) * n_words
+        everybody = _ZERO
+        for j in range(n_words):
+            both = times.sets[row + j] & allowed[begin + j]
+            if both != _ZERO:
+                return 64 * j + lowest_bit(both)
+            everybody |= times.sets[row + j]
+        if everybody == _ZERO and level == times.floor[0]:
+            _raise_floor(times)
+        level += 1
+    return _least_straggler(times, allowed, begin)
+
+
+@kernel
+def _least_straggler(times: Waiting, allowed: Words, begin: I64) -> I64:
+    n_words = (times.ticks.size + 63) >> 6
+    best = -1
+    for j in range(n_words):
+        left = allowed[begin + j]
+        while left != _ZERO:
+            worker = 64 * j + lowest_bit(left)
+            if best < 0 or times.ticks[worker] >> _SHIFT < times.ticks[best] >> _SHIFT:
+                best = worker
+            left = without_lowest(left)
+    return best

@@ -1,0 +1,1 @@
+"""The pieces of the moving strategies that keep a routing table over a consistent-hash ring."""

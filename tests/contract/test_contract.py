@@ -1,0 +1,39 @@
+"""All strategies × all checks that apply to them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contract.cases import CASES, IDS
+from skewless.checks import STREAMS, Stream, applicable, check_strategy
+from skewless.kernels.hashing import mix
+
+PAIRS = [
+    pytest.param(case, check, id=f"{name}-{check.name}")
+    for case, name in zip(CASES, IDS, strict=True)
+    for check in applicable(case)
+]
+
+
+def streams() -> st.SearchStrategy[Stream]:
+    """Streams over few keys, so that keys meet again; key 0 and the largest hash among them."""
+
+    def stream(ids: list[int], n_workers: int, seed: int) -> Stream:
+        keys = np.array([0 if i == 0 else int(mix(np.uint64(i))) for i in ids], np.uint64)
+        return Stream("generated", keys, n_workers, seed)
+
+    few_keys = st.lists(st.integers(0, 12), max_size=300)
+    return st.builds(stream, few_keys, st.integers(1, 70), st.integers(0, 2**32))
+
+
+@pytest.mark.parametrize(("strategy", "check"), PAIRS)
+@given(stream=streams())
+@settings(max_examples=12)
+def test_contract_holds_on_generated_streams(strategy, check, stream):
+    check.claim(strategy, stream)
+
+
+@pytest.mark.parametrize("strategy", CASES, ids=IDS)
+def test_contract_holds_on_streams_that_broke_strategies_before(strategy):
+    assert check_strategy(strategy, STREAMS)

@@ -1,0 +1,19 @@
+"""The same seed gives the same routing in another process, with and without compilation."""
+
+import pytest
+
+from contract.cases import CASES, IDS
+from skewless._jit import JIT_OFF
+from skewless.checks.replay import digests_elsewhere, routing_digest
+
+
+@pytest.fixture(scope="module")
+def here():
+    return {name: routing_digest(case) for name, case in zip(IDS, CASES, strict=True)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jit", [not JIT_OFF, False], ids=["another process", "JIT off"])
+def test_routing_is_the_same_elsewhere(here, jit):
+    elsewhere = dict(zip(IDS, digests_elsewhere(CASES, jit=jit), strict=True))
+    assert {name for name in IDS if here[name] != elsewhere[name]} == set()
