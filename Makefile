@@ -13,7 +13,7 @@ export SKEWLESS_CACHE_DIR ?= $(CURDIR)/.venv/kernels
 export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-nojit test-statistics lint format bench docs-tables java clean
+.PHONY: help demo test test-nojit test-statistics lint format bench overview docs-tables java clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ format: $(READY) ## Format the code and mend what can be mended
 
 bench: $(READY) ## Measure what a routing decision costs
 	$(BIN)/python benchmarks/grouping_cost.py
+
+overview: $(READY) ## Run all strategies side by side and write the README's table
+	$(BIN)/python benchmarks/overview.py
 
 docs-tables: $(READY) ## Write the generated tables of the documentation anew
 	$(BIN)/python benchmarks/tables.py

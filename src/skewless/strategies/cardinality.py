@@ -116,9 +116,9 @@ class CardinalityMinimal:
     --------
     >>> out = np.empty(4, np.int32)
     >>> strategy = CardinalityMinimal()
-    >>> strategy.route(np.zeros(4, np.uint64), strategy.start(8, seed=0), out)
+    >>> strategy.route(np.ones(4, np.uint64), strategy.start(8, seed=0), out)
     >>> out.tolist()
-    [1, 7, 1, 1]
+    [4, 0, 4, 4]
 
     References
     ----------
@@ -173,9 +173,9 @@ class CountAffinity:
     --------
     >>> out = np.empty(4, np.int32)
     >>> strategy = CountAffinity()
-    >>> strategy.route(np.zeros(4, np.uint64), strategy.start(8, seed=0), out)
+    >>> strategy.route(np.ones(4, np.uint64), strategy.start(8, seed=0), out)
     >>> out.tolist()
-    [1, 1, 1, 1]
+    [4, 4, 4, 4]
 
     References
     ----------

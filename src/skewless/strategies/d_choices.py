@@ -151,9 +151,9 @@ class DChoices:
     --------
     >>> out = np.empty(6, np.int32)
     >>> strategy = DChoices()
-    >>> strategy.route(np.zeros(6, np.uint64), strategy.start(8, seed=0), out)
+    >>> strategy.route(np.ones(6, np.uint64), strategy.start(8, seed=0), out)
     >>> out.tolist()
-    [7, 1, 7, 1, 7, 1]
+    [0, 4, 0, 4, 0, 4]
 
     References
     ----------

@@ -52,7 +52,7 @@ class Hash:
     ----------
     ring
         Look the worker up on a consistent-hash ring. Without it the hash is cut into n equal
-        ranges: faster and more even, but nearly all keys move when n changes.
+        ranges: faster and more even, but half of the keys or more move when n changes.
     virtual_nodes
         Points per worker on the ring; more make the shares more even.
 
@@ -65,7 +65,7 @@ class Hash:
     >>> strategy = Hash()
     >>> strategy.route(keys, strategy.start(4, seed=0), out)
     >>> out.tolist()
-    [3, 3, 1, 3, 3]
+    [0, 2, 1, 0, 0]
 
     References
     ----------

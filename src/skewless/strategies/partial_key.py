@@ -49,9 +49,9 @@ class PartialKey:
     --------
     >>> out = np.empty(4, np.int32)
     >>> strategy = PartialKey()
-    >>> strategy.route(np.zeros(4, np.uint64), strategy.start(8, seed=0), out)
+    >>> strategy.route(np.ones(4, np.uint64), strategy.start(8, seed=0), out)
     >>> out.tolist()
-    [7, 1, 7, 1]
+    [0, 4, 0, 4]
 
     References
     ----------

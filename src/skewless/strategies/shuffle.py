@@ -48,7 +48,7 @@ class Shuffle:
     --------
     >>> out = np.empty(5, np.int32)
     >>> strategy = Shuffle()
-    >>> strategy.route(np.zeros(5, np.uint64), strategy.start(3, seed=0), out)
+    >>> strategy.route(np.zeros(5, np.uint64), strategy.start(3, seed=1), out)
     >>> out.tolist()
     [0, 1, 2, 0, 1]
 

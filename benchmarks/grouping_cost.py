@@ -1,0 +1,23 @@
+"""Measure what a routing decision costs and write the raw records and the tables made from them."""
+
+from rich.progress import track
+
+from skewless import registry
+from skewless.experiments import grouping_cost
+from skewless.experiments.tables import write_records
+from tables import GROUPING_COST, write_all
+
+REPETITIONS = 5
+
+
+def main() -> None:
+    names = registry.names()
+    n_cells = len(names) * len(grouping_cost.WORKERS) * len(grouping_cost.EXPONENTS) * REPETITIONS
+    records = track(grouping_cost.measure(names, repetitions=REPETITIONS), "routing", total=n_cells)
+    write_records(GROUPING_COST, list(records))
+    print(f"raw records: {GROUPING_COST}")
+    write_all()
+
+
+if __name__ == "__main__":
+    main()

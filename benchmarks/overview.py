@@ -1,0 +1,20 @@
+"""Run all strategies side by side and write the raw records and the README's table."""
+
+from rich.progress import track
+
+from skewless import registry
+from skewless.experiments import overview
+from skewless.experiments.tables import write_records
+from tables import OVERVIEW, write_all
+
+
+def main() -> None:
+    names = registry.names()
+    n_cells = len(names) * len(overview.STREAMS)
+    write_records(OVERVIEW, list(track(overview.measure(names), "simulating", total=n_cells)))
+    print(f"raw records: {OVERVIEW}")
+    write_all()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""Write every generated table anew from the raw records; measures nothing."""
+
+from pathlib import Path
+
+from skewless.experiments import grouping_cost, overview
+from skewless.experiments.tables import read_records, write_table
+
+PROJECT = Path(__file__).resolve().parent.parent
+RESULTS = PROJECT / "benchmarks" / "results"
+GROUPING_COST = RESULTS / "grouping_cost.jsonl"
+OVERVIEW = RESULTS / "overview.jsonl"
+
+
+def write_all() -> None:
+    benchmarks = PROJECT / "docs" / "benchmarks.md"
+    if GROUPING_COST.exists():
+        records = read_records(GROUPING_COST)
+        for z in grouping_cost.EXPONENTS:
+            write_table(benchmarks, f"grouping cost z={z}", grouping_cost.table(records, z))
+    if OVERVIEW.exists():
+        write_table(PROJECT / "README.md", "strategies", overview.table(read_records(OVERVIEW)))
+    print("tables written: README.md, docs/benchmarks.md")
+
+
+if __name__ == "__main__":
+    write_all()
