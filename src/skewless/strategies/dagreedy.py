@@ -18,7 +18,10 @@ from skewless.strategy import Traits
 
 RECORDS, N_FREE = 0, 1
 _UNUSED = -9  # no interval, nor two before one
+_UNKNOWN = -1  # a floor that no load is at: the next look scans all holders
 _ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+_BITS = np.uint64(63)
 
 
 class DAGreedyState(NamedTuple):
@@ -31,6 +34,8 @@ class DAGreedyState(NamedTuple):
     rows: KeyTable  # hot key -> its row
     row_keys: Words
     row_interval: Ints  # the last interval in which the row's key was hot
+    row_floor: Ints  # no holder of the row has a smaller load
+    row_cursor: Ints  # no holder before this worker is at the floor
     holders: Words  # one set of workers per row
     free: SmallInts  # stack of unused rows
     counters: Ints  # RECORDS so far, N_FREE
@@ -62,6 +67,7 @@ def _row_of(state: DAGreedyState, key: U64, count: I64, home: I32, interval: I64
         state.row_keys[row] = key
         n_words = state.holders.size // state.row_keys.size
         state.holders[row * n_words : (row + 1) * n_words] = _ZERO
+        state.row_floor[row] = _UNKNOWN
         if count > 1:
             add_worker(state.holders[row * n_words : (row + 1) * n_words], home)
     state.row_interval[row] = interval
@@ -69,26 +75,52 @@ def _row_of(state: DAGreedyState, key: U64, count: I64, home: I32, interval: I64
 
 
 @kernel
-def _best(holders: Words, loads: Ints, total: I64, least: I64) -> I64:
-    """Return the worker with the highest score, the lowest index on a tie.
+def _lightest(holders: Words, loads: Ints, floor: Ints, cursor: Ints, row: I64) -> I64:
+    """Return the least loaded holder of a row, the lowest index on a tie; ABSENT without any.
 
-    score(i) = ½·[i holds the key] − ½·(L_i − mean)/mean. Among holders, and among the others, the
-    lighter one always scores higher: only the lightest of each can win. The holder wins against a
-    lighter worker while it is less than one mean load above it; in integers, so that it is exact.
+    Loads only grow, so the idea of `least_count` works here too: no holder is below the row's
+    floor and none before its cursor is at it. The first holder at the floor, from the cursor on,
+    is the answer; without one, a scan of all holders finds it, the new floor and the new cursor.
     """
-    best_holder = ABSENT
+    first = cursor[row] >> 6
+    passed = (_ONE << (np.uint64(cursor[row]) & _BITS)) - _ONE
+    for w in range(first, holders.size):
+        word = holders[w]
+        if w == first:
+            word &= ~passed
+        while word != _ZERO:
+            worker = 64 * w + lowest_bit(word)
+            if loads[worker] == floor[row]:
+                cursor[row] = worker
+                return worker
+            word = without_lowest(word)
+    best = ABSENT
     for w in range(holders.size):
         word = holders[w]
         while word != _ZERO:
             worker = 64 * w + lowest_bit(word)
+            if best == ABSENT or loads[worker] < loads[best]:
+                best = worker
             word = without_lowest(word)
-            if best_holder == ABSENT or loads[worker] < loads[best_holder]:
-                best_holder = worker
-    if best_holder == ABSENT:
+    if best != ABSENT:
+        floor[row] = loads[best]
+        cursor[row] = best
+    return best
+
+
+@kernel
+def _best(holder: I64, least: I64, loads: Ints, total: I64) -> I64:
+    """Return the worker with the highest score, the lowest index on a tie.
+
+    score(i) = ½·[i holds the key] − ½·(L_i − mean)/mean. Among holders, and among all workers, the
+    lighter one always scores higher: only the lightest of each can win. The holder wins against a
+    lighter worker while it is less than one mean load above it; in integers, so that it is exact.
+    """
+    if holder == ABSENT:
         return least
-    gap = (loads[best_holder] - loads[least]) * loads.size
-    if gap < total or (gap == total and best_holder < least):
-        return best_holder
+    gap = (loads[holder] - loads[least]) * loads.size
+    if gap < total or (gap == total and holder < least):
+        return holder
     return least
 
 
@@ -114,8 +146,11 @@ def _route(keys: Keys, state: DAGreedyState, out: Workers) -> None:
         if count > hot_above:
             row = _row_of(state, keys[i], count, worker, interval)
             holders = state.holders[row * n_words : (row + 1) * n_words]
-            worker = _best(holders, loads, total, least_count(loads, state.floor))
-            add_worker(holders, worker)
+            holder = _lightest(holders, loads, state.row_floor, state.row_cursor, row)
+            worker = _best(holder, least_count(loads, state.floor), loads, total)
+            if worker != holder:
+                add_worker(holders, worker)
+                state.row_floor[row] = _UNKNOWN
         loads[worker] += 1
         state.counters[RECORDS] += 1
         out[i] = worker
@@ -185,6 +220,8 @@ class DAGreedy:
             rows=key_table(n_rows),
             row_keys=np.zeros(n_rows, np.uint64),
             row_interval=np.full(n_rows, _UNUSED, np.int64),
+            row_floor=np.full(n_rows, _UNKNOWN, np.int64),
+            row_cursor=np.zeros(n_rows, np.int64),
             holders=np.zeros(n_rows * words_for(n_workers), np.uint64),
             free=np.arange(n_rows, dtype=np.int32),
             counters=np.array([0, n_rows]),
