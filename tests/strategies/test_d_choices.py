@@ -47,6 +47,7 @@ def test_it_equals_its_oracle(keys, n_workers, seed, hot_factor, capacity, epsil
 @pytest.mark.parametrize(
     ("n_workers", "parameters"),
     [
+        (3, {"refresh": 300}),  # d is often n
         (16, {"refresh": 700}),
         (64, {}),
         (64, {"capacity": 20, "refresh": 1_500}),
@@ -99,6 +100,23 @@ def test_d_is_first_computed_at_the_sixteenth_record(n_records, refresh, compute
     strategy.route(keys, state, np.empty(n_records, np.int32))
     # One key with all records needs all workers.
     assert state.counters[CHOICES] == (64 if computed else 2)
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 3, 16, 64])
+def test_with_d_equal_to_n_all_workers_are_candidates(n_workers):
+    keys = np.ones(300, np.uint64)
+    workers = routed(DChoices(), keys, n_workers, 5)
+    assert workers.tolist() == reference.route(keys, n_workers, 5)
+    assert set(workers.tolist()) == set(range(n_workers))
+
+
+def test_a_key_exactly_at_the_threshold_does_not_count_for_d():
+    # θ = 2/16: of 16 records, 3 are above it and 2 are not. With the twos, d would be 14.
+    keys = as_keys([0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 7])
+    strategy = DChoices(hot_factor=2.0)
+    state = strategy.start(16, 1)
+    strategy.route(keys, state, np.empty(keys.size, np.int32))
+    assert state.counters[CHOICES] == reference.fewest_choices([3 / 16], 16, 1e-4) == 5
 
 
 def test_moments_of_computation_double_until_they_are_refresh_apart():

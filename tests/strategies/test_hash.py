@@ -64,7 +64,17 @@ def test_on_the_ring_only_joining_and_leaving_workers_take_and_give(before, afte
     np.testing.assert_array_equal(new, where(strategy.start(after, 4), strategy))
 
 
-def test_without_the_ring_most_keys_move():
+def test_on_the_ring_a_faster_joining_worker_only_takes():
+    strategy = Hash(ring=True)
+    state = strategy.start(4, 4)
+    old = where(state, strategy)
+    new = where(strategy.rescale(state, 5, np.array([1.0, 1.0, 1.0, 1.0, 2.0])), strategy)
+    assert (new[old != new] == 4).all()
+    # Its share is 2/6; with 256 points of 768, four standard deviations are 4·√(1 − 1/3)/16 of it.
+    assert (new == 4).mean() == pytest.approx(1 / 3, rel=0.2)
+
+
+def test_without_the_ring_half_of_the_keys_move():
     strategy = Hash()
     state = strategy.start(8, 4)
     moved = where(state, strategy) != where(strategy.rescale(state, 9), strategy)

@@ -69,8 +69,6 @@ def _route(keys: Keys, state: CardinalityState, out: Workers) -> None:
             take_second = _second_is_better(state, first, second)
         worker = second if take_second else first
         bit = _AT_SECOND if take_second else _AT_FIRST
-        if first == second:
-            bit = _AT_FIRST | _AT_SECOND
         if bits & bit == 0:
             state.n_keys[worker] += 1
             state.totals[1] += 1

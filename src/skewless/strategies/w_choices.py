@@ -48,7 +48,7 @@ class WChoices:
     SpaceSaving summary. So no key is too heavy for its workers, and the tail stays on two.
 
     **Guarantee**: a key whose share never exceeds `hot_factor` / n − 1 / `capacity` has at most
-    two workers.
+    two workers. With the default capacity that is no key: ask for more places to have it.
 
     Parameters
     ----------
