@@ -244,6 +244,10 @@ def simulate_command(
         str | None,
         typer.Option(help="Relative worker speeds with commas; a shorter pattern repeats."),
     ] = None,
+    sync: Annotated[
+        str,
+        typer.Option(help="Records between two merges of what the sources learned; 0: never."),
+    ] = "0",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Route a stream by one or more strategies and measure balance, replicas and cost."""
@@ -268,6 +272,11 @@ def simulate_command(
         records_per_window = _counts(window, "--window")[0]
         if records_per_window < 1:
             raise ValueError(f"--window must be at least 1, not {window}")
+        records_per_sync = _counts(sync, "--sync")[0]
+        if records_per_sync < 0:
+            raise ValueError(f"--sync must be at least 0, not {sync}")
+        if records_per_sync and not any(isinstance(one, Merges) for one in chosen):
+            raise ValueError("--sync: none of the chosen strategies merges what its sources learn")
         cells = []
         for n in _counts(workers, "--workers"):
             if n < 1:
@@ -283,6 +292,7 @@ def simulate_command(
             seed=seed,
             window=records_per_window,
             capacities=cell[2],
+            sync=records_per_sync if isinstance(cell[0], Merges) else 0,
             progress=progress,
         )
 

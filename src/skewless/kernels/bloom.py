@@ -59,7 +59,7 @@ def counting_bloom(n_keys: int, false_positive_rate: float, *, seed: int = 0) ->
 
 
 @kernel
-def _place(bloom: CountingBloom, hashed: U64, number: I64) -> I64:
+def place_of(bloom: CountingBloom, hashed: U64, number: I64) -> I64:
     """Return the counter of this number of a key with this hash."""
     step = mix(hashed) | _ODD
     return np.int64(to_worker(hashed + np.uint64(number) * step, bloom.counters.size))
@@ -70,7 +70,7 @@ def add(bloom: CountingBloom, key: U64) -> None:
     """Put `key` in once (more)."""
     hashed = seeded(key, bloom.seed[0])
     for number in range(bloom.n_places[0]):
-        place = _place(bloom, hashed, number)
+        place = place_of(bloom, hashed, number)
         if bloom.counters[place] < _SATURATED:
             bloom.counters[place] += _ONE
 
@@ -80,7 +80,7 @@ def remove(bloom: CountingBloom, key: U64) -> None:
     """Take `key` out once. It must have been put in: another one would take others out with it."""
     hashed = seeded(key, bloom.seed[0])
     for number in range(bloom.n_places[0]):
-        place = _place(bloom, hashed, number)
+        place = place_of(bloom, hashed, number)
         if 0 < bloom.counters[place] < _SATURATED:
             bloom.counters[place] -= _ONE
 
@@ -90,7 +90,7 @@ def contains(bloom: CountingBloom, key: U64) -> bool:
     """Return whether `key` is in the set, or looks like it."""
     hashed = seeded(key, bloom.seed[0])
     for number in range(bloom.n_places[0]):
-        if bloom.counters[_place(bloom, hashed, number)] == 0:
+        if bloom.counters[place_of(bloom, hashed, number)] == 0:
             return False
     return True
 

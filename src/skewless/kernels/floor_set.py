@@ -1,8 +1,8 @@
-"""The workers with the smallest count, as a set of bits.
+"""Who has the smallest count, and who the next larger one: two sets of workers.
 
-`least_loaded` finds one such worker. The set finds, among *some* workers that are a set of bits
-as well, one that no other worker at all is lighter than: a few words are intersected, none of the
-counts is read.
+`least_loaded` finds the lightest of all workers. The two sets find the lightest of *some* workers,
+which are a set of bits as well, by intersecting a few words: while counts are level, all workers
+are in one of the two sets, and none of the counts is read.
 """
 
 from __future__ import annotations
@@ -13,71 +13,188 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import I64, U64, Ints, Words
-from skewless.kernels.bits import add_worker, lowest_bit, words_for
+from skewless.kernels.bits import lowest_bit, without_lowest, words_for
 
 LEVEL = 0
 SIZE = 1
+NOBODY = np.uint64(2**64 - 1)
 _ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+_ALL = np.uint64(2**64 - 1)
+_SHIFT = np.uint64(6)
 _BITS = np.uint64(63)
+_PAIRS = np.uint64(0x5555555555555555)
+_FOURS = np.uint64(0x3333333333333333)
+_EIGHTS = np.uint64(0x0F0F0F0F0F0F0F0F)
+_SUM = np.uint64(0x0101010101010101)
 
 
 class FloorSet(NamedTuple):
-    """The smallest count, how many workers have it, and which."""
+    """The smallest count, how many workers have it, which, and which have one more."""
 
     counters: Ints  # LEVEL, SIZE
-    words: Words
+    lightest: Words
+    following: Words
 
 
 def floor_set(counts: Ints) -> FloorSet:
-    """Return the set over `counts`, one per worker.
+    """Return the sets over `counts`, one per worker.
 
-    >>> floor = floor_set(np.array([5, 3, 3]))
-    >>> floor.counters.tolist(), floor.words.tolist()
-    ([3, 2], [6])
+    >>> floor = floor_set(np.array([5, 3, 3, 4]))
+    >>> floor.counters.tolist(), floor.lightest.tolist(), floor.following.tolist()
+    ([3, 2], [6], [8])
     """
-    floor = FloorSet(np.zeros(2, np.int64), np.zeros(words_for(counts.size), np.uint64))
-    rebuild(floor, counts)
+    n_words = words_for(counts.size)
+    empty = np.array([counts.min() - 1, 0])
+    floor = FloorSet(empty, np.zeros(n_words, np.uint64), np.zeros(n_words, np.uint64))
+    _collect(floor, counts)
+    _rise(floor, counts)
     return floor
 
 
 @kernel
-def rebuild(floor: FloorSet, counts: Ints) -> None:
-    """Find the smallest count and all who have it."""
-    level = counts[0]
-    for worker in range(1, counts.size):
-        level = min(level, counts[worker])
+def n_bits(word: U64) -> I64:
+    """Return how many bits are set: counted in pairs, fours and eights side by side."""
+    word = word - ((word >> _ONE) & _PAIRS)
+    word = (word & _FOURS) + ((word >> np.uint64(2)) & _FOURS)
+    word = (word + (word >> np.uint64(4))) & _EIGHTS
+    return np.int64((word * _SUM) >> np.uint64(56))
+
+
+@kernel
+def _collect(floor: FloorSet, counts: Ints) -> None:
+    """Find who has one more than the smallest count."""
+    level = floor.counters[LEVEL] + 1
+    for w in range(floor.following.size):
+        word = _ZERO
+        end = min(64, counts.size - 64 * w)
+        for b in range(end):
+            word |= np.uint64(counts[64 * w + b] == level) << np.uint64(b)
+        floor.following[w] = word
+
+
+@kernel
+def _rise(floor: FloorSet, counts: Ints) -> None:
+    """Raise the smallest count, which nobody has any longer, to the next that somebody has."""
     size = 0
-    floor.words[:] = _ZERO
-    for worker in range(counts.size):
-        if counts[worker] == level:
-            add_worker(floor.words, worker)
-            size += 1
-    floor.counters[LEVEL] = level
+    while size == 0:
+        floor.counters[LEVEL] += 1
+        for w in range(floor.lightest.size):
+            floor.lightest[w] = floor.following[w]
+            size += n_bits(floor.following[w])
+        _collect(floor, counts)
     floor.counters[SIZE] = size
 
 
 @kernel
-def increment(floor: FloorSet, counts: Ints, worker: I64) -> None:
-    """Add 1 to the count of `worker`.
+def follow(floor: FloorSet, counts: Ints, worker: U64, before: I64) -> None:
+    """Bring the sets up to date: the count of `worker` was `before` and is one more now.
 
-    O(1) amortised: the set is built again when it is empty, that is once per value of the smallest
-    count, which never exceeds total/n; building it takes n steps.
+    O(1) amortised: the sets are made anew once per value of the smallest count, in n steps, and
+    the smallest count never exceeds total / n.
     """
-    before = counts[worker]
-    counts[worker] = before + 1
-    leaves = before == floor.counters[LEVEL]
-    floor.words[worker >> 6] &= ~(np.uint64(leaves) << (np.uint64(worker) & _BITS))
-    size = floor.counters[SIZE] - np.int64(leaves)
+    above = before - floor.counters[LEVEL]
+    w = np.uint64(worker) >> _SHIFT
+    bit = np.uint64(worker) & _BITS
+    leaves = np.uint64(above == 0) << bit
+    floor.lightest[w] &= ~leaves
+    floor.following[w] = (floor.following[w] & ~(np.uint64(above == 1) << bit)) | leaves
+    size = floor.counters[SIZE] - np.int64(above == 0)
     floor.counters[SIZE] = size
     if size == 0:
-        rebuild(floor, counts)
+        _rise(floor, counts)
 
 
 @kernel
-def lowest_common(floor: FloorSet, workers: Words) -> I64:
-    """Return the lowest of `workers` that has the smallest count of all; −1 if none has."""
-    for w in range(workers.size):
-        common: U64 = workers[w] & floor.words[w]
-        if common != _ZERO:
-            return 64 * w + lowest_bit(common)
-    return -1
+def take_lightest(
+    floor: FloorSet, counts: Ints, sets: Words, begin: U64, start: U64, if_lightest: bool
+) -> U64:
+    """Add 1 to the smallest count of the workers in a set, and return whose it is.
+
+    The set is the words of `sets` from `begin` on. Of equals, the first going round from worker
+    `start` on is taken. With `if_lightest`, only if no other worker has a smaller count: otherwise
+    nothing happens, and NOBODY is returned.
+    """
+    any_lightest = _ZERO
+    for w in range(np.uint64(floor.lightest.size)):
+        any_lightest |= sets[begin + w] & floor.lightest[w]
+    is_lightest = any_lightest != _ZERO
+    wanted = floor.lightest if is_lightest else floor.following
+    # Going round: the word of `start` from there on, the others, and that word again, without a
+    # branch: where the worker will be, no processor could guess.
+    n_words = np.uint64(floor.lightest.size)
+    at = start >> _SHIFT
+    common = sets[begin + at] & wanted[at] & (_ALL << (start & _BITS))
+    w = at
+    for _ in range(floor.lightest.size):
+        w += _ONE
+        w = w if w < n_words else _ZERO
+        found = sets[begin + w] & wanted[w]
+        at = w if common == _ZERO else at
+        common = found if common == _ZERO else common
+    if if_lightest & (not is_lightest):
+        return NOBODY
+    if common == _ZERO:
+        return _by_looking(floor, counts, sets, begin, start)
+    # The next record waits for the sets, so they are written before the worker's number is known.
+    alone = common & (~common + _ONE)
+    floor.lightest[at] &= ~(alone if is_lightest else _ZERO)
+    floor.following[at] ^= alone
+    size = floor.counters[SIZE] - np.int64(is_lightest)
+    floor.counters[SIZE] = size
+    worker = (at << _SHIFT) + np.uint64(lowest_bit(common))
+    counts[worker] += 1
+    if size == 0:
+        _rise(floor, counts)
+    return worker
+
+
+@kernel
+def _by_looking(floor: FloorSet, counts: Ints, sets: Words, begin: U64, start: U64) -> U64:
+    """Do as `take_lightest` when all workers of the set are far from the smallest count."""
+    n_words = np.uint64(floor.lightest.size)
+    best = NOBODY
+    w = start >> _SHIFT
+    word = sets[begin + w] & (_ALL << (start & _BITS))
+    for _ in range(floor.lightest.size + 1):
+        while word != _ZERO:
+            worker = (w << _SHIFT) + np.uint64(lowest_bit(word))
+            word = without_lowest(word)
+            if best == NOBODY or counts[worker] < counts[best]:
+                best = worker
+        w += _ONE
+        w = w if w < n_words else _ZERO
+        word = sets[begin + w]
+    counts[best] += 1
+    follow(floor, counts, best, counts[best] - 1)
+    return best
+
+
+@kernel
+def lightest(floor: FloorSet, start: U64) -> U64:
+    """Return who has the smallest count of all; of equals, the first going round from `start`."""
+    n_words = np.uint64(floor.lightest.size)
+    w = start >> _SHIFT
+    word = floor.lightest[w] & (_ALL << (start & _BITS))
+    while word == _ZERO:
+        w += _ONE
+        w = w if w < n_words else _ZERO
+        word = floor.lightest[w]
+    return (w << _SHIFT) + np.uint64(lowest_bit(word))
+
+
+@kernel
+def add_to(sets: Words, begin: U64, worker: U64) -> None:
+    """Put a worker into the set that begins there."""
+    sets[begin + (worker >> _SHIFT)] |= _ONE << (worker & _BITS)
+
+
+def members(row: Words, n_workers: int) -> Ints:
+    """Return a set of workers as one 0 or 1 per worker.
+
+    >>> members(np.array([6], np.uint64), 4).tolist()
+    [0, 1, 1, 0]
+    """
+    workers = np.arange(n_workers)
+    bits: Words = row[workers >> 6] >> (workers.astype(np.uint64) & _BITS) & _ONE
+    return bits.astype(np.int64)

@@ -36,9 +36,7 @@ class KeyCounts(NamedTuple):
 
 def exact_counts(n_keys: int) -> KeyCounts:
     """Return exact counts for up to `n_keys` keys; those beyond count as met once."""
-    return KeyCounts(
-        key_table(n_keys), _no_sketch(), np.array([0, 0, n_keys, 0, -1])
-    )
+    return KeyCounts(key_table(n_keys), _no_sketch(), np.array([0, 0, n_keys, 0, -1]))
 
 
 def sketched_counts(epsilon: float, delta: float, seed: int) -> KeyCounts:

@@ -2,7 +2,10 @@
 
 Like `recent_keys`, but a key has a small number of its own as long as it is in the window, so that
 a strategy can keep something per key in arrays. The ring holds rows, not keys: the record that
-leaves finds its count without hashing. The window may be shortened and lengthened while it runs.
+leaves finds its count without hashing. The window may become longer and shorter while it runs.
+
+Keys are given as seeded hashes, which the caller has at hand anyway: a seeded hash is as good a
+name for the key as the key, and its low bits say where the key stands in the table.
 """
 
 from __future__ import annotations
@@ -10,113 +13,136 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skewless._jit import kernel
-from skewless.arrays import I32, I64, U64, Ints, SmallInts
-from skewless.kernels.hashing import mix
-from skewless.kernels.key_table import ABSENT, KeyTable, find_slot, key_table
+from skewless.arrays import U64, SmallInts, Words
 
-LENGTH = 0  # records that the window holds when full
-SIZE = 1  # records that it holds
-PLACE = 2  # where the next one goes
-N_FREE = 3
+#: The row of whoever is not in the window; its count is always 0.
+NO_ROW = np.uint32(0)
+_ONE = np.uint64(1)
+
+# Positions in `counters`. A loop over many records keeps them in variables of its own: what is
+# read from memory right after it was written there costs more than all the rest.
+PLACE = 0  # in the ring, where the next record goes
+SIZE = 1  # records in the window
+N_FREE = 2  # rows on the stack
 
 
 class SamplingWindow(NamedTuple):
-    """Rows of the last records, oldest first from PLACE − SIZE on, and where their keys are."""
+    """Rows of the last records in a ring, the newest before PLACE, and where their keys are.
 
-    table: KeyTable  # key -> row
-    ring: SmallInts
-    counts: SmallInts  # per row: its records in the window; 0 when the row is free
-    slots: SmallInts  # per row: where its key stands in the table
-    free: SmallInts  # a stack of rows
-    counters: Ints
-
-
-def sampling_window(length: int, capacity: int | None = None) -> SamplingWindow:
-    """Return an empty window of `length` records that may grow to `capacity`.
-
-    >>> window = sampling_window(2)
-    >>> for key in (7, 8, 8):
-    ...     row = enter(window, np.uint64(key))
-    ...     leave(window)
-    ...     print(int(row), window.counts.tolist())
-    0 [1, 0, 0]
-    1 [1, 1, 0]
-    1 [0, 2, 0]
+    Places, slots and rows are unsigned: for a signed index the compiler must add the code that
+    makes −1 the last one, at every access.
     """
-    places = length if capacity is None else capacity
-    if not 1 <= length <= places:
-        raise ValueError(f"sampling_window: length must be 1 … {places}, not {length}")
-    n_rows = places + 1  # the newcomer enters before the oldest leaves
+
+    hashes: Words  # per slot: whose it is
+    rows: NDArray[np.uint32]  # per slot: the key's row, NO_ROW when the slot is empty
+    ring: NDArray[np.uint32]  # per place: a row
+    counts: SmallInts  # per row: its records in the window; 0 when the row is free
+    slots: NDArray[np.uint32]  # per row: where its key stands
+    free: NDArray[np.uint32]  # a stack of rows
+    counters: Words
+
+
+def sampling_window(capacity: int) -> SamplingWindow:
+    """Return an empty window that may hold up to `capacity` records."""
+    if capacity < 1:
+        raise ValueError(f"sampling_window: capacity must be at least 1, not {capacity}")
+    n_rows = capacity + 1  # the newcomer enters before the oldest leaves
+    n_slots = 1 << (2 * n_rows - 1).bit_length()  # sparse: nearly every search ends at once
     return SamplingWindow(
-        table=key_table(4 * n_rows),  # sparse: nearly every search ends where it begins
-        ring=np.zeros(n_rows, np.int32),
-        counts=np.zeros(n_rows, np.int32),
-        slots=np.zeros(n_rows, np.int32),
-        free=np.arange(n_rows - 1, -1, -1, dtype=np.int32),
-        counters=np.array([length, 0, 0, n_rows]),
+        hashes=np.zeros(n_slots, np.uint64),
+        rows=np.zeros(n_slots, np.uint32),
+        ring=np.zeros(1 << capacity.bit_length(), np.uint32),
+        counts=np.zeros(n_rows + 1, np.int32),
+        slots=np.zeros(n_rows + 1, np.uint32),
+        free=np.arange(1, n_rows + 1, dtype=np.uint32),
+        counters=np.array([0, 0, n_rows], np.uint64),
     )
 
 
 @kernel
-def enter(window: SamplingWindow, key: U64) -> I32:
-    """Let a record of `key` enter; return the key's row. `leave` must follow.
+def find(window: SamplingWindow, hashed: U64) -> U64:
+    """Return the slot of a key, or the empty one where it would go."""
+    mask = np.uint64(window.hashes.size - 1)
+    slot = hashed & mask
+    while (window.rows[slot] != NO_ROW) & (window.hashes[slot] != hashed):
+        slot = (slot + _ONE) & mask
+    return slot
 
-    Without a branch on whether the key is new, since nobody could guess it.
-    """
-    counters = window.counters
-    slot = find_slot(window.table, key)
-    row = window.table.values[slot]
-    is_new = row == ABSENT
-    top = counters[N_FREE] - 1
-    row = window.free[top] if is_new else row
-    counters[N_FREE] = top if is_new else top + 1
-    window.table.keys[slot] = key
-    window.table.values[slot] = row
+
+@kernel
+def admit(window: SamplingWindow, hashed: U64, slot: U64, n_free: U64) -> U64:
+    """Return a row for a key that is new in the window: the top one of the stack."""
+    row = window.free[n_free - _ONE]
+    window.hashes[slot] = hashed
+    window.rows[slot] = row
     window.slots[row] = slot
-    window.counts[row] += 1
-    place = counters[PLACE]
-    window.ring[place] = row
-    counters[PLACE] = place + 1 if place + 1 < window.ring.size else 0
-    counters[SIZE] += 1
     return row
 
 
 @kernel
-def leave(window: SamplingWindow) -> None:
-    """Let the oldest records leave until there are no more than the window's length."""
-    counters = window.counters
-    while counters[SIZE] > counters[LENGTH]:
-        place = counters[PLACE] - counters[SIZE]
-        place = place if place >= 0 else place + window.ring.size
-        row = window.ring[place]
-        count = window.counts[row] - 1
-        window.counts[row] = count
-        counters[SIZE] -= 1
-        # The last record of its key: the row becomes free, again without a branch.
-        window.free[counters[N_FREE]] = row
-        counters[N_FREE] += np.int64(count == 0)
-        slot = np.int64(window.slots[row])
-        window.table.values[slot] = row if count > 0 else np.int32(ABSENT)
-        following = (slot + 1) & (window.table.keys.size - 1)
-        if window.table.values[following] != ABSENT and count == 0:
+def leave(window: SamplingWindow, row: U64, n_free: U64) -> U64:
+    """Let one record of this row leave; return how many rows are free then."""
+    count = window.counts[row] - 1
+    window.counts[row] = count
+    if count == 0:
+        window.free[n_free] = row
+        n_free += _ONE
+        slot = np.uint64(window.slots[row])
+        window.rows[slot] = NO_ROW
+        if window.rows[(slot + _ONE) & np.uint64(window.hashes.size - 1)] != NO_ROW:
             _close_gap(window, slot)
+    return n_free
 
 
 @kernel
-def _close_gap(window: SamplingWindow, gap: I64) -> None:
-    """Move the followers of an emptied slot, so that every other key is still found."""
-    table = window.table
-    mask = table.keys.size - 1
-    follower = (gap + 1) & mask
-    while table.values[follower] != ABSENT:
-        home = np.int64(mix(table.keys[follower])) & mask
+def _close_gap(window: SamplingWindow, gap: U64) -> None:
+    """Move followers into an emptied slot, so that every other key is still found."""
+    mask = np.uint64(window.hashes.size - 1)
+    follower = (gap + _ONE) & mask
+    while window.rows[follower] != NO_ROW:
+        home = window.hashes[follower] & mask
         # The follower may move into the gap unless its home lies between gap and follower.
         if ((follower - home) & mask) >= ((follower - gap) & mask):
-            table.keys[gap] = table.keys[follower]
-            table.values[gap] = table.values[follower]
-            window.slots[table.values[gap]] = gap
-            table.values[follower] = np.int32(ABSENT)
+            window.hashes[gap] = window.hashes[follower]
+            window.rows[gap] = window.rows[follower]
+            window.slots[window.rows[gap]] = gap
+            window.rows[follower] = NO_ROW
             gap = follower
-        follower = (follower + 1) & mask
+        follower = (follower + _ONE) & mask
+
+
+def append(window: SamplingWindow, hashed: np.uint64) -> None:
+    """Let a record enter a window that has room for it, outside a loop over many records."""
+    place, size, n_free = window.counters
+    slot = find(window, hashed)
+    row = window.rows[slot]
+    if row == NO_ROW:
+        row = admit(window, hashed, slot, n_free)
+        window.counters[N_FREE] -= _ONE
+    window.counts[row] += 1
+    window.ring[place] = row
+    window.counters[PLACE] = (place + _ONE) & np.uint64(window.ring.size - 1)
+    window.counters[SIZE] = size + _ONE
+
+
+def window_keys(window: SamplingWindow) -> Words:
+    """Return the seeded hashes of the records in the window, the oldest first.
+
+    >>> window = sampling_window(3)
+    >>> for hashed in (5, 6, 5):
+    ...     append(window, np.uint64(hashed))
+    >>> window_keys(window).tolist()
+    [5, 6, 5]
+    """
+    place, size = int(window.counters[PLACE]), int(window.counters[SIZE])
+    places = np.arange(place - size, place) & (window.ring.size - 1)
+    hashes: Words = window.hashes[window.slots[window.ring[places]]]
+    return hashes
+
+
+def row_of(window: SamplingWindow, hashed: np.uint64) -> int:
+    """Return the row of a key, NO_ROW when it is not in the window."""
+    return int(window.rows[find(window, hashed)])

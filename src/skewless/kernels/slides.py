@@ -3,7 +3,8 @@
 `windowed_load` knows the replicas of every key in the window. This one knows them only for keys
 that have a row, such as the hot ones, and needs no hash table for it.
 
-Loads: each slide has a counter per worker, which is taken off when the slide expires.
+Loads: each slide knows what it added per worker, which is taken off when the slide expires. While
+it is being filled it holds the loads at its beginning instead, so that a record touches one number.
 
 Replicas: each pair (row, worker) remembers the slide of its latest record, and each row counts its
 pairs by that slide. A record moves its pair to the present slide; a slide that expires takes with
@@ -30,7 +31,7 @@ class SlideLoads(NamedTuple):
     """`loads` and `counters[TOTAL]` are for reading; the rest through the functions below."""
 
     loads: Ints  # per worker: its records in the window
-    by_slide: SmallInts  # place by worker, flat
+    by_slide: Ints  # place by worker, flat; at PLACE: the loads when the slide began
     counters: Ints
 
 
@@ -48,7 +49,7 @@ def slide_loads(n_workers: int, slide: int, n_slides: int) -> SlideLoads:
     """Return an empty window of `n_slides` slides of `slide` records."""
     return SlideLoads(
         np.zeros(n_workers, np.int64),
-        np.zeros(n_slides * n_workers, np.int32),
+        np.zeros(n_slides * n_workers, np.int64),
         np.array([0, 0, 0, slide]),
     )
 
@@ -64,6 +65,27 @@ def replicas(n_rows: int, n_workers: int, n_slides: int) -> Replicas:
     )
 
 
+def shift(window: SlideLoads, by: Ints) -> None:
+    """Add to each load what does not expire with a slide, such as records of other sources."""
+    present = int(window.counters[PLACE]) * window.loads.size
+    window.loads[:] += by
+    window.by_slide[present : present + window.loads.size] += by
+    window.counters[TOTAL] += by.sum()
+
+
+@kernel
+def room(window: SlideLoads) -> I64:
+    """Return how many records the present slide still takes."""
+    return window.counters[SLIDE] - window.counters[RECORDS]
+
+
+@kernel
+def advance(window: SlideLoads, n_records: I64) -> None:
+    """Note that so many records, no more than there is room, have been added to `loads`."""
+    window.counters[TOTAL] += n_records
+    window.counters[RECORDS] += n_records
+
+
 @kernel
 def expire(window: SlideLoads) -> bool:
     """Begin the next slide if the present one is full; return whether it was."""
@@ -71,27 +93,20 @@ def expire(window: SlideLoads) -> bool:
     if counters[RECORDS] < counters[SLIDE]:
         return False
     n_workers = window.loads.size
-    place = counters[PLACE] + 1
-    if place * n_workers == window.by_slide.size:
-        place = 0
-    counters[PLACE] = place
-    counters[RECORDS] = 0
+    full = counters[PLACE] * n_workers
+    fresh = full + n_workers
+    if fresh == window.by_slide.size:
+        fresh = 0
     for worker in range(n_workers):
-        expired = window.by_slide[place * n_workers + worker]
-        window.loads[worker] -= expired
+        load = window.loads[worker]
+        window.by_slide[full + worker] = load - window.by_slide[full + worker]
+        expired = window.by_slide[fresh + worker]
+        window.loads[worker] = load - expired
+        window.by_slide[fresh + worker] = load - expired
         counters[TOTAL] -= expired
-        window.by_slide[place * n_workers + worker] = 0
+    counters[PLACE] = fresh // n_workers
+    counters[RECORDS] = 0
     return True
-
-
-@kernel
-def add(window: SlideLoads, worker: I64) -> I64:
-    """Count a record on `worker`; return its load in the window."""
-    window.counters[TOTAL] += 1
-    window.counters[RECORDS] += 1
-    window.by_slide[window.counters[PLACE] * window.loads.size + worker] += 1
-    window.loads[worker] += 1
-    return window.loads[worker]
 
 
 @kernel

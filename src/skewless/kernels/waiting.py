@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, I64, Floats, Ints, Words
+from skewless.arrays import F64, I64, U64, Floats, Ints, Words
 from skewless.kernels.bits import lowest_bit, without_lowest, words_for
 
 #: Ticks per record of the fastest worker: how finely speeds are told apart.
@@ -34,6 +34,7 @@ class Waiting(NamedTuple):
     ticks: Ints  # per worker: until it has done what it was sent
     costs: Ints  # per worker: ticks that a record takes
     sets: Words  # LEVELS + 1 sets of workers, the last one of stragglers
+    same: Ints  # [1 if all workers are equally fast]
     floor: Ints  # [a level that nobody is below]
 
 
@@ -44,15 +45,27 @@ def waiting(seconds_per_record: Floats) -> Waiting:
     [2048, 1024]
     """
     n_workers = seconds_per_record.size
-    costs = np.rint(TICKS * seconds_per_record / seconds_per_record.min()).astype(np.int64)
     times = Waiting(
         ticks=np.zeros(n_workers, np.int64),
-        costs=costs,
+        costs=np.zeros(n_workers, np.int64),
+        same=np.zeros(1, np.int64),
         sets=np.zeros((LEVELS + 1) * words_for(n_workers), np.uint64),
         floor=np.zeros(1, np.int64),
     )
-    regroup(times)
+    set_seconds(times, seconds_per_record, 1.0)
     return times
+
+
+def set_seconds(times: Waiting, seconds_per_record: Floats, tick: float) -> None:
+    """Say how long a record takes each worker; so far a tick was `tick` seconds.
+
+    From now on it is the smallest of `seconds_per_record` / `TICKS`.
+    """
+    new_tick = seconds_per_record.min() / TICKS
+    times.costs[:] = np.rint(seconds_per_record / new_tick)
+    times.same[0] = int((times.costs == TICKS).all())
+    times.ticks[:] = np.rint(times.ticks * (tick / new_tick))
+    regroup(times)
 
 
 @kernel
@@ -115,25 +128,69 @@ def _raise_floor(times: Waiting) -> None:
 
 
 @kernel
-def least_waiting(times: Waiting, allowed: Words, begin: I64) -> I64:
-    """Return the worker of the lowest level in the set, lowest index on a tie.
+def _find_at(times: Waiting, allowed: Words, begin: I64, level: I64) -> tuple[I64, U64]:
+    """Return the first word in which somebody of the set is at `level`, and who: 0 for nobody."""
+    n_words = (times.ticks.size + 63) >> 6
+    row = (level & _MASK) * n_words
+    word = 0
+    found = _ZERO
+    for j in range(n_words):  # all of them, without a guess which one it will be
+        both = times.sets[row + j] & allowed[begin + j]
+        word = j if found == _ZERO else word
+        found = both if found == _ZERO else found
+    return word, found
+
+
+@kernel
+def _is_empty(times: Waiting, level: I64) -> bool:
+    n_words = (times.ticks.size + 63) >> 6
+    row = (level & _MASK) * n_words
+    anybody = _ZERO
+    for j in range(n_words):
+        anybody |= times.sets[row + j]
+    return bool(anybody == _ZERO)
+
+
+@kernel
+def _lowest_level(times: Waiting, allowed: Words, begin: I64) -> I64:
+    """Return the lowest level at which somebody of the set is, or −1: they are all stragglers."""
+    while _is_empty(times, times.floor[0]):
+        _raise_floor(times)
+    for level in range(times.floor[0], times.floor[0] + LEVELS):
+        _, found = _find_at(times, allowed, begin, level)
+        if found != _ZERO:
+            return level
+    return -1
+
+
+@kernel
+def send_to_least(times: Waiting, allowed: Words, begin: I64) -> I64:
+    """Send a record to the worker of the lowest level in the set, lowest index on a tie.
 
     The set is as many words as the workers need, from `allowed[begin]` on, and is not empty.
     """
     n_words = (times.ticks.size + 63) >> 6
     level = times.floor[0]
-    while level < times.floor[0] + LEVELS:
-        row = (level & _MASK) * n_words
-        everybody = _ZERO
-        for j in range(n_words):
-            both = times.sets[row + j] & allowed[begin + j]
-            if both != _ZERO:
-                return 64 * j + lowest_bit(both)
-            everybody |= times.sets[row + j]
-        if everybody == _ZERO and level == times.floor[0]:
-            _raise_floor(times)
-        level += 1
-    return _least_straggler(times, allowed, begin)
+    word, found = _find_at(times, allowed, begin, level)
+    if found == _ZERO:  # rare: most sets have somebody at the floor
+        level = _lowest_level(times, allowed, begin)
+        if level < 0:
+            worker = _least_straggler(times, allowed, begin)
+            send(times, worker)
+            return worker
+        word, found = _find_at(times, allowed, begin, level)
+    worker = 64 * word + lowest_bit(found)
+    if times.same[0] == 0:
+        send(times, worker)
+        return worker
+    # Its next level is known before the worker is: the next record need not wait for that.
+    bit = found & (~found + _ONE)
+    times.sets[(level & _MASK) * n_words + word] ^= bit
+    level += 1
+    row = level & _MASK if level - times.floor[0] < LEVELS else LEVELS
+    times.sets[row * n_words + word] ^= bit
+    times.ticks[worker] += TICKS
+    return worker
 
 
 @kernel

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 
 from skewless.arrays import Floats, Keys, Workers
 from skewless.parameters import as_dict
+from skewless.simulator.cooperation import merge_and_fork
 from skewless.simulator.run import Rebalance, Run
 from skewless.simulator.tally import Tally, Windows
 from skewless.state import copy_state, state_bytes
-from skewless.strategy import AnyStrategy, Rebalances, Report, Rescales
+from skewless.strategy import AnyStrategy, Merges, Rebalances, Report, Rescales
 from skewless.workloads.workload import Workload
 
 #: Called with the number of records done so far.
@@ -32,6 +33,7 @@ def simulate(
     window: int = 10_000,
     capacities: ArrayLike | None = None,
     state_windows: int = 5,
+    sync: int = 0,
     chunk_size: int = 1 << 18,
     max_pairs: int = 1 << 25,
     progress: Progress | None = None,
@@ -50,6 +52,10 @@ def simulate(
         Relative speeds of the workers. A strategy that can `rescale` is told about them.
     state_windows
         How many windows a key's state reaches back: what its move costs.
+    sync
+        Every so many records, over all sources, a strategy that merges does so, and the sources
+        go on with what all have learned; 0 means never. Strategies that decide by window do so
+        at the end of the window in which it is due. `cooperate` knows messages that take time.
     max_pairs
         Above so many distinct (key, worker) pairs the replication is an estimate; see
         `ReplicaCounter`.
@@ -57,6 +63,7 @@ def simulate(
     speeds = _check(n_workers, n_sources, window, capacities)
     run = _Simulation(strategy, n_workers, n_sources, seed, speeds, window, max_pairs)
     run.keep_windows(state_windows)
+    run.synchronise_every(sync)
     for keys in workload.chunks(seed, chunk_size):
         run.process(keys)
         if progress is not None:
@@ -124,11 +131,27 @@ class _Simulation:
         self.rebalances: list[Rebalance] = []
         self._pending: list[Keys] = []  # records of a window that is not complete
         self.keep_windows(1)
+        self.synchronise_every(0)
         self._warm_up()
 
     def keep_windows(self, n_windows: int) -> None:
         """Remember the records by key of the last `n_windows` windows."""
         self._history: deque[tuple[Keys, Floats]] = deque(maxlen=n_windows)
+
+    def synchronise_every(self, n_records: int) -> None:
+        """Merge the sources' states every so many records; 0 means never."""
+        if n_records < 0:
+            raise ValueError(f"sync must be at least 0, not {n_records}")
+        if n_records and not isinstance(self.strategy, Merges):
+            raise ValueError(f"sync: {self.strategy.name} does not merge the states of its sources")
+        self._sync = n_records
+        self._next_sync = n_records
+
+    def _synchronise(self) -> None:
+        """Merge the states when it is due."""
+        if self._sync and self.n_records >= self._next_sync:
+            self.states = merge_and_fork(self.strategy, self.states)
+            self._next_sync = (self.n_records // self._sync + 1) * self._sync
 
     def _warm_up(self) -> None:
         """Compile (or load) the kernels, so that their first call is not measured."""
@@ -142,6 +165,11 @@ class _Simulation:
             n_pending = sum(pending.size for pending in self._pending)
             if n_pending >= self.tally.room:
                 self._process_windows(np.concatenate(self._pending))
+        elif self._sync:
+            while keys.size:
+                piece, keys = np.split(keys, [self._next_sync - self.n_records])
+                self.tally.add(piece, self._route(piece))
+                self._synchronise()
         else:
             self.tally.add(keys, self._route(keys))
 
@@ -153,6 +181,7 @@ class _Simulation:
             self.tally.add(window, self._route(window))
             if isinstance(self.strategy, Rebalances):
                 self._rebalance(self.strategy, window)
+            self._synchronise()
         self._pending = [keys[begin:]]
 
     def finish(self) -> Windows:

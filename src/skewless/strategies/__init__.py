@@ -1,11 +1,20 @@
 """One file per published algorithm; `ALL` is the registry."""
 
 from skewless.strategies.cardinality import CardinalityMinimal, CountAffinity
+from skewless.strategies.cascade import Cascade
 from skewless.strategies.d_choices import DChoices
 from skewless.strategies.dagreedy import DAGreedy
+from skewless.strategies.dalton import Dalton
+from skewless.strategies.fish import Fish
 from skewless.strategies.hash import Hash
+from skewless.strategies.min_mig import MinMig
+from skewless.strategies.min_table import MinTable
+from skewless.strategies.mixed import Mixed, MixedBruteForce
 from skewless.strategies.partial_key import PartialKey
+from skewless.strategies.pstream import PStream
+from skewless.strategies.readj import Readj
 from skewless.strategies.shuffle import Shuffle
+from skewless.strategies.simple import Simple
 from skewless.strategies.w_choices import WChoices
 
 ALL = (
@@ -17,16 +26,36 @@ ALL = (
     CardinalityMinimal,
     CountAffinity,
     DAGreedy,
+    Fish,
+    Dalton,
+    PStream,
+    Mixed,
+    MixedBruteForce,
+    MinTable,
+    MinMig,
+    Simple,
+    Readj,
+    Cascade,
 )
 
 __all__ = [
     "ALL",
     "CardinalityMinimal",
+    "Cascade",
     "CountAffinity",
     "DAGreedy",
     "DChoices",
+    "Dalton",
+    "Fish",
     "Hash",
+    "MinMig",
+    "MinTable",
+    "Mixed",
+    "MixedBruteForce",
+    "PStream",
     "PartialKey",
+    "Readj",
     "Shuffle",
+    "Simple",
     "WChoices",
 ]

@@ -1,4 +1,4 @@
-"""FISH: hot keys of the recent past, as many workers as each needs, the one who waits least."""
+"""FISH: the hot keys of the recent past, as many workers as each needs, the one who waits least."""
 
 from __future__ import annotations
 
@@ -7,204 +7,251 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skewless._jit import kernel
-from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts, Words, Workers
-from skewless.kernels.bits import words_for
-from skewless.kernels.hashing import mix, seed_array, seeded, to_worker, two_workers
-from skewless.kernels.key_table import get
-from skewless.kernels.ring import Ring, candidates, find_point, ring
+from skewless.arrays import F64, I64, U64, Floats, Ints, Keys, Words, Workers
+from skewless.kernels.backlog import (
+    ESTIMATED,
+    SINCE,
+    UNTIL,
+    Backlog,
+    backlog,
+    estimate,
+    mean_backlog,
+    now,
+    observe,
+    set_waits,
+    settle,
+)
+from skewless.kernels.candidate_rows import (
+    HEADER,
+    CandidateRows,
+    candidate_rows,
+    fill_row,
+    forget_rows,
+    headers,
+    refill_rows,
+    two_candidates,
+)
+from skewless.kernels.fading import THETA, WEIGHT, Fading, count_record, fade, fading, list_hot
+from skewless.kernels.hashing import seed_array
 from skewless.kernels.sorting import sort_descending
-from skewless.kernels.space_saving import SpaceSaving, decay, entries, merge, offer, space_saving
-from skewless.kernels.waiting import TICKS, Waiting, least_waiting, pass_time, regroup, send, waiting
+from skewless.kernels.space_saving import merge as merge_summaries
+from skewless.kernels.waiting import send, send_to_least
 from skewless.parameters import require
 from skewless.state import copy_state
 from skewless.strategies.d_choices import fewest_choices
 from skewless.strategy import Traits
 
-# Positions in `counters`.
-IN_EPOCH = 0  # records of the current epoch
-SINCE = 1  # records since the clock was last set
-UNTIL = 2  # the value of SINCE at which waiting times are estimated again
-FEWEST = 3  # d_min
-# Positions in `clock`, all in seconds.
-ESTIMATED = 0  # t_pri: when waiting times were last estimated
-SET = 1  # the time when SINCE was 0
-STEP = 2  # what one record adds to the time
-TICK = 3  # what one tick of a waiting time is
-_NEVER = np.int64(2**62)
-_ONE = np.uint64(1)
-_ZERO = np.uint64(0)
-_BITS = np.uint64(63)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+# Positions in `modes`, and what `modes[CLASSIFY]` may be.
+CLASSIFY = 0
+EVERY_PREFIX = 1  # d_min is D-Choices' d
+CHK, ALL_WORKERS, D_CHOICES = 0, 1, 2
+_CLASSIFICATIONS = ("chk", "w-choices", "d-choices")
+_MINIMA = ("all-hot", "d-choices")
 
 
 class FishState(NamedTuple):
-    """Recent keys with their candidates, and how long each worker will be busy."""
+    """Recent hot keys with their candidates, and how long every worker will be busy."""
 
-    seeds: Words  # of the hash, of the ring
-    ring: Ring  # of one point when hashing is modulo n
-    summary: SpaceSaving
-    top: Floats  # [the largest stored count]
-    row_keys: Keys  # per entry of the summary: whose row this is
-    granted: SmallInts  # per entry: M_k, candidates in the row
-    rows: Words  # per entry: the candidates as a set of workers
-    waiting: Waiting
-    counters: Ints
-    clock: Floats
-    settings: Floats  # θ, α, records of an epoch, T, ε
-    modes: Ints  # how hot keys are classified, whether by ring
+    recent: Fading
+    rows: CandidateRows  # by entry of the summary; M_k is the number of candidates in the row
+    growth: Floats  # by M_k: the key needs more workers when count · growth > top
+    backlog: Backlog
+    d_min: Ints
+    modes: Ints
+    epsilon: Floats
     shares: Floats  # scratch
-    walked: Workers  # scratch
-
-
-CHK, ALL, FEWEST_ONLY = 0, 1, 2
 
 
 @kernel
-def _summarise(state: FishState) -> None:
-    """Find f_top, and d_min as D-Choices does: from the shares of all hot keys."""
-    summary = state.summary
-    records = max(summary.total[0], state.settings[2] * summary.unit[0])
-    hot = state.settings[0] * records
-    n_hot = 0
-    top = 0.0
-    for entry in range(summary.size[0]):
-        count = summary.counts[entry]
-        top = max(top, count)
-        if count > hot:
-            state.shares[n_hot] = count / records
-            n_hot += 1
-    state.top[0] = top
-    sort_descending(state.shares, n_hot)
-    n_workers = state.waiting.ticks.size
-    fewest = fewest_choices(state.shares, n_hot, n_workers, state.settings[4])
-    state.counters[FEWEST] = min(fewest, n_workers)
+def fewest_for_all(shares: Floats, n_hot: I64, n_workers: I64, epsilon: F64) -> I64:
+    """Return the fewest candidates per key with which all hot keys together fit.
 
-
-@kernel
-def _end_epoch(state: FishState) -> None:
-    """Alg. 1, l. 5–7 and 23–26."""
-    _summarise(state)
-    unit = state.summary.unit[0] / state.settings[1]
-    decay(state.summary, state.settings[1])
-    if state.summary.unit[0] < unit:  # stored counts were brought back to today's unit
-        state.top[0] /= unit
-    state.counters[IN_EPOCH] = 0
-
-
-@kernel
-def _estimate(state: FishState) -> None:
-    """Alg. 3, l. 4–10."""
-    now = state.clock[SET] + state.counters[SINCE] * state.clock[STEP]
-    pass_time(state.waiting, np.floor((now - state.clock[ESTIMATED]) / state.clock[TICK]))
-    state.clock[ESTIMATED] = state.clock[SET] = now
-    state.counters[SINCE] = 0
-    state.counters[UNTIL] = np.int64(np.floor(state.settings[3] / state.clock[STEP])) + 1
-
-
-@kernel
-def _fill_row(state: FishState, entry: I64, key: U64, d: I64) -> None:
-    """Write the first d candidates of `key` into the row of its entry."""
-    n_workers = state.waiting.ticks.size
-    n_words = (n_workers + 63) >> 6
-    begin = entry * n_words
-    for j in range(n_words):
-        state.rows[begin + j] = _ZERO
-    hashed = seeded(key, state.seeds[0])
-    if state.modes[1] == 1 and d < n_workers:
-        candidates(state.ring, hashed, d, state.walked)
-    for j in range(d):
-        worker = np.int64(state.walked[j])
-        if d >= n_workers:
-            worker = np.int64(j)
-        elif state.modes[1] == 0:
-            worker = np.int64(to_worker(mix(hashed + np.uint64(j) * _GOLDEN), n_workers))
-        state.rows[begin + (worker >> 6)] |= _ONE << (np.uint64(worker) & _BITS)
-    state.row_keys[entry] = key
-    state.granted[entry] = d
-
-
-@kernel
-def _hot_worker(state: FishState, key: U64, count: F64) -> I64:
-    """Alg. 2, l. 3–10, and Alg. 3, l. 12–17."""
-    entry = np.int64(get(state.summary.table, key))
-    known = state.row_keys[entry] == key
-    granted = np.int64(state.granted[entry]) if known else np.int64(0)
-    fewest = state.counters[FEWEST]
-    d = np.int64(state.waiting.ticks.size)
-    if state.modes[0] == CHK:
-        fewest = max(fewest, granted)
-        count *= 2.0
-        while d > fewest and count <= state.top[0]:
-            d >>= 1
-            count *= 2.0
-        d = max(d, fewest)
-    elif state.modes[0] == FEWEST_ONLY:
-        d = fewest
-    if d != granted:
-        _fill_row(state, entry, key, d)
-    return least_waiting(state.waiting, state.rows, entry * ((state.waiting.ticks.size + 63) >> 6))
-
-
-@kernel
-def _cold_worker(state: FishState, key: U64) -> I64:
-    """Return the one of two candidates who waits less, the first on a tie."""
-    hashed = seeded(key, state.seeds[0])
-    ticks = state.waiting.ticks
-    if state.modes[1] == 1:
-        first, second = next_two(state.ring, hashed)
-    else:
-        first, second = two_workers(hashed, ticks.size)
-    return np.int64(second if ticks[second] < ticks[first] else first)
-
-
-@kernel
-def next_two(ring: Ring, hashed: U64) -> tuple[I32, I32]:
-    """Return the first two distinct workers clockwise; twice the same if there is but one."""
-    n_points = ring.positions.size - 1
-    point = find_point(ring, hashed)
-    first = ring.workers[point]
-    for _ in range(n_points):
-        point += 1
-        if point >= n_points:
-            point -= n_points
-        if ring.workers[point] != first:
+    The last of D-Choices' inequalities: the workers that `n_hot` keys cover with d candidates each
+    must be enough for the hot keys' share and for what lands on them of the rest.
+    """
+    hot_share = 0.0
+    miss = 1.0
+    for i in range(n_hot):
+        hot_share += shares[i]
+        miss *= (n_workers - 1.0) / n_workers
+    rest = max(0.0, 1.0 - hot_share)
+    d = 2
+    uncovered = miss * miss
+    while d < n_workers:
+        covered = 1.0 - uncovered
+        if hot_share + covered * covered * rest <= covered * (1.0 + n_workers * epsilon):
             break
-    return first, ring.workers[point]
+        d += 1
+        uncovered *= miss
+    return d
+
+
+@kernel
+def _review(state: FishState) -> None:
+    """Find f_top, and d_min from the shares of the hot keys."""
+    n_workers = state.rows.n_workers[0]
+    n_hot = list_hot(state.recent, state.shares)
+    if state.modes[CLASSIFY] == ALL_WORKERS:
+        fewest = n_workers
+    elif state.modes[EVERY_PREFIX] == 1:
+        sort_descending(state.shares, n_hot)
+        fewest = fewest_choices(state.shares, n_hot, n_workers, state.epsilon[0])
+    else:
+        fewest = fewest_for_all(state.shares, n_hot, n_workers, state.epsilon[0])
+    fewest = min(fewest, n_workers)
+    if state.modes[CLASSIFY] == D_CHOICES and fewest < state.d_min[0]:
+        # D-Choices has no M_k: candidates are found again, and they are fewer.
+        forget_rows(state.rows, state.recent.summary.size[0])
+    state.d_min[0] = fewest
+
+
+@kernel
+def _grant(state: FishState, entry: I64, key: U64, count: F64) -> None:
+    """Give a hot key the candidates that it needs, and never fewer than it had (Alg. 2, l. 3–10).
+
+    Halving n while the frequency can be doubled is n / 2^⌊log2(f_top / f_k)⌋ without a logarithm.
+    """
+    rows = state.rows
+    begin = entry * (HEADER + ((rows.n_workers[0] + 63) >> 6))
+    fewest = state.d_min[0]
+    if rows.rows[begin] == key:
+        fewest = max(fewest, np.int64(rows.rows[begin + 1]))
+    d = rows.n_workers[0] if state.modes[CLASSIFY] == CHK else fewest
+    doubled = 2.0 * count
+    while d > fewest and doubled <= state.recent.top[0]:
+        d >>= 1
+        doubled *= 2.0
+    fill_row(rows, entry, key, max(d, fewest))
+
+
+@kernel
+def _send_cold(state: FishState, key: U64) -> I64:
+    """Send to the one of two candidates who waits less, the first on a tie."""
+    waiting = state.backlog.waiting
+    first, second = two_candidates(state.rows, key)
+    worker = np.int64(second if waiting.ticks[second] < waiting.ticks[first] else first)
+    send(waiting, worker)
+    return worker
 
 
 @kernel
 def _route(keys: Keys, state: FishState, out: Workers) -> None:
-    summary = state.summary
-    counters = state.counters
+    recent, records, rows = state.recent, state.backlog.records, state.rows.rows
+    summary = recent.summary
+    stride = HEADER + ((state.rows.n_workers[0] + 63) >> 6)
     i = 0
     while i < keys.size:
-        if counters[IN_EPOCH] >= np.int64(state.settings[2]):
-            _end_epoch(state)
-        if counters[SINCE] >= counters[UNTIL]:
-            _estimate(state)
-        left = min(np.int64(state.settings[2]) - counters[IN_EPOCH], counters[UNTIL] - counters[SINCE])
-        end = min(keys.size, i + left)
-        counters[IN_EPOCH] += end - i
-        counters[SINCE] += end - i
-        unit = summary.unit[0]
-        least_records = state.settings[2] * unit
-        theta = state.settings[0]
+        if recent.n_in_epoch[0] >= recent.epoch[0]:
+            _review(state)
+            fade(recent)
+        if records[SINCE] >= records[UNTIL]:
+            estimate(state.backlog)
+        # Neither is due again before record `end`.
+        end = i + min(recent.epoch[0] - recent.n_in_epoch[0], records[UNTIL] - records[SINCE])
+        end = min(end, keys.size)
+        recent.n_in_epoch[0] += end - i
+        records[SINCE] += end - i
+        weight = recent.settings[WEIGHT] * summary.unit[0]
+        theta = recent.settings[THETA]
+        d_min = state.d_min[0]
+        top = recent.top[0]
         while i < end:
-            count = offer(summary, keys[i], 1.0) * unit
-            state.top[0] = max(state.top[0], count)
-            if count > theta * max(summary.total[0], least_records):
-                worker = _hot_worker(state, keys[i], count)
+            key = keys[i]
+            entry = count_record(summary, key)
+            count = summary.counts[entry]
+            top = max(top, count)
+            if count > theta * max(summary.total[0], weight):  # Alg. 2, l. 1
+                row = entry * stride
+                granted = np.int64(rows[row + 1])
+                if (rows[row] != key) | (granted < d_min) | (count * state.growth[granted] > top):
+                    recent.top[0] = top
+                    _grant(state, entry, key, count)
+                worker = send_to_least(state.backlog.waiting, rows, row + HEADER)
             else:
-                worker = _cold_worker(state, keys[i])
-            send(state.waiting, worker)
+                worker = _send_cold(state, key)
             out[i] = worker
             i += 1
+        recent.top[0] = top
+
+
+def _growth(n_workers: int) -> Floats:
+    """Return by M_k the least power of two 2^j with n / 2^j ≤ M_k; 0 for n, where nothing grows."""
+    factors = np.zeros(n_workers + 1)
+    for granted in range(1, n_workers):
+        factors[granted] = 2.0 ** next(j for j in range(64) if n_workers >> j <= granted)
+    return factors
 
 
 @dataclass(frozen=True)
 class Fish:
+    """Find the hot keys of the recent past, and send each record to who will be free first.
+
+    A SpaceSaving summary whose counts fade by `alpha` after every epoch knows the recent hot keys.
+    The hottest may go to all n workers, one half as frequent to n/2, and so on; the others have
+    two candidates. All candidates come from a consistent-hash ring. Of its candidates a record
+    takes the worker with the shortest waiting time, inferred from what was sent to it and from
+    its time per record: no messages.
+
+    **Guarantee**: a key that never has more than (`hot_factor` / n − 1 / `capacity`) · `epoch`
+    records in an epoch has at most two workers. The most frequent key always goes to a worker
+    who waits less than one record (of the fastest worker) longer than the least waiting one.
+
+    Parameters
+    ----------
+    alpha
+        α: what remains of all counts after an epoch; 1 switches fading off.
+    epoch
+        Records of an epoch.
+    capacity
+        K_max: keys that the summary holds, and for which candidates are remembered.
+    hot_factor
+        A key is hot above this share of a worker's fair load: θ = `hot_factor` / n.
+    classification
+        How many candidates hot keys have: `chk`, or as in W-Choices (all) or D-Choices (d).
+    minimum
+        d_min of `chk`: the fewest candidates with which all hot keys together fit their workers
+        (`all-hot`), or with which every prefix of them does, D-Choices' d (`d-choices`).
+    epsilon
+        The imbalance that d_min tolerates.
+    heuristic
+        Compare inferred waiting times; without it, records sent, whatever the workers' speed.
+    interval
+        T: seconds between two estimates of what the workers have done.
+    seconds_per_record
+        P_w of a worker of capacity 1, until `observe` says better.
+    utilisation
+        Records arrive at this share of the workers' total speed: the clock's step per record.
+    ring
+        Candidates from the ring; without it, by hashing modulo n.
+    virtual_nodes
+        Points of a worker on the ring.
+
+    **Deviations from the paper**: a frequency is relative to what a long stream weighs,
+    `epoch` / (1 − `alpha`): relative to the faded total, any key would be hot with its first
+    record after every fading. The paper says that d_min "is related to the sum of the frequency
+    of all hot keys": see `minimum`. M_k lives in the key's place in the summary, and is forgotten
+    when another key takes that place. Line 18 of Alg. 3 adds each record to C_w, so N_w would
+    count it twice: it is left out. The time that passed is subtracted, not T, since a clock that
+    is set from outside may have gone further. Hot keys compare waiting times in whole records of
+    the fastest worker, lowest index on a tie. Time is part of the state, see `observe`.
+
+    Examples
+    --------
+    >>> out = np.empty(6, np.int32)
+    >>> strategy = Fish(epoch=4)
+    >>> strategy.route(np.zeros(6, np.uint64), strategy.start(4, seed=0), out)
+    >>> out.tolist()
+    [0, 1, 2, 3, 0, 1]
+
+    References
+    ----------
+    Huang, "Efficient time-evolving stream processing at scale" (FISH): Alg. 1 (section 4.1.1),
+    Alg. 2 (4.1.2), Alg. 3 (4.2), the ring (5), settings (6.3).
+    """
+
     name: ClassVar[str] = "fish"
 
     alpha: float = 0.2
@@ -212,6 +259,7 @@ class Fish:
     capacity: int = 1_000
     hot_factor: float = 0.25
     classification: Literal["chk", "w-choices", "d-choices"] = "chk"
+    minimum: Literal["all-hot", "d-choices"] = "all-hot"
     epsilon: float = 1e-4
     heuristic: bool = True
     interval: float = 10.0
@@ -220,37 +268,145 @@ class Fish:
     ring: bool = True
     virtual_nodes: int = 128
 
+    def __post_init__(self) -> None:  # noqa: D105
+        require(self, "alpha", 0 < self.alpha <= 1, "above 0 and at most 1")
+        for name in ("epoch", "capacity", "virtual_nodes"):
+            require(self, name, getattr(self, name) >= 1, "at least 1")
+        for name in ("hot_factor", "interval", "seconds_per_record", "utilisation"):
+            require(self, name, 0 < getattr(self, name) < np.inf, "above 0 and finite")
+        require(self, "epsilon", self.epsilon >= 0, "at least 0")
+        known = ", ".join(_CLASSIFICATIONS)
+        require(self, "classification", self.classification in _CLASSIFICATIONS, f"one of {known}")
+        require(self, "minimum", self.minimum in _MINIMA, f"one of {', '.join(_MINIMA)}")
+
     @property
     def traits(self) -> Traits:
-        """A hot key may be anywhere."""
+        """A hot key may be anywhere; a rescale changes candidates little, but choices by load."""
         return Traits(family="splitting")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> FishState:
-        return self._start(seed_array(seed, 2), n_workers, np.ones(n_workers))
+        """Return the state of a source that has sent nothing."""
+        seconds = np.full(n_workers, self.seconds_per_record)
+        return self._with_workers(seed_array(seed, 2), seconds)
 
-    def _start(self, seeds: Words, n_workers: int, capacities: Floats) -> FishState:
-        n_points = (n_workers, self.virtual_nodes) if self.ring else (1, 1)
-        seconds = self.seconds_per_record / (capacities if self.heuristic else np.ones(n_workers))
-        step = 1.0 / (self.utilisation * (1.0 / seconds).sum())
+    def _with_workers(self, seeds: Words, seconds: Floats) -> FishState:
+        """Return the state of workers that take `seconds` for a record and have nothing to do."""
+        n_workers = seconds.size
+        mode = _CLASSIFICATIONS.index(self.classification)
+        d_choices = mode == D_CHOICES or self.minimum == "d-choices"
         return FishState(
-            seeds=seeds,
-            ring=ring(n_points[0], int(seeds[1]), virtual_nodes=n_points[1]),
-            summary=space_saving(self.capacity),
-            top=np.zeros(1),
-            row_keys=np.zeros(self.capacity, np.uint64),
-            granted=np.zeros(self.capacity, np.int32),
-            rows=np.zeros(self.capacity * words_for(n_workers), np.uint64),
-            waiting=waiting(seconds),
-            counters=np.array([0, 0, int(self.interval / step) + 1 if self.heuristic else _NEVER, min(2, n_workers)]),
-            clock=np.array([0.0, 0.0, step, float(seconds.min()) / TICKS]),
-            settings=np.array([self.hot_factor / n_workers, self.alpha, self.epoch, self.interval, self.epsilon]),
-            modes=np.array([["chk", "w-choices", "d-choices"].index(self.classification), int(self.ring)]),
+            recent=fading(self.capacity, self.epoch, self.alpha, self.hot_factor / n_workers),
+            rows=candidate_rows(
+                self.capacity,
+                n_workers,
+                seeds,
+                by_ring=self.ring,
+                virtual_nodes=self.virtual_nodes,
+            ),
+            growth=_growth(n_workers) if mode == CHK else np.zeros(n_workers + 1),
+            backlog=backlog(seconds, self.interval if self.heuristic else np.inf, self.utilisation),
+            d_min=np.array([n_workers if mode == ALL_WORKERS else min(2, n_workers)]),
+            modes=np.array([mode, int(d_choices)]),
+            epsilon=np.array([self.epsilon]),
             shares=np.zeros(self.capacity),
-            walked=np.zeros(n_workers, np.int32),
         )
 
     def route(self, keys: Keys, state: FishState, out: Workers) -> None:
+        """Fill `out` with the worker of each record."""
         _route(keys, state, out)
 
-    def rescale(self, state, n_workers, capacities=None):
-        return self._start(state.seeds, n_workers, np.ones(n_workers) if capacities is None else capacities)
+    def observe(
+        self,
+        state: FishState,
+        *,
+        seconds_per_record: ArrayLike | None = None,
+        now_seconds: float | None = None,
+    ) -> None:
+        """Tell `state` what was sampled between two calls of `route`.
+
+        `seconds_per_record` is the workers' time per record, one number each. `now_seconds` is the
+        time; each record adds a step to it until it is set again.
+        """
+        if not self.heuristic:
+            raise ValueError("fish: observe needs heuristic=True, counts know no time and speed")
+        moment = float(now(state.backlog)) if now_seconds is None else now_seconds
+        if not state.backlog.clock[ESTIMATED] <= moment < np.inf:
+            raise ValueError(
+                "fish: now_seconds must not be before the last estimate, "
+                f"{state.backlog.clock[ESTIMATED]}, and finite, not {now_seconds}"
+            )
+        seconds = None
+        if seconds_per_record is not None:
+            n_workers = state.growth.size - 1
+            seconds = _positive(seconds_per_record, n_workers, "seconds_per_record")
+        observe(state.backlog, seconds, moment)
+
+    def rescale(
+        self, state: FishState, n_workers: int, capacities: Floats | None = None
+    ) -> FishState:
+        """Return the state for other workers: those who stay keep what they have to do.
+
+        The ring has as many points for everybody, so only arcs of who joins or leaves change.
+        Speeds count in the waiting times alone. Who joins has nothing to do; without the
+        heuristic it joins with as many records as the worker who was sent the fewest.
+        """
+        speeds = np.ones(n_workers)
+        if capacities is not None:
+            speeds = _positive(capacities, n_workers, "capacities")
+        old = copy_state(state)
+        waits, moment = settle(old.backlog)
+        seconds = np.full(n_workers, self.seconds_per_record)
+        if self.heuristic:
+            seconds /= speeds
+        rescaled = self._with_workers(state.rows.seeds, seconds)
+        joined = np.full(n_workers, 0.0 if self.heuristic else waits.min())
+        stay = min(n_workers, waits.size)
+        joined[:stay] = waits[:stay]
+        set_waits(rescaled.backlog, joined, moment)
+        # θ is another one; what was counted is not.
+        recent = old.recent._replace(settings=rescaled.recent.settings)
+        headers(rescaled.rows)[:] = headers(old.rows)
+        return _completed(rescaled._replace(recent=recent))
+
+    def merge(self, states: Sequence[FishState]) -> FishState:
+        """Return the state of the average source: mean counts, mean waiting times, largest M_k.
+
+        A mean instead of a sum, because every source goes on with a copy: it will see one source's
+        records per epoch, and a second merge must not count the first one again.
+        """
+        sources = [copy_state(state) for state in states]
+        summaries = [source.recent.summary for source in sources]
+        n_workers = sources[0].growth.size - 1
+        merged = self._with_workers(sources[0].rows.seeds, np.ones(n_workers))
+        summary = merge_summaries(summaries, self.capacity)
+        summary.unit[0] = len(sources)  # what makes the sums means
+        merged.recent.n_in_epoch[0] = max(source.recent.n_in_epoch[0] for source in sources)
+        most: dict[int, int] = {}
+        for source in sources:
+            size = source.recent.summary.size[0]
+            rows = headers(source.rows)[:size]
+            for key, m_k in rows[rows[:, 0] == source.recent.summary.keys[:size]].tolist():
+                most[key] = max(m_k, most.get(key, 0))
+        size = summary.size[0]
+        headers(merged.rows)[:size, 0] = summary.keys[:size]
+        headers(merged.rows)[:size, 1] = [most.get(key, 0) for key in summary.keys[:size].tolist()]
+        return _completed(
+            merged._replace(
+                recent=merged.recent._replace(summary=summary),
+                backlog=mean_backlog([source.backlog for source in sources]),
+            )
+        )
+
+
+def _completed(state: FishState) -> FishState:
+    """Return `state` with f_top, d_min and candidates, when counts and M_k came from others."""
+    _review(state)
+    refill_rows(state.rows, state.recent.summary.size[0])
+    return state
+
+
+def _positive(values: ArrayLike, n_workers: int, name: str) -> Floats:
+    numbers = np.asarray(values, np.float64)
+    if numbers.shape != (n_workers,) or not (np.isfinite(numbers) & (numbers > 0)).all():
+        raise ValueError(f"fish: {name} must be {n_workers} finite numbers above 0, not {values!r}")
+    return numbers

@@ -1,4 +1,4 @@
-"""Least-Load Fit Decreasing: the heaviest candidate first, to the least loaded worker that takes it.
+"""Least-Load Fit Decreasing: the heaviest key first, to the least loaded worker that takes it.
 
 A worker takes a candidate when it fits, or fits after lighter keys made room; those become
 candidates themselves. Candidates are taken in falling order and only lighter ones are added, so
@@ -116,8 +116,24 @@ def _worker_for(cost: F64, balance: Balance) -> I64:
 
 
 @kernel
+def _worker_without_room(own: I64, balance: Balance) -> I64:
+    """Return where a candidate goes that nobody takes: it stays, or goes to the least loaded.
+
+    It stays with a worker that has no more than its share of what is assigned so far: the bound
+    of Simple needs no more than that, and a key too large for everybody does not move for nothing.
+    """
+    assigned, speed = 0.0, 0.0
+    for worker in range(balance.loads.size):  # numpy's sum adds in another order than numba's
+        assigned += balance.loads[worker]
+        speed += balance.capacities[worker]
+    if balance.tree.loads[own] * speed <= assigned:
+        return own
+    return np.int64(least(balance.tree))
+
+
+@kernel
 def _make_room(items: Items, lists: Lists, balance: Balance, cost: F64, worker: I64) -> None:
-    """Take the exchangeable set E: lighter keys by priority until `cost` fits (Alg. 1, l. 14–17)."""
+    """Take the exchangeable set: lighter keys by priority until `cost` fits (l. 14–17)."""
     while balance.loads[worker] + cost > balance.limits[worker]:
         if lists.cursors[worker] == lists.ends[worker]:
             return
@@ -146,7 +162,7 @@ def assign(
         for _ in range(items.taken[item]):
             worker = _worker_for(cost, balance)
             if worker == _NOBODY:
-                worker = np.int64(least(balance.tree))
+                worker = _worker_without_room(np.int64(items.owners[item]), balance)
             else:
                 _make_room(items, lists, balance, cost, worker)
             balance.loads[worker] += cost  # l. 8
@@ -160,6 +176,4 @@ def assign(
 
 def start_balance(loads: Floats, limits: Floats, capacities: Floats) -> Balance:
     """Return the balance of workers with these loads, before the plan changes anything."""
-    return Balance(
-        loads, np.zeros(loads.size), limits, capacities, load_tree(loads / capacities)
-    )
+    return Balance(loads, np.zeros(loads.size), limits, capacities, load_tree(loads / capacities))

@@ -9,13 +9,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skewless._jit import kernel
-from skewless.arrays import Floats, Ints, Keys, Words, Workers
+from skewless.arrays import I32, U64, Floats, Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded
 from skewless.kernels.key_table import ABSENT, KeyTable, find_slot, key_table
-from skewless.kernels.ring import Ring, owner, ring
+from skewless.kernels.ring import Ring, ring
 from skewless.strategy import Moves
+
+_SPARSE = 1 << 13  # keys, which take 200 KB
 
 
 class TableState(NamedTuple):
@@ -29,20 +32,35 @@ class TableState(NamedTuple):
 
 
 @kernel
+def _home(ring: Ring, hashed: U64) -> I32:
+    """Return the owner on the ring.
+
+    Most buckets of the ring have at most two points. Stepping over them without a branch is worth
+    it: whether there is a point before a hash is a coin toss that no processor predicts.
+    """
+    point = np.int64(ring.first[np.int64(hashed >> ring.shift[0])])
+    point += ring.positions[point] < hashed
+    point += ring.positions[point] < hashed
+    while ring.positions[point] < hashed:
+        point += 1
+    return ring.workers[point]
+
+
+@kernel
 def route_by_table(keys: Keys, state: TableState, out: Workers) -> None:
     """Fill `out` with the worker of each key."""
     seed = state.seeds[0]
     for i in range(keys.size):
+        # Both look-ups, always: which of them counts is as hard to predict as the next key.
+        home = _home(state.ring, seeded(keys[i], seed))
         worker = state.table.values[find_slot(state.table, keys[i])]
-        if worker == ABSENT:
-            worker = owner(state.ring, seeded(keys[i], seed))
-        out[i] = worker
+        out[i] = home if worker == ABSENT else worker
 
 
 @kernel
 def _homes(keys: Keys, state: TableState, out: Workers) -> None:
     for i in range(keys.size):
-        out[i] = owner(state.ring, seeded(keys[i], state.seeds[0]))
+        out[i] = _home(state.ring, seeded(keys[i], state.seeds[0]))
 
 
 @kernel
@@ -89,12 +107,21 @@ def start_table(n_workers: int, seed: int, virtual_nodes: int) -> TableState:
     )
 
 
+def _room_for(n_entries: int) -> int:
+    """Return for how many keys the table is made.
+
+    A small table gets room to spare: a key that is not in it then finds an empty slot at once.
+    """
+    return max(n_entries, min(8 * n_entries, _SPARSE))
+
+
 def with_entries(state: TableState, keys: Keys, workers: Workers) -> TableState:
     """Return the state whose table says this, without what the ring says anyway."""
     away = homes(keys, state) != workers
-    table = key_table(int(away.sum()))
-    _fill(table, keys[away], workers[away])
-    return state._replace(table=table, n_entries=np.array([int(away.sum())]))
+    keys, workers = keys[away], workers[away]
+    table = key_table(_room_for(keys.size))
+    _fill(table, keys, workers)
+    return state._replace(table=table, n_entries=np.array([keys.size]))
 
 
 def rescaled(
@@ -111,14 +138,13 @@ def rescaled(
     )
     keys, workers = entries(state)
     stays = workers < n_workers
-    return with_entries(
-        state._replace(ring=points, capacities=speeds), keys[stays], workers[stays]
-    )
+    return with_entries(state._replace(ring=points, capacities=speeds), keys[stays], workers[stays])
 
 
 def moved(
     state: TableState,
     keys: Keys,
+    key_homes: Workers,
     origins: Workers,
     targets: Workers,
     keep_unreported: bool,
@@ -127,13 +153,20 @@ def moved(
 
     `keep_unreported` says what becomes of entries whose keys are not among `keys`.
     """
+    away = targets != key_homes
+    in_table, workers = keys[away], targets[away]
     if keep_unreported:
-        known, workers = entries(state)
-        others = ~np.isin(known, keys, assume_unique=True)
-        all_keys = np.concatenate((keys, known[others]))
-        all_workers = np.concatenate((targets, workers[others]))
-    else:
-        all_keys, all_workers = keys, targets
-    away = np.flatnonzero(origins != targets)
-    moves = Moves(keys[away], origins[away], targets[away])
-    return with_entries(state, all_keys, all_workers), moves
+        known, known_workers = entries(state)
+        others = ~is_among(known, keys)
+        in_table = np.concatenate((in_table, known[others]))
+        workers = np.concatenate((workers, known_workers[others]))
+    moving = np.flatnonzero(origins != targets)
+    moves = Moves(keys[moving], origins[moving], targets[moving])
+    return with_entries(state, in_table, workers), moves
+
+
+def is_among(few: Keys, keys: Keys) -> NDArray[np.bool_]:
+    """Return which of `few` are among `keys`, which are ascending."""
+    places = np.searchsorted(keys, few)
+    found: NDArray[np.bool_] = keys[np.minimum(places, keys.size - 1)] == few
+    return found

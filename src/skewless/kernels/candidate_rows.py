@@ -1,0 +1,125 @@
+"""The candidates of hot keys, remembered: one row for each place of a summary.
+
+A row holds a key, the number of its candidates, and the candidates as a set of workers. Without
+it, every record would walk round the ring. It lives as long as the key keeps its place; so memory
+is bounded, and a row is valid only if it says the key that asks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import I32, I64, U64, Ints, Words, Workers
+from skewless.kernels.bits import add_worker, words_for
+from skewless.kernels.hashing import mix, seeded, to_worker, two_workers
+from skewless.kernels.ring import Ring, candidates, find_point, ring
+
+#: Words of a row before the set: the key, and how many candidates it has.
+HEADER = 2
+_ZERO = np.uint64(0)
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+class CandidateRows(NamedTuple):
+    """Where candidates come from, and those of the keys that asked."""
+
+    seeds: Words  # of the hash, of the ring
+    n_workers: Ints
+    by_ring: Ints  # [0: by hashing modulo n]
+    ring: Ring  # of one point when it is not used
+    rows: Words
+    walked: Workers  # scratch
+
+
+def candidate_rows(
+    n_rows: int, n_workers: int, seeds: Words, *, by_ring: bool, virtual_nodes: int
+) -> CandidateRows:
+    """Return `n_rows` empty rows; all workers have as many points on the ring."""
+    points = (n_workers, virtual_nodes) if by_ring else (1, 1)
+    return CandidateRows(
+        seeds=seeds.copy(),
+        n_workers=np.array([n_workers]),
+        by_ring=np.array([int(by_ring)]),
+        ring=ring(points[0], int(seeds[1]), virtual_nodes=points[1]),
+        rows=np.zeros(n_rows * (HEADER + words_for(n_workers)), np.uint64),
+        walked=np.zeros(n_workers, np.int32),
+    )
+
+
+def headers(rows: CandidateRows) -> Words:
+    """Return a view of all rows' keys and numbers of candidates."""
+    stride = HEADER + words_for(int(rows.n_workers[0]))
+    return rows.rows.reshape(-1, stride)[:, :HEADER]
+
+
+@kernel
+def fill_row(rows: CandidateRows, place: I64, key: U64, d: I64) -> None:
+    """Make the first d candidates of `key` the row at `place`."""
+    n_workers = rows.n_workers[0]
+    n_words = (n_workers + 63) >> 6
+    begin = place * (HEADER + n_words)
+    row = rows.rows[begin + HEADER : begin + HEADER + n_words]
+    rows.rows[begin] = key
+    rows.rows[begin + 1] = np.uint64(d)
+    for j in range(n_words):
+        row[j] = _ZERO
+    hashed = seeded(key, rows.seeds[0])
+    if d >= n_workers:
+        for worker in range(n_workers):
+            add_worker(row, worker)
+    elif rows.by_ring[0] == 1:
+        candidates(rows.ring, hashed, d, rows.walked)
+        for j in range(d):
+            add_worker(row, np.int64(rows.walked[j]))
+    else:
+        first, second = two_workers(hashed, n_workers)
+        add_worker(row, np.int64(first))
+        add_worker(row, np.int64(second))
+        for j in range(2, d):
+            worker = to_worker(mix(hashed + np.uint64(j) * _STEP), n_workers)
+            add_worker(row, np.int64(worker))
+
+
+@kernel
+def refill_rows(rows: CandidateRows, n_rows: I64) -> None:
+    """Find the candidates of the first `n_rows` rows again, after their headers were written."""
+    n_workers = rows.n_workers[0]
+    stride = HEADER + ((n_workers + 63) >> 6)
+    for place in range(n_rows):
+        d = np.int64(rows.rows[place * stride + 1])
+        if d > 0:
+            fill_row(rows, place, rows.rows[place * stride], min(d, n_workers))
+
+
+@kernel
+def forget_rows(rows: CandidateRows, n_rows: I64) -> None:
+    """Empty the first `n_rows` rows."""
+    stride = HEADER + ((rows.n_workers[0] + 63) >> 6)
+    for place in range(n_rows):
+        rows.rows[place * stride + 1] = _ZERO
+
+
+@kernel
+def two_candidates(rows: CandidateRows, key: U64) -> tuple[I32, I32]:
+    """Return the first two candidates of `key`; on the ring they differ if there are two workers.
+
+    They are not remembered: most keys that need only two come once.
+    """
+    hashed = seeded(key, rows.seeds[0])
+    if rows.by_ring[0] == 0:
+        first, second = two_workers(hashed, rows.n_workers[0])
+        return first, second
+    workers = rows.ring.workers
+    n_points = workers.size - 1
+    point = find_point(rows.ring, hashed)
+    first = workers[point]
+    for _ in range(n_points):
+        point += 1
+        if point >= n_points:
+            point -= n_points
+        if workers[point] != first:
+            break
+    return first, workers[point]

@@ -1,0 +1,98 @@
+"""Counters for the heaviest keys: a key's counter can be in one cache line only.
+
+Buckets of eight places. A key that is counted is found by comparing eight keys; one that is not
+takes the smallest place of its bucket with probability 1 / (1 + its count), and inherits the count.
+So a place that counts c gives way to a key only after about c of its records, one-timers hardly
+disturb anything, and there is no order to keep up to date. Decay makes new records heavier instead
+of old ones lighter.
+
+References
+----------
+R. Ben Basat et al.: Randomized admission policy for efficient top-k and frequency estimation,
+INFOCOM 2017.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I64, U64, Floats, Keys
+
+PLACES = 8
+ABSENT = -1
+_LARGEST_UNIT = 1e150
+
+
+class HeavyKeys(NamedTuple):
+    """Places in buckets of eight; entry i is `keys[i]` with `counts[i] / unit[0]`."""
+
+    keys: Keys
+    counts: Floats  # stored: in today's records times `unit`; 0 where there is no key
+    unit: Floats  # [what one record of today adds to a stored count]
+
+
+def heavy_keys(n_keys: int) -> HeavyKeys:
+    """Return empty counters for at least `n_keys` keys."""
+    n_buckets = 1 << max(0, (-(-n_keys // PLACES) - 1).bit_length())
+    return HeavyKeys(
+        np.zeros(n_buckets * PLACES, np.uint64), np.zeros(n_buckets * PLACES), np.ones(1)
+    )
+
+
+@kernel
+def first_place(heavy: HeavyKeys, hashed: U64) -> I64:
+    """Return where the bucket of a hash begins."""
+    return np.int64(hashed & np.uint64(heavy.keys.size // PLACES - 1)) * PLACES
+
+
+@kernel
+def find(heavy: HeavyKeys, first: I64, key: U64) -> I64:
+    """Return the place of `key` in the bucket that begins at `first`, or ABSENT.
+
+    All eight are compared, without an early end: no branch to guess. An empty place holds key 0;
+    to find a key there that was never counted does no harm, its count is 0.
+    """
+    keys = heavy.keys
+    which = (
+        np.int64(keys[first] == key)
+        | np.int64(keys[first + 1] == key) * 2
+        | np.int64(keys[first + 2] == key) * 3
+        | np.int64(keys[first + 3] == key) * 4
+        | np.int64(keys[first + 4] == key) * 5
+        | np.int64(keys[first + 5] == key) * 6
+        | np.int64(keys[first + 6] == key) * 7
+        | np.int64(keys[first + 7] == key) * 8
+    )
+    return first + which - 1 if which else ABSENT
+
+
+@kernel
+def admit(heavy: HeavyKeys, first: I64, key: U64, amount: F64, chance: F64) -> I64:
+    """Let `key` take the smallest place of its bucket, or not; return the place or ABSENT.
+
+    `chance` is uniform in [0, 1), and `amount` what the record adds to a stored count.
+    """
+    smallest = first
+    for i in range(first + 1, first + PLACES):
+        smallest = i if heavy.counts[i] < heavy.counts[smallest] else smallest
+    count = heavy.counts[smallest] + amount
+    if chance * count >= amount:
+        return ABSENT
+    heavy.keys[smallest] = key
+    heavy.counts[smallest] = count
+    return smallest
+
+
+@kernel
+def fade(heavy: HeavyKeys, factor: F64) -> bool:
+    """Multiply all counts by `factor`, in (0, 1]; tell whether stored counts have changed."""
+    heavy.unit[0] /= factor
+    if heavy.unit[0] < _LARGEST_UNIT:
+        return False
+    for i in range(heavy.counts.size):
+        heavy.counts[i] /= heavy.unit[0]
+    heavy.unit[0] = 1.0
+    return True

@@ -1,0 +1,74 @@
+"""Simple: assign all keys anew, heaviest first, each to the least loaded worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from skewless._jit import kernel
+from skewless.arrays import Floats, Ints, Workers
+from skewless.kernels.least_loaded import LoadTree, least, load_tree, update
+from skewless.strategies.rebalancing.controller import TableRouting
+from skewless.strategies.rebalancing.ordering import descending_order
+from skewless.strategies.rebalancing.vectors import Observed
+
+
+@kernel
+def _assign_all(
+    costs: Floats, by_cost: Ints, capacities: Floats, loads: Floats, tree: LoadTree, out: Workers
+) -> None:
+    for key in by_cost:  # Alg. 5, l. 5
+        if costs[key] <= 0.0:
+            return
+        worker = least(tree)
+        loads[worker] += costs[key]
+        update(tree, worker, loads[worker] / capacities[worker])
+        out[key] = worker
+
+
+@dataclass(frozen=True)
+class Simple(TableRouting):
+    """When a worker has too much, forget where keys live and pack them anew, largest first.
+
+    This is the classic rule for packing jobs on machines. Mixed's paper proves its bound with it;
+    nobody would run it, as nearly all state moves and nearly all keys are in the table.
+
+    **Guarantee**: after a rebalance no worker is above 1 + (1 − 1/n)/3 of the mean whenever any
+    assignment is perfectly even (all workers equally fast).
+
+    Parameters
+    ----------
+    tolerance, virtual_nodes, keep_unreported
+        As those of `Mixed`.
+
+    **Deviations from the paper**: keys without load in the window stay where they are; packed
+    like the others, they would all go to one worker.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skewless.strategy import Report
+    >>> strategy = Simple()
+    >>> state = strategy.start(2, seed=0)
+    >>> keys = np.arange(1, 5, dtype=np.uint64)
+    >>> loads = np.array([8.0, 4.0, 2.0, 2.0])
+    >>> state, moves = strategy.rebalance(Report(keys, loads, loads), state)
+    >>> out = np.empty(4, np.int32)
+    >>> strategy.route(keys, state, out)
+    >>> out.tolist()
+    [0, 1, 1, 1]
+
+    References
+    ----------
+    Mixed (Fang et al.), appendix, Alg. 5. Graham, "Bounds on multiprocessing timing anomalies",
+    SIAM J. Appl. Math. 1969 (the rule and its bound).
+    """
+
+    name: ClassVar[str] = "simple"
+
+    def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
+        targets: Workers = observed.owners.copy()
+        loads = capacities * 0.0
+        by_cost = descending_order(observed.costs)
+        _assign_all(observed.costs, by_cost, capacities, loads, load_tree(loads), targets)
+        return targets

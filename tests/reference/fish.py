@@ -1,0 +1,146 @@
+"""FISH as its three algorithms say it: a dictionary of counters, lists, a walk round the ring."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import islice
+
+from reference.d_choices import fewest_choices
+from reference.hashing import candidates as hashed_candidates
+from reference.hashing import seeded, seeds
+from reference.ring import ReferenceRing
+from reference.space_saving import SpaceSavingReference
+from reference.waiting import TICKS, least_waiting
+
+
+class FishReference:
+    """One source. Waiting times are whole ticks, 1/1024 of the fastest worker's time per record."""
+
+    def __init__(
+        self,
+        n_workers: int,
+        seed: int,
+        *,
+        seconds: list[float] | None = None,
+        alpha: Fraction = Fraction(1, 5),
+        epoch: int = 1_000,
+        capacity: int = 1_000,
+        hot_factor: float = 0.25,
+        classification: str = "chk",
+        minimum: str = "all-hot",
+        epsilon: float = 1e-4,
+        heuristic: bool = True,
+        interval: float = 10.0,
+        seconds_per_record: float = 0.001,
+        utilisation: float = 0.9,
+        ring: bool = True,
+        virtual_nodes: int = 128,
+    ) -> None:
+        self.n_workers = n_workers
+        self.alpha, self.epoch, self.epsilon = alpha, epoch, epsilon
+        self.theta = Fraction(hot_factor) / n_workers
+        self.classification, self.minimum = classification, minimum
+        self.hash_seed, ring_seed = seeds(seed, 2)
+        n_points = [virtual_nodes] * n_workers
+        self.ring = ReferenceRing(n_points, seeds(ring_seed, 1)[0]) if ring else None
+        self.summary = SpaceSavingReference(capacity)
+        self.m: dict[int, int] = {}  # M_k
+        self.n_in_epoch = 0
+        self.d_min = n_workers if classification == "w-choices" else min(2, n_workers)
+        self.seconds = seconds or [seconds_per_record] * n_workers
+        self.tick = min(self.seconds) / TICKS
+        self.waits = [0] * n_workers
+        self.step = 1.0 / (utilisation * sum(1.0 / s for s in self.seconds))
+        self.interval = interval if heuristic else math.inf
+        self.t_pri = 0.0
+        self.n_since = 0
+
+    def weight(self) -> Fraction:
+        """What frequencies are relative to: a long faded stream, or all records if none fade."""
+        if self.alpha < 1:
+            return self.epoch / (1 - self.alpha)
+        return max(Fraction(self.epoch), Fraction(self.summary.total))
+
+    def hot_counts(self) -> list[Fraction]:
+        counts = [entry.count for entry in self.summary.entries.values()]
+        return [count for count in counts if count > self.theta * self.weight()]
+
+    def end_epoch(self) -> None:
+        """Alg. 1, l. 5–7."""
+        shares = [float(count / self.summary.total) for count in self.hot_counts()]
+        if self.classification == "w-choices":
+            self.d_min = self.n_workers
+        elif self.classification == "d-choices" or self.minimum == "d-choices":
+            self.d_min = min(self.n_workers, fewest_choices(shares, self.n_workers, self.epsilon))
+        else:
+            self.d_min = min(2, self.n_workers)
+            while self.d_min < self.n_workers and not self.all_fit(shares, self.d_min):
+                self.d_min += 1
+        self.summary.decay(self.alpha)
+        self.n_in_epoch = 0
+
+    def all_fit(self, shares: list[float], d: int) -> bool:
+        n = self.n_workers
+        covered = 1 - Fraction(n - 1, n) ** (len(shares) * d)
+        hot = sum(map(Fraction, shares))
+        landing = hot + covered**2 * max(0, 1 - hot)
+        return landing <= covered * (1 + n * Fraction(self.epsilon))
+
+    def n_candidates(self, key: int) -> int:
+        """Alg. 2."""
+        count = self.summary.entries[key].count
+        if not count > self.theta * self.weight():
+            return 2
+        if self.classification != "chk":
+            return self.d_min
+        top = max(entry.count for entry in self.summary.entries.values())
+        index = 0
+        while count * 2 ** (index + 1) <= top:
+            index += 1
+        d = max(self.n_workers // 2**index, self.d_min)
+        self.m[key] = max(d, self.m.get(key, 0))
+        return self.m[key]
+
+    def candidates(self, key: int, d: int) -> list[int]:
+        hashed = seeded(key, self.hash_seed)
+        if self.ring is not None:
+            return self.ring.candidates(hashed, d)
+        return list(islice(hashed_candidates(hashed, self.n_workers), d))
+
+    def estimate(self) -> None:
+        """Alg. 3, l. 4–10."""
+        elapsed = self.n_since * self.step
+        if elapsed > self.interval:
+            done = math.floor((self.t_pri + elapsed - self.t_pri) / self.tick)
+            self.waits = [max(0, wait - done) for wait in self.waits]
+            self.t_pri += elapsed
+            self.n_since = 0
+
+    def send(self, worker: int) -> int:
+        self.waits[worker] += round(self.seconds[worker] / self.tick)
+        self.n_since += 1
+        return worker
+
+    def route_one(self, key: int) -> int:
+        if self.n_in_epoch == self.epoch:
+            self.end_epoch()
+        self.estimate()
+        self.n_in_epoch += 1
+        self.summary.offer(key, 1)
+        self.m = {k: m for k, m in self.m.items() if k in self.summary.entries}
+        count = self.summary.entries[key].count
+        is_hot = count > self.theta * self.weight()
+        d = self.n_candidates(key)
+        if not is_hot:
+            first, *others = self.candidates(key, 2)
+            best = first
+            if others and self.waits[others[0]] < self.waits[first]:
+                best = others[0]
+            return self.send(best)
+        allowed = range(self.n_workers) if d >= self.n_workers else self.candidates(key, d)
+        return self.send(least_waiting(self.waits, allowed))
+
+    def route(self, keys: Iterable[int]) -> list[int]:
+        return [self.route_one(int(key)) for key in keys]

@@ -1,0 +1,219 @@
+"""LLFD and the algorithms around it with dicts and lists, line by line.
+
+A key is any name that sorts; `costs`, `sizes`, `homes` (h) and `owners` (F) are dicts by key.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any
+
+Key = Any
+
+
+def limits_of(total: float, tolerance: float, capacities: list[float]) -> list[float]:
+    return [(1.0 + tolerance) * (total * c / sum(capacities)) for c in capacities]
+
+
+def priority(cost: float, size: float, beta: float | None) -> float:
+    if beta is None:
+        return cost
+    if cost == 0:
+        return 0.0
+    return math.inf if size == 0 else cost**beta / size
+
+
+class Plan:
+    """The assignment while it changes: `where[key]` is None for candidates."""
+
+    def __init__(self, costs, sizes, owners, beta, limits, capacities):
+        self.costs = costs
+        self.owners = dict(owners)
+        self.where = dict(owners)
+        self.limits = limits
+        self.capacities = capacities
+        self.by_priority = sorted(costs, key=lambda k: (-priority(costs[k], sizes[k], beta), k))
+
+    def load(self, worker: int) -> float:
+        return sum(self.costs[key] for key, where in self.where.items() if where == worker)
+
+    def relative(self, worker: int) -> float:
+        return self.load(worker) / self.capacities[worker]
+
+    def workers(self) -> list[int]:
+        return sorted(range(len(self.limits)), key=lambda d: (self.relative(d), d))
+
+    def prepare(self) -> None:
+        for worker in range(len(self.limits)):
+            for key in self.by_priority:
+                if self.load(worker) <= self.limits[worker]:
+                    break
+                if self.where[key] == worker:
+                    self.where[key] = None
+
+    def llfd(self) -> None:
+        while candidates := [key for key, where in self.where.items() if where is None]:
+            key = min(candidates, key=lambda k: (-self.costs[k], k))
+            for worker in self.workers():
+                if self.adjust(key, worker):
+                    break
+            else:
+                worker = self.owners[key]
+                everything = sum(self.load(d) for d in range(len(self.limits)))
+                if self.relative(worker) * sum(self.capacities) > everything:
+                    worker = self.workers()[0]
+            self.where[key] = worker
+
+    def adjust(self, key: Key, worker: int) -> bool:
+        load = self.load(worker) + self.costs[key]
+        exchangeable = []
+        for other in self.by_priority:
+            if load <= self.limits[worker]:
+                break
+            if self.where[other] == worker and self.costs[other] < self.costs[key]:
+                exchangeable.append(other)
+                load -= self.costs[other]
+        if load > self.limits[worker]:
+            return False
+        for other in exchangeable:
+            self.where[other] = None
+        return True
+
+
+def attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capacities):
+    """Phases I to III; `owners` and the result are dicts by key."""
+    in_table = sorted((k for k in costs if owners[k] != homes[k]), key=lambda k: (sizes[k], k))
+    cleaned = dict(owners)
+    for key in in_table[:n_back]:
+        cleaned[key] = homes[key]
+    limits = limits_of(float(sum(costs.values())), tolerance, capacities)
+    plan = Plan(costs, sizes, cleaned, beta, limits, capacities)
+    plan.prepare()
+    plan.llfd()
+    return plan.where
+
+
+def n_entries(owners, homes) -> int:
+    return sum(owners[key] != homes[key] for key in owners)
+
+
+def state_moved(old, new, sizes) -> float:
+    return sum(sizes[key] for key in old if old[key] != new[key])
+
+
+def is_overloaded(costs, owners, tolerance, capacities) -> bool:
+    loads = [0.0] * len(capacities)
+    for key, owner in owners.items():
+        loads[owner] += costs[key]
+    limits = limits_of(float(sum(costs.values())), tolerance, capacities)
+    return any(load > limit for load, limit in zip(loads, limits, strict=True))
+
+
+def min_table(costs, sizes, homes, owners, tolerance, capacities):
+    return attempt(costs, sizes, homes, owners, len(costs), None, tolerance, capacities)
+
+
+def min_mig(costs, sizes, homes, owners, tolerance, capacities, beta=1.5):
+    return attempt(costs, sizes, homes, owners, 0, beta, tolerance, capacities)
+
+
+def mixed(costs, sizes, homes, owners, tolerance, capacities, beta=1.5, max_entries=3_000):
+    if max_entries is None:
+        return min_mig(costs, sizes, homes, owners, tolerance, capacities, beta)
+    in_table = n_entries(owners, homes)
+    n_back = 0
+    while True:
+        new = attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capacities)
+        excess = n_entries(new, homes) - max_entries
+        if excess <= 0:
+            return new
+        if n_back >= in_table:
+            return min_table(costs, sizes, homes, owners, tolerance, capacities)
+        n_back += excess
+
+
+def mixed_brute_force(
+    costs, sizes, homes, owners, tolerance, capacities, beta=1.5, max_entries=3_000
+):
+    best = None
+    for n_back in range(n_entries(owners, homes) + 1):
+        new = attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capacities)
+        fits = max_entries is None or n_entries(new, homes) <= max_entries
+        balanced = not is_overloaded(costs, new, tolerance, capacities)
+        rank = (not fits, not balanced, state_moved(owners, new, sizes))
+        if best is None or rank < best[0]:
+            best = (rank, new)
+    if best[0][0]:
+        return min_table(costs, sizes, homes, owners, tolerance, capacities)
+    return best[1]
+
+
+def simple(costs, sizes, homes, owners, tolerance, capacities):
+    new = dict(owners)
+    loads = [0.0] * len(capacities)
+    for key in sorted(costs, key=lambda k: (-costs[k], k)):
+        if costs[key] > 0:
+            worker = min(range(len(loads)), key=lambda d: (loads[d] / capacities[d], d))
+            loads[worker] += costs[key]
+            new[key] = worker
+    return new
+
+
+def discretise(values: list[float], degree: int) -> list[float]:
+    """HLHE with the representatives written out; values are at least 1, or 0."""
+    if not any(values):
+        return list(values)
+    s, r = int(max(values) // degree), degree.bit_length() - 1
+    representatives = [j * degree for j in range(s, 0, -1)] + [2**j for j in range(r - 1, -1, -1)]
+    out: list[float] = [0.0] * len(values)
+    error = 0.0
+    for i in sorted(range(len(values)), key=lambda i: -values[i]):
+        x = values[i]
+        if x == 0:
+            continue
+        if x >= representatives[0]:
+            choice = representatives[0]
+        else:
+            above = min(y for y in representatives if y > x)
+            below = max(y for y in representatives if y <= x)
+            choice = above if abs(error + x - above) < abs(error + x - below) else below
+        error += x - choice
+        out[i] = float(choice)
+    return out
+
+
+def compact_attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capacities, degree):
+    """Return how many keys of each vector (d, d^h, v_c, v_S) go to which worker."""
+    keys = sorted(costs)
+    value: dict[Key, list[float]] = {key: [] for key in keys}
+    for of in (costs, sizes):
+        unit = min((of[k] for k in keys if of[k] > 0), default=1.0)
+        for worker in range(len(capacities)):
+            own = [key for key in keys if owners[key] == worker]
+            for key, v in zip(own, discretise([of[k] / unit for k in own], degree), strict=True):
+                value[key].append(v * unit)
+    vectors: dict[tuple[float, ...], int] = defaultdict(int)
+    for key in keys:
+        vectors[(owners[key], homes[key], *value[key])] += 1
+    # Every key of a vector is a unit; those moved back come after those that are where they were.
+    numbered = {vector: number for number, vector in enumerate(vectors)}
+    in_table = sorted((v for v in vectors if v[0] != v[1]), key=lambda v: (v[3], numbered[v]))
+    back = dict.fromkeys(vectors, 0)
+    for vector in in_table:
+        back[vector] = min(vectors[vector], n_back - sum(back.values()))
+    units = {}
+    for vector, count in vectors.items():
+        for i in range(count):
+            units[numbered[vector], int(i < back[vector]), i] = vector
+    unit_owners = {u: vector[1] if u[1] else vector[0] for u, vector in units.items()}
+    unit_costs = {unit: vector[2] for unit, vector in units.items()}
+    unit_sizes = {unit: vector[3] for unit, vector in units.items()}
+    limits = limits_of(float(sum(unit_costs.values())), tolerance, capacities)
+    plan = Plan(unit_costs, unit_sizes, unit_owners, beta, limits, capacities)
+    plan.prepare()
+    plan.llfd()
+    going: dict[tuple[Any, ...], int] = defaultdict(int)
+    for unit, target in plan.where.items():
+        going[(*units[unit], target)] += 1
+    return dict(going)

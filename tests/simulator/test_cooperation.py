@@ -1,0 +1,187 @@
+import numpy as np
+import pytest
+
+from skewless.kernels.bandit import WAITING
+from skewless.simulator import simulate
+from skewless.simulator.cooperation import cooperate, merge_and_fork, next_interval
+from skewless.state import named_arrays
+from skewless.strategies import PartialKey
+from skewless.strategies.dalton import Dalton
+from skewless.workloads import PerSource, Zipf
+
+SMALL = Dalton(stats_window=200, slide=100)
+STREAM = Zipf(z=1.5, n_keys=1_000, n_records=24_000)
+MIXED = PerSource(exponents=(0.0, 1.5, 1.5, 2.0), n_keys=1_000, n_records=24_000)
+
+
+def run(strategy=SMALL, workload=STREAM, **options):
+    options = {"n_workers": 8, "n_sources": 4, "window": 1_600, "interval": 200} | options
+    return cooperate(strategy, workload, **options)
+
+
+def test_without_delay_it_is_what_simulate_does_at_every_sync():
+    cooperation = run(workload=MIXED, seed=3)
+    simulated = simulate(SMALL, MIXED, n_workers=8, n_sources=4, window=1_600, sync=4 * 200, seed=3)
+    np.testing.assert_array_equal(cooperation.loads, simulated.loads)
+    np.testing.assert_array_equal(cooperation.windows.pairs, simulated.windows.pairs)
+    assert len(cooperation.syncs) == 24_000 // 800
+
+
+def test_a_run_can_be_repeated_exactly():
+    options = {"delay": [3, 0, 50, 7], "work": 20, "adaptive": True, "workload": MIXED}
+    one, other = run(**options), run(**options)
+    assert one.syncs == other.syncs
+    assert one.slides == other.slides
+    np.testing.assert_array_equal(one.loads, other.loads)
+
+
+def test_every_record_is_routed_once_whatever_the_delay():
+    for delay in (0, 1, 150, 1_000):
+        result = run(delay=delay, workload=Zipf(z=1.5, n_keys=1_000, n_records=10_003))
+        assert result.loads.sum() == result.n_records == 10_003
+
+
+def test_an_answer_takes_two_messages_and_the_work():
+    syncs = run(delay=30, work=10).syncs
+    assert {sync.received - sync.sent for sync in syncs} == {70}
+    assert [sync.sent for sync in syncs[:3]] == [200, 400, 600]
+    assert not any(sync.n_late for sync in syncs)
+
+
+def test_the_answer_waits_for_the_slowest_source():
+    syncs = run(delay=[0, 5, 80, 0]).syncs
+    assert {sync.received - sync.sent for sync in syncs} == {160}
+
+
+def test_a_source_waits_between_message_and_answer():
+    states = [SMALL.start(8, 1, source=s) for s in range(2)]
+    for state in states:
+        SMALL.wait(state)
+        assert state.counters[WAITING] == 1
+    for state in merge_and_fork(SMALL, states):
+        assert state.counters[WAITING] == 0
+
+
+def test_late_answers_double_the_interval_until_it_is_long_enough():
+    syncs = run(delay=300, adaptive=True, shortest=100).syncs
+    # An exchange takes 600 rounds: late at 200 and at 400, not at 800.
+    assert [sync.interval for sync in syncs[:4]] == [200, 400, 800, 800]
+    assert [sync.n_late for sync in syncs[:4]] == [0, 4, 4, 0]
+    assert {sync.interval for sync in syncs[3:]} == {800}
+
+
+def test_an_idle_reducer_halves_the_interval_until_it_is_short_enough():
+    syncs = run(work=30, adaptive=True, shortest=10).syncs
+    # It settles where an exchange takes more than half of the interval, here 30 of 50.
+    assert [sync.interval for sync in syncs[:4]] == [100, 50, 50, 50]
+    assert {sync.interval for sync in syncs[2:]} == {50}
+
+
+def test_the_interval_follows_the_work_and_comes_back():
+    """Figure 14b: the work doubles, doubles again, and is then as before."""
+
+    def work(now):
+        return 30 if now < 1_000 or now >= 3_000 else 60 if now < 2_000 else 120
+
+    syncs = run(work=work, adaptive=True, shortest=10, interval=50).syncs
+    settled = {
+        now: next(s.interval for s in reversed(syncs) if s.sent < now)
+        for now in (1_000, 2_000, 3_000, 6_000)
+    }
+    assert settled == {1_000: 50, 2_000: 100, 3_000: 200, 6_000: 50}
+
+
+def test_the_interval_stays_within_its_bounds():
+    slow = run(delay=300, adaptive=True, longest=400).syncs
+    idle = run(adaptive=True, shortest=150).syncs
+    assert max(sync.interval for sync in slow) == 400
+    assert min(sync.interval for sync in idle) == 150
+    assert {sync.interval for sync in run(delay=300).syncs} == {200}  # unless told to adapt
+
+
+def test_a_fitting_interval_is_kept():
+    for busy in range(1, 200):
+        interval = 200
+        for _ in range(20):
+            late = busy > interval
+            interval = next_interval(interval, n_late=late, idle=interval - busy, busy=busy)
+        assert interval / 2 <= busy <= interval
+
+
+# --- key forwarding ------------------------------------------------------------------------------
+
+
+def test_with_a_sync_at_the_end_of_each_window_nothing_is_forwarded_wrongly():
+    for workload in (STREAM, MIXED):
+        slides = run(workload=workload, interval=200).slides
+        assert len(slides) == 24_000 // 1_600
+        assert sum(slide.n_wrong for slide in slides) == 0
+        # Most pairs belong to cold keys and need no merging.
+        assert sum(s.n_merged_pairs for s in slides) < 0.5 * sum(s.n_pairs for s in slides)
+
+
+def test_without_an_answer_in_the_window_nothing_is_forwarded():
+    slides = run(interval=10_000).slides
+    assert all(slide.n_merged_pairs == slide.n_pairs for slide in slides)
+
+
+def test_one_source_forwards_without_asking():
+    slides = run(n_sources=1, interval=100_000).slides
+    assert all(slide.n_merged_pairs < slide.n_pairs for slide in slides)
+    assert sum(slide.n_wrong for slide in slides) == 0
+
+
+def test_forwarding_can_be_switched_off():
+    slides = run(Dalton(stats_window=200, slide=100, forwarding=False)).slides
+    assert all(slide.n_merged_pairs == slide.n_pairs for slide in slides)
+
+
+# --- simulate ------------------------------------------------------------------------------------
+
+
+def test_sync_is_exact_whatever_the_chunks():
+    options = {"n_workers": 8, "n_sources": 3, "sync": 700}
+    one = simulate(SMALL, STREAM, **options)
+    other = simulate(SMALL, STREAM, chunk_size=999, **options)
+    np.testing.assert_array_equal(one.loads, other.loads)
+    assert (one.loads != simulate(SMALL, STREAM, n_workers=8, n_sources=3).loads).any()
+
+
+def test_sync_works_by_batch():
+    strategy = Dalton(stats_window=200, slide=100, by_batch=True)
+    result = simulate(strategy, STREAM, n_workers=8, n_sources=2, sync=2_000, window=1_000)
+    assert result.loads.sum() == 24_000
+
+
+def test_a_strategy_that_does_not_merge_cannot_cooperate():
+    with pytest.raises(ValueError, match="pkg does not merge"):
+        run(PartialKey())
+    with pytest.raises(ValueError, match="pkg does not merge"):
+        simulate(PartialKey(), STREAM, n_workers=8, sync=100)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("n_workers", 0),
+        ("n_sources", 0),
+        ("interval", 0),
+        ("delay", -1),
+        ("delay", [1, 2]),
+        ("window", 1_601),
+    ],
+)
+def test_bad_options_are_refused_by_name(option, value):
+    with pytest.raises(ValueError, match=option):
+        run(**{option: value})
+
+
+def test_an_interval_outside_its_bounds_is_refused():
+    with pytest.raises(ValueError, match="interval"):
+        run(adaptive=True, shortest=300)
+
+
+def test_states_share_no_arrays_after_a_merge():
+    states = merge_and_fork(SMALL, [SMALL.start(8, 1, source=s) for s in range(2)])
+    arrays = [{id(a) for _, a in named_arrays(state)} for state in states]
+    assert not arrays[0] & arrays[1]

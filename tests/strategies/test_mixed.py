@@ -1,0 +1,304 @@
+"""Mixed, MixedBruteForce, MinTable, MinMig and Simple as strategies."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reference import hash as reference_ring
+from reference import mixed as reference
+from skewless.checks import check_strategy
+from skewless.strategies.min_mig import MinMig
+from skewless.strategies.min_table import MinTable
+from skewless.strategies.mixed import Mixed, MixedBruteForce
+from skewless.strategies.readj import Readj
+from skewless.strategies.rebalancing import routing_table
+from skewless.strategies.simple import Simple
+from skewless.strategy import Report
+from strategies.streams import as_keys
+
+FAMILY = {
+    "mixed": (Mixed, reference.mixed),
+    "mixed-bf": (MixedBruteForce, reference.mixed_brute_force),
+    "min-table": (MinTable, reference.min_table),
+    "min-mig": (MinMig, reference.min_mig),
+    "simple": (Simple, reference.simple),
+}
+
+
+def report(costs, sizes, keys=None) -> Report:
+    keys = np.arange(len(costs), dtype=np.uint64) if keys is None else keys
+    return Report(keys, np.asarray(costs, np.float64), np.asarray(sizes, np.float64))
+
+
+some_numbers = st.sampled_from([0, 1, 1, 2, 3, 5, 8, 40])
+some_windows = st.integers(1, 14).flatmap(
+    lambda n: st.lists(
+        st.tuples(*(st.lists(some_numbers, min_size=n, max_size=n) for _ in range(2))),
+        min_size=1,
+        max_size=4,
+    )
+)
+
+
+@pytest.mark.parametrize("name", FAMILY)
+@settings(deadline=None, max_examples=60)
+@given(
+    windows=some_windows,
+    n_workers=st.integers(1, 5),
+    seed=st.integers(0, 50),
+    tolerance=st.sampled_from([0.0, 0.08, 0.3]),
+    max_entries=st.sampled_from([0, 1, 2, 4, 100, None]),
+)
+def test_it_equals_its_oracle(name, windows, n_workers, seed, tolerance, max_entries):
+    cls, oracle = FAMILY[name]
+    bound = {"max_entries": max_entries} if name.startswith("mixed") else {}
+    strategy = cls(tolerance=tolerance, virtual_nodes=8, **bound)
+    state = strategy.start(n_workers, seed)
+    keys = np.arange(len(windows[0][0]), dtype=np.uint64)
+    homes = reference_ring.route(keys, n_workers, seed, ring=True, virtual_nodes=8)
+    homes = dict(enumerate(homes))
+    owners = dict(homes)
+    for costs, sizes in windows:
+        by_key = dict(enumerate(costs)), dict(enumerate(sizes))
+        speeds = [1.0] * n_workers
+        if reference.is_overloaded(by_key[0], owners, tolerance, speeds):
+            expected = oracle(*by_key, homes, owners, tolerance, speeds, **bound)
+        else:
+            expected = owners
+        state, moves = strategy.rebalance(report(costs, sizes, keys), state)
+        out = np.empty(keys.size, np.int32)
+        strategy.route(keys, state, out)
+        assert dict(enumerate(out.tolist())) == expected
+        changed = [key for key in owners if owners[key] != expected[key]]
+        assert moves.keys.tolist() == changed
+        assert moves.origins.tolist() == [owners[key] for key in changed]
+        assert moves.targets.tolist() == [expected[key] for key in changed]
+        assert state.n_entries[0] == reference.n_entries(expected, homes)
+        owners = expected
+
+
+def fluctuating_reports(seed=0, n_keys=3_000, n_windows=12, z=0.85):
+    """Zipf by expected counts; between windows, a tenth of the keys exchange their loads.
+
+    The state is that of five windows.
+    """
+    rng = np.random.default_rng(seed)
+    costs = np.ceil(200_000 * rng.permutation(np.arange(1, n_keys + 1) ** -z) / n_keys**0.3)
+    windows = [costs] * 5
+    for _ in range(n_windows):
+        swapped = rng.permutation(n_keys)[: n_keys // 10]
+        costs = costs.copy()
+        costs[swapped] = rng.permutation(costs[swapped])
+        windows = [*windows[1:], costs]
+        yield report(costs, np.sum(windows, axis=0))
+
+
+def played(strategy, reports, n_workers=15, seed=1):
+    """Return, per window, peak / mean by the new plan, table entries, and the share moved."""
+    state = strategy.start(n_workers, seed)
+    rows = []
+    for window in reports:
+        state, moves = strategy.rebalance(window, state)
+        out = routing_table.owners(window.keys, state)
+        loads = np.bincount(out, weights=window.loads, minlength=n_workers)
+        moved = window.state_sizes[np.searchsorted(window.keys, moves.keys)].sum()
+        rows.append(
+            (loads.max() / loads.mean(), state.n_entries[0], moved / window.state_sizes.sum())
+        )
+    return np.array(rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "strategy", [Mixed(), MixedBruteForce(max_entries=70), MinTable(), MinMig(), Simple()], ids=repr
+)
+def test_no_worker_is_above_the_tolerance_after_a_rebalance(strategy, seed):
+    # No key here is larger than a fair share, so the tolerance can be kept exactly.
+    peaks = played(strategy, fluctuating_reports(seed))[:, 0]
+    assert peaks.max() <= 1.08
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("strategy", [Mixed(compact=True), MinTable(compact=True)], ids=repr)
+def test_the_compact_form_adds_less_than_two_percent(strategy, seed):
+    # The paper's error of estimated loads is below 1 % (fig. 11b). The error of one key is at most
+    # R times the lightest key, and keys rounded up have the higher priority, so what moves is
+    # overestimated: 2 % are allowed with these 30,000 keys.
+    peaks = played(strategy, fluctuating_reports(seed, n_keys=30_000, n_windows=5))[:, 0]
+    assert peaks.max() <= 1.10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_table_sizes_and_moved_state_are_ordered_as_in_the_paper(seed):
+    runs = {
+        strategy.name: played(strategy, fluctuating_reports(seed))[1:].mean(axis=0)
+        for strategy in (MinTable(), Mixed(max_entries=100), MinMig(), Simple())
+    }
+    entries = {name: row[1] for name, row in runs.items()}
+    moved = {name: row[2] for name, row in runs.items()}
+    assert entries["min-table"] <= entries["mixed"] <= entries["min-mig"] <= entries["simple"]
+    # Each run has a history of its own, so Mixed may happen to need less: a tenth of margin.
+    assert moved["min-mig"] <= 1.1 * moved["mixed"]
+    # Fig. 9b: MinTable moves about three times as much as Mixed; at least twice is asked.
+    assert 2 * moved["mixed"] <= moved["min-table"]
+    assert moved["min-table"] <= moved["simple"]
+
+
+@pytest.mark.parametrize("max_entries", [90, 120, 400])
+def test_mixed_keeps_its_table_within_the_bound_where_min_table_does(max_entries):
+    needed = played(MinTable(), fluctuating_reports(1))[:, 1].max()
+    entries = played(Mixed(max_entries=max_entries), fluctuating_reports(1))[:, 1]
+    assert needed <= max_entries
+    assert entries.max() <= max_entries
+
+
+def test_a_bound_that_nothing_keeps_makes_mixed_act_as_min_table():
+    mixed = played(Mixed(max_entries=0), fluctuating_reports(2))
+    np.testing.assert_array_equal(mixed, played(MinTable(), fluctuating_reports(2)))
+
+
+def test_without_a_bound_mixed_is_min_mig():
+    mixed = played(Mixed(max_entries=None), fluctuating_reports(2))
+    np.testing.assert_array_equal(mixed, played(MinMig(), fluctuating_reports(2)))
+
+
+@pytest.mark.slow
+def test_brute_force_moves_no_more_state_than_mixed_from_the_same_table():
+    state = Mixed(max_entries=None).start(15, 1)
+    for window in fluctuating_reports(4):
+        held = {}
+        for cls in (Mixed, MixedBruteForce):
+            new, moves = cls(max_entries=60).rebalance(window, state)
+            places = np.searchsorted(window.keys, moves.keys)
+            held[cls] = (new.n_entries[0], window.state_sizes[places].sum())
+        if held[Mixed][0] <= 60:
+            assert held[MixedBruteForce] <= (60, held[Mixed][1])
+        state, _ = Mixed(max_entries=None).rebalance(window, state)
+
+
+@pytest.mark.parametrize("cls", [Mixed, MinTable, MinMig, Simple, Readj])
+def test_nothing_moves_while_no_worker_is_above_its_limit(cls):
+    strategy = cls(tolerance=0.5)
+    state = strategy.start(4, 0)
+    even = report(np.ones(4_000), np.ones(4_000))
+    after, moves = strategy.rebalance(even, state)
+    assert moves.keys.size == 0
+    assert after.n_entries[0] == 0
+
+
+@pytest.mark.parametrize("cls", [Mixed, MinTable, MinMig, Simple, Readj])
+def test_an_empty_report_moves_nothing(cls):
+    strategy = cls()
+    _, moves = strategy.rebalance(report([], []), strategy.start(4, 0))
+    assert moves.keys.size == 0
+
+
+@pytest.mark.parametrize("cls", [Mixed, MinTable, MinMig, Simple, Readj])
+def test_a_rebalance_leaves_the_state_that_it_was_given(cls):
+    first, second = list(fluctuating_reports(n_windows=2))
+    strategy = cls()
+    state, _ = strategy.rebalance(first, strategy.start(15, 1))
+    before = routing_table.owners(first.keys, state)
+    strategy.rebalance(second, state)
+    np.testing.assert_array_equal(routing_table.owners(first.keys, state), before)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("cls", [Mixed, MinTable, MinMig, Simple, Readj])
+def test_entries_of_keys_that_are_not_reported_are_kept_or_dropped_as_asked(cls, keep):
+    strategy = cls(keep_unreported=keep)
+    (first,) = fluctuating_reports(n_windows=1)
+    state, _ = strategy.rebalance(first, strategy.start(15, 1))
+    before, workers = routing_table.entries(state)
+    other = report(first.loads, first.state_sizes, first.keys + np.uint64(10_000))
+    state, _ = strategy.rebalance(other, state)
+    after = routing_table.owners(before, state)
+    expected = workers if keep else routing_table.homes(before, state)
+    np.testing.assert_array_equal(after, expected)
+
+
+def test_kept_entries_count_against_the_bound():
+    strategy = Mixed(max_entries=200)
+    (first,) = fluctuating_reports(n_windows=1)
+    state, _ = strategy.rebalance(first, strategy.start(15, 1))
+    kept = int(state.n_entries[0])
+    other = report(first.loads, first.state_sizes, first.keys + np.uint64(10_000))
+    for bound in (200, kept + 1):
+        after, _ = Mixed(max_entries=bound).rebalance(other, state)
+        alone, _ = MinTable().rebalance(other, strategy.start(15, 1))
+        assert after.n_entries[0] <= max(bound, kept + alone.n_entries[0])
+
+
+def test_a_new_worker_gets_its_share_by_the_next_rebalance():
+    strategy = Mixed()
+    (window,) = fluctuating_reports(n_windows=1)
+    state, _ = strategy.rebalance(window, strategy.start(15, 1))
+    state = strategy.rescale(state, 16)
+    state, _ = strategy.rebalance(window, state)
+    loads = np.bincount(routing_table.owners(window.keys, state), window.loads, minlength=16)
+    assert loads.max() <= 1.08 * loads.mean()
+    assert loads[15] > 0.5 * loads.mean()
+
+
+def test_a_faster_worker_gets_more():
+    strategy = Mixed(tolerance=0.02)
+    (window,) = fluctuating_reports(n_windows=1)
+    speeds = np.array([1.0, 1.0, 2.0, 4.0])
+    state = strategy.rescale(strategy.start(4, 1), 4, speeds)
+    state, _ = strategy.rebalance(window, state)
+    loads = np.bincount(routing_table.owners(window.keys, state), window.loads, minlength=4)
+    fair = loads.sum() * speeds / 8
+    assert (loads <= 1.02 * fair * (1 + 1e-12)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        # Few points on the ring: starting a state is what takes time without compilation.
+        Mixed(virtual_nodes=4),
+        Mixed(virtual_nodes=4, tolerance=0.0, max_entries=5),
+        Mixed(virtual_nodes=4, compact=True, discretisation=0),
+        MixedBruteForce(virtual_nodes=1, max_entries=20),
+        MinTable(virtual_nodes=4, compact=True),
+        MinTable(virtual_nodes=4, keep_unreported=False),
+        MinMig(virtual_nodes=4, beta=0.5),
+        Simple(virtual_nodes=4, tolerance=0.0),
+        Readj(virtual_nodes=4, sigma=0.1),
+    ],
+    ids=repr,
+)
+def test_the_contract_holds(strategy):
+    assert "moves_are_complete_and_true" in check_strategy(strategy)
+
+
+@pytest.mark.parametrize(
+    ("cls", "parameter", "value"),
+    [
+        (Mixed, "tolerance", -0.1),
+        (Mixed, "tolerance", float("nan")),
+        (Mixed, "virtual_nodes", 0),
+        (Mixed, "beta", -1.0),
+        (Mixed, "max_entries", -1),
+        (MinTable, "discretisation", -1),
+        (MinTable, "discretisation", 31),
+        (MinMig, "beta", float("nan")),
+        (Simple, "tolerance", float("inf")),
+        (Readj, "sigma", 0.0),
+    ],
+)
+def test_parameters_out_of_range_are_refused(cls, parameter, value):
+    with pytest.raises(ValueError, match=parameter):
+        cls(**{parameter: value})
+
+
+@pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
+def test_a_report_with_impossible_numbers_is_refused(bad):
+    keys = as_keys([1, 2])
+    for loads, sizes in (([1, bad], [1, 1]), ([1, 1], [bad, 1])):
+        with pytest.raises(ValueError, match="report"):
+            Mixed().rebalance(report(loads, sizes, keys), Mixed().start(2, 0))
