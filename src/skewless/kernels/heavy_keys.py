@@ -14,12 +14,13 @@ INFOCOM 2017.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, I64, U64, Floats, Keys
+from skewless.arrays import F64, I64, U64, Floats, Ints, Keys
 
 PLACES = 8
 ABSENT = -1
@@ -96,3 +97,38 @@ def fade(heavy: HeavyKeys, factor: F64) -> bool:
         heavy.counts[i] /= heavy.unit[0]
     heavy.unit[0] = 1.0
     return True
+
+
+def largest_together(heavies: Sequence[HeavyKeys], marks: Sequence[Ints]) -> tuple[HeavyKeys, Ints]:
+    """Return the largest keys of all sources together, and for each the largest of its marks.
+
+    Counts of a key add up; each bucket keeps the eight largest. The order of the sources does not
+    matter.
+    """
+    n_places = heavies[0].keys.size
+    counts = np.concatenate([heavy.counts / heavy.unit[0] for heavy in heavies])
+    used = np.flatnonzero(counts > 0.0)
+    buckets = np.tile(np.arange(n_places) // PLACES, len(heavies))[used]
+    keys = np.concatenate([heavy.keys for heavy in heavies])[used]
+    merged = HeavyKeys(np.zeros(n_places, np.uint64), np.zeros(n_places), np.ones(1))
+    merged_marks = np.ones(n_places, np.int64)
+    if used.size == 0:
+        return merged, merged_marks
+
+    order = np.lexsort((counts[used], keys, buckets))
+    is_first = np.append(True, np.diff(buckets[order]) != 0)
+    is_first[1:] |= keys[order][1:] != keys[order][:-1]
+    starts = np.flatnonzero(is_first)
+    sums = np.add.reduceat(counts[used][order], starts)
+    largest = np.maximum.reduceat(np.concatenate(marks)[used][order], starts)
+    keys, buckets = keys[order][starts], buckets[order][starts]
+
+    order = np.lexsort((keys, -sums, buckets))
+    buckets = buckets[order]
+    rank = np.arange(buckets.size) - np.searchsorted(buckets, buckets)
+    kept = rank < PLACES
+    places = (buckets * PLACES + rank)[kept]
+    merged.keys[places] = keys[order][kept]
+    merged.counts[places] = sums[order][kept]
+    merged_marks[places] = largest[order][kept]
+    return merged, merged_marks

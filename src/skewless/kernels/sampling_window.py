@@ -50,7 +50,7 @@ def sampling_window(capacity: int) -> SamplingWindow:
     if capacity < 1:
         raise ValueError(f"sampling_window: capacity must be at least 1, not {capacity}")
     n_rows = capacity + 1  # the newcomer enters before the oldest leaves
-    n_slots = 1 << (2 * n_rows - 1).bit_length()  # sparse: nearly every search ends at once
+    n_slots = 1 << (4 * n_rows - 1).bit_length()  # sparse: nearly every search ends at once
     return SamplingWindow(
         hashes=np.zeros(n_slots, np.uint64),
         rows=np.zeros(n_slots, np.uint32),
@@ -85,9 +85,9 @@ def admit(window: SamplingWindow, hashed: U64, slot: U64, n_free: U64) -> U64:
 @kernel
 def leave(window: SamplingWindow, row: U64, n_free: U64) -> U64:
     """Let one record of this row leave; return how many rows are free then."""
-    count = window.counts[row] - 1
-    window.counts[row] = count
-    if count == 0:
+    count = window.counts[row]
+    window.counts[row] = count - 1
+    if count == 1:
         window.free[n_free] = row
         n_free += _ONE
         slot = np.uint64(window.slots[row])

@@ -1,8 +1,8 @@
-"""Slots between keys and workers: how a key finds its worker, and all those after it.
+"""Slots between keys and workers: how a key finds its first worker, and all those after it.
 
-The hash space is cut into slots, many per worker, and a table says whose each slot is. A key's
-order of workers begins at its own slot and goes on in steps of its own. When workers join, leave or
-change speed, as few slots as possible change owner, so as few entries as possible of any order do.
+The hash space is cut into slots, many per worker, and a table says whose each slot is. When workers
+join, leave or change speed, as few slots as possible change owner. A key's order of workers begins
+with the owner of its slot and goes on in steps of its own.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def slot_table(n_workers: int) -> Workers:
 
 
 def strides(n_workers: int) -> Ints:
-    """Return the steps that reach every one of n equal stretches once, before any twice.
+    """Return the steps by which all n workers are met once before any is met again.
 
-    >>> strides(6).tolist() == [1 * 32, 5 * 32]
-    True
+    >>> strides(6).tolist()
+    [1, 5]
     """
-    coprime = [s for s in range(1, max(2, n_workers)) if math.gcd(s, n_workers) == 1]
-    return np.array(coprime, np.int64) * SLOTS_PER_WORKER
+    steps = range(1, max(2, n_workers))
+    return np.array([step for step in steps if math.gcd(step, n_workers) == 1], np.int64)
 
 
 def reassigned(owners: Workers, n_workers: int, capacities: Floats | None = None) -> Workers:

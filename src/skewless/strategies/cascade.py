@@ -1,345 +1,50 @@
-"""Cascade: a record goes to the first worker of its key's order that has room, heavy keys yielding first."""
+"""Cascade: a record goes to the first worker of its key's order that still has room."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from skewless._jit import kernel
-from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts, Words, Workers
-from skewless.kernels.hashing import mix, seed_array, seeded, to_unit
-from skewless.kernels.heavy_keys import (
-    ABSENT,
-    HeavyKeys,
-    admit,
-    fade,
-    find,
-    first_place,
-    heavy_keys,
+from skewless.arrays import Floats, Keys, Workers
+from skewless.kernels.cascading import (
+    BLOCK,
+    DEBT,
+    EPOCH,
+    GRADE,
+    HEAVY,
+    HEAVY_PARTS,
+    KEEP,
+    LAG,
+    LEAST_ROOM,
+    LEVEL,
+    LIGHT_ROOM,
+    MOST_ROOM,
+    REACH,
+    RECORDS,
+    STAY,
+    TO_SWEEP,
+    TOP,
+    TOTAL,
+    WORKER,
+    CascadeState,
+    grade,
+    home_slot,
+    route_records,
 )
-from skewless.kernels.slot_table import slot_table, strides
+from skewless.kernels.hashing import seed_array, seeded
+from skewless.kernels.heavy_keys import ABSENT, HeavyKeys, heavy_keys, largest_together
+from skewless.kernels.slot_table import reassigned, slot_table, strides
 from skewless.parameters import require
 from skewless.strategy import Traits
 
-_SHIFT_32 = np.uint64(32)
-_LOW_32 = np.uint64(0xFFFFFFFF)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-# Positions in `numbers`.
-LEVEL, TOTAL, TOP, HEAVY, LIGHT_ROOM, LEAST_ROOM, GRADE, MOST_ROOM, KEEP = range(9)
-# Columns of `marks`: how far above the mean the key still takes a worker; the stored count at which
-# it is graded again; the level up to which it goes to workers.
-ROOM, RECHECK, FLOOR = range(3)
-# Columns of `cursors`: how many workers of its order the key uses; where in the order it is, the
-# slot of that, and whose that slot is.
-REACH, POSITION, SLOT, WORKER = range(4)
-# Positions in `counters`.
-RECORDS, TO_SWEEP, EPOCH, POSITIONS = range(4)
-
 _HORIZON = 10_000  # records over which the tolerance is promised
 _LEAST_ROOM_LIGHT = 10.0  # records: below that, chance alone would move light keys
-_HEAVY_PARTS = 8.0  # a key is heavy from 1/8 of a worker's fair share on
 _COUNTED_PER_WORKER = 16
 _EPOCH_PER_WORKER = 64
-_COUNT_EVERY = 8  # light records: one in so many is counted, for as many
-_QUANTUM = 3.0  # records that a heavy key gives a worker before it goes on to the next
-_BLOCK = 256
-_LAG = 3.0  # a heavy key fills workers that lag so far behind the mean first
-
-
-class CascadeState(NamedTuple):
-    """What this source has sent, and what it knows of the heaviest keys."""
-
-    seed: Words
-    owners: Workers  # slot -> worker
-    strides: Ints
-    levels: Floats  # what each worker got, in records per capacity
-    costs: Floats  # what one record adds to the level of each worker
-    heavy: HeavyKeys
-    spot: SmallInts  # hash -> place of a heavy key with that hash, so most light keys are seen
-    marks: Floats  # per place: ROOM, RECHECK, FLOOR
-    cursors: Ints  # per place: REACH, POSITION, SLOT, WORKER
-    hashes: Words  # scratch: of the records of one block
-    numbers: Floats
-    counters: Ints
-
-
-@kernel
-def _grade(state: CascadeState, place: I64) -> None:
-    """Say how much room the key at `place` may take: the heavier, the less."""
-    count = state.heavy.counts[place]
-    numbers = state.numbers
-    if count < numbers[HEAVY]:
-        state.marks[place, ROOM] = numbers[LIGHT_ROOM]
-        state.marks[place, RECHECK] = numbers[HEAVY]
-        return
-    numbers[TOP] = max(numbers[TOP], count)
-    halvings = math.floor(math.log2(numbers[TOP] / count))
-    state.marks[place, ROOM] = min(
-        numbers[LEAST_ROOM] + numbers[GRADE] * halvings, numbers[MOST_ROOM]
-    )
-    state.marks[place, RECHECK] = 1.5 * count
-    hashed = seeded(state.heavy.keys[place], state.seed[0])
-    state.spot[_spot(hashed, state.spot.size)] = place
-
-
-@kernel
-def _sweep(state: CascadeState) -> None:
-    """Between two epochs: fade, find the heaviest key, grade all keys again, shorten reaches."""
-    numbers = state.numbers
-    heavy = state.heavy
-    unit = heavy.unit[0]
-    if fade(heavy, numbers[KEEP]):
-        numbers[TOTAL] /= unit / numbers[KEEP]
-    numbers[TOP] = 0.0
-    for place in range(heavy.counts.size):
-        numbers[TOP] = max(numbers[TOP], heavy.counts[place])
-    state.spot[:] = ABSENT
-    fair = numbers[TOTAL] / state.levels.size
-    numbers[HEAVY] = fair / _HEAVY_PARTS
-    for place in range(heavy.counts.size):
-        _grade(state, place)
-        # The heaviest keys are the last to fill up what is left, so they keep what they reach.
-        # Any other gives up what it has no use for; should it need it again, it is the same.
-        if 2.0 * heavy.counts[place] < numbers[TOP]:
-            most = max(1, np.int64(2.0 * heavy.counts[place] / fair))
-            if state.cursors[place, REACH] > most:
-                state.cursors[place, REACH] = most
-                state.cursors[place, POSITION] = most  # begins again at the first
-
-
-@kernel
-def _least(levels: Floats) -> I32:
-    worker = 0
-    for i in range(1, levels.size):
-        if levels[i] < levels[worker]:
-            worker = i
-    return np.int32(worker)
-
-
-@kernel
-def _home(hashed: U64, n_slots: I64) -> I64:
-    """Return the slot of a key: with equal stretches, the worker that `hash` gives it."""
-    return np.int64(((hashed >> _SHIFT_32) * np.uint64(n_slots)) >> _SHIFT_32)
-
-
-@kernel
-def _stride(hashed: U64, strides: Ints) -> I64:
-    """Return the step of a key's order of workers."""
-    return strides[np.int64(((hashed & _LOW_32) * np.uint64(strides.size)) >> _SHIFT_32)]
-
-
-@kernel
-def _next(slot: I64, stride: I64, n_slots: I64) -> I64:
-    slot += stride
-    return slot - n_slots if slot >= n_slots else slot
-
-
-@kernel
-def _spot(hashed: U64, n_spots: I64) -> I64:
-    return np.int64(hashed & np.uint64(n_spots - 1))
-
-
-@kernel
-def _extend(state: CascadeState, place: I64, home: I64, stride: I64, level: F64) -> I32:
-    """Lengthen the reach of a heavy key up to the next worker that is not above the mean."""
-    reach = state.cursors[place, REACH]
-    slot = (home + reach * stride) % state.owners.size
-    for position in range(reach, state.counters[POSITIONS]):
-        if state.levels[state.owners[slot]] <= level:
-            state.cursors[place, REACH] = position + 1
-            state.cursors[place, POSITION] = position
-            state.cursors[place, SLOT] = slot
-            state.marks[place, FLOOR] = level
-            state.cursors[place, WORKER] = state.owners[slot]
-            return state.owners[slot]
-        slot = _next(slot, stride, state.owners.size)
-    return _least(state.levels)
-
-
-@kernel
-def _heavy_worker(state: CascadeState, place: I64, home: I64, stride: I64, level: F64) -> I32:
-    """Return the worker of a heavy key: the next within its reach that is at its floor or below.
-
-    The floor rises by one record each time the key has gone through its whole reach, up to what
-    room the key may take; then the reach grows. So the workers within the reach fill up evenly,
-    and a step is paid for by a record about as often as the reach has workers per fair share.
-    """
-    floor = max(state.marks[place, FLOOR], level - _LAG)
-    worker = state.cursors[place, WORKER]
-    limit = level + state.marks[place, ROOM]
-    reach = state.cursors[place, REACH]
-    position = state.cursors[place, POSITION]
-    slot = state.cursors[place, SLOT]
-    while state.levels[worker] > floor:
-        position += 1
-        slot = _next(slot, stride, state.owners.size)
-        if position >= reach:
-            position = 0
-            slot = home
-            if floor >= limit:
-                return _extend(state, place, home, stride, level)
-            floor = min(floor + _QUANTUM, limit)
-        worker = state.owners[slot]
-    state.cursors[place, WORKER] = worker
-    state.cursors[place, POSITION] = position
-    state.cursors[place, SLOT] = slot
-    state.marks[place, FLOOR] = floor
-    return worker
-
-
-@kernel
-def _light_worker(state: CascadeState, home: I64, stride: I64, limit: F64) -> I32:
-    """Return the first worker in the order of a light key that has room."""
-    slot = home
-    for _ in range(state.counters[POSITIONS]):
-        worker = state.owners[slot]
-        if state.levels[worker] <= limit:
-            return worker
-        slot = _next(slot, stride, state.owners.size)
-    return _least(state.levels)
-
-
-@kernel
-def _count(state: CascadeState, key: U64, hashed: U64, home: I64, amount: F64) -> None:
-    """Count a record of a key that is not known to be heavy; it may turn out to be."""
-    heavy = state.heavy
-    first = first_place(heavy, hashed)
-    place = find(heavy, first, key)
-    if place == ABSENT:
-        chance = to_unit(mix(hashed + np.uint64(state.counters[RECORDS]) * _GOLDEN))
-        place = admit(heavy, first, key, amount, chance)
-        if place == ABSENT:
-            return
-        state.cursors[place, REACH] = 1
-        state.cursors[place, POSITION] = 0
-        state.cursors[place, SLOT] = home
-        state.cursors[place, WORKER] = state.owners[home]
-        state.marks[place, FLOOR] = 0.0
-        _grade(state, place)
-    else:
-        heavy.counts[place] += amount
-        if heavy.counts[place] > state.marks[place, RECHECK]:
-            _grade(state, place)
-
-
-@kernel
-def _route_one(keys: Keys, weights: Floats, state: CascadeState, out: Workers, i: I64) -> None:
-    """Route record i, whatever it takes."""
-    heavy = state.heavy
-    numbers = state.numbers
-    counters = state.counters
-    weight = weights[i] if weights.size > 0 else 1.0
-    hashed = seeded(keys[i], state.seed[0])
-    home = _home(hashed, state.owners.size)
-    stride = _stride(hashed, state.strides)
-    level = numbers[LEVEL]
-    amount = weight * heavy.unit[0]
-    numbers[TOTAL] += amount
-    place = np.int64(state.spot[_spot(hashed, state.spot.size)])
-    if place != ABSENT and heavy.keys[place] == keys[i]:
-        heavy.counts[place] += amount
-        if heavy.counts[place] > state.marks[place, RECHECK]:
-            _grade(state, place)
-        worker = _heavy_worker(state, place, home, stride, level)
-    else:
-        if counters[RECORDS] & (_COUNT_EVERY - 1) == 0:
-            _count(state, keys[i], hashed, home, amount * _COUNT_EVERY)
-        worker = _light_worker(state, home, stride, level + numbers[LIGHT_ROOM])
-    state.levels[worker] += weight * state.costs[worker]
-    numbers[LEVEL] += weight / state.levels.size
-    out[i] = worker
-    counters[RECORDS] += 1
-    if counters[RECORDS] >= counters[TO_SWEEP]:
-        counters[TO_SWEEP] += counters[EPOCH]
-        _sweep(state)
-
-
-@kernel
-def _route_common(
-    keys: Keys, weights: Floats, state: CascadeState, out: Workers, i: I64, end: I64
-) -> I64:
-    """Route records i … end − 1 while they need nothing out of the ordinary; return the next one.
-
-    The same decisions as `_route_one`. It is a loop of its own so that what is rare does not take
-    the registers of what is common.
-    """
-    owners, levels, costs = state.owners, state.levels, state.costs
-    marks, cursors = state.marks, state.cursors
-    heavy_keys, counts, spot = state.heavy.keys, state.heavy.counts, state.spot
-    unit = state.heavy.unit[0]
-    level, total = state.numbers[LEVEL], state.numbers[TOTAL]
-    light_room = state.numbers[LIGHT_ROOM]
-    records = state.counters[RECORDS]
-    end = min(end, i + state.counters[TO_SWEEP] - records - 1)
-    share = 1.0 / levels.size
-    while i < end:
-        weight = weights[i] if weights.size > 0 else 1.0
-        hashed = state.hashes[i & (_BLOCK - 1)]
-        home = _home(hashed, owners.size)
-        amount = weight * unit
-        place = np.int64(spot[_spot(hashed, spot.size)])
-        if place == ABSENT:
-            worker = np.int64(owners[home])
-            if levels[worker] > level + light_room or records & (_COUNT_EVERY - 1) == 0:
-                break
-        else:
-            count = counts[place] + amount
-            if heavy_keys[place] != keys[i] or count > marks[place, RECHECK]:
-                break
-            floor = max(marks[place, FLOOR], level - _LAG)
-            worker = cursors[place, WORKER]
-            if levels[worker] > floor:
-                stride = _stride(hashed, state.strides)
-                limit = level + marks[place, ROOM]
-                reach = cursors[place, REACH]
-                position = cursors[place, POSITION]
-                slot = cursors[place, SLOT]
-                while levels[worker] > floor:
-                    position += 1
-                    slot = _next(slot, stride, owners.size)
-                    if position >= reach:
-                        if floor >= limit:
-                            break
-                        position = 0
-                        slot = home
-                        floor = min(floor + _QUANTUM, limit)
-                    worker = np.int64(owners[slot])
-                if position >= reach:  # nobody within its reach has room
-                    break
-                cursors[place, WORKER] = worker
-                cursors[place, POSITION] = position
-                cursors[place, SLOT] = slot
-                marks[place, FLOOR] = floor
-            counts[place] = count
-        levels[worker] += weight * costs[worker]
-        level += weight * share
-        total += amount
-        out[i] = worker
-        records += 1
-        i += 1
-    state.numbers[LEVEL] = level
-    state.numbers[TOTAL] = total
-    state.counters[RECORDS] = records
-    return i
-
-
-@kernel
-def _route(keys: Keys, weights: Floats, state: CascadeState, out: Workers) -> None:
-    """Route by the state; without weights every record counts 1."""
-    for begin in range(0, keys.size, _BLOCK):
-        end = min(begin + _BLOCK, keys.size)
-        # All at once: by vector instructions, and a decision that was guessed wrong is known to be
-        # wrong sooner when it does not begin with a hash.
-        for i in range(begin, end):
-            state.hashes[i - begin] = seeded(keys[i], state.seed[0])
-        i = _route_common(keys, weights, state, out, begin, end)
-        while i < end:
-            _route_one(keys, weights, state, out, i)
-            i = _route_common(keys, weights, state, out, i + 1, end)
 
 
 @dataclass(frozen=True)
@@ -398,10 +103,12 @@ class Cascade:
         """Return the state of a source that has sent nothing."""
         light_room = max(_LEAST_ROOM_LIGHT, self.tolerance * _HORIZON / n_workers)
         most_room = 0.6 * light_room
-        numbers = np.zeros(9)
+        numbers = np.zeros(11)
         numbers[HEAVY] = 4.0
+        numbers[DEBT] = 2.0 * light_room
+        numbers[STAY] = 0.1 * light_room
         numbers[LIGHT_ROOM] = np.inf if self.without == "yielding" else light_room
-        numbers[LEAST_ROOM] = 0.0
+        numbers[LEAST_ROOM] = -LAG
         numbers[GRADE] = 0.0 if self.without == "grading" else max(1.0, most_room / 4.0)
         numbers[MOST_ROOM] = np.inf if self.without == "splitting" else most_room
         numbers[KEEP] = 1.0 if self.without == "fading" else 0.8
@@ -421,20 +128,100 @@ class Cascade:
             spot=np.full(n_spots, ABSENT, np.int32),
             marks=np.tile([numbers[LIGHT_ROOM], numbers[HEAVY], 0.0, 0.0], (n_places, 1)),
             cursors=np.tile([1, 0, 0, 0], (n_places, 1)),
-            hashes=np.zeros(_BLOCK, np.uint64),
+            hashes=np.zeros(BLOCK, np.uint64),
             numbers=numbers,
-            counters=np.array([0, epoch, epoch, n_workers]),
+            counters=np.array([0, epoch, epoch]),
         )
 
     def route(self, keys: Keys, state: CascadeState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        _route(keys, _NO_WEIGHTS, state, out)
+        route_records(keys, _NO_WEIGHTS, state, out)
 
     def route_weighted(
         self, keys: Keys, weights: Floats, state: CascadeState, out: Workers
     ) -> None:
         """Fill `out` with the worker of each record, where a record costs its weight."""
-        _route(keys, weights, state, out)
+        route_records(keys, weights, state, out)
+
+    def rescale(
+        self, state: CascadeState, n_workers: int, capacities: Floats | None = None
+    ) -> CascadeState:
+        """Return the state for other workers; the fewest possible slots change owner.
+
+        A worker that joins begins at the mean, so that it is not flooded. Heavy keys begin again
+        with the first worker of their order.
+        """
+        speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
+        fresh = self.start(n_workers, 0)
+        level = state.numbers[LEVEL]
+        levels = np.full(n_workers, level)
+        stay = min(n_workers, state.levels.size)
+        levels[:stay] = state.levels[:stay]
+        levels += level - np.average(levels, weights=speeds)
+        numbers = fresh.numbers.copy()
+        for position in (LEVEL, TOTAL, TOP):
+            numbers[position] = state.numbers[position]
+        numbers[HEAVY] = state.numbers[HEAVY] * state.levels.size / n_workers
+        rescaled = state._replace(
+            owners=reassigned(state.owners, n_workers, speeds),
+            strides=strides(n_workers),
+            levels=levels,
+            costs=speeds.mean() / speeds,
+            heavy=HeavyKeys(*(array.copy() for array in state.heavy)),
+            spot=np.full_like(state.spot, ABSENT),
+            marks=np.tile(fresh.marks[0], (state.marks.shape[0], 1)),
+            cursors=np.tile(fresh.cursors[0], (state.cursors.shape[0], 1)),
+            hashes=state.hashes.copy(),
+            numbers=numbers,
+            counters=state.counters.copy(),
+        )
+        _place_heavy_keys(rescaled)
+        return rescaled
+
+    def merge(self, states: Sequence[CascadeState]) -> CascadeState:
+        """Return what all sources know: counts add up, reaches are the longest.
+
+        Levels are means: every source continues with a copy and makes up for its part alone.
+        """
+        first = states[0]
+        heavy, reaches = largest_together(
+            [state.heavy for state in states], [state.cursors[:, REACH] for state in states]
+        )
+        merged = self.start(first.levels.size, 0)._replace(heavy=heavy)
+        merged.cursors[:, REACH] = reaches
+        numbers = merged.numbers
+        numbers[TOTAL] = _sum([np.array(s.numbers[TOTAL] / s.heavy.unit[0]) for s in states])
+        numbers[LEVEL] = _sum([np.array(s.numbers[LEVEL]) for s in states]) / len(states)
+        numbers[HEAVY] = numbers[TOTAL] / first.levels.size / HEAVY_PARTS
+        records = max(int(state.counters[RECORDS]) for state in states)
+        counters = first.counters.copy()
+        counters[RECORDS] = records
+        counters[TO_SWEEP] = records + counters[EPOCH]
+        result = merged._replace(
+            seed=first.seed.copy(),
+            owners=first.owners.copy(),
+            strides=first.strides.copy(),
+            levels=_sum([state.levels for state in states]) / len(states),
+            costs=first.costs.copy(),
+            counters=counters,
+        )
+        _place_heavy_keys(result)
+        return result
+
+
+def _sum(arrays: Sequence[Floats]) -> Floats:
+    """Return the sum in an order that does not depend on the order of the arrays."""
+    total: Floats = np.sort(np.stack(arrays), axis=0).sum(axis=0)
+    return total
+
+
+def _place_heavy_keys(state: CascadeState) -> None:
+    """Grade all counted keys and put each at the first worker of its order."""
+    state.numbers[TOP] = state.heavy.counts.max()
+    for place in np.flatnonzero(state.heavy.counts > 0):
+        hashed = np.uint64(seeded(state.heavy.keys[place], state.seed[0]))
+        state.cursors[place, WORKER] = state.owners[home_slot(hashed, state.owners.size)]
+        grade(state, place)
 
 
 _NO_WEIGHTS = np.empty(0)

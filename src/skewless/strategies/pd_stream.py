@@ -144,7 +144,7 @@ def _route(keys: Keys, state: PdStreamState, out: Workers) -> None:
     upcoming = seeded(keys[0], seed) if keys.size > 0 else seed
     for i in range(keys.size):
         hashed = upcoming
-        upcoming = seeded(keys[min(i + 1, keys.size - 1)], seed)
+        upcoming = seeded(keys[i + 1], seed) if i + 1 < keys.size else seed
         if until == 0:
             control[STAGE] = _next_stage(state)
             length, hot_from, table = _settings(state)
