@@ -73,7 +73,8 @@ def grade(state: CascadeState, place: I64) -> None:
         state.marks[place, ROOM] = numbers[LEAST_ROOM]
     else:
         halvings = math.floor(math.log2(numbers[TOP] / count))
-        state.marks[place, ROOM] = min(numbers[GRADE] * halvings, numbers[MOST_ROOM])
+        room = min(numbers[GRADE] * halvings, numbers[MOST_ROOM])
+        state.marks[place, ROOM] = max(room, numbers[LEAST_ROOM])
     state.marks[place, RECHECK] = 1.5 * count
     hashed = seeded(state.heavy.keys[place], state.seed[0])
     state.spot[_spot(hashed, state.spot.size)] = place
@@ -260,7 +261,7 @@ def _route_one(keys: Keys, weights: Floats, state: CascadeState, out: Workers, i
             _count(state, keys[i], hashed, home, amount)
         worker = _light_worker(state, home, stride, level + numbers[LIGHT_ROOM])
     state.levels[worker] += weight * state.costs[worker]
-    numbers[LEVEL] += weight / state.levels.size
+    numbers[LEVEL] += weight * (1.0 / state.levels.size)  # rounded as in `_route_common`
     out[i] = worker
     counters[RECORDS] += 1
     if counters[RECORDS] >= counters[TO_SWEEP]:

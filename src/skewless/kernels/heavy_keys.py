@@ -25,6 +25,7 @@ from skewless.arrays import F64, I64, U64, Floats, Ints, Keys
 PLACES = 8
 ABSENT = -1
 _LARGEST_UNIT = 1e150
+_KEY_OF_EMPTY = np.uint64(0)
 
 
 class HeavyKeys(NamedTuple):
@@ -53,10 +54,15 @@ def first_place(heavy: HeavyKeys, hashed: U64) -> I64:
 def find(heavy: HeavyKeys, first: I64, key: U64) -> I64:
     """Return the place of `key` in the bucket that begins at `first`, or ABSENT.
 
-    All eight are compared, without an early end: no branch to guess. An empty place holds key 0;
-    to find a key there that was never counted does no harm, its count is 0.
+    All eight are compared, without an early end: no branch to guess. Key 0 is the exception, for
+    empty places hold it too: only the count tells them apart.
     """
     keys = heavy.keys
+    if key == _KEY_OF_EMPTY:
+        for place in range(first, first + PLACES):
+            if keys[place] == key and heavy.counts[place] > 0.0:
+                return place
+        return ABSENT
     which = (
         np.int64(keys[first] == key)
         | np.int64(keys[first + 1] == key) * 2

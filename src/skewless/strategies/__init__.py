@@ -5,12 +5,16 @@ from skewless.strategies.cascade import Cascade
 from skewless.strategies.d_choices import DChoices
 from skewless.strategies.dagreedy import DAGreedy
 from skewless.strategies.dalton import Dalton
+from skewless.strategies.dkg import DKG
 from skewless.strategies.fish import Fish
 from skewless.strategies.hash import Hash
+from skewless.strategies.ideal import Ideal
 from skewless.strategies.min_mig import MinMig
 from skewless.strategies.min_table import MinTable
 from skewless.strategies.mixed import Mixed, MixedBruteForce
 from skewless.strategies.partial_key import PartialKey
+from skewless.strategies.pd_stream import PdStream
+from skewless.strategies.prompt import Prompt
 from skewless.strategies.pstream import PStream
 from skewless.strategies.readj import Readj
 from skewless.strategies.shuffle import Shuffle
@@ -29,17 +33,22 @@ ALL = (
     Fish,
     Dalton,
     PStream,
+    PdStream,
+    Prompt,
+    Cascade,
     Mixed,
     MixedBruteForce,
     MinTable,
     MinMig,
     Simple,
     Readj,
-    Cascade,
+    DKG,
+    Ideal,
 )
 
 __all__ = [
     "ALL",
+    "DKG",
     "CardinalityMinimal",
     "Cascade",
     "CountAffinity",
@@ -48,12 +57,15 @@ __all__ = [
     "Dalton",
     "Fish",
     "Hash",
+    "Ideal",
     "MinMig",
     "MinTable",
     "Mixed",
     "MixedBruteForce",
     "PStream",
     "PartialKey",
+    "PdStream",
+    "Prompt",
     "Readj",
     "Shuffle",
     "Simple",

@@ -75,8 +75,8 @@ class Cascade:
     >>> out = np.empty(12, np.int32)
     >>> strategy = Cascade()
     >>> strategy.route(np.full(12, 3, np.uint64), strategy.start(4, seed=0), out)
-    >>> out.tolist()
-    [0]
+    >>> out.tolist()  # one key alone is not split before its worker is clearly above the mean
+    [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
 
     References
     ----------
@@ -187,7 +187,14 @@ class Cascade:
         heavy, reaches = largest_together(
             [state.heavy for state in states], [state.cursors[:, REACH] for state in states]
         )
-        merged = self.start(first.levels.size, 0)._replace(heavy=heavy)
+        # As many places as the states have: the number of workers may have changed since the start.
+        fresh = self.start(first.levels.size, 0)
+        merged = fresh._replace(
+            heavy=heavy,
+            spot=np.full_like(first.spot, ABSENT),
+            marks=np.tile(fresh.marks[0], (reaches.size, 1)),
+            cursors=np.tile(fresh.cursors[0], (reaches.size, 1)),
+        )
         merged.cursors[:, REACH] = reaches
         numbers = merged.numbers
         numbers[TOTAL] = _sum([np.array(s.numbers[TOTAL] / s.heavy.unit[0]) for s in states])
