@@ -17,6 +17,9 @@ def write_all() -> None:
         records = read_records(GROUPING_COST)
         for z in grouping_cost.EXPONENTS:
             write_table(benchmarks, f"grouping cost z={z}", grouping_cost.table(records, z))
+        write_table(
+            benchmarks, "grouping cost to pkg", grouping_cost.table_to_pkg(records, n_workers=128)
+        )
     if OVERVIEW.exists():
         write_table(PROJECT / "README.md", "strategies", overview.table(read_records(OVERVIEW)))
     print("tables written: README.md, docs/benchmarks.md")

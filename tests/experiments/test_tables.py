@@ -41,6 +41,7 @@ def test_ratios_are_medians_over_repetitions_of_ratios_inside_one():
     assert ratios["pkg", 8, 1.4] == 3.5
     assert ratios["hash", 8, 1.4] == 1.0
     assert "| pkg | 3.5 |" in grouping_cost.table(records, 1.4)
+    assert "| pkg | 1.0 |" in grouping_cost.table_to_pkg(records, 8)
 
 
 def test_cost_is_measured_for_every_cell():

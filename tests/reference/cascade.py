@@ -199,6 +199,5 @@ def route(
     if weights is None:
         return [source.route_one(int(key)) for key in keys]
     return [
-        source.route_one(int(key), float(weight))
-        for key, weight in zip(keys, weights, strict=True)
+        source.route_one(int(key), float(weight)) for key, weight in zip(keys, weights, strict=True)
     ]

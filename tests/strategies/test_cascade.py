@@ -63,9 +63,7 @@ def assert_equal_to_the_oracle(keys, n_workers, seed, weights=None, **parameters
     without=st.sampled_from(PARTS),
 )
 def test_it_equals_its_oracle(keys, times, n_workers, seed, tolerance, without):
-    assert_equal_to_the_oracle(
-        keys * times, n_workers, seed, tolerance=tolerance, without=without
-    )
+    assert_equal_to_the_oracle(keys * times, n_workers, seed, tolerance=tolerance, without=without)
 
 
 @settings(deadline=None)
@@ -281,10 +279,13 @@ def test_without_splitting_a_heavy_key_stays_with_one_worker():
     # In the first half it may not be known to be heavy, and yields like a light key.
     keys = skewed(40_000, z=1.4)
     second_half = slice(20_000, None)
-    for without, expected in [("splitting", {1}), ("nothing", {1, 4, 8, 14})]:
+    fan_outs = {}
+    for without in ("splitting", "nothing"):
         out = routed(Cascade(without=without), keys, 16, 3)[second_half]
-        fan_outs = workers_by_key(keys[second_half], out)
-        assert {len(fan_outs[key]) for key in range(1, 6)} == expected
+        found = workers_by_key(keys[second_half], out)
+        fan_outs[without] = [len(found[key]) for key in range(1, 6)]
+    assert fan_outs["splitting"] == [1] * 5
+    assert min(fan_outs["nothing"][:4]) > 1
 
 
 def test_without_yielding_a_light_key_stays_where_hash_puts_it():
@@ -315,29 +316,40 @@ def test_without_fading_counts_are_never_scaled():
     assert state.heavy.unit[0] == pytest.approx(0.8**-epochs)
 
 
-# What each ingredient is for. No single stream shows them all, and not each is for balance.
+# What each ingredient is for. The whole is not better than each ablation everywhere: on a steady
+# stream fading gains nothing; without yielding, skewed streams are often balanced as well, since
+# heavy keys fill the gaps; on a uniform one, where chance makes a key heavy, it is slightly better
+# not to split; and grading is not for balance at all. So each claim names its streams.
+
+SEEDS = pytest.mark.parametrize("seed", range(4))
 
 
-@pytest.mark.parametrize("keys", [skewed(100_000, z=1.4), drifting(100_000, z=1.4, every=5_000)])
-def test_splitting_is_for_balance_under_skew(keys):
-    assert window_imbalance(keys) < 0.05 < 1.0 < window_imbalance(keys, without="splitting")
+@SEEDS
+@pytest.mark.parametrize("every", [100_000, 5_000], ids=["steady", "drifting"])
+def test_splitting_is_for_balance_under_skew(every, seed):
+    keys = drifting(100_000, z=1.4, every=every, seed=seed)
+    assert 10 * window_imbalance(keys) < window_imbalance(keys, without="splitting")
 
 
-def test_fading_is_for_streams_that_drift():
-    keys = drifting(100_000, z=1.4, every=5_000)
+@SEEDS
+@pytest.mark.parametrize("z", [1.0, 1.4])
+def test_fading_is_for_streams_that_drift(z, seed):
+    keys = drifting(100_000, z=z, every=5_000, seed=seed)
     assert window_imbalance(keys) < 0.5 * window_imbalance(keys, without="fading")
     assert replication(keys) < replication(keys, without="fading")
 
 
-@pytest.mark.parametrize(
-    "keys", [skewed(100_000, z=0.0), skewed(100_000, z=0.6), drifting(100_000, z=1.4, every=5_000)]
-)
-def test_yielding_is_for_streams_whose_heavy_keys_cannot_fill_the_gaps(keys):
-    assert window_imbalance(keys) < 0.5 * window_imbalance(keys, without="yielding")
+@SEEDS
+@pytest.mark.parametrize("z", [0.0, 0.6])
+def test_yielding_is_for_flat_streams_where_no_heavy_key_can_fill_the_gaps(z, seed):
+    keys = skewed(100_000, z=z, seed=seed)
+    assert window_imbalance(keys) < 0.7 * window_imbalance(keys, without="yielding")
 
 
-@pytest.mark.parametrize("keys", [skewed(100_000, z=1.4), drifting(100_000, z=1.4, every=5_000)])
-def test_grading_is_for_fewer_replicas_and_costs_balance(keys):
+@SEEDS
+@pytest.mark.parametrize("every", [100_000, 5_000], ids=["steady", "drifting"])
+def test_grading_is_for_fewer_replicas_and_costs_balance(every, seed):
+    keys = drifting(100_000, z=1.4, every=every, seed=seed)
     assert replication(keys) < replication(keys, without="grading")
     assert window_imbalance(keys) > window_imbalance(keys, without="grading")
 

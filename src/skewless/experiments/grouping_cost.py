@@ -78,6 +78,17 @@ def median_ratios(records: Sequence[Row], to: str = "hash") -> dict[tuple[str, i
     return {cell: statistics.median(values) for cell, values in ratios.items()}
 
 
+def table_to_pkg(records: Sequence[Row], n_workers: int) -> str:
+    """Return the ratios to `pkg`, as the papers give them: a column per exponent."""
+    ratios = median_ratios(records, to="pkg")
+    exponents = sorted({r["z"] for r in records})
+    names = list(dict.fromkeys(r["strategy"] for r in records))
+    return markdown(
+        ["strategy", *(f"z = {z}" for z in exponents)],
+        ([name, *(f"{ratios[name, n_workers, z]:.1f}" for z in exponents)] for name in names),
+    )
+
+
 def table(records: Sequence[Row], z: float) -> str:
     """Return the ratios at one exponent: a row per strategy, a column per number of workers."""
     ratios = median_ratios(records)

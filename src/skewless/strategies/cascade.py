@@ -57,8 +57,11 @@ class Cascade:
     is split without need, and sources that never talk lengthen the same orders.
 
     **Guarantee**: no worker gets a record while its level is more than `tolerance` · 10,000 / n
-    records (10 at least) above the mean. So over all m records of a source the imbalance is at
-    most (`tolerance` · 10,000 + n) / m, or 11 · n / m where that is more.
+    records (10 at least) above the mean. So over all m records of a source, with equal workers and
+    f records forgiven, the imbalance is at most (`tolerance` · 10,000 + n + f) / m, or
+    (11 · n + f) / m where that is more. Forgiven is what a worker lags behind by more than twice
+    that room when a heavy key comes to it: to make up for it would be a burst. `"splitting"` and
+    `"yielding"` left out, there is no guarantee.
 
     Parameters
     ----------
