@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.cases import CASES, IDS
+from skewless._jit import JIT_OFF
 from skewless.checks import STREAMS, Stream, applicable, check_strategy
 from skewless.kernels.hashing import mix
 
@@ -29,11 +30,13 @@ def streams() -> st.SearchStrategy[Stream]:
 
 @pytest.mark.parametrize(("strategy", "check"), PAIRS)
 @given(stream=streams())
-@settings(max_examples=12)
+@settings(max_examples=2 if JIT_OFF else 12)
 def test_contract_holds_on_generated_streams(strategy, check, stream):
     check.claim(strategy, stream)
 
 
 @pytest.mark.parametrize("strategy", CASES, ids=IDS)
 def test_contract_holds_on_streams_that_broke_strategies_before(strategy):
-    assert check_strategy(strategy, STREAMS)
+    # Without compilation a record takes a thousand times as long.
+    longest = 200 if JIT_OFF else None
+    assert check_strategy(strategy, [s._replace(keys=s.keys[:longest]) for s in STREAMS])

@@ -233,21 +233,29 @@ def sources_that_differ():
     ]
 
 
-def test_merged_counts_are_sums():
+def test_merged_counts_are_means():
     states = sources_that_differ()
     parts = [counts_of(state) for state in states]
     merged = Cascade().merge(states)
-    sums = counts_of(merged)
-    assert sums
-    for key, count in sums.items():
-        assert count == pytest.approx(sum(part.get(key, 0.0) for part in parts))
-    assert max(sums.values()) == pytest.approx(
-        max(sum(part.get(key, 0.0) for part in parts) for key in set().union(*parts))
+    means = counts_of(merged)
+    assert means
+    for key, count in means.items():
+        assert count == pytest.approx(np.mean([part.get(key, 0.0) for part in parts]))
+    assert max(means.values()) == pytest.approx(
+        max(np.mean([part.get(key, 0.0) for part in parts]) for key in set().union(*parts))
     )
-    total = sum(state.numbers[TOTAL] / state.heavy.unit[0] for state in states)
+    total = np.mean([state.numbers[TOTAL] / state.heavy.unit[0] for state in states])
     assert merged.numbers[TOTAL] == pytest.approx(total)
     assert merged.numbers[HEAVY] == pytest.approx(total / 4 / 8)
     assert merged.levels == pytest.approx(np.mean([state.levels for state in states], axis=0))
+
+
+def test_merging_again_and_again_inflates_nothing():
+    state = sources_that_differ()[0]
+    merged = Cascade().merge([state, state, state])
+    again = Cascade().merge([merged, merged])
+    assert again.numbers[TOTAL] == pytest.approx(state.numbers[TOTAL] / state.heavy.unit[0])
+    assert counts_of(again) == pytest.approx(counts_of(state))
 
 
 def test_merging_does_not_depend_on_the_order_and_changes_no_source():

@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 from reference import d_choices as reference
 from reference.w_choices import HotKeys
+from skewless.kernels.fewest_choices import fewest_choices
 from skewless.strategies import DChoices
-from skewless.strategies.d_choices import CHOICES, fewest_choices
+from skewless.strategies.d_choices import CHOICES
 from skewless.workloads.zipf import zipf_probabilities
 from strategies.streams import (
     as_keys,

@@ -182,14 +182,16 @@ class Cascade:
         return rescaled
 
     def merge(self, states: Sequence[CascadeState]) -> CascadeState:
-        """Return what all sources know: counts add up, reaches are the longest.
+        """Return what all sources know: reaches are the longest, counts and levels are means.
 
-        Levels are means: every source continues with a copy and makes up for its part alone.
+        Means, because every source continues with a copy: sums would count what was merged before
+        once more with every merge, and all sources would make up for the same worker at once.
         """
         first = states[0]
         heavy, reaches = largest_together(
             [state.heavy for state in states], [state.cursors[:, REACH] for state in states]
         )
+        heavy.counts[:] /= len(states)
         # As many places as the states have: the number of workers may have changed since the start.
         fresh = self.start(first.levels.size, 0)
         merged = fresh._replace(
@@ -200,8 +202,8 @@ class Cascade:
         )
         merged.cursors[:, REACH] = reaches
         numbers = merged.numbers
-        numbers[TOTAL] = _sum([np.array(s.numbers[TOTAL] / s.heavy.unit[0]) for s in states])
-        numbers[LEVEL] = _sum([np.array(s.numbers[LEVEL]) for s in states]) / len(states)
+        numbers[TOTAL] = _mean([np.array(s.numbers[TOTAL] / s.heavy.unit[0]) for s in states])
+        numbers[LEVEL] = _mean([np.array(s.numbers[LEVEL]) for s in states])
         numbers[HEAVY] = numbers[TOTAL] / first.levels.size / HEAVY_PARTS
         records = max(int(state.counters[RECORDS]) for state in states)
         counters = first.counters.copy()
@@ -211,7 +213,7 @@ class Cascade:
             seed=first.seed.copy(),
             owners=first.owners.copy(),
             strides=first.strides.copy(),
-            levels=_sum([state.levels for state in states]) / len(states),
+            levels=_mean([state.levels for state in states]),
             costs=first.costs.copy(),
             counters=counters,
         )
@@ -219,10 +221,10 @@ class Cascade:
         return result
 
 
-def _sum(arrays: Sequence[Floats]) -> Floats:
-    """Return the sum in an order that does not depend on the order of the arrays."""
-    total: Floats = np.sort(np.stack(arrays), axis=0).sum(axis=0)
-    return total
+def _mean(arrays: Sequence[Floats]) -> Floats:
+    """Return the mean, to the last bit the same for any order of the arrays."""
+    mean: Floats = np.sort(np.stack(arrays), axis=0).mean(axis=0)
+    return mean
 
 
 def _place_heavy_keys(state: CascadeState) -> None:

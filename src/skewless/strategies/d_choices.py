@@ -8,7 +8,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, Words, Workers
+from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, Words, Workers
+from skewless.kernels.fewest_choices import fewest_choices
 from skewless.kernels.hashing import mix, seed_array, seeded, to_worker, two_workers
 from skewless.kernels.head import Head, head, is_hot
 from skewless.kernels.least_loaded import floor_cursor, least_count
@@ -31,45 +32,6 @@ class DChoicesState(NamedTuple):
     shares: Floats  # scratch: shares of the hot keys
     counters: Ints  # RECORDS, NEXT_REFRESH, CHOICES
     settings: Floats  # epsilon, records between two refreshes
-
-
-@kernel
-def fewest_choices(shares: Floats, n_hot: I64, n_workers: I64, epsilon: F64) -> I64:
-    """Return the fewest candidates per hot key with which all workers can be balanced.
-
-    `shares[:n_hot]` are the hot keys' shares of all records, largest first. Every prefix of the
-    hot keys must satisfy the paper's inequality: the load that lands on the workers which these h
-    keys cover is at most what that many workers may get. n means: all workers.
-    """
-    if n_hot == 0:
-        return 2
-    head_share = 0.0
-    for i in range(n_hot):
-        head_share += shares[i]
-    tail_share = max(0.0, 1.0 - head_share)
-    slack = 1.0 + n_workers * epsilon
-    miss = (n_workers - 1.0) / n_workers
-    d = max(2, np.int64(np.ceil(shares[0] * n_workers)))
-    while d < n_workers:
-        uncovered = 1.0
-        prefix_share = 0.0
-        fits = True
-        for h in range(n_hot):
-            uncovered *= miss**d
-            covered = 1.0 - uncovered  # B: expected share of workers that h + 1 hot keys cover
-            prefix_share += shares[h]
-            landing = (
-                prefix_share
-                + covered**d * (head_share - prefix_share)
-                + covered * covered * tail_share
-            )
-            if landing > covered * slack:
-                fits = False
-                break
-        if fits:
-            return d
-        d += 1
-    return n_workers
 
 
 @kernel

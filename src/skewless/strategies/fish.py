@@ -35,13 +35,13 @@ from skewless.kernels.candidate_rows import (
     two_candidates,
 )
 from skewless.kernels.fading import THETA, WEIGHT, Fading, count_record, fade, fading, list_hot
+from skewless.kernels.fewest_choices import fewest_choices, fewest_for_all
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.sorting import sort_descending
 from skewless.kernels.space_saving import merge as merge_summaries
 from skewless.kernels.waiting import send, send_to_least
 from skewless.parameters import require
 from skewless.state import copy_state
-from skewless.strategies.d_choices import fewest_choices
 from skewless.strategy import Traits
 
 # Positions in `modes`, and what `modes[CLASSIFY]` may be.
@@ -63,30 +63,6 @@ class FishState(NamedTuple):
     modes: Ints
     epsilon: Floats
     shares: Floats  # scratch
-
-
-@kernel
-def fewest_for_all(shares: Floats, n_hot: I64, n_workers: I64, epsilon: F64) -> I64:
-    """Return the fewest candidates per key with which all hot keys together fit.
-
-    The last of D-Choices' inequalities: the workers that `n_hot` keys cover with d candidates each
-    must be enough for the hot keys' share and for what lands on them of the rest.
-    """
-    hot_share = 0.0
-    miss = 1.0
-    for i in range(n_hot):
-        hot_share += shares[i]
-        miss *= (n_workers - 1.0) / n_workers
-    rest = max(0.0, 1.0 - hot_share)
-    d = 2
-    uncovered = miss * miss
-    while d < n_workers:
-        covered = 1.0 - uncovered
-        if hot_share + covered * covered * rest <= covered * (1.0 + n_workers * epsilon):
-            break
-        d += 1
-        uncovered *= miss
-    return d
 
 
 @kernel
