@@ -17,9 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, I64, U64, Floats, Ints
-from skewless.kernels.key_table import ABSENT, get
-from skewless.kernels.space_saving import SpaceSaving, decay, offer, space_saving
+from skewless.arrays import F64, I64, Floats, Ints
+from skewless.kernels.space_saving import SpaceSaving, decay, space_saving
 
 # Positions in `settings`.
 THETA = 0
@@ -47,23 +46,6 @@ def fading(capacity: int, epoch: int, alpha: float, theta: float) -> Fading:
         epoch=np.array([epoch]),
         settings=np.array([theta, alpha, weight]),
     )
-
-
-@kernel
-def count_record(summary: SpaceSaving, key: U64) -> I64:
-    """Count a record, and return the entry of its key (Alg. 1, l. 8–22).
-
-    As `offer` does; to look a monitored key up once instead of twice is worth the few lines.
-    """
-    entry = np.int64(get(summary.table, key))
-    if entry == ABSENT:
-        offer(summary, key, 1.0)
-        return np.int64(get(summary.table, key))
-    summary.total[0] += summary.unit[0]
-    summary.clock[0] += 1
-    summary.counts[entry] += summary.unit[0]
-    summary.stamps[entry] = summary.clock[0]
-    return entry
 
 
 @kernel

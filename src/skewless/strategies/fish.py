@@ -34,11 +34,13 @@ from skewless.kernels.candidate_rows import (
     refill_rows,
     two_candidates,
 )
-from skewless.kernels.fading import THETA, WEIGHT, Fading, count_record, fade, fading, list_hot
+from skewless.kernels.fading import THETA, WEIGHT, Fading, fade, fading, list_hot
 from skewless.kernels.fewest_choices import fewest_choices, fewest_for_all
 from skewless.kernels.hashing import seed_array
+from skewless.kernels.key_table import ABSENT, get
 from skewless.kernels.sorting import sort_descending
 from skewless.kernels.space_saving import merge as merge_summaries
+from skewless.kernels.space_saving import offer
 from skewless.kernels.waiting import send, send_to_least
 from skewless.parameters import require
 from skewless.state import copy_state
@@ -134,12 +136,26 @@ def _route(keys: Keys, state: FishState, out: Workers) -> None:
         theta = recent.settings[THETA]
         d_min = state.d_min[0]
         top = recent.top[0]
+        unit = summary.unit[0]
+        # In registers: in the summary, each record would wait for the one before it to be stored.
+        total = summary.total[0]
+        clock = summary.clock[0]
         while i < end:
             key = keys[i]
-            entry = count_record(summary, key)
+            entry = np.int64(get(summary.table, key))
+            if entry == ABSENT:
+                summary.total[0] = total
+                summary.clock[0] = clock
+                offer(summary, key, 1.0)
+                entry = np.int64(get(summary.table, key))
+            else:  # as `offer` does, without looking the key up again
+                summary.counts[entry] += unit
+                summary.stamps[entry] = clock + 1
+            total += unit
+            clock += 1
             count = summary.counts[entry]
             top = max(top, count)
-            if count > theta * max(summary.total[0], weight):  # Alg. 2, l. 1
+            if count > theta * max(total, weight):  # Alg. 2, l. 1
                 row = entry * stride
                 granted = np.int64(rows[row + 1])
                 if (rows[row] != key) | (granted < d_min) | (count * state.growth[granted] > top):
@@ -151,6 +167,8 @@ def _route(keys: Keys, state: FishState, out: Workers) -> None:
             out[i] = worker
             i += 1
         recent.top[0] = top
+        summary.total[0] = total
+        summary.clock[0] = clock
 
 
 def _growth(n_workers: int) -> Floats:
