@@ -81,6 +81,7 @@ def test_simulate_prints_one_json_object_per_strategy_and_number_of_workers():
         assert row["sources"] == 3
 
 
+@pytest.mark.slow
 def test_the_same_command_gives_the_same_counts():
     command = ["simulate", "--strategy", "all", *SMALL, "--seed", "5", "--json"]
     first, second = (
@@ -180,6 +181,7 @@ def test_bad_input_is_one_clear_line(tmp_path):
         assert message in refused(*command), command
 
 
+@pytest.mark.slow
 def test_demo_writes_a_page_that_needs_no_network(tmp_path):
     page = tmp_path / "pages" / "demo.html"
     result = run("demo", "--out", str(page), "--records", "40000")

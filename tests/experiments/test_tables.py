@@ -51,6 +51,7 @@ def test_cost_is_measured_for_every_cell():
     assert all(record["ns_per_record"] > 0 for record in records)
 
 
+@pytest.mark.slow
 def test_overview_has_a_row_per_strategy_and_the_limit():
     streams = {
         "skewed": Zipf(z=1.2, n_keys=100, n_records=20_000),
