@@ -23,6 +23,7 @@ def chi_square(ranks: np.ndarray, probabilities: np.ndarray) -> float:
     return float(stats.chisquare(observed, expected).pvalue)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_keys", [2, 10, 10_000])
 @pytest.mark.parametrize("z", [0.0, 0.5, 0.9995, 1.0, 1.0005, 1.1, 2.0, 5.0])
 def test_ranks_have_the_exact_probabilities(z: float, n_keys: int) -> None:
