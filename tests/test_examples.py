@@ -1,8 +1,9 @@
-"""The example of CONTRIBUTING.md works, and CONTRIBUTING.md quotes it as it is."""
+"""What README.md and CONTRIBUTING.md show runs as it stands."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -59,3 +60,10 @@ def test_contributing_quotes_the_example_as_it_is() -> None:
     assert EXAMPLE.read_text(encoding="utf-8") in (PROJECT / "CONTRIBUTING.md").read_text(
         encoding="utf-8"
     )
+
+
+def test_the_python_of_the_readme_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    exec(program, {})
+    assert capsys.readouterr().out == "[1250 1250 1250 1250]\n"

@@ -37,6 +37,38 @@ def test_many_processes_may_fill_the_cache_at_once(tmp_path):
     assert sorted(misses for _, misses in answers) == ["0", "0", "0", "1"]
 
 
+MODULE = """
+from typing import NamedTuple
+import numpy as np
+from skewless import kernel
+
+class State(NamedTuple):
+    loads: np.ndarray
+
+@kernel
+def first(state):
+    return state.loads[0]
+"""
+
+
+@pytest.mark.slow
+def test_a_file_may_be_imported_under_two_names(tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "own.py").write_text(MODULE)
+    environment = {**os.environ, "SKEWLESS_CACHE_DIR": str(tmp_path / "cache")}
+    for folder, name in ((tmp_path / "package", "own"), (tmp_path, "package.own")):
+        program = f"import numpy as np, {name} as own; print(own.first(own.State(np.arange(3))))"
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=folder,
+            env=environment,
+            check=True,
+            text=True,
+            stdout=subprocess.PIPE,
+        )
+        assert done.stdout == "0\n"
+
+
 def test_the_cache_folder_follows_the_sources(monkeypatch, tmp_path):
     monkeypatch.setenv("SKEWLESS_CACHE_DIR", str(tmp_path))
     _jit.cache_folder.cache_clear()

@@ -115,7 +115,9 @@ def kernel(function: F) -> F:
         return dispatcher
 
     before = numba_config.CACHE_DIR
-    numba_config.CACHE_DIR = str(cache_folder())
+    # By module: numba's cache goes by file, and a file that was imported under another name before
+    # left types there that this process cannot import.
+    numba_config.CACHE_DIR = str(cache_folder() / function.__module__)
     try:
         dispatcher.enable_caching()
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from skewless.strategy import Moves, Report, Traits
 
 
 @dataclass(frozen=True)
-class TableRouting:
+class TableRouting(ABC):
     """A routing table over a ring, and a controller that makes a plan when a worker has too much.
 
     Parameters
@@ -83,9 +84,9 @@ class TableRouting:
             state, observed.keys, observed.homes, observed.owners, targets, self.keep_unreported
         )
 
+    @abstractmethod
     def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
         """Return the new worker of each key; `n_kept` entries of other keys stay in the table."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
