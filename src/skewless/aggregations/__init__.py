@@ -1,0 +1,74 @@
+"""Aggregations over Arrow columns: ready ones, the contract, and the laws for your own.
+
+Partial results are plain Arrow columns, so they can be made anywhere and merged in any order.
+
+>>> import pyarrow as pa
+>>> from skewless import aggregations as aggs
+>>> total = aggs.sum("price")
+>>> groups = aggs.group([pa.array(["a", "b", "a"])])
+>>> partial = total.update([pa.array([1, 2, 3])], groups.codes, groups.n_groups)
+>>> total.finish(partial).to_pylist()
+[4, 2]
+"""
+
+from skewless.aggregations.aggregation import Aggregation
+from skewless.aggregations.aggregator import Aggregator, PerKey
+from skewless.aggregations.checker import LAWS, LawBroken, check_aggregator
+from skewless.aggregations.collecting import ApproxDistinct, Collect, CollectSet, Distinct
+from skewless.aggregations.constructors import (
+    collect,
+    collect_set,
+    count,
+    distinct,
+    max,
+    mean,
+    min,
+    stddev,
+    sum,
+    top_k,
+    variance,
+    vwap,
+)
+from skewless.aggregations.extremes import Max, Min, TopK
+from skewless.aggregations.grouping import Groups, distinct_pairs, group
+from skewless.aggregations.spread import Stddev, Variance
+from skewless.aggregations.sums import Count, Mean, Sum, WeightedMean
+from skewless.aggregations.types import parse_type
+
+__all__ = [
+    "LAWS",
+    "Aggregation",
+    "Aggregator",
+    "ApproxDistinct",
+    "Collect",
+    "CollectSet",
+    "Count",
+    "Distinct",
+    "Groups",
+    "LawBroken",
+    "Max",
+    "Mean",
+    "Min",
+    "PerKey",
+    "Stddev",
+    "Sum",
+    "TopK",
+    "Variance",
+    "WeightedMean",
+    "check_aggregator",
+    "collect",
+    "collect_set",
+    "count",
+    "distinct",
+    "distinct_pairs",
+    "group",
+    "max",
+    "mean",
+    "min",
+    "parse_type",
+    "stddev",
+    "sum",
+    "top_k",
+    "variance",
+    "vwap",
+]

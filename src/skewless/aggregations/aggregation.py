@@ -1,0 +1,45 @@
+"""The contract of an aggregation: partial results per group as plain Arrow columns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from skewless.arrays import Ints
+
+
+class Aggregation(ABC):
+    """Makes one value per group of records, by way of partial results that can be merged.
+
+    A partial result is one row of *state columns*, of plain Arrow types, so it can be shuffled,
+    stored and merged anywhere. `codes` says which group each row belongs to, 0 … n_groups − 1;
+    every method that takes it returns one row per group, in the order of the groups, also for
+    groups without rows.
+    """
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the columns that it reads."""
+
+    @abstractmethod
+    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
+        """Return the types of the state columns; `ValueError` for inputs that cannot be."""
+
+    @abstractmethod
+    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
+        """Return the type of the result."""
+
+    @abstractmethod
+    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Return the state columns that sum up records: `columns` are those of `inputs`."""
+
+    @abstractmethod
+    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Return the state columns that sum up partial results."""
+
+    @abstractmethod
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        """Return the result of each group."""

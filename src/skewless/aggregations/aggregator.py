@@ -1,0 +1,183 @@
+"""Aggregations that users write: plain Python, one key at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.aggregations.aggregation import Aggregation
+from skewless.aggregations.columns import plain
+from skewless.aggregations.types import parse_type
+from skewless.arrays import Ints
+
+S = TypeVar("S")
+
+
+class Aggregator(ABC, Generic[S]):
+    """A user's aggregation: how the records of one key become a state, and states one result.
+
+    A state is a plain Python value that Arrow can hold as the type `state`: a number, a text, a
+    dict for a struct or a map, a list, None. It travels as an Arrow column and is never pickled.
+
+    The laws, which `check_aggregator` tests: merging with `zero()` changes nothing, merging is
+    associative and commutative, and records may be cut into parts and ordered in any way. `update`
+    and `merge` may change their first state and return it; nothing else may be changed, and
+    `zero()` is a new value each time.
+
+    Examples
+    --------
+    >>> class Range(Aggregator[dict[str, float] | None]):
+    ...     inputs = ("price",)
+    ...     state = "struct<low: double, high: double>"
+    ...     result = "double"
+    ...
+    ...     def zero(self):
+    ...         return None
+    ...
+    ...     def update(self, state, records):
+    ...         prices = records["price"].drop_null().to_pylist()
+    ...         if not prices:
+    ...             return state
+    ...         return self.merge(state, {"low": min(prices), "high": max(prices)})
+    ...
+    ...     def merge(self, a, b):
+    ...         if a is None or b is None:
+    ...             return b if a is None else a
+    ...         low, high = min(a["low"], b["low"]), max(a["high"], b["high"])
+    ...         return {"low": low, "high": high}
+    ...
+    ...     def finish(self, state):
+    ...         return None if state is None else state["high"] - state["low"]
+    >>> from skewless.aggregations import check_aggregator
+    >>> len(check_aggregator(Range(), types={"price": "double"})) > 5
+    True
+    """
+
+    #: The names of the columns that `update` reads.
+    inputs: tuple[str, ...]
+    #: The type of a state, as Spark's DDL text (or an Arrow type).
+    state: str | pa.DataType
+    #: The type of the result, as Spark's DDL text (or an Arrow type).
+    result: str | pa.DataType
+
+    @abstractmethod
+    def zero(self) -> S:
+        """Return the state of no records."""
+
+    @abstractmethod
+    def update(self, state: S, records: pa.RecordBatch) -> S:
+        """Return the state after some more records of the key, at least one."""
+
+    @abstractmethod
+    def merge(self, a: S, b: S) -> S:
+        """Return the state of the records of both."""
+
+    @abstractmethod
+    def finish(self, state: S) -> Any:
+        """Return the result."""
+
+
+def to_arrow(values: Iterable[Any], kind: pa.DataType, owner: object, what: str) -> Any:
+    """Return Python values as an Arrow array, or a `ValueError` that says whose they are."""
+    values = list(values)
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        culprit = next((value for value in values if not _fits(value, kind)), values)
+        raise ValueError(
+            f"{owner!r}: the {what} {culprit!r} is not of the declared type {kind}: {error}"
+        ) from error
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    try:
+        pa.array([value], kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def to_python(column: Any) -> list[Any]:
+    """Return the values of an Arrow array, a map as a dict."""
+    values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    return values
+
+
+@dataclass(frozen=True)
+class PerKey(Aggregation):
+    """Runs an `Aggregator` group by group. State: one column of the aggregator's state type."""
+
+    aggregator: Aggregator[Any]
+
+    def __post_init__(self) -> None:
+        """Refuse an aggregator that does not say what it reads and holds."""
+        if not isinstance(self.aggregator, Aggregator):
+            raise ValueError(
+                f"PerKey: aggregator must be an object of a class derived from Aggregator, "
+                f"not {self.aggregator!r}"
+            )
+        name = type(self.aggregator).__name__
+        for attribute in ("inputs", "state", "result"):
+            if not hasattr(self.aggregator, attribute):
+                raise ValueError(f"{name}: the attribute {attribute!r} is missing")
+        inputs: Any = self.aggregator.inputs
+        if not isinstance(inputs, tuple) or not all(isinstance(i, str) for i in inputs):
+            raise ValueError(f"{name}: inputs must be a tuple of column names, not {inputs!r}")
+        for attribute in ("state", "result"):
+            try:
+                parse_type(getattr(self.aggregator, attribute))
+            except ValueError as error:  # noqa: PERF203 - twice
+                raise ValueError(f"{name}: {attribute}: {error}") from error
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that the aggregator reads."""
+        return self.aggregator.inputs
+
+    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
+        """Return the declared type of the state."""
+        return [parse_type(self.aggregator.state)]
+
+    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
+        """Return the declared type of the result."""
+        return parse_type(self.aggregator.result)
+
+    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Give each group's records to the aggregator; sorted once, sliced without copying."""
+        order = np.argsort(codes, kind="stable")
+        # A batch without columns has no length, so an aggregator that reads none gets the codes.
+        arrays = [plain(column) for column in columns] or [pa.array(codes)]
+        batch = pa.RecordBatch.from_arrays(arrays, names=list(self.inputs) or [""])
+        batch = batch.take(pa.array(order))
+        ends = np.cumsum(np.bincount(codes, minlength=n_groups)).tolist()
+        states = []
+        begin = 0
+        for end in ends:
+            state = self.aggregator.zero()
+            if end > begin:
+                state = self.aggregator.update(state, batch.slice(begin, end - begin))
+            states.append(state)
+            begin = end
+        return [self._held(states)]
+
+    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Merge the states of each group in the order of the rows."""
+        merged = [self.aggregator.zero() for _ in range(n_groups)]
+        is_first = [True] * n_groups
+        for code, state in zip(codes.tolist(), to_python(plain(states[0])), strict=True):
+            merged[code] = state if is_first[code] else self.aggregator.merge(merged[code], state)
+            is_first[code] = False
+        return [self._held(merged)]
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        """Let the aggregator finish each state."""
+        results = [self.aggregator.finish(state) for state in to_python(plain(states[0]))]
+        return to_arrow(results, parse_type(self.aggregator.result), self.aggregator, "result")
+
+    def _held(self, states: list[Any]) -> Any:
+        return to_arrow(states, parse_type(self.aggregator.state), self.aggregator, "state")

@@ -1,0 +1,314 @@
+"""The laws of an aggregator, tested on small records; the answer is a small counter-example."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.aggregations.aggregator import Aggregator, PerKey, to_arrow, to_python
+from skewless.aggregations.random_records import random_records
+from skewless.aggregations.types import parse_type
+
+_SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 8, 13, 30)
+_MAX_PARTS = 5
+_FLOAT32 = 1e-6  # what a state of type float may lose on the trip through Arrow
+
+
+class LawBroken(AssertionError):  # noqa: N818 - it is read as a sentence
+    """An aggregator breaks a law; the text says which, how, and on which records.
+
+    `law` is the name of the law.
+    """
+
+    def __init__(self, law: str, text: str) -> None:
+        """Keep the name of the law beside the text."""
+        super().__init__(text)
+        self.law = law
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An aggregator and the parts of some records of one key, each of at least one record."""
+
+    aggregator: Aggregator[Any]
+    parts: Sequence[pa.RecordBatch]
+    tolerance: float
+
+    def state(self, *records: pa.RecordBatch) -> Any:
+        """Return the state after these batches, one after the other."""
+        state = self.aggregator.zero()
+        for batch in records:
+            state = self.aggregator.update(state, batch)
+        return state
+
+    def merge(self, a: Any, b: Any) -> Any:
+        """Return the merged state; `a` and `b` can be used again."""
+        return self.aggregator.merge(copy.deepcopy(a), copy.deepcopy(b))
+
+    def finish(self, state: Any) -> Any:
+        """Return the result; `state` can be used again."""
+        return self.aggregator.finish(copy.deepcopy(state))
+
+    def expect(self, what: str, got: Any, expected: Any) -> None:
+        """Fail unless both states finish alike."""
+        result, wanted = self.finish(got), self.finish(expected)
+        if not alike(result, wanted, self.tolerance):
+            raise AssertionError(
+                f"{what} gives {result!r} instead of {wanted!r} (states {got!r} and {expected!r})"
+            )
+
+    def whole(self) -> list[pa.RecordBatch]:
+        """Return all records as one batch, or no batch if there are none."""
+        return [pa.concat_batches(self.parts)] if self.parts else []
+
+
+def states_fit_their_type(trial: Trial) -> None:
+    """A state comes back from Arrow as it was, and can be used as before."""
+    kind = parse_type(trial.aggregator.state)
+    for state in (trial.state(), *(trial.state(part) for part in trial.parts)):
+        before = copy.deepcopy(state)
+        (back,) = to_python(to_arrow([state], kind, trial.aggregator, "state"))
+        if not alike(back, before, max(trial.tolerance, _FLOAT32)):
+            raise AssertionError(f"as {kind}, the state {before!r} comes back as {back!r}")
+        trial.expect("a state that went through Arrow", back, before)
+        trial.expect(
+            "merging states that went through Arrow",
+            trial.merge(back, back),
+            trial.merge(before, before),
+        )
+        for part in trial.parts:
+            trial.aggregator.update(copy.deepcopy(back), part)
+
+
+def results_fit_their_type(trial: Trial) -> None:
+    """A result comes back from Arrow as it was."""
+    kind = parse_type(trial.aggregator.result)
+    result = trial.finish(trial.state(*trial.parts))
+    (back,) = to_python(to_arrow([result], kind, trial.aggregator, "result"))
+    if not alike(back, result, max(trial.tolerance, _FLOAT32)):
+        raise AssertionError(f"as {kind}, the result {result!r} comes back as {back!r}")
+
+
+def zero_is_new_each_time(trial: Trial) -> None:
+    """What happens to one zero is not seen in the next."""
+    before = copy.deepcopy(trial.aggregator.zero())
+    state = trial.state(*trial.parts)
+    trial.aggregator.merge(trial.aggregator.zero(), state)
+    after = trial.aggregator.zero()
+    if not alike(after, before, 0.0):
+        raise AssertionError(f"zero() gives {before!r} first and {after!r} later")
+
+
+def finish_changes_nothing(trial: Trial) -> None:
+    """A state can be finished more than once."""
+    state = trial.state(*trial.parts)
+    before = copy.deepcopy(state)
+    trial.aggregator.finish(state)
+    if not alike(state, before, 0.0):
+        raise AssertionError(f"finish changes the state {before!r} to {state!r}")
+
+
+def merge_leaves_its_second_state_alone(trial: Trial) -> None:
+    """Only the first state may be changed by a merge, now or by what comes later."""
+    if not trial.parts:
+        return
+    a, b = trial.state(trial.parts[0]), trial.state(trial.parts[-1])
+    before = copy.deepcopy(b)
+    merged = trial.aggregator.merge(a, b)
+    if not alike(b, before, 0.0):
+        raise AssertionError(f"merge changes its second state {before!r} to {b!r}")
+    trial.aggregator.update(merged, trial.parts[0])
+    if not alike(b, before, 0.0):
+        raise AssertionError(
+            f"the merged state shares values with the second one: a later update changes "
+            f"{before!r} to {b!r}"
+        )
+
+
+def zero_is_neutral(trial: Trial) -> None:
+    """Merging with zero, on either side, changes nothing."""
+    state = trial.state(*trial.parts)
+    zero = trial.aggregator.zero
+    trial.expect("merge(zero, state)", trial.merge(zero(), state), state)
+    trial.expect("merge(state, zero)", trial.merge(state, zero()), state)
+
+
+def merge_is_commutative(trial: Trial) -> None:
+    """The order of two states is invisible."""
+    for a in trial.parts:
+        for b in trial.parts:
+            x, y = trial.state(a), trial.state(b)
+            trial.expect("merge(b, a)", trial.merge(y, x), trial.merge(x, y))
+
+
+def merge_is_associative(trial: Trial) -> None:
+    """How three states are bracketed is invisible."""
+    states = [trial.state(part) for part in trial.parts]
+    for a, b, c in zip(states, states[1:], states[2:], strict=False):
+        left = trial.merge(trial.merge(a, b), c)
+        trial.expect("merge(a, merge(b, c))", trial.merge(a, trial.merge(b, c)), left)
+
+
+def cuts_are_invisible(trial: Trial) -> None:
+    """The parts make what the whole makes: updated one after the other, or apart and merged."""
+    whole = trial.state(*trial.whole())
+    trial.expect("updating part by part", trial.state(*trial.parts), whole)
+    merged = trial.aggregator.zero()
+    for part in trial.parts:
+        merged = trial.merge(merged, trial.state(part))
+    trial.expect("merging the states of the parts", merged, whole)
+
+
+def order_of_records_is_invisible(trial: Trial) -> None:
+    """Records and parts may come in any order."""
+    whole = trial.state(*trial.whole())
+    trial.expect("the parts in reverse order", trial.state(*trial.parts[::-1]), whole)
+    for batch in trial.whole():
+        backwards = batch.take(pa.array(np.arange(batch.num_rows)[::-1]))
+        trial.expect("the records in reverse order", trial.state(backwards), whole)
+
+
+LAWS: tuple[Callable[[Trial], None], ...] = (
+    states_fit_their_type,
+    results_fit_their_type,
+    zero_is_new_each_time,
+    finish_changes_nothing,
+    merge_leaves_its_second_state_alone,
+    zero_is_neutral,
+    merge_is_commutative,
+    merge_is_associative,
+    cuts_are_invisible,
+    order_of_records_is_invisible,
+)
+
+
+def check_aggregator(
+    aggregator: Aggregator[Any],
+    records: pa.Table | pa.RecordBatch | None = None,
+    *,
+    types: Mapping[str, str | pa.DataType] | None = None,
+    tolerance: float = 1e-9,
+    seed: int = 0,
+) -> list[str]:
+    """Test every law of `Aggregator`; return the names of the laws.
+
+    Raises `LawBroken` at the first law that is broken, with a counter-example of few records.
+
+    Parameters
+    ----------
+    aggregator
+        What to test.
+    records
+        Records to test it on, taken in small samples; without them they are made at random, nulls
+        among them.
+    types
+        For records made at random, the type of each input as Spark's DDL text; double by default.
+    tolerance
+        Floats a and b count as equal when |a − b| ≤ tolerance · max(1, |a|, |b|): sums of floats
+        depend on the order of the summands.
+    seed
+        Of the random records, samples and cuts.
+    """
+    PerKey(aggregator)  # refuses one that is incomplete
+    rng = np.random.default_rng(seed)
+    if records is None:
+        records = random_records(aggregator.inputs, types or {}, rng)
+    elif isinstance(records, pa.RecordBatch):
+        records = pa.Table.from_batches([records])
+    missing = [name for name in aggregator.inputs if name not in records.column_names]
+    if missing:
+        raise ValueError(f"records has no column {missing[0]!r}, which {aggregator!r} reads")
+    # Without a column, a table has no length.
+    batch = records.select(list(aggregator.inputs) or records.column_names).combine_chunks()
+    batches = batch.to_batches()
+    for size in _SIZES:
+        parts = _sample(batches[0], size, rng) if batches else []
+        for law in LAWS:
+            _test(law, Trial(aggregator, parts, tolerance))
+    return [law.__name__ for law in LAWS]
+
+
+def _sample(batch: pa.RecordBatch, size: int, rng: np.random.Generator) -> list[pa.RecordBatch]:
+    """Return some records at random, cut into parts at random."""
+    size = min(size, batch.num_rows)
+    rows = rng.choice(batch.num_rows, size, replace=False)
+    inner = rng.choice(max(0, size - 1), min(_MAX_PARTS - 1, max(0, size - 1)), replace=False) + 1
+    cuts = [0, *sorted(inner.tolist()), size]
+    sampled = batch.take(pa.array(rows, pa.int64()))
+    return [sampled.slice(a, b - a) for a, b in itertools.pairwise(cuts) if b > a]
+
+
+def _complaint(law: Callable[[Trial], None], trial: Trial) -> tuple[str, BaseException] | None:
+    """Return how the law is broken, or None."""
+    try:
+        law(trial)
+    except AssertionError as error:
+        return str(error), error
+    except Exception as error:  # whatever the user's code raises is the finding
+        return f"{type(error).__name__}: {error}", error
+    return None
+
+
+def _test(law: Callable[[Trial], None], trial: Trial) -> None:
+    complaint = _complaint(law, trial)
+    if complaint is None:
+        return
+    smaller = True
+    while smaller:  # drop one record after the other as long as the law stays broken
+        smaller = False
+        for parts in _with_one_record_less(trial.parts):
+            candidate = Trial(trial.aggregator, parts, trial.tolerance)
+            found = _complaint(law, candidate)
+            if found is not None:
+                trial, complaint, smaller = candidate, found, True
+                break
+    text, error = complaint
+    shown = [part.to_pylist() for part in trial.parts]
+    n_records = sum(part.num_rows for part in trial.parts)
+    name = law.__name__
+    raise LawBroken(
+        name,
+        f"{type(trial.aggregator).__name__} breaks {name}: {text}\n"
+        f"on {n_records} records in {len(shown)} parts: {shown}",
+    ) from error
+
+
+def _with_one_record_less(parts: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
+    fewer = []
+    for i, part in enumerate(parts):
+        for row in range(part.num_rows):
+            rest = [r for r in range(part.num_rows) if r != row]
+            shorter = [part.take(pa.array(rest, pa.int64()))] if rest else []
+            fewer.append([*parts[:i], *shorter, *parts[i + 1 :]])
+    return fewer
+
+
+def alike(a: Any, b: Any, tolerance: float) -> bool:
+    """Return whether two Python values are equal, floats within the tolerance, NaN equal to NaN."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(alike(a[key], b[key], tolerance) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        same_length = len(a) == len(b)
+        return same_length and all(alike(x, y, tolerance) for x, y in zip(a, b, strict=True))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return type(a) is type(b) and alike(a.tolist(), b.tolist(), tolerance)
+    if isinstance(a, float | np.floating) or isinstance(b, float | np.floating):
+        if not _is_number(a) or not _is_number(b):
+            return False
+        x, y = float(a), float(b)
+        if math.isnan(x) or math.isnan(y):
+            return math.isnan(x) and math.isnan(y)
+        return x == y or abs(x - y) <= tolerance * max(1.0, abs(x), abs(y)) < math.inf
+    return bool(a == b)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal | np.number) and not isinstance(value, bool)

@@ -1,0 +1,152 @@
+"""The smallest, the largest and the k largest values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from skewless.aggregations.aggregation import Aggregation
+from skewless.aggregations.columns import (
+    exploded,
+    list_of,
+    lists,
+    one_zero_one_nan,
+    plain_type,
+    without_nulls,
+)
+from skewless.aggregations.ordering import is_orderable, order_keys
+from skewless.aggregations.sums import count_rows
+from skewless.arrays import Ints
+from skewless.parameters import require
+
+
+def _ordered_type(owner: object, column: str, kind: pa.DataType) -> pa.DataType:
+    kind = plain_type(kind)
+    if not is_orderable(kind):
+        raise ValueError(f"{owner!r}: column {column!r} must have an order, and {kind} has none")
+    return kind
+
+
+class _Extreme(Aggregation):
+    """What Min and Max share: the first of the records whose key no other in the group beats."""
+
+    column: str
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
+        """Return the type of the values."""
+        return [_ordered_type(self, self.column, input_types[0])]
+
+    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
+        """Return the type of the values."""
+        return self.state_types(input_types)[0]
+
+    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Keep one value per group."""
+        self.state_types([columns[0].type])
+        values, codes = without_nulls(columns[0], codes)
+        keys = self._least_first(order_keys(values))
+        best = np.full(n_groups, np.iinfo(np.int64).max)
+        np.minimum.at(best, codes, keys)
+        winners = np.flatnonzero(keys == best[codes])[::-1]
+        rows = np.zeros(n_groups, np.int64)
+        rows[codes[winners]] = winners  # the last assignment stays: the first winner
+        nothing = count_rows(codes, n_groups) == 0
+        return [values.take(pa.array(rows, mask=nothing))]
+
+    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Keep one value per group."""
+        return self.update(states, codes, n_groups)
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        """Return the values."""
+        return states[0]
+
+    def _least_first(self, keys: Ints) -> Ints:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Min(_Extreme):
+    """The smallest of the values that are not null; null where there are none.
+
+    Every type that has an order; NaN is above every number. State: the smallest value.
+    """
+
+    column: str
+
+    def _least_first(self, keys: Ints) -> Ints:
+        return keys
+
+
+@dataclass(frozen=True)
+class Max(_Extreme):
+    """The largest of the values that are not null; null where there are none.
+
+    Every type that has an order; NaN is above every number. State: the largest value.
+    """
+
+    column: str
+
+    def _least_first(self, keys: Ints) -> Ints:
+        return ~keys  # reverses the order without overflow
+
+
+@dataclass(frozen=True)
+class TopK(Aggregation):
+    """The `k` largest of the values that are not null, largest first; fewer where there are fewer.
+
+    Equal values each count. NaN is above every number, −0.0 is 0.0. State: the list.
+    """
+
+    column: str
+    k: int
+
+    def __post_init__(self) -> None:
+        """Refuse a `k` that keeps nothing."""
+        is_count = isinstance(self.k, int) and not isinstance(self.k, bool) and self.k >= 1
+        require(self, "k", is_count, "an integer of at least 1")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
+        """Return the type of the list."""
+        return [list_of(_ordered_type(self, self.column, input_types[0]))]
+
+    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
+        """Return the type of the list."""
+        return self.state_types(input_types)[0]
+
+    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Keep the k largest values of each group."""
+        self.state_types([columns[0].type])
+        return [self._kept(*without_nulls(columns[0], codes), n_groups)]
+
+    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Keep the k largest values of all lists of a group."""
+        return [self._kept(*exploded(states[0], codes), n_groups)]
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        """Return the lists."""
+        return states[0]
+
+    def _kept(self, values: Any, codes: Ints, n_groups: int) -> Any:
+        if pt.is_floating(values.type):
+            values = one_zero_one_nan(values)
+        order = np.lexsort((~order_keys(values), codes))
+        n_values = count_rows(codes, n_groups)
+        begins = np.cumsum(n_values) - n_values
+        place = np.arange(order.size) - begins[codes[order]]  # 0 for a group's largest
+        return lists(values, codes, n_groups, order[place < self.k])

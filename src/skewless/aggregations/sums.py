@@ -1,0 +1,297 @@
+"""Counts, sums and means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from skewless.aggregations.aggregation import Aggregation
+from skewless.aggregations.columns import (
+    as_floats,
+    bitmap_of,
+    plain,
+    plain_type,
+    with_nulls,
+    without_nulls,
+)
+from skewless.aggregations.exact_sums import sum_decimals, sum_integers
+from skewless.arrays import Floats, Ints
+
+_MAX_DIGITS = 38
+_SUM_DIGITS = 10  # what Spark adds to the digits of a sum of decimals
+_MEAN_DIGITS = 4  # and to the digits and the scale of a mean
+
+
+def number_type(owner: object, column: str, kind: pa.DataType) -> pa.DataType:
+    """Return the plain type of a number; a column of nothing but nulls counts as double."""
+    kind = plain_type(kind)
+    if pt.is_null(kind):
+        return pa.float64()
+    is_decimal = pt.is_decimal(kind) and kind.precision <= _MAX_DIGITS
+    if not (pt.is_integer(kind) or pt.is_floating(kind) or is_decimal):
+        raise ValueError(
+            f"{owner!r}: column {column!r} must be integers, floats or decimals of at most "
+            f"{_MAX_DIGITS} digits, not {kind}"
+        )
+    return kind
+
+
+def count_rows(codes: Ints, n_groups: int) -> Ints:
+    """Return the number of rows of each group."""
+    return np.bincount(codes, minlength=n_groups).astype(np.int64, copy=False)
+
+
+def sum_floats(values: Floats, codes: Ints, n_groups: int) -> Floats:
+    """Return the sum of each group."""
+    return np.bincount(codes, values, minlength=n_groups).astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True)
+class Count(Aggregation):
+    """How many records there are; with a `column`, how many of them are not null in it.
+
+    State: the count.
+    """
+
+    column: str | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The column, if there is one."""
+        return () if self.column is None else (self.column,)
+
+    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
+        """Return the type of the count."""
+        return [pa.int64()]
+
+    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
+        """Return int64."""
+        return pa.int64()
+
+    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Count records."""
+        if self.column is not None:
+            column = plain(columns[0])
+            if column.null_count:
+                codes = codes[bitmap_of(column)]
+        return [pa.array(count_rows(codes, n_groups))]
+
+    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Add counts."""
+        return [_added_counts(states[0], codes, n_groups)]
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        """Return the counts."""
+        return plain(states[0]).fill_null(0)
+
+
+def _added_counts(counts: Any, codes: Ints, n_groups: int) -> Any:
+    values, codes = without_nulls(counts, codes)
+    total = np.zeros(n_groups, np.int64)
+    np.add.at(total, codes, values.to_numpy(zero_copy_only=False))
+    return pa.array(total)
+
+
+@dataclass(frozen=True)
+class Sum(Aggregation):
+    """The sum of the values that are not null; null where there are none.
+
+    Integers add up to int64, floats to double, and decimals of p digits to decimals of
+    min(38, p + 10) digits, as in Spark. A sum that does not fit is an `ArithmeticError`.
+    State: the sum, null without values.
+    """
+
+    column: str
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
+        """Return the type of a sum of such numbers."""
+        kind = number_type(self, self.column, input_types[0])
+        if pt.is_integer(kind):
+            return pa.int64()
+        if pt.is_floating(kind):
+            return pa.float64()
+        return pa.decimal128(min(_MAX_DIGITS, kind.precision + _SUM_DIGITS), kind.scale)
+
+    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
+        """Return the type of the sum."""
+        return [self.result_type(input_types)]
+
+    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Add values."""
+        kind = self.result_type([columns[0].type])
+        return [added(self, self.column, columns[0], codes, n_groups, kind)]
+
+    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Add sums."""
+        return [added(self, self.column, states[0], codes, n_groups, states[0].type)]
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        """Return the sums."""
+        return states[0]
+
+
+def added(
+    owner: object, name: str, column: Any, codes: Ints, n_groups: int, kind: pa.DataType
+) -> Any:
+    """Return the sum of each group as `kind`, null for a group without values."""
+    values, codes = without_nulls(column, codes)
+    is_null = count_rows(codes, n_groups) == 0
+    if pt.is_floating(kind):
+        return with_nulls(sum_floats(as_floats(values), codes, n_groups), is_null, kind)
+    if pt.is_integer(kind):
+        try:
+            whole = values.cast(kind).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid as error:  # an unsigned number of 2⁶³ or more
+            raise OverflowError(f"{owner!r}: column {name!r}: {error}") from error
+        sums, too_large = sum_integers(whole, codes, n_groups)
+        result = with_nulls(sums, is_null, kind)
+    else:
+        wide = values.cast(pa.decimal128(_MAX_DIGITS, kind.scale))
+        sums, too_large = sum_decimals(wide, codes, n_groups, kind)
+        result = pc.if_else(pa.array(is_null), pa.scalar(None, kind), sums)
+    if too_large.size:
+        raise OverflowError(
+            f"{owner!r}: the sum of column {name!r} does not fit {kind} "
+            f"in {too_large.size} of {n_groups} groups, the first of them group {too_large[0]}"
+        )
+    return result
+
+
+@dataclass(frozen=True)
+class Mean(Aggregation):
+    """The mean of the values that are not null; null where there are none.
+
+    Double for integers and floats; decimal(min(38, p + 4), min(38, s + 4)) for decimal(p, s),
+    rounded half up, as in Spark. With p of 28 and more the mean has 38 digits: the state no longer
+    tells how many the values had. State: the sum, null without values, and the count.
+    """
+
+    column: str
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
+        """Return the types of the sum and the count."""
+        kind = number_type(self, self.column, input_types[0])
+        is_decimal = pt.is_decimal(kind)
+        return [Sum(self.column).result_type([kind]) if is_decimal else pa.float64(), pa.int64()]
+
+    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
+        """Return double or a decimal type."""
+        return _mean_type(self.state_types(input_types)[0])
+
+    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Add and count values."""
+        kind = self.state_types([columns[0].type])[0]
+        n = Count(self.column).update(columns, codes, n_groups)[0]
+        return [added(self, self.column, columns[0], codes, n_groups, kind), n]
+
+    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Add sums and counts."""
+        sums = added(self, self.column, states[0], codes, n_groups, states[0].type)
+        return [sums, _added_counts(states[1], codes, n_groups)]
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        """Divide sums by counts."""
+        sums, n = plain(states[0]), plain(states[1]).fill_null(0)
+        if pt.is_floating(sums.type):
+            return pc.divide(sums, pc.if_else(pc.equal(n, 0), None, n).cast(pa.float64()))
+        return _divided(self, sums, n, _mean_type(sums.type))
+
+
+def _mean_type(sum_type: pa.DataType) -> pa.DataType:
+    if not pt.is_decimal(sum_type):
+        return pa.float64()
+    digits = sum_type.precision
+    if digits < _MAX_DIGITS:
+        digits += _MEAN_DIGITS - _SUM_DIGITS
+    return pa.decimal128(digits, min(_MAX_DIGITS, sum_type.scale + _MEAN_DIGITS))
+
+
+def _divided(owner: object, sums: Any, n: Any, kind: pa.DataType) -> Any:
+    """Return sums / n, rounded half up (away from zero) to the scale of `kind`."""
+    shift = 10 ** (kind.scale - sums.type.scale)
+    means: list[Decimal | None] = []
+    with localcontext() as context:
+        context.prec = 2 * _MAX_DIGITS
+        for total, count in zip(sums.to_pylist(), n.to_pylist(), strict=True):
+            if total is None or count == 0:
+                means.append(None)
+                continue
+            units = int(total.scaleb(sums.type.scale)) * shift
+            half_up = (2 * abs(units) + count) // (2 * count)
+            if half_up >= 10**kind.precision:
+                raise OverflowError(f"{owner!r}: the mean of {count} values does not fit {kind}")
+            means.append(Decimal(half_up if units >= 0 else -half_up).scaleb(-kind.scale))
+    return pa.array(means, kind)
+
+
+@dataclass(frozen=True)
+class WeightedMean(Aggregation):
+    """Σ value·weight / Σ weight over the records with both: the VWAP of prices and volumes.
+
+    Null where there are no such records or their weights add up to 0. Everything is read as
+    double. State: Σ value·weight and Σ weight, null without records.
+    """
+
+    value: str
+    weight: str
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The value and the weight."""
+        return (self.value, self.weight)
+
+    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
+        """Return double twice."""
+        for name, kind in zip(self.inputs, input_types, strict=True):
+            number_type(self, name, kind)
+        return [pa.float64(), pa.float64()]
+
+    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
+        """Return double."""
+        return self.state_types(input_types)[0]
+
+    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Add weighted values and weights."""
+        self.state_types([column.type for column in columns])
+        values, weights = (plain(column) for column in columns)
+        if values.null_count or weights.null_count:
+            both = bitmap_of(values) & bitmap_of(weights)
+            values, weights = (column.filter(pa.array(both)) for column in (values, weights))
+            codes = codes[both]
+        v, w = as_floats(values), as_floats(weights)
+        with np.errstate(all="ignore"):  # infinities and NaN have their meaning
+            products = v * w
+        is_null = count_rows(codes, n_groups) == 0
+        return [
+            with_nulls(sum_floats(numbers, codes, n_groups), is_null, pa.float64())
+            for numbers in (products, w)
+        ]
+
+    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Add both sums."""
+        return [
+            added(self, name, state, codes, n_groups, pa.float64())
+            for name, state in zip(self.inputs, states, strict=True)
+        ]
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        """Divide."""
+        products, weights = states
+        return pc.divide(products, pc.if_else(pc.equal(weights, 0.0), None, weights))

@@ -1,0 +1,153 @@
+"""Types as Spark's DDL spells them, read into Arrow types."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+from skewless.parameters import nearest
+
+_SIMPLE = {
+    "bigint": pa.int64(),
+    "long": pa.int64(),
+    "int": pa.int32(),
+    "integer": pa.int32(),
+    "smallint": pa.int16(),
+    "short": pa.int16(),
+    "tinyint": pa.int8(),
+    "byte": pa.int8(),
+    "double": pa.float64(),
+    "float": pa.float32(),
+    "real": pa.float32(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ltz": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+}
+_DECIMALS = ("decimal", "dec", "numeric")
+_KNOWN = (*_SIMPLE, *_DECIMALS, "array", "map", "struct")
+_TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|\w+|[<>(),:])")
+_MAX_DIGITS = 38
+
+
+def parse_type(text: str | pa.DataType) -> pa.DataType:
+    """Return the Arrow type that Spark's DDL `text` means; an Arrow type stays as it is.
+
+    >>> parse_type("struct<n: bigint, mean: double>")
+    StructType(struct<n: int64, mean: double>)
+    >>> parse_type("array<strng>")
+    Traceback (most recent call last):
+        ...
+    ValueError: type 'array<strng>', position 6: unknown type 'strng'; did you mean 'string'?
+    """
+    if isinstance(text, pa.DataType):
+        return text
+    if not isinstance(text, str):
+        raise ValueError(f"a type must be a text such as 'array<double>', not {text!r}")
+    reader = _Reader(text)
+    kind = reader.type()
+    if reader.token is not None:
+        raise reader.error(f"unexpected {reader.token!r} after the end of the type")
+    return kind
+
+
+class _Reader:
+    """Reads one token after the other; `token` is the next one, None at the end."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.begin = self.end = 0
+        self.token: str | None = None
+        self.advance()
+
+    def error(self, what: str) -> ValueError:
+        return ValueError(f"type {self.text!r}, position {self.begin}: {what}")
+
+    def advance(self) -> str | None:
+        """Step to the next token and return the one before it."""
+        before = self.token
+        rest = self.text[self.end :]
+        self.begin = self.end + len(rest) - len(rest.lstrip())
+        if not rest.strip():
+            self.token = None
+            return before
+        match = _TOKEN.match(self.text, self.end)
+        if match is None:
+            raise self.error(f"unexpected {self.text[self.begin]!r}")
+        self.token = match[1]
+        self.end = match.end()
+        return before
+
+    def expect(self, token: str) -> None:
+        if self.token != token:
+            found = "the end" if self.token is None else repr(self.token)
+            raise self.error(f"expected {token!r}, found {found}")
+        self.advance()
+
+    def type(self) -> pa.DataType:
+        if self.token is None or not re.fullmatch(r"\w+", self.token):
+            raise self.error("expected a type")
+        name = self.token.lower()
+        if name not in _KNOWN:
+            raise self.error(nearest(name, _KNOWN, "type"))
+        self.advance()
+        if name in _SIMPLE:
+            return _SIMPLE[name]
+        if name in _DECIMALS:
+            return self.decimal()
+        self.expect("<")
+        if name == "array":
+            kind = pa.list_(self.type())
+        elif name == "map":
+            key = self.type()
+            self.expect(",")
+            kind = pa.map_(key, self.type())
+        else:
+            kind = pa.struct(self.fields())
+        self.expect(">")
+        return kind
+
+    def decimal(self) -> pa.DataType:
+        digits = [10, 0]  # what Spark takes when nothing is said
+        if self.token == "(":
+            self.advance()
+            digits[0] = self.number()
+            if self.token == ",":
+                self.advance()
+                digits[1] = self.number()
+            self.expect(")")
+        precision, scale = digits
+        if not 1 <= precision <= _MAX_DIGITS or scale > precision:
+            raise self.error(
+                f"decimal({precision}, {scale}): digits must be 1 … {_MAX_DIGITS} and the scale "
+                "no more than the digits"
+            )
+        return pa.decimal128(precision, scale)
+
+    def number(self) -> int:
+        if self.token is None or not re.fullmatch(r"[0-9]+", self.token):
+            raise self.error("expected a whole number")
+        return int(self.advance() or "")
+
+    def fields(self) -> list[pa.Field]:
+        fields: list[pa.Field] = []
+        while self.token != ">":
+            if fields:
+                self.expect(",")
+            if self.token is None or not re.fullmatch(r"\w+|`.+`", self.token, re.DOTALL):
+                raise self.error("expected the name of a field")
+            name = self.token
+            if name.startswith("`"):
+                name = name[1:-1].replace("``", "`")
+            if any(field.name == name for field in fields):
+                raise self.error(f"field {name!r} occurs twice")
+            self.advance()
+            if self.token == ":":
+                self.advance()
+            fields.append(pa.field(name, self.type()))
+        return fields

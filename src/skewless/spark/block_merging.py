@@ -1,0 +1,180 @@
+"""Merging where Spark has no aggregate for it: our own, in Python, a block of keys at a time.
+
+Per-key state in Python costs a round trip per key; here a group of Spark is a slot, or a window of
+a slot, and its state is one block with all its keys. Array code merges it, and Spark moves few,
+large values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from pyspark.sql.types import TimestampNTZType
+
+from skewless.spark.blocks import BLOCK, SLOT, by_key, from_block, to_block
+from skewless.spark.columns import internal
+from skewless.spark.partials import PANE, TIME, Partials
+from skewless.spark.windows import Window, microseconds
+
+_START = internal("start")
+OutputMode = Literal["update", "append"]
+
+
+def merge_blocks(
+    blocks: DataFrame, partials: Partials, window: Window | None, watermark: str | None, mode: str
+) -> DataFrame:
+    """Return the results of a stream of blocks."""
+    grouping = [SLOT]
+    timeout = GroupStateTimeout.NoTimeout
+    if window is not None:
+        if watermark is not None:
+            blocks = blocks.withWatermark(TIME, watermark)
+            timeout = GroupStateTimeout.EventTimeTimeout
+        # The window column carries the watermark on: Spark drops late blocks by it, as it would
+        # drop late records, and all records of a pane are late or none.
+        blocks = blocks.select(window.of(F.col(TIME)).alias("window"), SLOT, BLOCK)
+        blocks = blocks.withColumn(_START, _micros(blocks, "window", "start"))
+        grouping = [SLOT, _START]
+    merger = BlockMerger(by_key(partials), window, watermark is not None, mode)
+
+    def merge(
+        key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        yield from merger.merge(key, frames, state)
+
+    merged = blocks.groupBy(*grouping).applyInPandasWithState(
+        merge, f"`{_START}` bigint, `{BLOCK}` binary", f"`{BLOCK}` binary", mode, timeout
+    )
+    return _unpacked(merged, partials, window)
+
+
+def merge_rows(rows: DataFrame, partials: Partials, window: Window | None) -> DataFrame:
+    """Return the results of a batch of partial results."""
+    keys: list[Column] = [F.col(f"`{name}`") for name in partials.key]
+    merger = by_key(partials)
+    grouping = keys
+    if window is not None:
+        rows = rows.withColumn("window", window.of(F.col(TIME)))
+        rows = rows.withColumn(PANE, _micros(rows, "window", "start")).drop("window")
+        grouping = [F.col(PANE), *keys]
+        merger = Partials(
+            partials.schema, partials.key, partials.aggregations, partials.pane, partials.offset
+        )
+    schema = merger.table_schema
+
+    def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tables = [pa.Table.from_batches([batch]).select(schema.names) for batch in batches]
+        if not tables:
+            return
+        merged = merger.merge([table.cast(schema) for table in tables])
+        results = merger.finish(merged)
+        starts = merged.column(PANE) if window is not None else None
+        yield from _with_window(results, starts, partials, window).to_batches()
+
+    shuffled = rows.repartition(*grouping)
+    return shuffled.mapInArrow(merge, from_arrow_schema(_result_schema(partials, window)))
+
+
+@dataclass(frozen=True)
+class BlockMerger:
+    """Keeps one block of state per group, and tells what changed or what is complete."""
+
+    partials: Partials
+    window: Window | None
+    closes: bool  # a watermark passes the windows, which are then complete and forgotten
+    mode: str
+
+    def merge(
+        self, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        """Merge what came into the group's state; yield blocks of results."""
+        schema = self.partials.table_schema
+        start = int(key[1]) if self.window is not None else 0
+        kept = from_block(state.get[0], schema) if state.exists else schema.empty_table()
+        if state.hasTimedOut:
+            state.remove()
+            if self.mode == "append":
+                yield self._results(start, kept)
+            return
+        tables = [from_block(block, schema) for frame in frames for block in frame[BLOCK]]
+        touched = self.partials.merge(tables)
+        # Groups are numbered as they appear, so the keys that changed come first.
+        merged = self.partials.merge([touched, kept])
+        end_ms = self._end_ms(start)
+        # Also with records for a window that the watermark has passed meanwhile: Spark counts
+        # them if they came before it passed, and closes the window right away.
+        complete = self.closes and end_ms <= state.getCurrentWatermarkMs()
+        if complete:
+            if state.exists:
+                state.remove()
+        else:
+            state.update((to_block(merged),))
+            if self.closes:
+                # Spark calls when the watermark is above this, so at the end of the window.
+                state.setTimeoutTimestamp(end_ms - 1)
+        if self.mode == "update":
+            yield self._results(start, merged.slice(0, touched.num_rows))
+        elif complete:
+            yield self._results(start, merged)
+
+    def _end_ms(self, start: int) -> int:
+        if self.window is None:
+            return 0
+        return -(-(start + microseconds(self.window.size)) // 1000)
+
+    def _results(self, start: int, table: pa.Table) -> pd.DataFrame:
+        return pd.DataFrame({_START: [start], BLOCK: [to_block(self.partials.finish(table))]})
+
+
+def _micros(df: DataFrame, struct: str, field: str) -> Column:
+    """Return a time as microseconds since 1970, in no zone or in UTC."""
+    kind = df.schema[struct].dataType[field].dataType  # type: ignore[index]
+    if isinstance(kind, TimestampNTZType):
+        return F.expr(
+            f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {struct}.{field})"
+        )
+    return F.unix_micros(f"{struct}.{field}")
+
+
+def _result_schema(partials: Partials, window: Window | None) -> pa.Schema:
+    results = by_key(partials).result_schema
+    if window is None:
+        return results
+    time = partials.table_schema.field(TIME).type
+    field = pa.field("window", pa.struct([pa.field("start", time), pa.field("end", time)]))
+    return pa.schema([field, *results])
+
+
+def _with_window(results: pa.Table, starts: Any, partials: Partials, window: Any) -> pa.Table:
+    schema = _result_schema(partials, window)
+    if window is None:
+        return results.cast(schema)
+    kind = schema.field("window").type.field("start").type
+    begins = starts.combine_chunks() if isinstance(starts, pa.ChunkedArray) else starts
+    ends = pa.compute.add(begins, microseconds(window.size))
+    windows = pa.StructArray.from_arrays(
+        [begins.cast(kind), ends.cast(kind)], fields=list(schema.field("window").type)
+    )
+    return pa.Table.from_arrays([windows, *results.columns], schema=schema)
+
+
+def _unpacked(blocks: DataFrame, partials: Partials, window: Window | None) -> DataFrame:
+    """Return the results that are in blocks, as rows."""
+    results = by_key(partials).result_schema
+
+    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for start, block in zip(batch.column(0), batch.column(1), strict=True):
+                table = from_block(block.as_py(), results)
+                starts = pa.array([start.as_py()] * table.num_rows, pa.int64())
+                yield from _with_window(table, starts, partials, window).to_batches()
+
+    return blocks.mapInArrow(unpack, from_arrow_schema(_result_schema(partials, window)))

@@ -1,0 +1,84 @@
+"""Blocks: partial results of many keys as one binary value, so that Spark moves few, large ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.aggregations import group
+from skewless.arrays import Ints
+from skewless.keys import hash_keys
+from skewless.spark.columns import internal
+from skewless.spark.partials import PANE, TIME, Partials
+
+SLOT = internal("slot")
+BLOCK = internal("block")
+_VERSION = b"\x01"
+
+
+def to_block(table: pa.Table) -> bytes:
+    """Return the table as bytes: Arrow's own form of a record batch, without the schema."""
+    batch = table.combine_chunks().to_batches()
+    rows = batch[0] if batch else pa.RecordBatch.from_pylist([], schema=table.schema)
+    return _VERSION + rows.serialize().to_pybytes()
+
+
+def from_block(block: bytes, schema: pa.Schema) -> pa.Table:
+    """Return the table that `to_block` made into bytes."""
+    if block[:1] != _VERSION:
+        raise ValueError(
+            f"a block of state has version {block[:1]!r}; this skewless reads {_VERSION!r}"
+        )
+    return pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(block[1:]), schema)])
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Cuts partial results into blocks: one for every pane and slot."""
+
+    partials: Partials
+    slots: Ints
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of rows with blocks."""
+        fields = [pa.field(SLOT, pa.int32()), pa.field(BLOCK, pa.binary())]
+        if self.partials.pane is not None:
+            fields.insert(0, self.partials.table_schema.field(TIME))
+        return pa.schema(fields)
+
+    def pack(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Yield one row per block."""
+        if not table.num_rows:
+            return
+        keys = hash_keys(*[table.column(name) for name in self.partials.key])
+        places = keys % np.uint64(self.slots.size)
+        slots = pa.array(self.slots[places.astype(np.int64)].astype(np.int32))
+        by = [slots]
+        if self.partials.pane is not None:
+            by.append(table.column(PANE).combine_chunks())
+        groups = group(by)
+        order = np.argsort(groups.codes, kind="stable")
+        ends = np.cumsum(np.bincount(groups.codes, minlength=groups.n_groups)).tolist()
+        contents = table.select(by_key(self.partials).table_schema.names).take(pa.array(order))
+        begin, rows = 0, []
+        for number, end in enumerate(ends):
+            row: dict[str, Any] = {
+                SLOT: slots[int(groups.first[number])].as_py(),
+                BLOCK: to_block(contents.slice(begin, end - begin)),
+            }
+            if self.partials.pane is not None:
+                times = table.column(TIME).take(pa.array(order[begin:end]))
+                row[TIME] = pa.compute.max(times).as_py()
+            rows.append(row)
+            begin = end
+        yield pa.RecordBatch.from_pylist(rows, schema=self.schema)
+
+
+def by_key(partials: Partials) -> Partials:
+    """Return how partial results of one pane or window are merged: by key alone."""
+    return Partials(partials.schema, partials.key, partials.aggregations)

@@ -1,0 +1,28 @@
+"""Spark's Python daemon, with the kernels loaded before it forks workers.
+
+Set as `spark.python.daemon.module` (see `session.configure`). Spark starts this module once per
+executor; every Python worker is a fork of it, so what is loaded here costs a worker nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+
+def main() -> None:
+    """Load the kernels, then do what Spark's own daemon does."""
+    names = os.environ.get("SKEWLESS_WARM", "cascade,hash,pkg").split(",")
+    # Spark reads the daemon's port from its standard output: nothing else may be written there.
+    with contextlib.redirect_stdout(sys.stderr):
+        from skewless.spark.warming import warm
+
+        warm([name for name in names if name])
+    from pyspark import daemon
+
+    daemon.manager()
+
+
+if __name__ == "__main__":
+    main()

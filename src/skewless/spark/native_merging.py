@@ -1,0 +1,133 @@
+"""Merging by Spark itself: its own aggregates over the columns of partial results.
+
+Each ready aggregation that Spark can merge has an entry here: how the state columns of a group
+become the result. Lists of values are handed to Spark value by value, so that its own sets,
+sketches and top lists hold them, whose size is bounded as in a plain query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from skewless.aggregations import (
+    ApproxDistinct,
+    Collect,
+    CollectSet,
+    Count,
+    Distinct,
+    Max,
+    Mean,
+    Min,
+    Sum,
+    TopK,
+    WeightedMean,
+)
+from skewless.spark.columns import internal
+from skewless.spark.partials import state_names
+
+_POSITION = internal("position")
+_ITEM = internal("item")
+
+Merge = Callable[[Any, Sequence[Column]], Column]
+
+
+def _ratio(_: Any, states: Sequence[Column]) -> Column:
+    above, below = F.sum(states[0]), F.sum(states[1])
+    return F.when(below != 0, above / below)
+
+
+#: For each aggregation: the result from the state columns of a group.
+_SCALARS: dict[type[Any], Merge] = {
+    Count: lambda _, states: F.coalesce(F.sum(states[0]), F.lit(0)),
+    Sum: lambda _, states: F.sum(states[0]),
+    Mean: _ratio,
+    Min: lambda _, states: F.min(states[0]),
+    Max: lambda _, states: F.max(states[0]),
+    WeightedMean: _ratio,
+}
+#: Those whose state is a list: the result from its values, one a row.
+_LISTS: dict[type[Any], Merge] = {
+    Distinct: lambda _, values: F.size(F.collect_set(values[0])),
+    ApproxDistinct: lambda agg, values: F.approx_count_distinct(values[0], agg.relative_error),
+    TopK: lambda agg, values: F.max_by(values[0], values[0], agg.k),
+    Collect: lambda _, values: F.collect_list(values[0]),
+    CollectSet: lambda _, values: F.collect_set(values[0]),
+}
+
+#: The same aggregations as a plain query spells them; their types are the results' types.
+_PLAIN: dict[type[Any], Callable[[Any], Column]] = {
+    Count: lambda agg: F.count(F.lit(1) if agg.column is None else F.col(f"`{agg.column}`")),
+    Sum: lambda agg: F.sum(f"`{agg.column}`"),
+    Mean: lambda agg: F.avg(f"`{agg.column}`"),
+    Min: lambda agg: F.min(f"`{agg.column}`"),
+    Max: lambda agg: F.max(f"`{agg.column}`"),
+    WeightedMean: lambda agg: F.sum(
+        F.col(f"`{agg.value}`").cast("double") * F.col(f"`{agg.weight}`").cast("double")
+    ),
+    Distinct: lambda agg: F.count_distinct(F.col(f"`{agg.column}`")),
+    ApproxDistinct: lambda agg: F.approx_count_distinct(f"`{agg.column}`"),
+    TopK: lambda agg: F.max_by(F.col(f"`{agg.column}`"), F.col(f"`{agg.column}`"), agg.k),
+    Collect: lambda agg: F.collect_list(f"`{agg.column}`"),
+    CollectSet: lambda agg: F.collect_set(f"`{agg.column}`"),
+}
+
+
+def is_native(aggregation: Any) -> bool:
+    """Return whether Spark can merge the partial results of this aggregation."""
+    return type(aggregation) in _SCALARS or type(aggregation) in _LISTS
+
+
+def merge_natively(
+    partials: DataFrame,
+    grouping: Sequence[Column],
+    aggregations: Mapping[str, Any],
+    n_states: Mapping[str, int],
+    records: DataFrame,
+) -> DataFrame:
+    """Return one row per group with the results, of the types that a plain query on `records` has."""
+    partials = _one_value_a_row(partials, aggregations, n_states)
+    results = []
+    for name, aggregation in aggregations.items():
+        kind = records.groupBy().agg(_PLAIN[type(aggregation)](aggregation)).schema[0].dataType
+        if type(aggregation) in _LISTS:
+            values = [F.col(f"`{_ITEM}`").getField(state_names(name, 1)[0])]
+            merged = _LISTS[type(aggregation)](aggregation, values)
+        else:
+            states = [F.col(f"`{state}`") for state in state_names(name, n_states[name])]
+            merged = _SCALARS[type(aggregation)](aggregation, states)
+        results.append(merged.cast(kind).alias(name))
+    return partials.groupBy(*grouping).agg(*results)
+
+
+def _one_value_a_row(
+    partials: DataFrame, aggregations: Mapping[str, Any], n_states: Mapping[str, int]
+) -> DataFrame:
+    """Explode the lists side by side; all other states stay with the first row of their group."""
+    lists = [state_names(name, 1)[0] for name, agg in aggregations.items() if type(agg) in _LISTS]
+    if not lists:
+        return partials
+    kept = [name for name in partials.columns if name not in lists]
+    exploded = partials.select(
+        *[F.col(f"`{name}`") for name in kept],
+        F.posexplode_outer(F.arrays_zip(*[F.col(f"`{name}`") for name in lists])).alias(
+            _POSITION, _ITEM
+        ),
+    )
+    is_first = F.coalesce(F.col(f"`{_POSITION}`"), F.lit(0)) == 0
+    scalars = {
+        state
+        for name, agg in aggregations.items()
+        if type(agg) not in _LISTS
+        for state in state_names(name, n_states[name])
+    }
+    return exploded.select(
+        *[
+            F.when(is_first, F.col(f"`{name}`")).alias(name) if name in scalars else f"`{name}`"
+            for name in kept
+        ],
+        F.col(f"`{_ITEM}`"),
+    )

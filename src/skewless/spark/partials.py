@@ -1,0 +1,153 @@
+"""Partial results: tables of keys and state columns, made of records and merged. Arrow only.
+
+Every table here has the same columns in the same order: the pane and the latest time if there are
+windows, the key's columns, then the state columns of one aggregation after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skewless.aggregations import Aggregation, group
+from skewless.arrays import Ints
+from skewless.spark.columns import internal
+
+PANE = internal("pane")
+TIME = internal("time")
+
+
+def state_names(result: str, n_states: int) -> list[str]:
+    """Return the names of the state columns of the aggregation called `result`."""
+    return [internal(f"{result}_{number}") for number in range(n_states)]
+
+
+@dataclass(frozen=True)
+class Partials:
+    """How records become partial results, and those become fewer.
+
+    `schema` is that of the records: the time if there are windows, the key, then the inputs.
+    """
+
+    schema: pa.Schema
+    key: tuple[str, ...]
+    aggregations: dict[str, Aggregation]
+    pane: int | None = None  # the length of a pane in microseconds
+    offset: int = 0
+
+    @cached_property
+    def table_schema(self) -> pa.Schema:
+        """The schema of partial results."""
+        fields = []
+        if self.pane is not None:
+            fields = [pa.field(PANE, pa.int64()), pa.field(TIME, self.schema.field(TIME).type)]
+        fields += [self.schema.field(name) for name in self.key]
+        for result, aggregation in self.aggregations.items():
+            kinds = aggregation.state_types(self.input_types(aggregation))
+            names = state_names(result, len(kinds))
+            fields += [pa.field(name, kind) for name, kind in zip(names, kinds, strict=True)]
+        return pa.schema(fields)
+
+    @property
+    def grouping(self) -> list[str]:
+        """The columns by which partial results are told apart."""
+        return [*([PANE] if self.pane is not None else []), *self.key]
+
+    def update(self, records: pa.Table) -> pa.Table:
+        """Return the partial results of records; those without a time count nowhere, as in Spark."""
+        if self.pane is not None:
+            if records.column(TIME).null_count:
+                records = records.filter(pc.is_valid(records.column(TIME)))
+            panes = self._panes(records.column(TIME))
+            records = records.append_column(PANE, pa.array(panes))
+        columns = {name: _whole(records.column(name)) for name in records.column_names}
+        groups = group([columns[name] for name in self.grouping])
+        first = pa.array(groups.first)
+        arrays = []
+        if self.pane is not None:
+            arrays.append(columns[PANE].take(first))
+            arrays.append(_latest(columns[TIME], groups.codes, groups.n_groups))
+        arrays += [columns[name].take(first) for name in self.key]
+        for aggregation in self.aggregations.values():
+            inputs = [columns[name] for name in aggregation.inputs]
+            arrays += aggregation.update(inputs, groups.codes, groups.n_groups)
+        return self._table(arrays)
+
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Return one row for every pane and key of the tables."""
+        table = pa.concat_tables(tables)
+        columns = {name: _whole(table.column(name)) for name in table.column_names}
+        groups = group([columns[name] for name in self.grouping])
+        if groups.n_groups == table.num_rows:
+            return table
+        first = pa.array(groups.first)
+        arrays = []
+        if self.pane is not None:
+            arrays.append(columns[PANE].take(first))
+            arrays.append(_latest(columns[TIME], groups.codes, groups.n_groups))
+        arrays += [columns[name].take(first) for name in self.key]
+        for result, aggregation in self.aggregations.items():
+            states = self._states(result, aggregation, columns)
+            arrays += aggregation.merge(states, groups.codes, groups.n_groups)
+        return self._table(arrays)
+
+    def finish(self, table: pa.Table) -> pa.Table:
+        """Return the key's columns and the results."""
+        columns = {name: _whole(table.column(name)) for name in table.column_names}
+        arrays = [columns[name] for name in self.key]
+        for result, aggregation in self.aggregations.items():
+            arrays.append(aggregation.finish(self._states(result, aggregation, columns)))
+        return _cast(arrays, self.result_schema)
+
+    @cached_property
+    def result_schema(self) -> pa.Schema:
+        """The schema of results: the key, then one column per aggregation."""
+        fields = [self.schema.field(name) for name in self.key]
+        for result, aggregation in self.aggregations.items():
+            fields.append(pa.field(result, aggregation.result_type(self.input_types(aggregation))))
+        return pa.schema(fields)
+
+    def _states(self, result: str, aggregation: Aggregation, columns: dict[str, Any]) -> list[Any]:
+        n_states = len(aggregation.state_types(self.input_types(aggregation)))
+        return [columns[name] for name in state_names(result, n_states)]
+
+    def input_types(self, aggregation: Aggregation) -> list[pa.DataType]:
+        """Return the types of the columns that an aggregation reads."""
+        return [self.schema.field(name).type for name in aggregation.inputs]
+
+    def _panes(self, times: Any) -> Ints:
+        micros = times.cast(pa.timestamp("us", times.type.tz), safe=False).cast(pa.int64())
+        panes: Ints = np.floor_divide(micros.to_numpy() - self.offset, self.pane)
+        return panes
+
+    def _table(self, arrays: list[Any]) -> pa.Table:
+        return _cast(arrays, self.table_schema)
+
+
+def _whole(column: Any) -> Any:
+    """Return one array of a chunked one."""
+    if isinstance(column, pa.ChunkedArray):
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return column
+
+
+def _latest(times: Any, codes: Ints, n_groups: int) -> Any:
+    """Return the latest time of each group; no time is null, and no group is empty."""
+    micros = times.cast(pa.int64()).to_numpy()
+    latest = np.full(n_groups, np.iinfo(np.int64).min)
+    np.maximum.at(latest, codes, micros)
+    return pa.array(latest).cast(times.type)
+
+
+def _cast(arrays: list[Any], schema: pa.Schema) -> pa.Table:
+    kept = [
+        array if array.type == field.type else array.cast(field.type)
+        for array, field in zip(arrays, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(kept, schema=schema)

@@ -1,0 +1,90 @@
+"""The task's side of routing: one call sees all records of a task, and reports once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from skewless.arrays import Keys
+from skewless.spark.ledger import Ledger
+from skewless.spark.plans import Routing
+from skewless.strategy import Rebalances
+
+
+@dataclass(frozen=True)
+class Task:
+    """Where a task stands: its partition, and its micro-batch if the query is a stream."""
+
+    partition: int
+    batch: int | None
+    query: str | None
+
+
+def this_task() -> Task:
+    """Return what Spark says about the task that runs this."""
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("this runs inside a Spark task only")
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    return Task(
+        context.partitionId(),
+        None if batch is None else int(batch),
+        context.getLocalProperty("sql.streaming.queryId"),
+    )
+
+
+@dataclass(frozen=True)
+class Router:
+    """Decides the worker of every record of one task."""
+
+    routing: Routing
+    ledger: Ledger | None
+    per_query: bool  # the ledger has a folder for each query
+    identity: dict[str, Any]
+
+    def ledger_of(self, task: Task) -> Ledger | None:
+        """Return the ledger of the query that `task` belongs to, ours and nobody else's."""
+        if self.ledger is None or task.batch is None:
+            return None
+        ledger = Ledger(f"{self.ledger.folder}/{task.query}") if self.per_query else self.ledger
+        ledger.claim(self.identity)
+        ledger.bind(str(task.query))
+        return ledger
+
+    def route(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        """Yield the workers for each batch of key hashes, with weights if there are any."""
+        task = this_task()
+        ledger = self.ledger_of(task)
+        if ledger is None:
+            state = self.routing.start(task.partition)
+        else:
+            state = self.routing.resume(ledger, int(task.batch or 0), task.partition)
+        loads = np.zeros(self.routing.n_workers, np.int64)
+        seen: list[Keys] = []
+        remembers = ledger is not None and isinstance(self.routing.strategy, Rebalances)
+        seconds = 0.0
+        for hashes, *weights in batches:
+            begin = time.perf_counter()
+            keys = hashes.to_numpy().view(np.uint64)
+            workers = np.full(keys.size, -1, np.int32)
+            if weights:
+                costs = weights[0].to_numpy(zero_copy_only=False).astype(np.float64)
+                self.routing.strategy.route_weighted(keys, costs, state, workers)  # type: ignore[attr-defined]
+            else:
+                self.routing.strategy.route(keys, state, workers)
+            loads += np.bincount(workers, minlength=loads.size)
+            if remembers:
+                seen.append(keys.copy())
+            answer = pa.array(workers)
+            seconds += time.perf_counter() - begin
+            yield answer
+        if ledger is not None:
+            about = {"records": int(loads.sum()), "seconds": seconds}
+            report = self.routing.report(state, loads, seen, about)
+            ledger.write_report(int(task.batch or 0), task.partition, report)

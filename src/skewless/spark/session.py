@@ -1,0 +1,113 @@
+"""A Spark session that is ready for skewless, and the settings that it needs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+#: What skewless wants of any session; `configure` sets it, and none of it is needed for exactness
+#: but the checksums, which Spark 4.3 has on by itself.
+SETTINGS = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Python workers are forked from a process that has the kernels compiled already.
+    "spark.python.daemon.module": "skewless.spark.daemon",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # A retried task that sends other records than before makes its readers start again.
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
+}
+
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.log.level": "ERROR",
+}
+_LEAST_JAVA = 17
+
+
+def configure(builder: Any) -> Any:
+    """Return a session builder of yours with the settings that skewless wants.
+
+    >>> configure(SparkSession.builder.appName("mine"))._options["spark.python.daemon.module"]
+    'skewless.spark.daemon'
+    """
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def session(
+    name: str = "skewless",
+    *,
+    master: str = "local[*]",
+    memory: str = "2g",
+    settings: dict[str, str] | None = None,
+) -> SparkSession:
+    """Return a local session: Java found, Arrow on, RocksDB state, few partitions, quiet.
+
+    Parameters
+    ----------
+    name
+        What Spark calls the application.
+    master
+        Where it runs. `local[n]` has n task slots; with an outside call per record, more slots
+        than cores are of use.
+    memory
+        Of the Java process.
+    settings
+        Further settings of Spark; they win over ours.
+    """
+    os.environ["JAVA_HOME"] = str(find_java())
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    slots = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", master)
+    n_slots = slots.group(1) if slots else None
+    n_partitions = os.cpu_count() if n_slots in (None, "*") else int(str(n_slots))
+    builder = configure(SparkSession.builder.appName(name).master(master))
+    chosen = _LOCAL | {
+        "spark.driver.memory": memory,
+        "spark.sql.shuffle.partitions": str(n_partitions),
+    }
+    for setting, value in (chosen | (settings or {})).items():
+        builder = builder.config(setting, value)
+    started: SparkSession = builder.getOrCreate()
+    return started
+
+
+def find_java() -> Path:
+    """Return the home of a Java that Spark can use, or say what to install.
+
+    Looks at JAVA_HOME, then for `java` on the PATH, then where Linux distributions put it.
+    """
+    on_path = shutil.which("java")
+    homes = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
+    homes += [Path(on_path).resolve().parent.parent] if on_path else []
+    homes += sorted(Path("/usr/lib/jvm").glob("*"))
+    for home in homes:
+        if _java_version(home) >= _LEAST_JAVA:
+            return home
+    raise RuntimeError(
+        f"Spark needs Java {_LEAST_JAVA} or later and none was found: install "
+        f"openjdk-{_LEAST_JAVA}-jre-headless (or any other), or set JAVA_HOME"
+    )
+
+
+def _java_version(home: Path) -> int:
+    java = home / "bin" / "java"
+    if not java.exists():
+        return 0
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    match = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(match.group(1)) if match else 0

@@ -1,0 +1,166 @@
+"""States as files: named arrays in Arrow IPC, checked as a whole before anything is believed.
+
+A file is an Arrow IPC stream of one row, one binary column per array, followed by a seal: eight
+letters and a checksum of all that comes before it. Arrow readers stop where the stream ends, so
+any of them opens the file. The seal stands outside the stream so that it also covers Arrow's own
+headers, and stays where it is in later versions: a damaged file is never taken for a newer one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+FORMAT = "skewless-state"
+VERSION = 1
+
+_LETTERS = b"SKEWLESS"
+_DIGEST_BYTES = 32
+_SEAL_BYTES = len(_LETTERS) + _DIGEST_BYTES
+#: Booleans, integers, floats, complex numbers, bytes, text, dates and spans of time.
+_KINDS = "biufcSUMm"
+
+
+class LedgerCorrupt(ValueError):  # noqa: N818 - it is read as a sentence
+    """A file of the ledger is damaged; says which and why."""
+
+
+class LedgerTooNew(ValueError):  # noqa: N818 - it is read as a sentence
+    """A file of the ledger was written by a later version of skewless than this one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """What one file holds: arrays by name, and a few words about them.
+
+    Parameters
+    ----------
+    arrays
+        Arrays of numbers, booleans, text or times, of any shape.
+    about
+        JSON values by name: text, finite numbers, booleans, None, lists, and dicts by text.
+    """
+
+    arrays: dict[str, NDArray[Any]]
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def to_bytes(entry: Entry) -> bytes:
+    """Return the file of `entry`: the same bytes for the same content.
+
+    >>> entry = Entry({"loads": np.arange(3)}, {"batch": 7})
+    >>> from_bytes(to_bytes(entry), "here").arrays["loads"]
+    array([0, 1, 2])
+    """
+    fields = []
+    columns = []
+    for name, array in sorted(entry.arrays.items()):
+        _require_storable(name, array)
+        # The type is kept as text and the values as bytes, because Arrow has no complex numbers,
+        # no shapes, and one bit per boolean.
+        described = {"dtype": array.dtype.str, "shape": json.dumps(array.shape)}
+        fields.append(pa.field(name, pa.large_binary(), nullable=False, metadata=described))
+        columns.append(pa.array([array.tobytes()], pa.large_binary()))
+    metadata = {"format": FORMAT, "version": str(VERSION), "about": _json_text(entry.about)}
+    schema = pa.schema(fields, metadata=metadata)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.record_batch(columns, schema=schema))
+    return seal(sink.getvalue().to_pybytes())
+
+
+def from_bytes(data: bytes, where: str) -> Entry:
+    """Return the entry in `data`; `where` is what an error calls the file.
+
+    The arrays are copies of their own that may be written to.
+    """
+    stream = unseal(data, where)
+    try:
+        with pa.ipc.open_stream(stream) as reader:
+            metadata = {k.decode(): v.decode() for k, v in (reader.schema.metadata or {}).items()}
+            require_version(metadata.get("format"), metadata.get("version"), FORMAT, where)
+            batch = reader.read_next_batch()
+        batch.validate(full=True)
+        arrays = {
+            column.name: _array(column.metadata, values[0].as_buffer())
+            for column, values in zip(batch.schema, batch.columns, strict=True)
+        }
+        return Entry(arrays, json.loads(metadata["about"]))
+    except (LedgerCorrupt, LedgerTooNew):
+        raise
+    except (pa.ArrowException, OSError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise LedgerCorrupt(f"{where} is not readable: {error}") from error
+
+
+def seal(content: bytes) -> bytes:
+    """Return `content` with its seal behind it."""
+    return content + _LETTERS + _digest(content)
+
+
+def unseal(data: bytes, where: str) -> bytes:
+    """Return what `seal` was given, or raise LedgerCorrupt."""
+    content, letters = data[:-_SEAL_BYTES], data[-_SEAL_BYTES:-_DIGEST_BYTES]
+    if len(data) < _SEAL_BYTES or letters != _LETTERS:
+        raise LedgerCorrupt(f"{where} is truncated or not a file of skewless: it has no seal")
+    if data[-_DIGEST_BYTES:] != _digest(content):
+        raise LedgerCorrupt(f"{where} is damaged: its checksum does not match its content")
+    return content
+
+
+def require_version(found: Any, version: Any, wanted: str, where: str) -> None:
+    """Raise LedgerCorrupt for another format, LedgerTooNew for a later version of this one."""
+    if found != wanted or not str(version).isdecimal():
+        raise LedgerCorrupt(
+            f"{where} has the format {found!r} version {version!r}, "
+            f"not {wanted!r} version {VERSION}"
+        )
+    if int(version) > VERSION:
+        raise LedgerTooNew(
+            f"{where} has version {version} of the format {wanted!r}; "
+            f"this skewless reads versions up to {VERSION}: install the one that wrote it"
+        )
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+
+
+def _require_storable(name: str, array: NDArray[Any]) -> None:
+    found = f"{array.dtype} array" if isinstance(array, np.ndarray) else type(array).__name__
+    if (
+        not isinstance(array, np.ndarray)
+        or array.dtype.kind not in _KINDS
+        or not array.dtype.itemsize
+    ):
+        raise ValueError(
+            f"arrays[{name!r}] must be a numpy array of numbers, booleans, text or times, "
+            f"not a {found}"
+        )
+
+
+def _array(described: dict[bytes, bytes], values: pa.Buffer) -> NDArray[Any]:
+    dtype = np.dtype(described[b"dtype"].decode())
+    shape = tuple(json.loads(described[b"shape"]))
+    if values.size != dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
+        raise ValueError(f"{values.size} bytes are no array of {dtype} with the shape {shape}")
+    array = np.empty(shape, dtype)
+    array[...] = np.ndarray(shape, dtype, buffer=values)
+    return array
+
+
+def _json_text(about: dict[str, Any]) -> str:
+    try:
+        text = json.dumps(about, sort_keys=True, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"about must hold JSON values only: {error}") from None
+    if json.loads(text) != about:
+        raise ValueError(
+            f"about must hold JSON values only (lists, not tuples; text as keys), not {about!r}"
+        )
+    return text

@@ -1,0 +1,21 @@
+"""Kernels compiled, or loaded from their cache, before the first record needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from skewless import registry
+from skewless.strategy import AnyStrategy
+
+
+def warm(names: Iterable[str]) -> None:
+    """Load the kernels of these strategies of the registry."""
+    for name in names:
+        warm_strategy(registry.make(name))
+
+
+def warm_strategy(strategy: AnyStrategy) -> None:
+    """Route nothing: that loads what routing needs."""
+    strategy.route(np.empty(0, np.uint64), strategy.start(2, seed=0), np.empty(0, np.int32))

@@ -1,0 +1,111 @@
+"""Event-time windows, and the panes that they are made of."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+_MICROS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_PART = re.compile(r"\s*(-?\d+)\s*([a-z]+?)s?(?=\s|\d|$|-)", re.IGNORECASE)
+
+
+def microseconds(duration: str) -> int:
+    """Return a duration in microseconds, from Spark's text for it.
+
+    >>> microseconds("1 hour 30 minutes") // 60_000_000
+    90
+    """
+    text = duration.strip()
+    if text.lower().startswith("interval "):
+        text = text[len("interval ") :]
+    total, end = 0, 0
+    for part in _PART.finditer(text):
+        unit = part.group(2).lower()
+        if part.start() != end or unit not in _MICROS:
+            break
+        total += int(part.group(1)) * _MICROS[unit]
+        end = part.end()
+    if end != len(text.rstrip()) or not text:
+        raise ValueError(
+            f"a duration is numbers with units like '10 minutes' or '1 hour 30 seconds' "
+            f"({', '.join(_MICROS)}), not {duration!r}"
+        )
+    return total
+
+
+@dataclass(frozen=True)
+class Window:
+    """Windows of event time, tumbling or sliding.
+
+    Parameters
+    ----------
+    time
+        The column with the time of the record.
+    size
+        How long a window is, e.g. "10 minutes".
+    slide
+        How far it is from one window to the next; None: as far as a window is long.
+    offset
+        Where windows begin, counted from 1970-01-01 00:00 UTC.
+
+    Examples
+    --------
+    >>> Window("ts", "10 minutes", slide="4 minutes").pane // 60_000_000
+    2
+    >>> Window("ts", "10 minutes", slide="1 hour")
+    Traceback (most recent call last):
+        ...
+    ValueError: slide must be above 0 and at most the size of the window, not '1 hour'
+    """
+
+    time: str
+    size: str
+    slide: str | None = None
+    offset: str | None = None
+
+    def __post_init__(self) -> None:  # noqa: D105
+        if microseconds(self.size) <= 0:
+            raise ValueError(f"size must be above 0, not {self.size!r}")
+        if self.slide is not None and not 0 < microseconds(self.slide) <= microseconds(self.size):
+            raise ValueError(
+                f"slide must be above 0 and at most the size of the window, not {self.slide!r}"
+            )
+        if self.offset is not None and abs(microseconds(self.offset)) >= microseconds(self.size):
+            raise ValueError(f"offset must be less than the size, not {self.offset!r}")
+
+    @property
+    def pane(self) -> int:
+        """The longest stretch, in microseconds, of which all windows are made."""
+        size = microseconds(self.size)
+        return math.gcd(size, microseconds(self.slide) if self.slide else size)
+
+    @property
+    def begin(self) -> int:
+        """Where panes are counted from, in microseconds since 1970."""
+        return microseconds(self.offset) if self.offset else 0
+
+    def of(self, time: Column) -> Column:
+        """Return Spark's window column for a time."""
+        return F.window(time, self.size, self.slide or self.size, self.offset or "0 seconds")
+
+
+def as_window(window: Any) -> Window | None:
+    """Return the window that a user gave: a Window, (time, size), or (time, size, slide)."""
+    if window is None or isinstance(window, Window):
+        return window
+    if isinstance(window, tuple | list) and 2 <= len(window) <= 4:
+        return Window(*window)
+    raise ValueError(f"window must be a Window or (time, size[, slide[, offset]]), not {window!r}")
