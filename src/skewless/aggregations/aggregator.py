@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.aggregations.aggregation import Aggregation
-from skewless.aggregations.columns import plain
+from skewless.aggregations.columns import by_group, plain
 from skewless.aggregations.types import parse_type
 from skewless.arrays import Ints
 
@@ -149,7 +149,7 @@ class PerKey(Aggregation):
 
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Give each group's records to the aggregator; sorted once, sliced without copying."""
-        order = np.argsort(codes, kind="stable")
+        order = by_group(codes)
         # A batch without columns has no length, so an aggregator that reads none gets the codes.
         arrays = [plain(column) for column in columns] or [pa.array(codes)]
         batch = pa.RecordBatch.from_arrays(arrays, names=list(self.inputs) or [""])

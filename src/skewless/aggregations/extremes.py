@@ -12,6 +12,7 @@ import pyarrow.types as pt
 
 from skewless.aggregations.aggregation import Aggregation
 from skewless.aggregations.columns import (
+    by_group,
     exploded,
     list_of,
     lists,
@@ -145,7 +146,8 @@ class TopK(Aggregation):
     def _kept(self, values: Any, codes: Ints, n_groups: int) -> Any:
         if pt.is_floating(values.type):
             values = one_zero_one_nan(values)
-        order = np.lexsort((~order_keys(values), codes))
+        order = np.argsort(~order_keys(values), kind="stable")  # reversed without overflow
+        order = order[by_group(codes[order])]
         n_values = count_rows(codes, n_groups)
         begins = np.cumsum(n_values) - n_values
         place = np.arange(order.size) - begins[codes[order]]  # 0 for a group's largest

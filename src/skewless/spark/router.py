@@ -52,7 +52,7 @@ class Router:
         """Return the ledger of the query that `task` belongs to, ours and nobody else's."""
         if self.ledger is None or task.batch is None:
             return None
-        ledger = Ledger(f"{self.ledger.folder}/{task.query}") if self.per_query else self.ledger
+        ledger = self.ledger.below(str(task.query)) if self.per_query else self.ledger
         ledger.claim(self.identity)
         ledger.bind(str(task.query))
         return ledger

@@ -1,0 +1,103 @@
+"""User-written aggregators, run group by group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregations.aggregators import Mean, Records, Words
+from aggregations.oracle import aggregate, codes_of, values_by_key
+from aggregations.values import Values, columns_of, keyed
+from skewless.aggregations import PerKey
+
+SEEDS = st.integers(0, 2**32)
+
+
+@given(records=keyed(Values(pa.int64(), st.integers(-99, 99))), seed=SEEDS)
+def test_a_mean_by_hand_is_the_mean(records: list[Any], seed: int) -> None:
+    columns = columns_of(records, pa.int64())
+    keys = [row[0] for row in records]
+    got = aggregate(PerKey(Mean()), keys, columns, seed)
+    values = values_by_key(keys, columns[0].to_pylist())
+    assert got == {k: sum(v) / len(v) if v else None for k, v in values.items()}
+
+
+@given(records=keyed(Values(pa.string(), st.sampled_from(["a", "b", "ü"]))), seed=SEEDS)
+def test_a_map_is_a_dict_to_the_aggregator(records: list[Any], seed: int) -> None:
+    columns = columns_of(records, pa.string())
+    keys = [row[0] for row in records]
+    got = aggregate(PerKey(Words()), keys, columns, seed)
+    values = values_by_key(keys, columns[0].to_pylist())
+    counts = {k: {word: v.count(word) for word in v} for k, v in values.items()}
+    assert {k: dict(pairs) for k, pairs in got.items()} == counts
+
+
+def test_an_aggregator_may_read_no_column() -> None:
+    (state,) = PerKey(Records()).update([], codes_of(2, 0, 2), 3)
+    assert state.to_pylist() == [1, 0, 2]
+    assert aggregate(PerKey(Records()), [5, 6, 5], [], seed=1) == {5: 2, 6: 1}
+
+
+def test_update_sees_the_records_of_one_key_in_their_order() -> None:
+    seen = []
+
+    class Spy(Mean):
+        def update(self, state: Any, records: pa.RecordBatch) -> Any:
+            assert records.schema.names == ["x"]
+            seen.append(records["x"].to_pylist())
+            return state
+
+    column = pa.chunked_array([[1, 2, 3], [4, None]])
+    PerKey(Spy()).update([column], codes_of(1, 0, 1, 3, 1), 4)
+    assert seen == [[2], [1, 3, None], [4]]
+
+
+def test_batches_of_a_group_are_slices_not_copies() -> None:
+    addresses = []
+
+    class Spy(Mean):
+        def update(self, state: Any, records: pa.RecordBatch) -> Any:
+            addresses.append(records["x"].buffers()[1].address)
+            return state
+
+    PerKey(Spy()).update([pa.array(np.arange(100))], np.arange(100) % 10, 10)
+    assert len(set(addresses)) == 1
+
+
+def test_a_state_of_another_type_is_refused_with_its_value() -> None:
+    class Wrong(Mean):
+        def update(self, state: Any, records: pa.RecordBatch) -> Any:
+            return "many"
+
+    with pytest.raises(ValueError, match=r"Wrong.*the state 'many' is not of the declared type"):
+        PerKey(Wrong()).update([pa.array([1])], codes_of(0), 1)
+
+
+def test_a_result_of_another_type_is_refused_with_its_value() -> None:
+    class Wrong(Mean):
+        def finish(self, state: Any) -> Any:
+            return "many"
+
+    wrong = PerKey(Wrong())
+    with pytest.raises(ValueError, match="the result 'many' is not of the declared type double"):
+        wrong.finish(wrong.update([pa.array([1])], codes_of(0), 1))
+
+
+def test_an_incomplete_aggregator_is_refused() -> None:
+    class NoState(Mean):
+        state = "struct<n bigint"
+
+    class NoTuple(Mean):
+        inputs: Any = "x"
+
+    with pytest.raises(ValueError, match="NoState: state: type 'struct<n bigint'"):
+        PerKey(NoState())
+    with pytest.raises(ValueError, match="NoTuple: inputs must be a tuple"):
+        PerKey(NoTuple())
+    with pytest.raises(ValueError, match="derived from Aggregator"):
+        PerKey(Mean)  # type: ignore[arg-type]
