@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from skewless.experiments import grouping_cost, overview
+from skewless.experiments import grouping_cost, overview, spark_speed
 from skewless.experiments.tables import read_records, write_table
 
 PROJECT = Path(__file__).resolve().parent.parent
 RESULTS = PROJECT / "benchmarks" / "results"
 GROUPING_COST = RESULTS / "grouping_cost.jsonl"
 OVERVIEW = RESULTS / "overview.jsonl"
+SPARK_SPEED = RESULTS / "spark_speed.jsonl"
 
 
 def write_all() -> None:
@@ -22,6 +23,10 @@ def write_all() -> None:
         )
     if OVERVIEW.exists():
         write_table(PROJECT / "README.md", "strategies", overview.table(read_records(OVERVIEW)))
+    if SPARK_SPEED.exists():
+        records = read_records(SPARK_SPEED)
+        for comparison in dict.fromkeys(record["comparison"] for record in records):
+            write_table(benchmarks, f"spark {comparison}", spark_speed.table(records, comparison))
     print("tables written: README.md, docs/benchmarks.md")
 
 

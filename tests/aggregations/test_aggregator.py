@@ -78,6 +78,39 @@ def test_a_state_of_another_type_is_refused_with_its_value() -> None:
         PerKey(Wrong()).update([pa.array([1])], codes_of(0), 1)
 
 
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [
+        ("bigint", 1.5),
+        ("int", np.float32(0.5)),
+        ("smallint", float("nan")),
+        ("array<bigint>", [1, 1.5]),
+        ("map<string, int>", {"a": 1.5}),
+        ("map<int, string>", {1.5: "a"}),
+        ("array<struct<n: bigint>>", [{"n": 1}, {"n": 1.5}]),
+    ],
+)
+def test_arrow_never_cuts_off_a_fraction_silently(kind: str, state: Any) -> None:
+    class Wrong(Mean):
+        def update(self, _: Any, records: pa.RecordBatch) -> Any:
+            return state
+
+        def zero(self) -> Any:
+            return None
+
+    Wrong.state = kind
+    with pytest.raises(ValueError, match="would lose its fraction"):
+        PerKey(Wrong()).update([pa.array([1])], codes_of(0), 1)
+
+
+def test_a_whole_float_is_a_whole_number() -> None:
+    class Whole(Records):
+        def update(self, state: int, records: pa.RecordBatch) -> Any:
+            return 2.0
+
+    assert PerKey(Whole()).update([], codes_of(0), 1)[0].to_pylist() == [2]
+
+
 def test_a_result_of_another_type_is_refused_with_its_value() -> None:
     class Wrong(Mean):
         def finish(self, state: Any) -> Any:

@@ -109,6 +109,13 @@ def test_a_sum_of_decimals_is_right_or_refused(values: list[Decimal]) -> None:
             aggs.sum("x").update([column], codes, 1)
 
 
+@pytest.mark.parametrize("one", [1, -1])
+def test_a_mean_of_decimals_in_the_middle_goes_away_from_zero(one: int) -> None:
+    column = pa.array([Decimal(one)] + [Decimal(0)] * 31, pa.decimal128(1, 0))
+    states = aggs.mean("x").update([column], np.zeros(32, np.int64), 1)
+    assert aggs.mean("x").finish(states).to_pylist() == [one * Decimal("0.0313")]  # of 0.03125
+
+
 def test_a_mean_that_does_not_fit_is_refused() -> None:
     column = pa.array([Decimal("12.5")], pa.decimal128(38, 36))
     states = aggs.mean("x").update([column], codes_of(0), 1)
@@ -295,6 +302,19 @@ def test_variance_far_from_zero_keeps_its_digits() -> None:
     # Σx² − n·mean² would have lost everything: 10¹⁸ has a spacing of 128. What remains is the
     # rounding of the parts' means, 10⁻⁷, times their distance, 10⁻² or less.
     assert abs(got[0] - expected) <= 2 * 1e-7 * 1e-2
+
+
+def test_variance_makes_good_for_the_rounding_of_the_mean() -> None:
+    # The sum of these values is rounded to multiples of 4, so the first mean is wrong by far more
+    # than its last digit; the differences to it are exact, and so is what they correct.
+    noise = np.random.default_rng(4).integers(0, 1024, 30_000) / 1024
+    exact = [Fraction(float(x)) for x in noise]
+    mean = sum(exact) / len(exact)
+    expected = float(sum((x - mean) ** 2 for x in exact) / len(exact))
+    aggregation = aggs.variance("x", population=True)
+    states = aggregation.update([pa.array(noise + 1e12)], np.zeros(noise.size, np.int64), 1)
+    # Each of the n additions of squares rounds.
+    assert aggregation.finish(states)[0].as_py() == pytest.approx(expected, rel=noise.size * EPS)
 
 
 def test_variance_of_infinities_is_nan_without_a_warning() -> None:

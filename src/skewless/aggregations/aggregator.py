@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 
 from skewless.aggregations.aggregation import Aggregation
 from skewless.aggregations.columns import by_group, plain
@@ -85,6 +86,13 @@ class Aggregator(ABC, Generic[S]):
 def to_arrow(values: Iterable[Any], kind: pa.DataType, owner: object, what: str) -> Any:
     """Return Python values as an Arrow array, or a `ValueError` that says whose they are."""
     values = list(values)
+    if _holds_integers(kind):
+        for value in values:
+            if _has_fraction(value, kind):
+                raise ValueError(
+                    f"{owner!r}: the {what} {value!r} is not of the declared type {kind}: "
+                    "a whole number would lose its fraction"
+                )
     try:
         return pa.array(values, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -92,6 +100,25 @@ def to_arrow(values: Iterable[Any], kind: pa.DataType, owner: object, what: str)
         raise ValueError(
             f"{owner!r}: the {what} {culprit!r} is not of the declared type {kind}: {error}"
         ) from error
+
+
+def _holds_integers(kind: pa.DataType) -> bool:
+    inner = (kind.field(i).type for i in range(kind.num_fields))
+    return pt.is_integer(kind) or any(_holds_integers(part) for part in inner)
+
+
+def _has_fraction(value: Any, kind: pa.DataType) -> bool:
+    """Return whether a float stands for an integer and is none: Arrow would cut it off silently."""
+    if pt.is_integer(kind):
+        return isinstance(value, float | np.floating) and not float(value).is_integer()
+    if pt.is_struct(kind) and isinstance(value, dict):
+        return any(_has_fraction(value.get(field.name), field.type) for field in kind)
+    if pt.is_map(kind) and isinstance(value, dict):
+        keys, items = (kind.key_type, value.keys()), (kind.item_type, value.values())
+        return any(_has_fraction(part, inner) for inner, parts in (keys, items) for part in parts)
+    if pt.is_list(kind) and isinstance(value, list | tuple):
+        return any(_has_fraction(part, kind.value_type) for part in value)
+    return False
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:

@@ -38,9 +38,9 @@ N_RECORDS_SPEEDS = 2_000_000
 #: Their controllers plan by key, which takes up to seconds per window where there are many keys.
 #: In these groups they get so many records instead, and `shorter` in their records says so.
 SHORTER: dict[str, dict[str, int]] = {
-    "mixed": {"grid": 1_000_000, "speeds": 1_000_000},
-    "min-table": {"grid": 1_000_000, "speeds": 1_000_000},
-    "min-mig": {"grid": 1_000_000, "speeds": 1_000_000},
+    "mixed": {"grid": 200_000, "speeds": 1_000_000},
+    "min-table": {"grid": 200_000, "speeds": 1_000_000},
+    "min-mig": {"grid": 200_000, "speeds": 1_000_000},
     "simple": {"grid": 200_000, "speeds": 200_000},
     "mixed-bf": {"grid": 100_000, "speeds": 100_000, "real": 500_000},
     "readj": {"grid": 100_000, "speeds": 100_000, "real": 500_000},

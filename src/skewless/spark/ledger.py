@@ -98,6 +98,21 @@ class Ledger:
                 "if the other query will never run again"
             )
 
+    def identity(self) -> dict[str, Any] | None:
+        """Return what the ledger was claimed for, or None while it is nobody's."""
+        there = self._files.read("identity.json")
+        if there is None:
+            return None
+        found: dict[str, Any] = _read_statement(there, "identity", self._where("identity.json"))
+        return found
+
+    def owner(self) -> str | None:
+        """Return the id of the query that the ledger belongs to, or None before its first batch."""
+        there = self._files.read("query.json")
+        if there is None:
+            return None
+        return str(_read_statement(there, "query", self._where("query.json")))
+
     def publish_plan(self, batch: int, plan: Entry) -> Entry:
         """Make `plan` the plan of `batch` if there is none; return the plan that counts."""
         name = _plan_name(batch)

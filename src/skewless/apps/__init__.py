@@ -1,0 +1,1 @@
+"""Applications on Spark, each small: they use what users use, and import nothing private."""

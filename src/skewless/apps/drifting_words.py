@@ -1,0 +1,89 @@
+"""A stream of words whose hot ones keep changing, as Parquet files for Spark to read."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from skewless.parameters import require
+from skewless.workloads import ShiftingZipf
+
+#: The columns of the files, as Spark spells a schema.
+SCHEMA = "ts timestamp, word string"
+_BEGIN_US = 1_767_225_600_000_000  # 2026-01-01 00:00 UTC
+
+
+@dataclass(frozen=True)
+class DriftingWords:
+    """Words by a Zipf distribution whose hot words are others after every period.
+
+    Record i carries the event time i · `seconds` / `n_records`; a micro-batch is `n_files` files,
+    and every file becomes a source of its own. The same seed makes the same files.
+
+    Parameters
+    ----------
+    n_records
+        Records in all.
+    n_batches
+        Micro-batches into which they are cut.
+    n_files
+        Files of a micro-batch.
+    z, n_words
+        The exponent and the size of the vocabulary.
+    n_periods
+        How often the hot words are drawn; no multiple of `n_batches`, or they change between
+        micro-batches only.
+    seconds
+        How long the stream lasts, in event time.
+    seed
+        Of all draws.
+    """
+
+    n_records: int = 400_000
+    n_batches: int = 8
+    n_files: int = 4
+    z: float = 1.4
+    n_words: int = 20_000
+    n_periods: int = 5
+    seconds: int = 360
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse parameters out of range."""
+        for name in ("n_batches", "n_files", "n_periods", "seconds"):
+            require(self, name, getattr(self, name) >= 1, "at least 1")
+        n_pieces = self.n_batches * self.n_files
+        require(self, "n_records", self.n_records >= n_pieces, f"at least 1 per file, {n_pieces}")
+        require(self, "seed", self.seed >= 0, "at least 0")
+
+    def write(self, folder: Path) -> None:
+        """Write the files; Spark reads them in the order of their times of modification."""
+        folder.mkdir(parents=True)
+        times = np.arange(self.n_records) * self.seconds * 1_000_000 // self.n_records + _BEGIN_US
+        table = pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), "word": self._words()})
+        ends = [self.n_records * (i + 1) // self.n_batches for i in range(self.n_batches)]
+        for batch, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
+            records = table.slice(begin, end - begin)
+            for number in range(self.n_files):
+                mine = pa.array(np.arange(number, records.num_rows, self.n_files))
+                path = folder / f"batch-{batch:04}-{number:02}.parquet"
+                pq.write_table(records.take(mine), path)
+                moment = _BEGIN_US // 1_000_000 + batch * self.n_files + number
+                os.utime(path, (moment, moment))
+
+    def _words(self) -> pa.ChunkedArray:
+        stream = ShiftingZipf(
+            z_min=self.z,
+            z_max=self.z,
+            n_keys=self.n_words,
+            n_records=self.n_records,
+            period=-(-self.n_records // self.n_periods),
+        )
+        ranks = pa.chunked_array([pa.array(chunk) for chunk in stream.ranks(self.seed)])
+        return pc.binary_join_element_wise("w", ranks.cast(pa.string()), "")

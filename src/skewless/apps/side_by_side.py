@@ -1,0 +1,195 @@
+"""The main job: the same windowed word count under several strategies, beside plain Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from skewless.apps.drifting_words import SCHEMA
+from skewless.apps.lookups import CountLookedUp
+from skewless.apps.streams import finish
+from skewless.metrics import imbalance, replication
+from skewless.spark.aggregating import aggregate
+from skewless.spark.ledger import Ledger
+
+_ORDER = [("start", "ascending"), ("word", "ascending")]
+
+
+@dataclass(frozen=True)
+class WordCount:
+    """The job: words per window, each word looked up at a cost.
+
+    Parameters
+    ----------
+    words
+        The folder with the files of the stream.
+    n_files
+        Files per micro-batch.
+    n_workers
+        Workers that look up and count.
+    lookup_us
+        What a word costs, in microseconds.
+    window, watermark
+        The length of a window, and how late a record may be.
+    seed
+        Of the routing.
+    """
+
+    words: Path
+    n_files: int = 4
+    n_workers: int = 8
+    lookup_us: int = 0
+    window: str = "60 seconds"
+    watermark: str = "60 seconds"
+    seed: int = 0
+
+    def plain(self, spark: SparkSession) -> pa.Table:
+        """Return the result of plain Spark, in one go over all files: the truth."""
+        words = spark.read.schema(SCHEMA).parquet(str(self.words))
+        counted = words.groupBy(F.window("ts", self.window), "word").count()
+        return _sorted(counted.withColumnRenamed("count", "n"))
+
+    def stream(
+        self,
+        spark: SparkSession,
+        strategy: str,
+        folder: Path,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> JobRun:
+        """Run the job as a stream under `strategy`; what it leaves behind goes into `folder`.
+
+        `progress` is told the number of micro-batches that are done.
+        """
+        words = (
+            spark.readStream.schema(SCHEMA)
+            .option("maxFilesPerTrigger", self.n_files)
+            .parquet(str(self.words))
+        )
+        counted = aggregate(
+            words,
+            "word",
+            {"n": CountLookedUp(lookup_us=self.lookup_us)},
+            window=("ts", self.window),
+            watermark=self.watermark,
+            strategy=strategy,
+            workers=self.n_workers,
+            seed=self.seed,
+            ledger=str(folder / "ledger"),
+            mode="update",
+        )
+        results = folder / "results"
+
+        def write(rows: DataFrame, batch: int) -> None:
+            # Overwriting, so that a batch that is run again is not counted twice.
+            rows.write.mode("overwrite").parquet(str(results / f"batch={batch}"))
+            progress(batch + 1)
+
+        query = finish(
+            counted.writeStream.outputMode("update")
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .foreachBatch(write)
+            .trigger(availableNow=True)
+        )
+        updates = spark.read.parquet(str(results))
+        # What counts is what was said last about a window and a word.
+        latest = updates.groupBy("window", "word").agg(F.max_by("n", "batch").alias("n"))
+        batches = _batches(query.recentProgress, folder / "ledger", self.n_workers)
+        return JobRun(strategy, tuple(batches), _sorted(latest))
+
+
+@dataclass(frozen=True)
+class JobBatch:
+    """One micro-batch: what it took, and how its records lay."""
+
+    batch: int
+    records: int
+    seconds: float
+    loads: tuple[int, ...]
+    imbalance: float
+    replication: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class JobRun:
+    """What one strategy did, and the result."""
+
+    strategy: str
+    batches: tuple[JobBatch, ...]
+    result: pa.Table
+
+    @property
+    def loads(self) -> list[int]:
+        """Records per worker over the whole stream."""
+        loads: list[int] = np.sum([batch.loads for batch in self.batches], axis=0).tolist()
+        return loads
+
+    def n_differences(self, truth: pa.Table) -> int:
+        """Return how many rows are in one of the results and not in the other; 0: they are equal."""
+        if self.result.equals(truth):
+            return 0
+        ours, theirs = ({tuple(row.values()) for row in t.to_pylist()} for t in (self.result, truth))
+        # Rows that are there twice make tables differ whose sets are equal.
+        return max(1, len(ours ^ theirs) + abs(self.result.num_rows - truth.num_rows))
+
+    def summary(self, truth: pa.Table) -> dict[str, Any]:
+        """Return the numbers that a table or a page shows, as plain data."""
+        seconds = [batch.seconds for batch in self.batches]
+        records = sum(batch.records for batch in self.batches)
+        known = [batch.replication for batch in self.batches if batch.replication is not None]
+        return {
+            "strategy": self.strategy,
+            "records": records,
+            "seconds": sum(seconds),
+            "records_per_second": records / sum(seconds) if sum(seconds) else 0.0,
+            "batch_seconds": float(np.median(seconds)),
+            "loads": self.loads,
+            "imbalance": imbalance(self.loads),
+            "batch_imbalance": float(np.mean([batch.imbalance for batch in self.batches])),
+            "batch_replication": float(np.mean(known)) if known else None,
+            "differences": self.n_differences(truth),
+            "rows": truth.num_rows,
+            "batches": [
+                {
+                    "batch": batch.batch,
+                    "records": batch.records,
+                    "seconds": batch.seconds,
+                    "imbalance": batch.imbalance,
+                    "replication": batch.replication,
+                }
+                for batch in self.batches
+            ],
+        }
+
+
+def _sorted(counted: DataFrame) -> pa.Table:
+    """Return the rows in one order, whatever each engine says about nulls that are not there."""
+    flat = counted.select(F.col("window.start").alias("start"), "word", "n").toArrow()
+    flat = flat.sort_by(_ORDER).combine_chunks()
+    return pa.table(flat.columns, names=flat.column_names)
+
+
+def _batches(progress: Sequence[Any], ledger: Path, n_workers: int) -> Iterator[JobBatch]:
+    """Yield the micro-batches that had records: times from Spark, loads from the ledger."""
+    for event in progress:
+        if not event["numInputRows"]:
+            continue
+        workers = Ledger(str(ledger)).read_workers(event["batchId"])
+        loads = [0] * n_workers
+        for worker, entry in workers.items():
+            loads[worker] = entry.about["records"]
+        keys = [entry.arrays["keys"] for entry in workers.values()]
+        yield JobBatch(
+            event["batchId"],
+            event["numInputRows"],
+            event["durationMs"]["triggerExecution"] / 1000,
+            tuple(loads),
+            imbalance(loads),
+            replication(sum(k.size for k in keys), np.unique(np.concatenate(keys)).size),
+        )

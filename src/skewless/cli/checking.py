@@ -1,0 +1,30 @@
+"""`skewless check`: is this a strategy?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from skewless.cli import reading
+from skewless.cli.application import app, refusing_bad_input, stopped
+
+
+@app.command()
+def check(
+    strategy: Annotated[str, typer.Argument(help="A name, or module:Class for one's own.")],
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Set a parameter: name=value.")
+    ] = None,
+) -> None:
+    """Check a strategy against the contract; exit code 1 when it breaks it."""
+    from skewless.checks import CheckFailed, check_strategy
+
+    with refusing_bad_input():
+        (subject,) = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
+    try:
+        passed = check_strategy(subject)
+    except CheckFailed as error:
+        raise stopped(str(error), 1) from None
+    for name in passed:
+        print(f"passed  {name.replace('_', ' ')}")

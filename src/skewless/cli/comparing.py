@@ -1,0 +1,51 @@
+"""`skewless compare`: every strategy in the simulator, as a table and as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skewless import registry, workloads
+from skewless.cli import reading
+from skewless.cli.application import app, refusing_bad_input
+from skewless.cli.needs import needing_bokeh
+from skewless.cli.screen import console, progress_bar
+from skewless.cli.simulating import comparison_table
+from skewless.simulator import simulate
+
+
+@app.command()
+def compare(
+    out: Annotated[Path, typer.Option(help="Where the page with the plots goes.")] = Path(
+        "out/comparison.html"
+    ),
+    records: Annotated[str, typer.Option(help="Records of the stream.")] = "2e6",
+) -> None:
+    """Simulate every strategy on a skewed stream whose hot keys drift: a table and a page."""
+    with needing_bokeh():
+        from skewless.dashboard.comparison import write_page
+    with refusing_bad_input():
+        n_records = reading.count(records, "--records", least=4)
+        stream = workloads.make(
+            "evolving-zipf", z=1.4, n_keys=100_000, n_records=n_records, period=n_records // 4
+        )
+        out.parent.mkdir(parents=True, exist_ok=True)
+    runs = []
+    with progress_bar() as bar:
+        for name in registry.names():
+            task = bar.add_task(name, total=n_records)
+            runs.append(
+                simulate(
+                    registry.make(name),
+                    stream,
+                    n_workers=32,
+                    n_sources=4,
+                    progress=lambda done, task=task: bar.update(task, completed=done),  # type: ignore[misc]
+                )
+            )
+            bar.update(task, visible=False)
+    console().print(comparison_table(runs))
+    write_page(runs, out)
+    print(f"\nThe plots: {out}")

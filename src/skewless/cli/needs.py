@@ -1,0 +1,36 @@
+"""What some commands need beyond the package itself, asked for before they begin."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+from skewless.cli.application import stopped
+
+
+@contextlib.contextmanager
+def needing_bokeh() -> Iterator[None]:
+    """Say in one line what to install when there is no Bokeh; exit code 2."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "bokeh":
+            raise
+        raise stopped(
+            "the page with the plots needs Bokeh: pip install 'skewless[dashboard]'", 2
+        ) from None
+
+
+@contextlib.contextmanager
+def needing_spark() -> Iterator[None]:
+    """Say in one line what to install when there is no PySpark; exit code 2."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in ("pyspark", "py4j", "pandas"):
+            raise
+        older = " on Python 3.11 or later" if sys.version_info < (3, 11) else ""
+        raise stopped(
+            f"this needs PySpark ({error.name} is missing): pip install 'skewless[spark]'{older}", 2
+        ) from None

@@ -1,0 +1,196 @@
+"""`skewless simulate`: a stream through one or more strategies, at full speed, without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from skewless import workloads
+from skewless.arrays import Floats
+from skewless.cli import reading
+from skewless.cli.application import app, refusing_bad_input
+from skewless.cli.screen import bytes_text, console, progress_bar
+from skewless.simulator import Run, simulate
+from skewless.strategy import AnyStrategy, Merges
+from skewless.workloads import Workload
+
+
+def _optional(text: str | None, option: str) -> int | None:
+    return None if text is None else reading.count(text, option)
+
+
+def _workload(
+    name: str | None,
+    trace: Path | None,
+    key: str | None,
+    settings: dict[str, str],
+    options: dict[str, Any],
+) -> Workload:
+    """Return the workload that the options describe: a trace, a named one, or plain Zipf."""
+    given = {k: v for k, v in options.items() if v is not None}
+    if trace is not None:
+        if name is not None or "z" in given or "n_keys" in given:
+            raise ValueError("--trace cannot be combined with --workload, --zipf or --keys")
+        if key is None:
+            raise ValueError("--trace needs --key COLUMN (several with commas)")
+        limit = given.get("limit", given.get("n_records"))
+        return workloads.make("trace", path=str(trace), key=key, limit=limit, **settings)
+    if key is not None or "limit" in given:
+        raise ValueError("--key and --limit go with --trace FILE")
+    if name == "trace":
+        raise ValueError("give a trace with --trace FILE --key COLUMN")
+    if name is None and "z" not in given:
+        raise ValueError(
+            "say what to route: --zipf Z, --workload NAME, or --trace FILE --key COLUMN"
+        )
+    return workloads.make(name or "zipf", **given, **settings)
+
+
+def _speeds(text: str | None, n_workers: int) -> Floats | None:
+    if text is None:
+        return None
+    try:
+        pattern = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--capacities takes numbers with commas, not {text!r}") from None
+    if any(not 0 < speed < float("inf") for speed in pattern):
+        raise ValueError(f"--capacities must be above 0 and finite, not {text!r}")
+    if n_workers % len(pattern):
+        raise ValueError(
+            f"--capacities: {len(pattern)} numbers do not repeat evenly over {n_workers} workers"
+        )
+    return np.tile(pattern, n_workers // len(pattern))
+
+
+@app.command("simulate")
+def simulate_command(
+    strategy: Annotated[
+        str,
+        typer.Option(help="Names with commas, 'all', or module:Class for one's own."),
+    ],
+    workers: Annotated[str, typer.Option(help="Number of workers; several with commas.")] = "16",
+    sources: Annotated[int, typer.Option(help="Sources; record i goes through i mod S.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of workload and routing.")] = 0,
+    zipf: Annotated[float | None, typer.Option(help="Exponent of the Zipf distribution.")] = None,
+    keys: Annotated[str | None, typer.Option(help="Keys in the domain, e.g. 1e5.")] = None,
+    records: Annotated[str | None, typer.Option(help="Records of the stream, e.g. 1e6.")] = None,
+    workload: Annotated[
+        str | None, typer.Option(help="A workload by name; see `skewless workloads`.")
+    ] = None,
+    with_: Annotated[
+        list[str] | None, typer.Option("--with", help="Set a workload parameter: name=value.")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="A file of records: Parquet, CSV, JSON lines or text.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="The trace's key column(s).")] = None,
+    limit: Annotated[str | None, typer.Option(help="At most so many records of the trace.")] = None,
+    window: Annotated[str, typer.Option(help="Records per window.")] = "10000",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Set a strategy parameter: name=value.")
+    ] = None,
+    capacities: Annotated[
+        str | None,
+        typer.Option(help="Relative worker speeds with commas; a shorter pattern repeats."),
+    ] = None,
+    sync: Annotated[
+        str,
+        typer.Option(help="Records between two merges of what the sources learned; 0: never."),
+    ] = "0",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Route a stream by one or more strategies and measure balance, replicas and cost."""
+    with refusing_bad_input():
+        chosen = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
+        stream = _workload(
+            workload,
+            trace,
+            key,
+            reading.pairs(with_ or [], "--with"),
+            {
+                "z": zipf,
+                "n_keys": _optional(keys, "--keys"),
+                "n_records": _optional(records, "--records"),
+                "limit": _optional(limit, "--limit"),
+            },
+        )
+        reading.at_least(sources, "--sources", 1)
+        reading.at_least(seed, "--seed", 0)
+        records_per_window = reading.count(window, "--window", least=1)
+        records_per_sync = reading.count(sync, "--sync")
+        if records_per_sync and not any(isinstance(one, Merges) for one in chosen):
+            raise ValueError("--sync: none of the chosen strategies merges what its sources learn")
+        cells = []
+        for n in reading.counts(workers, "--workers"):
+            reading.at_least(n, "--workers", 1)
+            cells += [(chosen_one, n, _speeds(capacities, n)) for chosen_one in chosen]
+
+    def one(cell: tuple[AnyStrategy, int, Floats | None], progress: Callable[[int], None]) -> Run:
+        return simulate(
+            cell[0],
+            stream,
+            n_workers=cell[1],
+            n_sources=sources,
+            seed=seed,
+            window=records_per_window,
+            capacities=cell[2],
+            sync=records_per_sync if isinstance(cell[0], Merges) else 0,
+            progress=progress,
+        )
+
+    runs = []
+    with progress_bar() as bar:
+        for cell in cells:
+            task = bar.add_task(f"{cell[0].name}, {cell[1]} workers", total=stream.n_records)
+            runs.append(one(cell, lambda done, task=task: bar.update(task, completed=done)))  # type: ignore[misc]
+            bar.update(task, visible=False)
+            if as_json:
+                print(json.dumps(runs[-1].summary()), flush=True)
+    if not as_json:
+        console().print(comparison_table(runs))
+
+
+def comparison_table(runs: list[Run]) -> Table:
+    """Return the table that people see: one row per run, and what is reachable as the last."""
+    first = runs[0].summary()
+    title = (
+        f"{first['workload']}: {first['records']:,} records, {first['keys']:,} keys, "
+        f"{first['sources']} source(s), windows of {first['window']:,} records"
+    )
+    table = Table(title=title, title_justify="left", box=None)
+    table.add_column("strategy", no_wrap=True)
+    for heading in (
+        "workers",
+        "imbalance",
+        "replicas / key",
+        "window imbalance",
+        "window replicas",
+        "makespan",
+        "ns / record",
+        "state",
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for run in runs:
+        row = run.summary()
+        table.add_row(
+            row["strategy"],
+            str(row["workers"]),
+            f"{row['imbalance']:.2g}",
+            f"{'' if row['replication_exact'] else '≈'}{row['replication']:.4f}",
+            f"{row['window_imbalance_mean']:.2g}",
+            f"{row['window_replication_mean']:.3f}",
+            f"{row['makespan_ratio']:.3f}",
+            f"{row['ns_per_record']:.1f}",
+            bytes_text(row["state_bytes"]),
+        )
+    for n, limit in sorted({(r.n_workers, r.summary()["replication_limit"]) for r in runs}):
+        table.add_row(
+            "the limit", str(n), "0", f"{limit:.4f}", "0", "", "1.000", "", "", style="dim"
+        )
+    return table

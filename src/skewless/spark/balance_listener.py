@@ -1,0 +1,158 @@
+"""`BalanceListener`: the balance of every micro-batch as it completes, for monitoring."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from skewless.spark.balance import BatchBalance, read_balance
+from skewless.spark.explaining import json_line
+from skewless.spark.ledger import Ledger
+from skewless.spark.prometheus import Gauge, balance_gauges, exposition, replace_file
+
+_LOG = logging.getLogger(__name__)
+#: Batches that a listener remembers; a stream has no end.
+_REMEMBERED = 1_000
+
+
+@dataclass(frozen=True)
+class BatchProgress:
+    """A micro-batch as Spark saw it, and its balance."""
+
+    query: str  # its name, or else its id
+    timestamp: str  # when the batch began
+    input_rows: int
+    rows_per_second: float | None
+    batch_seconds: float | None
+    balance: BatchBalance
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as JSON values."""
+        return {
+            "query": self.query,
+            "timestamp": self.timestamp,
+            "input_rows": self.input_rows,
+            "rows_per_second": self.rows_per_second,
+            "batch_seconds": self.batch_seconds,
+            **self.balance.as_dict(),
+        }
+
+    def gauges(self) -> list[Gauge]:
+        """Return all of it for Prometheus."""
+        label = {"query": self.query}
+        rate, seconds = self.rows_per_second, self.batch_seconds
+        return [
+            *balance_gauges(self.balance, self.query),
+            Gauge("skewless_input_rows", "Rows that the batch read.", ((label, self.input_rows),)),
+            Gauge("skewless_rows_per_second", "Rows per second of the batch.", ((label, rate),)),
+            Gauge("skewless_batch_seconds", "Time that the batch took.", ((label, seconds),)),
+        ]
+
+
+class BalanceListener(StreamingQueryListener):
+    """Tells the balance of every micro-batch of one query when it completes.
+
+    Never breaks the query: what goes wrong is logged, each kind of error once.
+
+    Parameters
+    ----------
+    ledger
+        The folder that `route` or `aggregate` was given. With `spark.skewless.ledger`, the
+        query's folder in it: `f"{root}/{query.id}"`. Other queries' batches do not count.
+    json_lines
+        A file to which one line of JSON per batch is added. A batch that Spark runs again after
+        a crash may appear twice.
+    prometheus
+        A file that holds the last batch in Prometheus' text format, replaced as a whole. The
+        textfile collector of node_exporter reads it if its name ends with `.prom`.
+
+    Examples
+    --------
+    >>> listener = BalanceListener("ledger", json_lines="balance.jsonl")
+    >>> spark.streams.addListener(listener)  # doctest: +SKIP
+    >>> listener.history
+    []
+    """
+
+    def __init__(
+        self,
+        ledger: str | os.PathLike[str],
+        *,
+        json_lines: str | os.PathLike[str] | None = None,
+        prometheus: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Wait for batches."""
+        self.ledger = Ledger(os.fspath(ledger))
+        self._json_lines = None if json_lines is None else Path(json_lines).absolute()
+        self._prometheus = None if prometheus is None else Path(prometheus).absolute()
+        self._history: deque[BatchProgress] = deque(maxlen=_REMEMBERED)
+        self._logged: set[tuple[str, type[BaseException]]] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def history(self) -> list[BatchProgress]:
+        """The last 1,000 batches, in the order in which they completed."""
+        with self._lock:
+            return list(self._history)
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Do nothing."""
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Do nothing."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Do nothing."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Take in a batch that is complete."""
+        try:
+            batch = self._read(event.progress)
+        except Exception as error:
+            self._log("read the balance", error)
+            return
+        if batch is None:
+            return
+        with self._lock:
+            self._history.append(batch)
+        try:
+            if self._json_lines is not None:
+                with self._json_lines.open("a", encoding="utf-8", newline="\n") as file:
+                    file.write(json_line(batch.as_dict()))
+        except Exception as error:
+            self._log("write JSON lines", error)
+        try:
+            if self._prometheus is not None:
+                replace_file(self._prometheus, exposition(batch.gauges()))
+        except Exception as error:
+            self._log("write for Prometheus", error)
+
+    def _read(self, progress: Any) -> BatchProgress | None:
+        """Return the batch, or None when it is another query's."""
+        if self.ledger.owner() != str(progress.id):
+            return None
+        identity = self.ledger.identity() or {}
+        seconds = progress.durationMs.get("triggerExecution")
+        rate = float(progress.processedRowsPerSecond or 0.0)
+        return BatchProgress(
+            query=progress.name or str(progress.id),
+            timestamp=str(progress.timestamp),
+            input_rows=int(progress.numInputRows or 0),
+            rows_per_second=rate if math.isfinite(rate) else None,  # of no rows, or in no time
+            batch_seconds=None if seconds is None else seconds / 1000,
+            balance=read_balance(self.ledger, int(progress.batchId), int(identity["workers"])),
+        )
+
+    def _log(self, what: str, error: Exception) -> None:
+        kind = (what, type(error))
+        if kind not in self._logged:
+            self._logged.add(kind)
+            _LOG.error("cannot %s (told once): %s", what, error, exc_info=error)

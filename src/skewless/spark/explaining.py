@@ -1,0 +1,187 @@
+"""`explain_balance`: how well a query balanced its last micro-batches."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from skewless.spark.balance import BatchBalance, read_balance
+from skewless.spark.ledger import Ledger
+from skewless.spark.ledger_folder import shown
+from skewless.spark.prometheus import balance_gauges, exposition
+from skewless.spark.text_tables import number, percent, printable, text_table
+
+_SCHEMA = (
+    "batch bigint, worker int, records bigint, seconds double, pairs bigint, imbalance double, "
+    "replication double, replication_exact boolean, keys_split bigint, "
+    "hot_keys array<struct<key: string, records: bigint, share: double, workers: int>>"
+)
+_HEADINGS = (
+    "batch",
+    "records",
+    "busiest worker",
+    "imbalance",
+    "time imbalance",
+    "keys",
+    "replicas per key",
+    "keys split",
+    "heaviest key",
+    "its share",
+)
+
+
+def explain_balance(
+    query: Any, *, ledger: str | os.PathLike[str] | None = None, spark: SparkSession | None = None
+) -> Balance:
+    """Return how the records of a query's last micro-batches were spread over the workers.
+
+    Parameters
+    ----------
+    query
+        A StreamingQuery, or the ledger folder of one: it need not run any more. Of a folder
+        whose query runs, the last batch may be half done.
+    ledger
+        The folder that `route` or `aggregate` was given, when `query` is a StreamingQuery; None:
+        the one that `spark.skewless.ledger` means for it.
+    spark
+        The session whose `spark.skewless.ledger` counts; None: the active one.
+
+    Examples
+    --------
+    >>> print(explain_balance("checkpoints/orders/ledger"))  # doctest: +SKIP
+    """
+    if isinstance(query, str | os.PathLike | Ledger):
+        if ledger is not None:
+            raise ValueError("ledger goes with a query: the first argument is a folder already")
+        place = query if isinstance(query, Ledger) else Ledger(os.fspath(query))
+        return read_balances(place)
+    place = _ledger_of(query, ledger, spark)
+    progress = query.lastProgress
+    last = None if progress is None else int(progress["batchId"])
+    return read_balances(place, query.name or str(query.id), last)
+
+
+def read_balances(ledger: Ledger, query: str | None = None, last: int | None = None) -> Balance:
+    """Return the balance of all batches in the ledger, up to batch `last` if that is given."""
+    identity = ledger.identity()
+    if identity is None:
+        raise ValueError(
+            f"there is no ledger in {shown(ledger.folder)}: it appears with the first batch. Below "
+            "spark.skewless.ledger, each query has a folder of its own, named by its id"
+        )
+    n_workers = int(identity["workers"])
+    batches = [batch for batch in ledger.batches() if last is None or batch <= last]
+    return Balance(
+        [read_balance(ledger, batch, n_workers) for batch in batches],
+        query or ledger.owner() or "",
+        identity,
+    )
+
+
+@dataclass(frozen=True)
+class Balance:
+    """The balance of a query, batch by batch; print it, or take it elsewhere."""
+
+    batches: list[BatchBalance]
+    query: str = ""  # its name, or else its id
+    identity: dict[str, Any] = field(default_factory=dict)  # strategy, workers, key, seed …
+
+    def to_dataframe(self, spark: SparkSession | None = None) -> DataFrame:
+        """Return one row per batch and worker; what is known of the batch stands in each."""
+        session = spark or SparkSession.getActiveSession()
+        if session is None:
+            raise ValueError("spark: there is no active session, so give one")
+        rows = []
+        for batch in self.batches:
+            hot = batch.hot_keys
+            keys = hot and [(key.key, key.records, key.share, key.workers) for key in hot]
+            told = (batch.imbalance, batch.replication, batch.replication_exact, batch.keys_split)
+            rows += [
+                (batch.batch, row.worker, row.records, row.seconds, row.pairs, *told, keys)
+                for row in batch.workers
+            ]
+        return session.createDataFrame(rows, _SCHEMA)
+
+    def to_json_lines(self) -> str:
+        """Return one line of JSON per batch."""
+        lines = ({"query": self.query, **batch.as_dict()} for batch in self.batches)
+        return "".join(json_line(line) for line in lines)
+
+    def write_json_lines(self, path: str | os.PathLike[str]) -> None:
+        """Write one line of JSON per batch to a file of this machine."""
+        Path(path).write_text(self.to_json_lines(), encoding="utf-8")
+
+    def to_prometheus(self) -> str:
+        """Return the last batch in Prometheus' text format, version 0.0.4."""
+        return exposition(balance_gauges(self.batches[-1], self.query) if self.batches else [])
+
+    def table(self) -> str:
+        """Return one line per batch, for people."""
+        return text_table(_HEADINGS, [_cells(batch) for batch in self.batches])
+
+    def __str__(self) -> str:
+        """Return the table, with what it is about."""
+        about = ", ".join(
+            f"{name} {self.identity[name]}"
+            for name in ("strategy", "workers", "key")
+            if name in self.identity
+        )
+        lines = [f"Balance of {printable(self.query)}: {about}".rstrip(": "), self.table()]
+        if not all(batch.replication_exact is not False for batch in self.batches):
+            lines.append("~ estimated from a sample of the keys")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def json_line(values: dict[str, Any]) -> str:
+    """Return one line of JSON."""
+    return json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _ledger_of(
+    query: Any, folder: str | os.PathLike[str] | None, spark: SparkSession | None
+) -> Ledger:
+    if not hasattr(query, "lastProgress"):
+        raise ValueError(f"query must be a StreamingQuery or a ledger folder, not {query!r}")
+    if folder is None:
+        session = spark or SparkSession.getActiveSession()
+        root = session and session.conf.get("spark.skewless.ledger", None)
+        if not root:
+            raise ValueError(
+                "a query does not know its ledger: give ledger=, the folder that route or "
+                "aggregate was given, or set spark.skewless.ledger"
+            )
+        return Ledger(str(root)).below(str(query.id))
+    ledger = Ledger(os.fspath(folder))
+    owner = ledger.owner()
+    if owner not in (None, str(query.id)):
+        raise ValueError(
+            f"ledger: {shown(ledger.folder)} belongs to the query {owner}, not to {query.id}"
+        )
+    return ledger
+
+
+def _cells(batch: BatchBalance) -> list[str]:
+    busiest = max(batch.workers, key=lambda row: row.records)
+    about = "~" if batch.replication_exact is False else ""
+    hot = batch.hot_keys[0] if batch.hot_keys else None
+    return [
+        str(batch.batch),
+        number(batch.records),
+        str(busiest.worker) if batch.records else "–",
+        percent(batch.imbalance),
+        percent(batch.seconds_imbalance),
+        about + number(batch.keys),
+        about + number(batch.replication, 3),
+        about + number(batch.keys_split),
+        hot.key if hot else "–",
+        percent(hot.share if hot else None),
+    ]

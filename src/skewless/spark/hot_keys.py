@@ -1,0 +1,205 @@
+"""`hot_keys`: is a job skewed, and what would each strategy do about it?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from skewless.arrays import Keys
+from skewless.spark.advice import HotKeys
+from skewless.spark.balance import HotKey
+from skewless.spark.columns import Key, key_columns, like_spark_groups
+from skewless.spark.predicting import BASELINE, chosen_strategies, predict
+from skewless.spark.routing import make_router
+from skewless.strategy import AnyStrategy
+
+#: Spark's sketch tracks so many keys, and cannot tell more.
+MOST_KEYS = 10_000
+_RECORDS, _TOP, _TOP_JSON, _HASH = "records", "top", "top_json", "hash"
+#: The types that Spark's `approx_top_k` takes; keys of others go through it as JSON.
+_COUNTED_AS_THEY_ARE = (
+    T.BooleanType
+    | T.ByteType
+    | T.ShortType
+    | T.IntegerType
+    | T.LongType
+    | T.FloatType
+    | T.DoubleType
+    | T.DecimalType
+    | T.StringType
+    | T.DateType
+    | T.TimestampType
+    | T.TimestampNTZType
+)
+
+
+def hot_keys(
+    df: DataFrame,
+    key: Key,
+    *,
+    workers: int | None = None,
+    strategies: str | Iterable[str | AnyStrategy] | None = None,
+    sample: int = 200_000,
+    top: int = 20,
+    seed: int = 0,
+) -> HotKeys:
+    """Return the heaviest keys of a batch DataFrame, and what strategies would make of it.
+
+    Reads `df` twice: for the heaviest keys, by Spark's `approx_top_k`, and for a sample of hashed
+    keys in their order, which the simulator then routes here. Cache `df` if it is dear to compute.
+
+    Parameters
+    ----------
+    df
+        The records. For a stream, see `observe_hot_keys`.
+    key
+        The name of a column, a Column, or several of them.
+    workers
+        As for `route`.
+    strategies
+        Names or strategies, or "all"; None: those most worth a look. `hash` is always there: it
+        is what plain Spark does.
+    sample
+        The number of records, about, that are routed for the predictions.
+    top
+        How many keys to list, at most 10,000. Their records are about right, and exact if there
+        are fewer than some 10,000 keys.
+    seed
+        Of the sample and of the routing. The same seed gives the same answer as long as Spark
+        reads the same records in the same order.
+
+    Examples
+    --------
+    >>> print(hot_keys(orders, "customer", workers=64))  # doctest: +SKIP
+    """
+    if df.isStreaming:
+        raise ValueError(
+            "df is a stream, which cannot be read beforehand: put observe_hot_keys(df, key) into "
+            "the query and read observed_hot_keys(query.lastProgress), or give a batch DataFrame "
+            "of the same records"
+        )
+    if sample < 1:
+        raise ValueError(f"sample must be at least 1, not {sample}")
+    chosen = chosen_strategies(strategies)
+    routing = make_router(
+        df, key, strategy=BASELINE, workers=workers, seed=seed, ledger=None
+    ).routing
+    columns = _columns(df, key)
+    counted = df.agg(*_counts(df, columns, top)).first()
+    assert counted is not None  # a global aggregate has one row
+    n_records, heaviest = _read_counts(counted.asDict())
+    keys = _sample(df.select(F.xxhash64(*columns).alias(_HASH)), n_records, sample, seed)
+    return HotKeys(
+        records=n_records,
+        keys=heaviest,
+        workers=routing.n_workers,
+        sampled=int(keys.size),
+        predictions=predict(keys, chosen, n_workers=routing.n_workers, seed=seed),
+    )
+
+
+def observe_hot_keys(
+    df: DataFrame, key: Key, *, name: str = "hot_keys", top: int = 20
+) -> DataFrame:
+    """Return `df` unchanged, but for an observation of its heaviest keys in each micro-batch.
+
+    Spark puts it into the progress of the query, and `observed_hot_keys` reads it there: from
+    `query.lastProgress`, or from `event.progress` in the `onQueryProgress` of a listener.
+
+    Parameters
+    ----------
+    df
+        A stream. A batch DataFrame goes too, but `hot_keys` tells more about it.
+    key
+        The name of a column, a Column, or several of them.
+    name
+        The name of the observation, which must not be taken in the query.
+    top
+        How many keys to list, at most 10,000.
+
+    Examples
+    --------
+    >>> query = observe_hot_keys(orders, "customer").writeStream.start()  # doctest: +SKIP
+    >>> print(observed_hot_keys(query.lastProgress, workers=64))  # doctest: +SKIP
+    """
+    return df.observe(name, *_counts(df, _columns(df, key), top))
+
+
+def observed_hot_keys(
+    progress: Any, *, name: str = "hot_keys", workers: int | None = None
+) -> HotKeys:
+    """Return the heaviest keys of the micro-batch of `progress`.
+
+    Parameters
+    ----------
+    progress
+        A StreamingQueryProgress.
+    name
+        The name that `observe_hot_keys` was given.
+    workers
+        Over how many workers the keys go; for the advice.
+    """
+    if progress is None:
+        raise ValueError("progress is None: the query has completed no batch yet")
+    found = progress["observedMetrics"]
+    if name not in found:
+        names = ", ".join(found) or "none"
+        raise ValueError(f"name: the query has no observation {name!r}; it has: {names}")
+    row = found[name]
+    n_records, heaviest = _read_counts(row.asDict() if isinstance(row, T.Row) else row)
+    return HotKeys(records=n_records, keys=heaviest, workers=workers)
+
+
+def _columns(df: DataFrame, key: Key) -> list[Column]:
+    """Return the key as Spark groups it."""
+    columns, _ = key_columns(df, key)
+    kinds = [field.dataType for field in df.select(*columns).schema.fields]
+    return [like_spark_groups(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+
+
+def _counts(df: DataFrame, columns: list[Column], top: int) -> list[Column]:
+    """Return the aggregates: how many records, and the heaviest keys."""
+    if not 1 <= top <= MOST_KEYS:
+        raise ValueError(f"top must be 1 … {MOST_KEYS:,}, not {top}")
+    kind = df.select(columns[0]).schema.fields[0].dataType
+    name, item = _TOP, columns[0]
+    if len(columns) > 1 or not isinstance(kind, _COUNTED_AS_THEY_ARE):
+        parts = [column.alias(str(place)) for place, column in enumerate(columns)]
+        name, item = _TOP_JSON, F.to_json(F.struct(*parts), {"ignoreNullFields": "false"})
+    heaviest = F.call_function("approx_top_k", item, F.lit(top))
+    return [F.count(F.lit(1)).alias(_RECORDS), heaviest.alias(name)]
+
+
+def _read_counts(found: dict[str, Any]) -> tuple[int, tuple[HotKey, ...]]:
+    n_records = int(found[_RECORDS])
+    is_json = _TOP_JSON in found
+    rows = found[_TOP_JSON if is_json else _TOP]
+    rows = [row.asDict() if isinstance(row, T.Row) else row for row in rows]
+    # Progress in JSON leaves out what is null.
+    counts = [(_text(row.get("item"), is_json), int(row["count"])) for row in rows]
+    counts.sort(key=lambda pair: (-pair[1], pair[0]))
+    return n_records, tuple(HotKey(key, count, count / n_records) for key, count in counts)
+
+
+def _text(item: Any, is_json: bool) -> str:
+    """Return a key as the workers' reports spell it."""
+    if not is_json:
+        return "null" if item is None else str(item)
+    # Numbers stay as they are written: a decimal may have more digits than a float.
+    parts = json.loads(item, parse_float=str).values()
+    return ", ".join("null" if part is None else str(part) for part in parts)
+
+
+def _sample(hashes: DataFrame, n_records: int, wanted: int, seed: int) -> Keys:
+    """Return about so many hashes, every record as likely as any other, in the order of `df`."""
+    if n_records > wanted:
+        hashes = hashes.sample(fraction=wanted / n_records, seed=seed)
+    column = hashes.toArrow().column(_HASH)
+    keys: Keys = np.ascontiguousarray(column.to_numpy()).view(np.uint64)
+    return keys

@@ -1,0 +1,102 @@
+"""The balance in Prometheus' text format, version 0.0.4."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from skewless.spark.balance import BatchBalance
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A metric: its name, what it is, and its samples: labels and a value."""
+
+    name: str
+    meaning: str
+    samples: tuple[tuple[dict[str, str], float | None], ...]  # None: not known, left out
+
+
+def exposition(gauges: Iterable[Gauge]) -> str:
+    """Return the gauges as Prometheus reads them.
+
+    >>> print(exposition([Gauge("n", "How many.", (({"query": 'my "own"'}, 2),))]), end="")
+    # HELP n How many.
+    # TYPE n gauge
+    n{query="my \\"own\\""} 2
+    """
+    lines = []
+    for gauge in gauges:
+        known = [(labels, value) for labels, value in gauge.samples if value is not None]
+        if known:
+            meaning = gauge.meaning.replace("\\", "\\\\").replace("\n", "\\n")
+            lines += [f"# HELP {gauge.name} {meaning}", f"# TYPE {gauge.name} gauge"]
+        for labels, value in known:
+            pairs = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+            lines.append(f"{gauge.name}{{{pairs}}} {_value(value)}")
+    return "".join(line + "\n" for line in lines)
+
+
+def balance_gauges(balance: BatchBalance, query: str) -> list[Gauge]:
+    """Return what is told of one batch.
+
+    Hot keys are told by rank and without their text: keys come and go, and every new value of a
+    label would be a time series that stays.
+    """
+    rows = balance.workers
+    by_worker = [{"query": query, "worker": str(row.worker)} for row in rows]
+    hot = balance.hot_keys or ()
+    by_rank = [{"query": query, "rank": str(rank)} for rank in range(1, len(hot) + 1)]
+
+    def per_worker(name: str, meaning: str, values: list[float | None]) -> Gauge:
+        return Gauge(name, meaning, tuple(zip(by_worker, values, strict=True)))
+
+    def one(name: str, meaning: str, value: float | None) -> Gauge:
+        return Gauge(name, meaning, (({"query": query}, value),))
+
+    return [
+        one("skewless_batch", "The micro-batch that all this is about.", balance.batch),
+        per_worker("skewless_records", "Records of the worker.", [row.records for row in rows]),
+        per_worker(
+            "skewless_worker_seconds", "Time that the worker took.", [row.seconds for row in rows]
+        ),
+        per_worker("skewless_pairs", "Distinct keys of the worker.", [row.pairs for row in rows]),
+        one("skewless_imbalance", "(max - mean) / mean of the records.", balance.imbalance),
+        one(
+            "skewless_seconds_imbalance",
+            "(max - mean) / mean of the workers' time.",
+            balance.seconds_imbalance,
+        ),
+        one("skewless_keys", "Distinct keys.", balance.keys),
+        one("skewless_replication", "Replicas per key.", balance.replication),
+        one("skewless_keys_split", "Keys on two workers or more.", balance.keys_split),
+        Gauge(
+            "skewless_hot_key_share",
+            "Share of the records that the heaviest keys have, by rank.",
+            tuple((labels, key.share) for labels, key in zip(by_rank, hot, strict=True)),
+        ),
+    ]
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write the file so that a reader finds the old one or the new one, and whole."""
+    # The name must not end like those that the collector of node_exporter looks for.
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _value(value: float) -> str:
+    if math.isfinite(value):
+        return str(int(value)) if value == int(value) else repr(float(value))
+    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"

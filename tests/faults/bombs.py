@@ -1,0 +1,191 @@
+"""Bombs: files that make a job fail at a chosen place, each exactly once.
+
+A bomb is an empty file `<place>.<batch>.<partition>.<action>.<number>` in the folder `bombs` of a
+query; `any` stands for all batches or partitions. Whoever comes by its place renames it, which
+only one can, and then does what it says. Nothing of this is known to the code under test: the
+bombs are laid in a strategy, an aggregator and a sink of the tests.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skewless.aggregations import Aggregator
+from skewless.strategies.cascade import Cascade
+from skewless.strategies.fish import Fish
+from skewless.strategies.hash import Hash
+from skewless.strategies.mixed import Mixed
+
+
+class BombWentOff(RuntimeError):  # noqa: N818 - it is read as a sentence
+    """The failure of a task that the test asked for."""
+
+
+def lay(folder: Path, *names: str) -> None:
+    """Lay bombs for the query in `folder`, e.g. `route.1.any.raise`."""
+    (folder / "bombs").mkdir(parents=True, exist_ok=True)
+    (folder / "fired").mkdir(exist_ok=True)
+    for number, name in enumerate(names):
+        (folder / "bombs" / f"{name}.{number}").touch()
+
+
+def not_fired(folder: Path) -> list[str]:
+    """Return the bombs that nobody came by."""
+    return sorted(path.name for path in (folder / "bombs").iterdir())
+
+
+def pass_by(folder: str, place: str, batch: int | None = None) -> None:
+    """Set off the bombs at `place`, of this task or, in the driver, of this batch."""
+    try:
+        names = os.listdir(Path(folder) / "bombs")
+    except FileNotFoundError:
+        return
+    partition = "none"
+    if names and batch is None:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if context is None:
+            return
+        batch = int(context.getLocalProperty("streaming.sql.batchId"))
+        partition = str(context.partitionId())
+    for name in sorted(names):
+        at, in_batch, in_partition, action, _ = name.split(".")
+        if at == place and in_batch in ("any", str(batch)) and in_partition in ("any", partition):
+            try:
+                (Path(folder) / "bombs" / name).rename(Path(folder) / "fired" / name)
+            except FileNotFoundError:
+                continue  # somebody else was here first
+            _ACTIONS[action](Path(folder))
+
+
+def _raise(folder: Path) -> None:
+    raise BombWentOff("as the test asked for")
+
+
+def _kill_worker(folder: Path) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _kill_executor(folder: Path) -> None:
+    """Kill the Java process whose Python worker this is: worker, its daemon, the executor."""
+    executor = _parent(os.getppid())
+    command = Path(f"/proc/{executor}/cmdline").read_bytes()
+    if b"CoarseGrainedExecutorBackend" not in command:
+        raise RuntimeError(f"process {executor} is no executor: {command!r}")
+    os.kill(executor, signal.SIGKILL)
+
+
+def _kill_driver(folder: Path) -> None:
+    """Kill the driver's Python and its Java process; this task, if it is one, goes on alone."""
+    os.killpg(int((folder / "driver.pid").read_text()), signal.SIGKILL)
+
+
+def _lose_shuffle(folder: Path) -> None:
+    """Delete all that map tasks have written so far: who reads it later fails to fetch."""
+    local = Path((folder / "local.path").read_text())
+    lost = [path for path in local.rglob("shuffle_*_*_0.*") if path.suffix in (".data", ".index")]
+    for path in lost:
+        path.unlink(missing_ok=True)
+    (folder / "lost").write_text("\n".join(path.name for path in lost))
+
+
+def _parent(process: int) -> int:
+    """Return the parent of a process; the name of the command may hold blanks and brackets."""
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+_ACTIONS = {
+    "raise": _raise,
+    "kill_worker": _kill_worker,
+    "kill_executor": _kill_executor,
+    "kill_driver": _kill_driver,
+    "lose_shuffle": _lose_shuffle,
+    "wait": lambda _: time.sleep(2),
+}
+
+
+@dataclass(frozen=True)
+class _Bombed:
+    folder: str = ""
+
+    def route(self, keys: Any, state: Any, out: Any) -> None:
+        # Decide first: the failure then comes when the state has learned already.
+        super().route(keys, state, out)  # type: ignore[misc]
+        pass_by(self.folder, "route")
+
+
+@dataclass(frozen=True)
+class BombedCascade(_Bombed, Cascade):
+    """Splits keys; all sources share what they learn."""
+
+
+@dataclass(frozen=True)
+class BombedFish(_Bombed, Fish):
+    """Splits keys, with epochs inside the micro-batch."""
+
+
+@dataclass(frozen=True)
+class BombedMixed(_Bombed, Mixed):
+    """Moves keys, by a table that its controller makes after each micro-batch."""
+
+
+@dataclass(frozen=True)
+class Dice(_Bombed, Hash):
+    """What no strategy may be: it decides differently every time it is asked."""
+
+    name: ClassVar[str] = "dice"
+    n_workers: int = 8
+
+    def route(self, keys: Any, state: Any, out: Any) -> None:
+        super().route(keys, state, out)
+        out[:] = np.random.default_rng().integers(0, self.n_workers, out.size)
+
+
+STRATEGIES = {
+    "cascade": BombedCascade,
+    "fish": BombedFish,
+    "mixed": BombedMixed,
+    "dice": Dice,
+}
+
+
+class Spread(Aggregator[Any]):
+    """The largest minus the smallest value, with bombs where it combines, merges and finishes."""
+
+    inputs = ("v",)
+    state = "struct<low: bigint, high: bigint>"
+    result = "bigint"
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def zero(self) -> Any:
+        return None
+
+    def update(self, state: Any, records: pa.RecordBatch) -> Any:
+        pass_by(self.folder, "combine")
+        ends = pc.min_max(records["v"])
+        return self._wider(state, {"low": ends["min"].as_py(), "high": ends["max"].as_py()})
+
+    def merge(self, a: Any, b: Any) -> Any:
+        pass_by(self.folder, "merge")
+        return self._wider(a, b)
+
+    def finish(self, state: Any) -> Any:
+        pass_by(self.folder, "finish")
+        return None if state is None else state["high"] - state["low"]
+
+    def _wider(self, a: Any, b: Any) -> Any:
+        if a is None or b is None:
+            return b if a is None else a
+        return {"low": min(a["low"], b["low"]), "high": max(a["high"], b["high"])}

@@ -1,0 +1,47 @@
+"""The records of all jobs, and the results of plain Spark, computed once."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from faults.jobs import Job, assert_done, query, write_records
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where the records are, and what runs without faults made of them.
+
+    `calm` is the folder of those runs: of plain Spark, and of skewless.
+    """
+
+    records: Path
+    calm: Path
+
+
+@pytest.fixture(scope="session")
+def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
+    if shutil.which("java") is None:
+        pytest.skip("no Java found: put java on the PATH")
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("these tests find processes in /proc")
+    folder = tmp_path_factory.mktemp("calm")
+    records = folder / "records"
+    write_records(records)
+    queries = [
+        query("plain", "plain"),
+        query("plain_windows", "plain", windows=True),
+        query("cascade", "cascade"),
+        query("fish", "fish"),
+        query("mixed", "mixed"),
+        query("mixed_windows", "mixed", merging="native", windows=True),
+    ]
+    job = Job(folder, records, queries)
+    assert job.wait() == 0, job.log()
+    for one in queries:
+        assert_done(folder / one["name"])
+    return Setting(records, folder)

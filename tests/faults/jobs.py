@@ -1,0 +1,240 @@
+"""Starting jobs as processes of their own, and reading what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skewless.spark.ledger import Ledger
+
+TESTS = Path(__file__).parent.parent
+N_BATCHES = 6
+_RECORDS_PER_FILE = 1_500
+_LONGEST_S = 600
+
+
+def write_records(folder: Path) -> None:
+    """Write two files per micro-batch: a hot key that changes half-way, null keys, late records."""
+    rng = np.random.default_rng(7)
+    folder.mkdir(parents=True)
+    for number in range(2 * N_BATCHES):
+        hot = "early" if number < N_BATCHES else "late"
+        n = _RECORDS_PER_FILE
+        keys = np.where(rng.random(n) < 0.4, hot, rng.integers(0, 200, n).astype(str))
+        times = (1_700_000_000 + number * 20 + rng.integers(-60, 20, n)) * 1_000_000
+        table = pa.table(
+            {
+                "k": pa.array([None if i % 101 == 0 else k for i, k in enumerate(keys.tolist())]),
+                "v": pa.array(rng.integers(0, 1000, n)),
+                "ts": pa.array(times, pa.timestamp("us", "UTC")),
+            }
+        )
+        path = folder / f"{number:02}.parquet"
+        pq.write_table(table, path)
+        os.utime(path, (1_000 + number, 1_000 + number))  # Spark reads the oldest file first
+
+
+def query(
+    name: str,
+    strategy: str,
+    *,
+    merging: str = "blocks",
+    windows: bool = False,
+    settings: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return one query of a job's configuration."""
+    return {
+        "name": name,
+        "strategy": strategy,
+        "merging": merging,
+        "windows": windows,
+        "settings": settings or {},
+    }
+
+
+class Job:
+    """A driver in a process group of its own."""
+
+    def __init__(
+        self,
+        folder: Path,
+        records: Path,
+        queries: Sequence[dict[str, Any]],
+        *,
+        master: str = "local[2,4]",
+        settings: dict[str, str] | None = None,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        config = folder / "config.json"
+        config.write_text(
+            json.dumps(
+                {
+                    "folder": str(folder),
+                    "input": str(records),
+                    "master": master,
+                    "settings": settings or {},
+                    "queries": list(queries),
+                }
+            )
+        )
+        self.folder = folder
+        self.began = time.time()
+        with (folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "faults.job", str(config)],
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+                start_new_session=True,
+            )
+
+    def wait(self) -> int:
+        """Wait for the driver's end, and return how it ended; leave no process behind."""
+        try:
+            return self.process.wait(_LONGEST_S)
+        finally:
+            end_session(self.process)
+
+    def kill_when(self, happened: Callable[[float], bool], delay_s: float = 0.0) -> None:
+        """Kill the driver, Python and Java, as soon as something has happened in this run."""
+        give_up = time.time() + _LONGEST_S
+        while not happened(self.began):
+            if self.process.poll() is not None or time.time() > give_up:
+                end_session(self.process)
+                raise AssertionError(f"the job ended before it could be killed: {self.log()}")
+            time.sleep(0.005)
+        time.sleep(delay_s)
+        os.killpg(self.process.pid, signal.SIGKILL)
+        assert self.process.wait(60) == -signal.SIGKILL
+        end_session(self.process)
+
+    def log(self) -> str:
+        """Return the end of what the job printed."""
+        return (self.folder / "log").read_text(errors="replace")[-4000:]
+
+
+def environment() -> dict[str, str]:
+    """Return the environment in which Spark's Python workers find the tests' modules."""
+    paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        # Forks have these kernels loaded, so that no task waits for the compiler.
+        "SKEWLESS_WARM": "cascade,fish,mixed,hash",
+    }
+
+
+def end_session(leader: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of a process's session: Python daemons have groups of their own."""
+    give_up = time.time() + 30
+    while (left := _in_session(leader.pid)) and time.time() < give_up:
+        for process in left:
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        leader.poll()
+        time.sleep(0.02)
+
+
+def _in_session(session: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def appeared(folder: Path, pattern: str) -> Callable[[float], bool]:
+    """Return whether a file that matches was written since a time."""
+
+    def happened(since: float) -> bool:
+        for path in folder.glob(pattern):
+            try:
+                if path.stat().st_mtime >= since:
+                    return True
+            except FileNotFoundError:
+                continue
+        return False
+
+    return happened
+
+
+def assert_done(folder: Path) -> None:
+    """Fail with the query's own words unless it ended well."""
+    failed = folder / "failed"
+    assert (folder / "done").exists(), failed.read_text()[:3000] if failed.exists() else "no end"
+
+
+def batches_of(folder: Path, columns: Sequence[str]) -> dict[int, Counter[tuple[Any, ...]]]:
+    """Return the rows that the sink wrote for each micro-batch."""
+    return {
+        int(path.name.partition("=")[2]): _rows(sorted(path.glob("*.parquet")), columns)
+        for path in sorted((folder / "out").glob("batch=*"))
+    }
+
+
+def committed_rows(folder: Path, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
+    """Return the rows in the files that Spark's file sink has committed."""
+    files = set()
+    for log in (folder / "out" / "_spark_metadata").iterdir():
+        if log.name.isdecimal():
+            entries = [json.loads(line) for line in log.read_text().splitlines()[1:]]
+            files |= {entry["path"].removeprefix("file://") for entry in entries}
+    return _rows([Path(file) for file in sorted(files)], columns)
+
+
+def _rows(files: Sequence[Path], columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
+    rows: Counter[tuple[Any, ...]] = Counter()
+    for file in files:
+        table = pq.ParquetFile(file).read(list(columns))
+        for row in table.to_pylist():
+            rows[tuple(_plain(row[column]) for column in columns)] += 1
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value.values()) if isinstance(value, dict) else value
+
+
+def plans_of(folder: Path) -> dict[int, bytes]:
+    """Return the plans of a query's ledger, byte for byte."""
+    files = sorted((folder / "ledger" / "plans").glob("*.arrow"))
+    return {int(file.stem): file.read_bytes() for file in files}
+
+
+def learned(folder: Path) -> dict[str, Any]:
+    """Return all that sources and workers reported, but the seconds that it took them."""
+    ledger = Ledger(str(folder / "ledger"))
+    found: dict[str, Any] = {}
+    for batch in ledger.batches():
+        for kind, reports in (
+            ("source", ledger.read_reports(batch)),
+            ("worker", ledger.read_workers(batch)),
+        ):
+            for member, entry in reports.items():
+                arrays = {name: array.tobytes() for name, array in entry.arrays.items()}
+                about = {k: v for k, v in entry.about.items() if k != "seconds"}
+                found[f"{batch} {kind} {member}"] = (arrays, about)
+    return found
