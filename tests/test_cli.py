@@ -1,7 +1,11 @@
 """The command line, as people and scripts use it."""
 
+import contextlib
+import importlib.util
 import json
 import re
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +16,7 @@ from skewless import registry, workloads
 from skewless.cli import app
 
 SMALL = ["--zipf", "1.2", "--keys", "1000", "--records", "2e4", "--workers", "8"]
+FROM_THE_NETWORK = r"<(script|link)[^>]+(src|href)=[\"']https?:"
 FIELDS = {
     "strategy",
     "parameters",
@@ -183,14 +188,116 @@ def test_bad_input_is_one_clear_line(tmp_path):
 
 
 @pytest.mark.slow
-def test_demo_writes_a_page_that_needs_no_network(tmp_path):
-    page = tmp_path / "pages" / "demo.html"
-    result = run("demo", "--out", str(page), "--records", "40000")
+def test_compare_writes_a_page_that_needs_no_network(tmp_path):
+    page = tmp_path / "pages" / "comparison.html"
+    result = run("compare", "--out", str(page), "--records", "40000")
     assert result.exit_code == 0, result.output
     html = page.read_text()
     assert "Balance against replicas" in html
-    assert not re.search(r"<(script|link)[^>]+(src|href)=[\"']https?:", html)
+    assert not re.search(FROM_THE_NETWORK, html)
     assert all(name in result.stdout for name in registry.names())
+
+
+@pytest.fixture
+def same_session(spark, monkeypatch):
+    """Let commands use the session of the tests, and not end it."""
+
+    @contextlib.contextmanager
+    def lent(*arguments, **settings):
+        yield spark
+
+    for module in ("demo", "running"):
+        monkeypatch.setattr(f"skewless.cli.{module}.spark_session", lent)
+
+
+@pytest.mark.spark
+def test_demo_says_that_both_results_equal_plain_spark(same_session, tmp_path):
+    page = tmp_path / "pages" / "demo.html"
+    result = run(
+        *["demo", "--out", str(page), "--records", "4000", "--batches", "2"],
+        *["--workers", "4", "--work-us", "0"],
+    )
+    assert result.exit_code == 0, result.output
+    assert "The results of hash and cascade equal plain Spark's, record for record" in result.stdout
+    rows = {line.split()[0]: line.split() for line in result.stdout.splitlines() if line.strip()}
+    # Of the stream one word has a third: a worker with it has more than its quarter.
+    assert float(rows["hash"][4]) > 0.2
+    assert float(rows["cascade"][4]) < 0.05  # the light keys' share of the promise of Cascade
+    assert [len(rows[name][3]) for name in ("hash", "cascade")] == [4, 4]  # a bar per worker
+    assert not re.search(FROM_THE_NETWORK, page.read_text())
+
+
+@pytest.mark.spark
+def test_run_wordcount_prints_the_top_or_writes_all(same_session, tmp_path):
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"user": ["x", "y", "x", None]}), tmp_path / "in" / "a.parquet")
+    command = ["run", "wordcount", "--input", str(tmp_path / "in"), "--key", "user"]
+    shown = run(*command, "--workers", "2", "--strategy", "pkg")
+    assert shown.exit_code == 0, shown.output
+    assert [line.split() for line in shown.stdout.splitlines()] == [
+        ["user", "count"],
+        ["x", "2"],
+        ["null", "1"],
+        ["y", "1"],
+    ]
+    out = tmp_path / "out"
+    written = run(*command, "--workers", "2", "--stream", "--output", str(out))
+    assert written.exit_code == 0, written.output
+    rows = pq.read_table(out).to_pylist()
+    assert {row["user"]: row["count"] for row in rows} == {"x": 2, "y": 1, None: 1}
+
+
+def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
+    pytest.importorskip("pyspark", reason="without pyspark that is what is said")
+    monkeypatch.setattr("skewless.spark.session.find_java", lambda: tmp_path)
+    monkeypatch.setattr("skewless.cli.running.spark_session", None)  # starting would fail
+    path = tmp_path / "a.csv"
+    path.write_text("user,n\nx,1\n")
+    count = ["run", "wordcount", "--input", str(path)]
+    cases = {
+        "there is no file or folder": ["run", "wordcount", "--input", str(tmp_path / "none.csv")],
+        "--key COLUMN is needed (several with commas)": count,
+        "unknown column 'usr'; did you mean 'user'?": [*count, "--key", "usr"],
+        "--workers must be at least 1, not 0": [*count, "--key", "user", "--workers", "0"],
+        "did you mean 'cascade'": [*count, "--key", "user", "--strategy", "cascad"],
+        "--strategy takes one strategy": [*count, "--key", "user", "--strategy", "hash,pkg"],
+        "--checkpoint goes with --stream": [*count, "--key", "user", "--checkpoint", "x"],
+        "--stream reads a folder": [*count, "--key", "user", "--stream"],
+        "--window and --time go together": [*count, "--key", "user", "--window", "1 minute"],
+        "exists already": [*count, "--key", "user", "--output", str(path)],
+    }
+    for message, command in cases.items():
+        assert message in refused(*command), command
+
+
+def test_demo_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
+    pytest.importorskip("pyspark", reason="without pyspark that is what is said")
+    monkeypatch.setattr("skewless.spark.session.find_java", lambda: tmp_path)
+    monkeypatch.setattr("skewless.cli.demo.spark_session", None)  # starting would fail
+    assert "--batches must be 1 … 30, not 31" in refused("demo", "--batches", "31")
+    assert "--work-us must be at least 0, not -1" in refused("demo", "--work-us", "-1")
+    assert "--records takes a whole number, not 'many'" in refused("demo", "--records", "many")
+    assert "did you mean 'hash'" in refused("demo", "--strategy", "hsh")
+
+
+def test_without_pyspark_or_java_one_line_says_what_to_install(monkeypatch):
+    def no_java():
+        raise RuntimeError("Spark needs Java 17 or later and none was found")
+
+    if importlib.util.find_spec("pyspark"):
+        with monkeypatch.context() as patched:
+            patched.setattr("skewless.spark.session.find_java", no_java)
+            assert "needs Java 17" in refused("demo")
+            assert "needs Java 17" in refused("run", "wordcount", "--input", "x.txt")
+    monkeypatch.delitem(sys.modules, "skewless.spark.session", raising=False)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    assert "pip install 'skewless[spark]'" in refused("demo")
+
+
+def test_the_command_line_starts_without_pyspark_and_bokeh():
+    program = "import sys, skewless.cli; print({'pyspark', 'bokeh'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "set()\n", done.stderr
 
 
 def test_version_is_printed():

@@ -1,12 +1,14 @@
-"""What README.md and CONTRIBUTING.md show runs as it stands."""
+"""What README.md and CONTRIBUTING.md show runs as it stands, and so do the examples."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
+import runpy
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,3 +69,16 @@ def test_the_python_of_the_readme_runs_as_it_stands(capsys: pytest.CaptureFixtur
     (program,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     exec(program, {})
     assert capsys.readouterr().out == "[1250 1250 1250 1250]\n"
+
+
+@pytest.mark.spark
+def test_the_example_on_spark_runs_as_it_stands(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The session of the tests is the one that the example gets, with its settings left alone.
+    monkeypatch.setattr("skewless.spark.session.session", lambda name: spark)
+    runpy.run_path(str(PROJECT / "examples" / "hot_key.py"))
+    rows = [line.strip("|").split("|") for line in capsys.readouterr().out.splitlines()]
+    cells = [[cell.strip() for cell in row] for row in rows if len(row) == 2]
+    # The hot customer has every even number, so every item; so has a customer of 100 orders.
+    assert cells == [["customer", "items"], ["0", "77"], ["1", "77"], ["3", "77"]]

@@ -267,6 +267,18 @@ def test_who_is_better_in_both_is_marked_and_listed():
     assert frontier.dominated_list(records[:1] + records[2:]) == "None."
 
 
+def test_what_was_not_measured_is_said():
+    grid = [record(name, 0.1, 1.1, workers=n) for name in registry.names() for n in (16, 32)]
+    assert frontier.missing_list(grid) == "None."
+    assert frontier.missing_list(grid[1:]) == "- grid: hash in 1 of 2 cells"
+    assert frontier.missing_list(grid[2:]) == "- grid: hash in 2 of 2 cells"
+
+
+def test_who_gets_fewer_records_is_said():
+    short = record("readj", 0.1, 1.1, records=100_000, shorter=True)
+    assert frontier.shorter_list([record("hash", 0.1, 1.1), short]) == "- grid: readj 100,000"
+
+
 def test_who_decides_by_batch_is_marked():
     own = record("cascade", 1e-4, 1.2)
     assert "ideal* 1.0500" in frontier.budget_table([own, record("ideal", 0.0, 1.05)])

@@ -8,6 +8,7 @@ bombs are laid in a strategy, an aggregator and a sink of the tests.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import time
@@ -46,7 +47,7 @@ def not_fired(folder: Path) -> list[str]:
 def pass_by(folder: str, place: str, batch: int | None = None) -> None:
     """Set off the bombs at `place`, of this task or, in the driver, of this batch."""
     try:
-        names = os.listdir(Path(folder) / "bombs")
+        names = sorted(path.name for path in (Path(folder) / "bombs").iterdir())
     except FileNotFoundError:
         return
     partition = "none"
@@ -58,7 +59,7 @@ def pass_by(folder: str, place: str, batch: int | None = None) -> None:
             return
         batch = int(context.getLocalProperty("streaming.sql.batchId"))
         partition = str(context.partitionId())
-    for name in sorted(names):
+    for name in names:
         at, in_batch, in_partition, action, _ = name.split(".")
         if at == place and in_batch in ("any", str(batch)) and in_partition in ("any", partition):
             try:
@@ -66,6 +67,29 @@ def pass_by(folder: str, place: str, batch: int | None = None) -> None:
             except FileNotFoundError:
                 continue  # somebody else was here first
             _ACTIONS[action](Path(folder))
+
+
+def _note(folder: str, workers: Any) -> None:
+    """Write down what was decided, also by attempts whose results are thrown away."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None or not workers.size:
+        return
+    batch, partition = context.getLocalProperty("streaming.sql.batchId"), context.partitionId()
+    attempt = f"{os.getpid()}.{context.taskAttemptId()}"  # numbers begin again with a new driver
+    digest = hashlib.sha256(workers.tobytes()).hexdigest()
+    with (Path(folder) / "decisions").open("ab", buffering=0) as notes:
+        notes.write(f"{batch} {partition} {attempt} {digest}\n".encode())
+
+
+def decisions(folder: Path) -> dict[tuple[int, int], dict[str, str]]:
+    """Return what was decided by batch and source, and there by attempt, as digests."""
+    found: dict[tuple[int, int], dict[str, str]] = {}
+    for line in (folder / "decisions").read_text().splitlines():
+        batch, partition, attempt, digest = line.split()
+        found.setdefault((int(batch), int(partition)), {})[attempt] = digest
+    return found
 
 
 def _raise(folder: Path) -> None:
@@ -121,6 +145,7 @@ class _Bombed:
     def route(self, keys: Any, state: Any, out: Any) -> None:
         # Decide first: the failure then comes when the state has learned already.
         super().route(keys, state, out)  # type: ignore[misc]
+        _note(self.folder, out)
         pass_by(self.folder, "route")
 
 
@@ -147,8 +172,8 @@ class Dice(_Bombed, Hash):
     n_workers: int = 8
 
     def route(self, keys: Any, state: Any, out: Any) -> None:
-        super().route(keys, state, out)
         out[:] = np.random.default_rng().integers(0, self.n_workers, out.size)
+        _note(self.folder, out)
 
 
 STRATEGIES = {

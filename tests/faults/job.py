@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ def results_of(df: Any, folder: Path, query: dict[str, Any]) -> Any:
 
     from skewless import aggregations as aggs
     from skewless.spark.aggregating import aggregate
+    from skewless.spark.routing import route
 
     if query["strategy"] == "plain":
         keys = ["k"]
@@ -88,6 +90,17 @@ def results_of(df: Any, folder: Path, query: dict[str, Any]) -> Any:
             (F.max("v") - F.min("v")).alias("spread"),
             F.size(F.collect_set("v")).cast("bigint").alias("distinct"),
         )
+    strategy = STRATEGIES[query["strategy"]](folder=str(folder))
+    ledger = str(folder / "ledger")
+    if query["merging"] == "none":
+
+        def passed(batches: Iterator[Any]) -> Iterator[Any]:
+            for batch in batches:
+                pass_by(str(folder), "work")
+                yield batch
+
+        routed = route(df, "k", strategy=strategy, workers=8, ledger=ledger)
+        return routed.mapInArrow(passed, f"{SCHEMA}, worker int")
     chosen: dict[str, Any] = {"n": aggs.count(), "s": aggs.sum("v")}
     if query["merging"] == "blocks":
         chosen["spread"] = Spread(str(folder))
@@ -99,9 +112,9 @@ def results_of(df: Any, folder: Path, query: dict[str, Any]) -> Any:
         chosen,
         window=WINDOW if query["windows"] else None,
         watermark=WATERMARK if query["windows"] else None,
-        strategy=STRATEGIES[query["strategy"]](folder=str(folder)),
+        strategy=strategy,
         workers=8,
-        ledger=str(folder / "ledger"),
+        ledger=ledger,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -20,17 +21,17 @@ import pyarrow.parquet as pq
 from skewless.spark.ledger import Ledger
 
 TESTS = Path(__file__).parent.parent
-N_BATCHES = 6
+N_BATCHES = 4
 _RECORDS_PER_FILE = 1_500
 _LONGEST_S = 600
 
 
 def write_records(folder: Path) -> None:
-    """Write two files per micro-batch: a hot key that changes half-way, null keys, late records."""
+    """Write two files per micro-batch: with a hot key that changes, null keys and late records."""
     rng = np.random.default_rng(7)
     folder.mkdir(parents=True)
     for number in range(2 * N_BATCHES):
-        hot = "early" if number < N_BATCHES else "late"
+        hot = "early" if number < 2 * N_BATCHES - 2 else "late"
         n = _RECORDS_PER_FILE
         keys = np.where(rng.random(n) < 0.4, hot, rng.integers(0, 200, n).astype(str))
         times = (1_700_000_000 + number * 20 + rng.integers(-60, 20, n)) * 1_000_000
@@ -145,10 +146,8 @@ def end_session(leader: subprocess.Popen[bytes]) -> None:
     give_up = time.time() + 30
     while (left := _in_session(leader.pid)) and time.time() < give_up:
         for process in left:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
         leader.poll()
         time.sleep(0.02)
 
@@ -170,12 +169,8 @@ def appeared(folder: Path, pattern: str) -> Callable[[float], bool]:
     """Return whether a file that matches was written since a time."""
 
     def happened(since: float) -> bool:
-        for path in folder.glob(pattern):
-            try:
-                if path.stat().st_mtime >= since:
-                    return True
-            except FileNotFoundError:
-                continue
+        with contextlib.suppress(FileNotFoundError):  # renamed meanwhile: look again
+            return any(path.stat().st_mtime >= since for path in folder.glob(pattern))
         return False
 
     return happened
@@ -185,6 +180,12 @@ def assert_done(folder: Path) -> None:
     """Fail with the query's own words unless it ended well."""
     failed = folder / "failed"
     assert (folder / "done").exists(), failed.read_text()[:3000] if failed.exists() else "no end"
+
+
+def batches_of_records(records: Path) -> dict[int, Counter[tuple[Any, ...]]]:
+    """Return the key and value of the records themselves for each micro-batch."""
+    files = sorted(records.glob("*.parquet"))
+    return {n: _rows(files[2 * n : 2 * n + 2], ("k", "v")) for n in range(N_BATCHES)}
 
 
 def batches_of(folder: Path, columns: Sequence[str]) -> dict[int, Counter[tuple[Any, ...]]]:

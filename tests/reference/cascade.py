@@ -10,8 +10,8 @@ from reference.hashing import GOLDEN, TWO_TO_32, TWO_TO_64, mix, seeded, seeds
 
 PLACES_PER_BUCKET = 8
 SLOTS_PER_WORKER = 32
-LAG = 3.0
-QUANTUM = 3.0
+LAG = 1.0
+QUANTUM = 1.0
 
 
 @dataclass
@@ -36,13 +36,12 @@ class CascadeReference:
     ) -> None:
         self.n = n_workers
         (self.seed,) = seeds(seed, 1)
-        room = max(10.0, tolerance * 10_000 / n_workers)
+        room = max(6.5, tolerance * 10_000 / n_workers)
         self.without = without
         self.light_room = math.inf if without == "yielding" else room
-        self.most_room = 0.6 * room
-        self.room_per_halving = 0.0 if without == "grading" else max(1.0, self.most_room / 4.0)
+        self.most_room = 0.5 * room
+        self.room_per_halving = 0.0 if without == "grading" else self.most_room / 4.0
         self.keep = 1.0 if without == "fading" else 0.8
-        self.stay = 0.1 * room
         self.debt = 2.0 * room
         self.forgiven = 0.0
 
@@ -86,7 +85,18 @@ class CascadeReference:
         if self.without == "splitting":
             place.room = math.inf
         place.recheck = 1.5 * place.count
-        self.spots[seeded(place.key, self.seed) % self.n_spots] = place
+        spot = seeded(place.key, self.seed) % self.n_spots
+        if spot not in self.spots or self.spots[spot].count <= place.count:
+            self.spots[spot] = place
+
+    def heavy_place(self, key: int, hashed: int) -> Place | None:
+        holder = self.spots.get(hashed % self.n_spots)
+        if holder is None or holder.key == key:
+            return holder
+        for place in self.buckets[hashed % len(self.buckets)]:
+            if place.count > 0 and place.key == key and place.room != self.light_room:
+                return place
+        return None
 
     def sweep(self) -> None:
         self.unit /= self.keep
@@ -133,7 +143,7 @@ class CascadeReference:
 
     def heavy_worker(self, place: Place, order: list[int]) -> int:
         floor = max(place.floor, self.level - LAG)
-        if self.levels[place.worker] <= floor + self.stay:
+        if self.levels[place.worker] <= floor:
             return place.worker
         limit = self.level + place.room if place.reach < self.n else math.inf
         position = place.position + 1
@@ -168,8 +178,8 @@ class CascadeReference:
         order = self.order(hashed)
         amount = weight * self.unit
         self.total += amount
-        place = self.spots.get(hashed % self.n_spots)
-        if place is not None and place.key == key:
+        place = self.heavy_place(key, hashed)
+        if place is not None:
             place.count += amount
             if place.count > place.recheck:
                 self.grade(place)

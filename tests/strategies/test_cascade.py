@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from reference.cascade import CascadeReference
 from skewless import metrics
 from skewless.kernels.cascading import HEAVY, LAG, LEVEL, LIGHT_ROOM, RECORDS, ROOM, TOTAL
+from skewless.kernels.hashing import seeded
 from skewless.simulator import simulate
 from skewless.state import copy_state, named_arrays
 from skewless.strategies import Hash
 from skewless.strategies.cascade import Cascade
-from skewless.workloads import Zipf
+from skewless.workloads import EvolvingZipf, Zipf
 from strategies.streams import (
     as_keys,
     drifting,
@@ -130,7 +131,7 @@ def followed(strategy, keys, n_workers):
 @pytest.mark.parametrize("stream", ["skewed", "uniform", "drifting"])
 def test_no_worker_gets_a_record_while_it_is_clearly_above_the_mean(stream, without, n_workers):
     strategy = Cascade(without=without)
-    room = max(10.0, 0.05 * 10_000 / n_workers)
+    room = max(6.5, 0.05 * 10_000 / n_workers)
     for _, level, mean in followed(strategy, STREAMS[stream][:8_000], n_workers):
         assert level <= mean + room
 
@@ -149,7 +150,7 @@ def test_the_imbalance_has_the_bound_that_is_promised(stream, n_workers):
     if stream == "skewed":
         assert forgiven < 1e-6
         forgiven = 0.0
-    room = max(0.05 * 10_000 + n_workers, 11 * n_workers)
+    room = max(0.05 * 10_000 + n_workers, 7.5 * n_workers)
     assert imbalance <= (room + forgiven) / keys.size
 
 
@@ -171,6 +172,68 @@ def test_faster_workers_get_more():
     # The promise, with levels in records per capacity, is about half of this.
     assert metrics.imbalance(run.loads, capacities) < 1e-3
     assert metrics.imbalance(run.loads) > 0.3
+
+
+@pytest.mark.parametrize("z", [1.0, 1.4, 1.8])
+@pytest.mark.parametrize("n_workers", [16, 64])
+def test_a_thousand_records_after_all_ranks_are_reversed_it_is_balanced_again(n_workers, z):
+    # The last fifth of each period has the ranks reversed, so that is what record 100,000 begins.
+    workload = EvolvingZipf(z=z, n_keys=100_000, n_records=125_000, period=125_000)
+    keys = np.concatenate(list(workload.chunks(2)))
+    imbalances = {}
+    for without in ("nothing", "splitting"):
+        out = routed(Cascade(without=without), keys, n_workers, 2)[101_000:111_000]
+        imbalances[without] = metrics.imbalance(np.bincount(out, minlength=n_workers))
+    # A worker may make up for two rooms, what it lags behind at most when it is found, and then
+    # be one room above the mean; the last record comes on top.
+    room = max(6.5, 0.05 * 10_000 / n_workers)
+    bound = (3 * room + 1) * n_workers / 10_000
+    assert imbalances["nothing"] <= bound < imbalances["splitting"]
+
+
+@pytest.mark.parametrize("n_workers", [16, 64])
+@pytest.mark.parametrize("stream", STREAMS)
+def test_it_is_cost_that_is_balanced_where_records_have_a_cost(stream, n_workers):
+    keys, strategy = STREAMS[stream], Cascade()
+    # The cost goes by key, so keys with few records can be the heavy ones.
+    costs = (1.0 + (keys * np.uint64(7)) % np.uint64(20)).astype(np.float64)
+    balanced = {}
+    for name, weights in (("by cost", costs), ("by record", np.ones(keys.size))):
+        state = strategy.start(n_workers, 1)
+        out = np.empty(keys.size, np.int32)
+        strategy.route_weighted(keys, weights, state, out)
+        loads = np.bincount(out, weights=costs, minlength=n_workers)
+        balanced[name] = metrics.imbalance(loads)
+        if name == "by cost":
+            forgiven = n_workers * state.numbers[LEVEL] - costs.sum()
+            # As promised for records, with the last one as costly as there is.
+            room = max(6.5, 0.05 * 10_000 / n_workers) + 20.0
+            assert balanced[name] <= (n_workers * room + forgiven) / costs.sum()
+    assert balanced["by cost"] < balanced["by record"]
+
+
+def test_two_heavy_keys_at_one_spot_are_both_known_to_be_heavy():
+    n_workers, strategy = 8, Cascade()
+    state = strategy.start(n_workers, 1)
+    spots: dict[int, int] = {}
+    for key in range(1, 10_000):
+        spot = int(seeded(np.uint64(key), state.seed[0])) % state.spot.size
+        other = spots.setdefault(spot, key)
+        if other != key:
+            break
+    rng = np.random.default_rng(0)
+    light = rng.integers(10_000, 2**63, 40_000).astype(np.uint64)
+    draws = rng.random(light.size)
+    keys = np.where(draws < 0.3, np.uint64(key), np.where(draws < 0.5, np.uint64(other), light))
+    out = np.empty(keys.size, np.int32)
+    strategy.route(keys, state, out)
+    # Each has more than a worker's fair share, so it is split; no light key has to yield to it.
+    found = workers_by_key(keys[20_000:], out[20_000:])
+    assert len(found[key]) > 1
+    assert len(found[other]) > 1
+    is_light = keys >= np.uint64(10_000)
+    at_home = routed(Hash(), keys, n_workers, 1)
+    assert np.array_equal(out[20_000:][is_light[20_000:]], at_home[20_000:][is_light[20_000:]])
 
 
 def started_and_routed(n_workers, keys=STREAMS["skewed"], strategy=Cascade(), seed=1):  # noqa: B008
@@ -314,7 +377,7 @@ def test_without_grading_all_heavy_keys_but_the_heaviest_have_the_same_room():
         rooms[without] = set(state.marks[heavy, ROOM].tolist())
     assert rooms["grading"] == {0.0, -LAG}
     assert len(rooms["nothing"]) > 3
-    assert max(rooms["nothing"]) <= 0.6 * state.numbers[LIGHT_ROOM]
+    assert max(rooms["nothing"]) <= 0.5 * state.numbers[LIGHT_ROOM]
 
 
 def test_without_fading_counts_are_never_scaled():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +16,16 @@ from pyspark.sql import functions as F
 from skewless.apps.drifting_words import SCHEMA
 from skewless.apps.lookups import CountLookedUp
 from skewless.apps.streams import finish
-from skewless.metrics import imbalance, replication
+from skewless.metrics import imbalance
 from skewless.spark.aggregating import aggregate
+from skewless.spark.balance import BatchBalance, read_balance
 from skewless.spark.ledger import Ledger
 
 _ORDER = [("start", "ascending"), ("word", "ascending")]
 
 
 @dataclass(frozen=True)
-class WordCount:
+class MainJob:
     """The job: words per window, each word looked up at a cost.
 
     Parameters
@@ -106,14 +108,15 @@ class WordCount:
 
 @dataclass(frozen=True)
 class JobBatch:
-    """One micro-batch: what it took, and how its records lay."""
+    """One micro-batch: how long it took, and how its records lay."""
 
-    batch: int
-    records: int
     seconds: float
-    loads: tuple[int, ...]
-    imbalance: float
-    replication: float | None
+    balance: BatchBalance
+
+    @property
+    def loads(self) -> list[int]:
+        """Records per worker."""
+        return [worker.records for worker in self.balance.workers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,41 +134,44 @@ class JobRun:
         return loads
 
     def n_differences(self, truth: pa.Table) -> int:
-        """Return how many rows are in one of the results and not in the other; 0: they are equal."""
+        """Return how many rows are in one result and not in the other; 0: they are equal."""
         if self.result.equals(truth):
             return 0
-        ours, theirs = ({tuple(row.values()) for row in t.to_pylist()} for t in (self.result, truth))
-        # Rows that are there twice make tables differ whose sets are equal.
-        return max(1, len(ours ^ theirs) + abs(self.result.num_rows - truth.num_rows))
+        ours, theirs = (Counter(map(tuple, _rows(table))) for table in (self.result, truth))
+        return max(1, sum(((ours - theirs) + (theirs - ours)).values()))
 
     def summary(self, truth: pa.Table) -> dict[str, Any]:
         """Return the numbers that a table or a page shows, as plain data."""
+        balances = [batch.balance for batch in self.batches]
         seconds = [batch.seconds for batch in self.batches]
-        records = sum(batch.records for batch in self.batches)
-        known = [batch.replication for batch in self.batches if batch.replication is not None]
+        records = sum(balance.records for balance in balances)
+        known = [b.replication for b in balances if b.replication is not None]
         return {
             "strategy": self.strategy,
             "records": records,
-            "seconds": sum(seconds),
-            "records_per_second": records / sum(seconds) if sum(seconds) else 0.0,
+            "records_per_second": records / sum(seconds),
             "batch_seconds": float(np.median(seconds)),
             "loads": self.loads,
             "imbalance": imbalance(self.loads),
-            "batch_imbalance": float(np.mean([batch.imbalance for batch in self.batches])),
+            "batch_imbalance": float(np.mean([balance.imbalance for balance in balances])),
             "batch_replication": float(np.mean(known)) if known else None,
             "differences": self.n_differences(truth),
             "rows": truth.num_rows,
             "batches": [
                 {
-                    "batch": batch.batch,
-                    "records": batch.records,
+                    "batch": batch.balance.batch,
+                    "records": batch.balance.records,
                     "seconds": batch.seconds,
-                    "imbalance": batch.imbalance,
-                    "replication": batch.replication,
+                    "imbalance": batch.balance.imbalance,
+                    "replication": batch.balance.replication,
                 }
                 for batch in self.batches
             ],
         }
+
+
+def _rows(table: pa.Table) -> Iterator[Any]:
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
 
 
 def _sorted(counted: DataFrame) -> pa.Table:
@@ -176,20 +182,8 @@ def _sorted(counted: DataFrame) -> pa.Table:
 
 
 def _batches(progress: Sequence[Any], ledger: Path, n_workers: int) -> Iterator[JobBatch]:
-    """Yield the micro-batches that had records: times from Spark, loads from the ledger."""
+    """Yield the micro-batches that had records: times from Spark, the balance from the ledger."""
     for event in progress:
-        if not event["numInputRows"]:
-            continue
-        workers = Ledger(str(ledger)).read_workers(event["batchId"])
-        loads = [0] * n_workers
-        for worker, entry in workers.items():
-            loads[worker] = entry.about["records"]
-        keys = [entry.arrays["keys"] for entry in workers.values()]
-        yield JobBatch(
-            event["batchId"],
-            event["numInputRows"],
-            event["durationMs"]["triggerExecution"] / 1000,
-            tuple(loads),
-            imbalance(loads),
-            replication(sum(k.size for k in keys), np.unique(np.concatenate(keys)).size),
-        )
+        if event["numInputRows"]:
+            seconds = event["durationMs"]["triggerExecution"] / 1000
+            yield JobBatch(seconds, read_balance(Ledger(str(ledger)), event["batchId"], n_workers))

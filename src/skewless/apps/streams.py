@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _LOOK_EVERY_S = 0.5
 

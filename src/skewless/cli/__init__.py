@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # Each module adds its commands to the application, in the order in which `--help` lists them.
-from skewless.cli import demo, running, comparing, simulating, checking, listing  # noqa: F401, I001
+from skewless.cli import checking, comparing, demo, listing, running, simulating  # noqa: F401
 from skewless.cli.application import app
 
 __all__ = ["app", "main"]

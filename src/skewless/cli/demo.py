@@ -1,1 +1,124 @@
-""".."""
+"""`skewless demo`: the main job on Spark, under hashing and under Cascade, side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from skewless import registry
+from skewless.cli import reading
+from skewless.cli.application import app, refusing_bad_input, stopped
+from skewless.cli.needs import needing_bokeh
+from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
+from skewless.cli.screen import console, progress_bar, small_bars
+
+_MOST_BATCHES = 30  # the ledger keeps no more
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the page with the plots goes.")] = Path(
+        "out/demo.html"
+    ),
+    strategy: Annotated[str, typer.Option(help="Strategies with commas.")] = "hash,cascade",
+    workers: Annotated[int, typer.Option(help="Workers, and task slots of Spark.")] = 8,
+    records: Annotated[str, typer.Option(help="Words of the stream.")] = "4e5",
+    batches: Annotated[int, typer.Option(help="Micro-batches of the stream.")] = 8,
+    work_us: Annotated[
+        int, typer.Option(help="What looking up a word costs, in microseconds of waiting.")
+    ] = 300,
+    seed: Annotated[int, typer.Option(help="Seed of the words and of the routing.")] = 0,
+) -> None:
+    """Count drifting words on Spark under hash and Cascade: a table, a page, and are they equal?"""
+    with needing_bokeh():
+        from skewless.dashboard.job_report import equality, write_job_report
+    require_spark()
+    from skewless.apps.drifting_words import DriftingWords
+    from skewless.apps.side_by_side import MainJob
+
+    with refusing_bad_input():
+        names = [one.name for one in reading.strategies(strategy, {})]
+        reading.at_least(workers, "--workers", 1)
+        reading.at_least(work_us, "--work-us", 0)
+        if not 1 <= batches <= _MOST_BATCHES:
+            raise ValueError(f"--batches must be 1 … {_MOST_BATCHES}, not {batches}")
+        words = DriftingWords(
+            n_records=reading.count(records, "--records", least=1), n_batches=batches, seed=seed
+        )
+        out.parent.mkdir(parents=True, exist_ok=True)
+    about = (
+        f"{words.n_records:,} words in {batches} micro-batches; the hot words change "
+        f"{words.n_periods - 1} times. Words per window of {MainJob.window} are counted by "
+        f"{workers} workers, and each word is looked up first: {work_us} µs of waiting (a sleep)."
+    )
+    console().print(about, soft_wrap=True)
+    with scratch_folder() as scratch, progress_bar() as bar:
+        steps = bar.add_task("making the words", total=4 + len(names))
+
+        def step(text: str) -> None:
+            bar.update(steps, description=text, advance=1)
+
+        words.write(scratch / "words")
+        step("starting Spark")
+        with spark_session(
+            f"local[{workers}]",
+            scratch,
+            warm=",".join(name for name in names if name in registry.names()),
+            # The merging wants few partitions: each has a state of its own to write.
+            **{"spark.sql.shuffle.partitions": "2"},
+        ) as spark:
+            job = MainJob(scratch / "words", words.n_files, workers, work_us, seed=seed)
+            step("counting with plain Spark")
+            truth = job.plain(spark)
+            step("warming up")
+            few = DriftingWords(n_records=words.n_files * 100, n_batches=1, seed=seed)
+            few.write(scratch / "few")
+            # Else the first strategy would pay for Java's warming up.
+            MainJob(scratch / "few", words.n_files, workers).stream(
+                spark, names[0], scratch / "warm"
+            )
+            runs = []
+            for number, name in enumerate(names):
+                step(name)
+                task = bar.add_task("micro-batches", total=batches)
+                runs.append(
+                    job.stream(
+                        spark,
+                        name,
+                        scratch / f"{number}-{name}",
+                        lambda done, task=task: bar.update(task, completed=min(done, batches)),  # type: ignore[misc]
+                    )
+                )
+                bar.update(task, visible=False)
+    summaries = [run.summary(truth) for run in runs]
+    console().print(job_table(summaries))
+    write_job_report(summaries, about, out)
+    print(f"\n{equality(summaries)}\nThe plots: {out}")
+    if any(summary["differences"] for summary in summaries):
+        raise stopped("a result differs from plain Spark's: this is a bug", 1)
+
+
+def job_table(summaries: list[dict[str, Any]]) -> Table:
+    """Return one row per strategy."""
+    highest = max(max(summary["loads"]) for summary in summaries)
+    table = Table(box=None)
+    table.add_column("strategy", no_wrap=True)
+    for heading in ("records / s", "s / micro-batch", "load per worker"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("imbalance", "batch imbalance", "batch replicas / key"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in summaries:
+        replicas = row["batch_replication"]
+        table.add_row(
+            row["strategy"],
+            f"{row['records_per_second']:,.0f}",
+            f"{row['batch_seconds']:.1f}",
+            small_bars(row["loads"], sum(row["loads"]) / len(row["loads"]), highest),
+            f"{row['imbalance']:.2g}",
+            f"{row['batch_imbalance']:.2g}",
+            "" if replicas is None else f"{replicas:.3f}",
+        )
+    return table

@@ -28,15 +28,18 @@ def progress_bar() -> Progress:
     )
 
 
-def small_bars(values: Sequence[float], highest: float) -> str:
-    """Return one character per value, as high as its share of `highest`.
+def small_bars(values: Sequence[float], fair: float, highest: float) -> str:
+    """Return one character per value; `fair` stands on a step, so that equal loads look equal.
 
-    >>> small_bars([0, 1, 4, 8], highest=8)
-    '▁▂▄█'
+    `highest` is the largest value that needs to be told apart.
+
+    >>> small_bars([1, 5, 9, 20], fair=5, highest=20), small_bars([4.9, 5.1], fair=5, highest=20)
+    ('▁▂▃▅', '▂▂')
     """
     top = len(_BLOCKS) - 1
-    heights = [round(top * value / highest) if highest > 0 else 0 for value in values]
-    return "".join(_BLOCKS[min(top, max(0, height))] for height in heights)
+    n_steps = max(1, int(top * fair / highest)) if highest > 0 else 1
+    heights = [round(n_steps * value / fair) if fair > 0 else 0 for value in values]
+    return "".join(_BLOCKS[min(top, height)] for height in heights)
 
 
 def bytes_text(size: float) -> str:

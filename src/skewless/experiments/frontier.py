@@ -188,7 +188,7 @@ def measure(todo: Iterable[Cell], data: Path | None = None) -> Iterator[Row]:
             "z": cell.z,
             **run.summary(),
             "workload": workload.name,
-            "shorter": cell.limit is not None,
+            "shorter": run.n_records == cell.limit,
         }
 
 
@@ -494,6 +494,25 @@ def shorter_list(records: Sequence[Row]) -> str:
     return "\n".join(lines) or "None."
 
 
+def missing_list(records: Sequence[Row]) -> str:
+    """Return which strategies have no record in some cells, in which the others have one."""
+    lines = []
+    for group in ("grid", "real"):
+        found = by_cell(records, [group])
+        lacks = {
+            name: [title for title, cell in found.items() if _of(name, cell) is None]
+            for name in registry.names()
+        }
+        shown = [
+            f"{name} in {len(titles)} of {len(found)} cells"
+            for name, titles in lacks.items()
+            if titles
+        ]
+        if shown:
+            lines.append(f"- {group}: {', '.join(shown)}")
+    return "\n".join(lines) or "None."
+
+
 def _of(name: str, cell: Sequence[Row]) -> Row | None:
     return next((r for r in cell if r["strategy"] == name), None)
 
@@ -535,4 +554,5 @@ PARTS = {
     "front": front_table,
     "real streams": real_tables,
     "shorter": shorter_list,
+    "missing": missing_list,
 }

@@ -24,7 +24,7 @@ _LOW_32 = np.uint64(0xFFFFFFFF)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 # Positions in `numbers`.
-LEVEL, TOTAL, TOP, HEAVY, LIGHT_ROOM, LEAST_ROOM, GRADE, MOST_ROOM, KEEP, STAY, DEBT = range(11)
+LEVEL, TOTAL, TOP, HEAVY, LIGHT_ROOM, LEAST_ROOM, GRADE, MOST_ROOM, KEEP, DEBT = range(10)
 # Columns of `marks`: how far above the mean the key still takes a worker; the stored count at which
 # it is graded again; the level up to which it goes to workers.
 ROOM, RECHECK, FLOOR = range(3)
@@ -36,10 +36,10 @@ RECORDS, TO_SWEEP, EPOCH = range(3)
 
 HEAVY_PARTS = 8.0  # a key is heavy from 1/8 of a worker's fair share on
 _COUNT_EVERY = 16  # light records: one in so many is counted, for as many
-_QUANTUM = 3.0  # records that a heavy key gives a worker before it goes on to the next
+_QUANTUM = 1.0  # records by which a floor rises when the key has gone through its reach
 BLOCK = 256
 _IN_BLOCK = np.uint64(BLOCK - 1)
-LAG = 3.0  # a heavy key fills workers that lag so far behind the mean first
+LAG = 1.0  # a heavy key fills workers that lag so far behind the mean first
 
 
 class CascadeState(NamedTuple):
@@ -51,7 +51,7 @@ class CascadeState(NamedTuple):
     levels: Floats  # what each worker got, in records per capacity
     costs: Floats  # what one record adds to the level of each worker
     heavy: HeavyKeys
-    spot: SmallInts  # hash -> place of a heavy key with that hash, so most light keys are seen
+    spot: SmallInts  # hash -> place of the heaviest key with it, so most light keys are seen
     marks: Floats  # per place: ROOM, RECHECK, FLOOR
     cursors: Ints  # per place: REACH, POSITION, WORKER
     hashes: Words  # scratch: of the records of one block
@@ -77,7 +77,26 @@ def grade(state: CascadeState, place: I64) -> None:
         state.marks[place, ROOM] = max(room, numbers[LEAST_ROOM])
     state.marks[place, RECHECK] = 1.5 * count
     hashed = seeded(state.heavy.keys[place], state.seed[0])
-    state.spot[_spot(hashed, state.spot.size)] = place
+    spot = _spot(hashed, state.spot.size)
+    holder = state.spot[spot]
+    if holder == ABSENT or state.heavy.counts[holder] <= count:
+        state.spot[spot] = place
+
+
+@kernel
+def _heavy_place(state: CascadeState, key: U64, hashed: U64) -> I64:
+    """Return the place of a key that is known to be heavy, or ABSENT.
+
+    Where two heavy keys meet at one spot, the lighter is looked for where it is counted: taken for
+    light it would fill its worker, and the light keys there would have to yield to it.
+    """
+    place = np.int64(state.spot[_spot(hashed, state.spot.size)])
+    if place == ABSENT or state.heavy.keys[place] == key:
+        return place
+    place = find(state.heavy, first_place(state.heavy, hashed), key)
+    if place != ABSENT and state.marks[place, ROOM] == state.numbers[LIGHT_ROOM]:
+        return ABSENT
+    return place
 
 
 @kernel
@@ -180,7 +199,7 @@ def _heavy_worker(state: CascadeState, place: I64, home: I64, stride: I64, level
     n_workers = state.levels.size
     floor = max(state.marks[place, FLOOR], level - LAG)
     worker = state.cursors[place, WORKER]
-    if state.levels[worker] <= floor + state.numbers[STAY]:
+    if state.levels[worker] <= floor:
         return worker
     reach = state.cursors[place, REACH]
     limit = level + state.marks[place, ROOM] if reach < n_workers else np.inf
@@ -246,8 +265,8 @@ def _route_one(keys: Keys, weights: Floats, state: CascadeState, out: Workers, i
     level = numbers[LEVEL]
     amount = weight * heavy.unit[0]
     numbers[TOTAL] += amount
-    place = np.int64(state.spot[_spot(hashed, state.spot.size)])
-    if place != ABSENT and heavy.keys[place] == keys[i]:
+    place = _heavy_place(state, keys[i], hashed)
+    if place != ABSENT:
         heavy.counts[place] += amount
         if heavy.counts[place] > state.marks[place, RECHECK]:
             grade(state, place)
@@ -287,7 +306,6 @@ def _route_common(
     records = state.counters[RECORDS]
     end = min(end, i + state.counters[TO_SWEEP] - records - 1)
     share = 1.0 / levels.size
-    stay = state.numbers[STAY]
     n_workers = np.uint64(levels.size)
     n_slots = np.uint64(owners.size)
     in_spots = np.uint64(spot.size - 1)
@@ -310,7 +328,7 @@ def _route_common(
                 break
             floor = max(marks[place, FLOOR], level - LAG)
             worker = np.uint64(cursors[place, WORKER])
-            if levels[worker] > floor + stay:
+            if levels[worker] > floor:
                 stride = np.uint64(_stride(hashed, state.strides))
                 reach = cursors[place, REACH]
                 limit = level + marks[place, ROOM] if reach < levels.size else np.inf

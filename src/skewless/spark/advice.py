@@ -14,7 +14,7 @@ from skewless.spark.text_tables import number, percent, printable, text_table
 
 #: Below this predicted imbalance, hashing alone is good enough.
 _GOOD_ENOUGH = 0.10
-#: Of strategies whose makespan differs by less than this, the one with fewer replicas is better.
+#: Of strategies whose imbalance differs by less than this, the one with fewer replicas is better.
 _ALIKE = 0.05
 _MERGED_ALREADY = (
     "If all you compute is sum, count, min, max or the like, plain Spark combines before the "
@@ -83,16 +83,21 @@ class HotKeys:
                 "share, and hashing alone is predicted to come within "
                 f"{percent(baseline.imbalance)} of perfect balance."
             )
-        rivals = [one for one in self.predictions if one.strategy not in (BASELINE, LIMIT)]
-        least = min((one.makespan for one in rivals), default=math.inf)
-        if least >= baseline.makespan:
+        # Only splitting helps a batch job: keys move between micro-batches. See `Prediction`.
+        rivals = [
+            one
+            for one in self.predictions
+            if one.family == "splitting" and one.strategy not in (BASELINE, LIMIT)
+        ]
+        least = min((one.imbalance for one in rivals), default=math.inf)
+        if least >= baseline.imbalance:
             return (
                 "The job is skewed: hashing gives the busiest worker "
                 f"{1 + baseline.imbalance:.2f} times its fair share. No strategy that was tried "
                 "does better."
             )
-        alike = [one for one in rivals if one.makespan <= least + _ALIKE]
-        best = min(alike, key=lambda one: (one.replication, one.makespan))
+        alike = [one for one in rivals if one.imbalance <= least + _ALIKE]
+        best = min(alike, key=lambda one: (one.replication, one.imbalance))
         return (
             f"The job is skewed: use strategy={best.strategy!r}. Hashing gives the busiest worker "
             f"{1 + baseline.imbalance:.2f} times its fair share; this one {1 + best.imbalance:.2f} "
@@ -100,6 +105,8 @@ class HotKeys:
         )
 
     def _by_shares(self) -> str:
+        if not self.keys:
+            return "Plain Spark is the better choice: no key stands out from the others."
         heaviest = self.keys[0]
         shown = f"{printable(heaviest.key)!r} has {percent(heaviest.share)} of the records"
         if self.workers is None:

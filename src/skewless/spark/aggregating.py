@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from skewless.aggregations import Aggregation, Aggregator, ApproxDistinct, CollectSet, PerKey
 from skewless.spark.block_merging import merge_blocks, merge_rows
 from skewless.spark.blocks import Packing
-from skewless.spark.columns import Key, existing, internal, key_columns, like_spark_groups
+from skewless.spark.columns import (
+    Key,
+    arrow_schema,
+    existing,
+    internal,
+    key_columns,
+    like_spark_groups,
+    quoted,
+)
 from skewless.spark.combining import Combiner
-from skewless.spark.native_merging import is_native, merge_natively
+from skewless.spark.native_merging import is_native, merge_natively, plain_type
 from skewless.spark.partials import TIME, Partials
 from skewless.spark.router import Router
 from skewless.spark.routing import make_router, router_udf, weight_column
@@ -25,6 +34,8 @@ from skewless.spark.windows import Window, as_window, microseconds
 from skewless.strategy import AnyStrategy
 
 _WORKER = internal("worker")
+_COST = internal("cost")
+_WINDOW = "window"
 _SLOTS_PER_PARTITION = 4
 
 AnyAggregation = Aggregation | Aggregator[Any] | ApproxDistinct
@@ -91,92 +102,138 @@ def aggregate(
         ledger=ledger,
     )
     cost = None if weight is None else weight_column(df, weight, router.routing.strategy)
-    records = _records(df, key, chosen, span)
-    names = key_columns(df, key)[1]
-    routed = _routed(df, records, names, router, cost)
-    query = _Query(records, names, chosen, span, watermark, router)
+    records = _records(df, key, chosen, span, cost)
+    partials = _partials(df, records.schema, key, chosen, span)
+    query = _Query(df, partials, dict(zip(partials.aggregations, aggs.values(), strict=True)), span)
+    routed = _routed(records, partials.key, router)
     if all(is_native(aggregation) for aggregation in aggs.values()):
-        return query.merged_by_spark(routed, aggs)
-    if df.isStreaming:
+        merged = query.merged_by_spark(routed, router, watermark)
+    elif df.isStreaming:
         closes = span is not None and watermark is not None
-        return query.merged_in_blocks(routed, mode or ("append" if closes else "update"))
-    return query.merged_in_rows(routed)
+        chosen_mode = mode or ("append" if closes else "update")
+        merged = query.merged_in_blocks(routed, router, watermark, chosen_mode)
+    else:
+        merged = query.merged_in_rows(routed, router)
+    names = [*([_WINDOW] if span is not None else []), *key_columns(df, key)[1], *aggs]
+    return merged.toDF(*names)
 
 
 @dataclass(frozen=True)
 class _Query:
-    """The pieces of one aggregation, and the three ways to put them together."""
+    """The pieces of one aggregation, and the three ways to put them together.
 
-    records: DataFrame
-    key: list[str]
-    aggregations: dict[str, Aggregation]
+    All columns have names of ours until the end, so those of the user may be any: alike but for
+    case, with dots, the same for a key and for the column that it is computed from.
+    """
+
+    df: DataFrame
+    partials: Partials
+    aggs: dict[str, AnyAggregation]  # as the user gave them
     window: Window | None
-    watermark: str | None
-    router: Router
 
-    @property
-    def partials(self) -> Partials:
-        schema = to_arrow_schema(_nullable(self.records.schema), timezone="UTC")
-        pane, begin = (self.window.pane, self.window.begin) if self.window else (None, 0)
-        return Partials(schema, tuple(self.key), self.aggregations, pane, begin)
-
-    def merged_by_spark(self, routed: DataFrame, aggs: Mapping[str, Any]) -> DataFrame:
+    def merged_by_spark(
+        self, routed: DataFrame, router: Router, watermark: str | None
+    ) -> DataFrame:
         """Partial results, then Spark's own aggregates."""
         partials = self.partials
-        combined = self._combined(routed, None)
-        grouping = [F.col(f"`{name}`") for name in self.key]
+        combined = self._combined(routed, router, None)
+        grouping = [F.col(name) for name in partials.key]
         if self.window is not None:
-            if self.watermark is not None and combined.isStreaming:
-                combined = combined.withWatermark(TIME, self.watermark)
+            if watermark is not None and combined.isStreaming:
+                combined = combined.withWatermark(TIME, watermark)
             # All records of a pane lie in the same windows, and so does the latest of them.
-            grouping = [self.window.of(F.col(TIME)).alias("window"), *grouping]
+            grouping = [self.window.of(F.col(TIME)).alias(_WINDOW), *grouping]
         n_states = {
             name: len(aggregation.state_types(partials.input_types(aggregation)))
-            for name, aggregation in self.aggregations.items()
+            for name, aggregation in partials.aggregations.items()
         }
-        return merge_natively(combined, grouping, aggs, n_states, self.records)
+        return merge_natively(combined, grouping, self.aggs, n_states, self.df)
 
-    def merged_in_blocks(self, routed: DataFrame, mode: str) -> DataFrame:
+    def merged_in_blocks(
+        self, routed: DataFrame, router: Router, watermark: str | None, mode: str
+    ) -> DataFrame:
         """Partial results in blocks, then our own merging with state."""
         spark = routed.sparkSession
         n_partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
         places = slots(_SLOTS_PER_PARTITION * n_partitions, n_partitions)
         check_slots(spark, places, n_partitions)
-        packed = self._combined(routed, Packing(self.partials, places))
-        return merge_blocks(packed, self.partials, self.window, self.watermark, mode)
+        packed = self._combined(routed, router, Packing(self.partials, places))
+        return self._typed(merge_blocks(packed, self.partials, self.window, watermark, mode))
 
-    def merged_in_rows(self, routed: DataFrame) -> DataFrame:
+    def merged_in_rows(self, routed: DataFrame, router: Router) -> DataFrame:
         """Partial results as rows, then our own merging, at once."""
-        return merge_rows(self._combined(routed, None), self.partials, self.window)
+        combined = self._combined(routed, router, None)
+        return self._typed(merge_rows(combined, self.partials, self.window))
 
-    def _combined(self, routed: DataFrame, packing: Packing | None) -> DataFrame:
-        combiner = Combiner(self.partials, self.router, packing)
+    def _combined(self, routed: DataFrame, router: Router, packing: Packing | None) -> DataFrame:
+        combiner = Combiner(self.partials, router, packing)
         schema = packing.schema if packing else self.partials.table_schema
-        return routed.drop(_WORKER).mapInArrow(combiner.combine, from_arrow_schema(schema))
+        records = routed.drop(_WORKER, _COST)
+        return records.mapInArrow(combiner.combine, from_arrow_schema(schema))
+
+    def _typed(self, merged: DataFrame) -> DataFrame:
+        """Return our own results with the types that Spark's would have: wide means differ."""
+        for name, aggregation in self.aggs.items():
+            kind = plain_type(aggregation, self.df)
+            ours = merged.schema[name].dataType
+            if kind is not None and kind.simpleString() != ours.simpleString():
+                merged = merged.withColumn(name, F.col(name).cast(kind))
+        return merged
 
 
-def _routed(
-    df: DataFrame, records: DataFrame, names: list[str], router: Router, cost: Column | None
-) -> DataFrame:
-    hashed = [F.xxhash64(*[F.col(f"`{name}`") for name in names])]
-    if cost is not None:
-        hashed.append(cost)
+def _routed(records: DataFrame, names: Sequence[str], router: Router) -> DataFrame:
+    hashed = [F.xxhash64(*[F.col(name) for name in names])]
+    if _COST in records.columns:
+        hashed.append(F.col(_COST))
     routed = records.withColumn(_WORKER, router_udf(router)(*hashed))
     return routed.repartitionById(router.routing.n_workers, F.col(_WORKER))
 
 
 def _records(
-    df: DataFrame, key: Key, aggregations: Mapping[str, Aggregation], window: Window | None
+    df: DataFrame,
+    key: Key,
+    aggregations: Mapping[str, Aggregation],
+    window: Window | None,
+    cost: Column | None,
 ) -> DataFrame:
-    """Return what leaves the source: the time, the key as Spark groups it, and the inputs."""
-    columns, names = key_columns(df, key)
+    """Return what leaves the source: the time, the key as Spark groups it, inputs, and the cost."""
+    columns, _ = key_columns(df, key)
     kinds = [field.dataType for field in df.select(*columns).schema.fields]
-    chosen = [F.col(f"`{window.time}`").alias(TIME)] if window is not None else []
-    for column, name, kind in zip(columns, names, kinds, strict=True):
-        chosen.append(like_spark_groups(column, kind).alias(name))
-    inputs = {name: None for agg in aggregations.values() for name in agg.inputs}
-    chosen += [df[f"`{name}`"] for name in inputs if name not in names]
+    chosen = [df[quoted(window.time)].alias(TIME)] if window is not None else []
+    for number, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
+        chosen.append(like_spark_groups(column, kind).alias(internal(f"key_{number}")))
+    for number, name in enumerate(_inputs(aggregations)):
+        chosen.append(df[quoted(name)].alias(internal(f"input_{number}")))
+    if cost is not None:
+        chosen.append(cost.alias(_COST))
     return df.select(*chosen)
+
+
+def _partials(
+    df: DataFrame,
+    schema: StructType,
+    key: Key,
+    aggregations: Mapping[str, Aggregation],
+    window: Window | None,
+) -> Partials:
+    """Return how records become partial results; aggregations find inputs by the user's names."""
+    fields = [field for field in schema.fields if field.name != _COST]
+    inputs = _inputs(aggregations)
+    ours = [field.name for field in fields[: len(fields) - len(inputs)]]
+    columns, names = key_columns(df, key)
+    arrow_schema(StructType([*df.select(*columns).schema.fields]), "key")  # names the user's
+    kinds = arrow_schema(StructType(fields), "aggs").types
+    described = pa.schema(list(zip([*ours, *inputs], kinds, strict=True)))
+    numbered = {
+        internal(f"result_{number}"): aggregation
+        for number, aggregation in enumerate(aggregations.values())
+    }
+    pane, begin = (window.pane, window.begin) if window else (None, 0)
+    return Partials(described, tuple(ours[-len(names) :]), numbered, pane, begin)
+
+
+def _inputs(aggregations: Mapping[str, Aggregation]) -> list[str]:
+    return list(dict.fromkeys(name for agg in aggregations.values() for name in agg.inputs))
 
 
 def _aggregations(
@@ -187,12 +244,19 @@ def _aggregations(
         raise ValueError(
             f"aggs must be a mapping of names to aggregations, like {{'n': count()}}, not {aggs!r}"
         )
-    taken = set(key_columns(df, key)[1]) | ({"window"} if window is not None else set())
+    names = key_columns(df, key)[1]
+    if window is not None and _WINDOW in names:
+        raise ValueError(f"key: {_WINDOW!r} is the name of the windows' column: rename the key")
     native = all(is_native(aggregation) for aggregation in aggs.values())
     chosen: dict[str, Aggregation] = {}
     for name, aggregation in aggs.items():
-        if name in taken:
-            raise ValueError(f"aggs: {name!r} is the name of a key column or of the window already")
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"aggs: a result's name must be a text, not {name!r}")
+        if name in names or (window is not None and name == _WINDOW):
+            raise ValueError(
+                f"aggs: {name!r} is the name of a key column or of the window already; "
+                "choose another one for the result"
+            )
         if isinstance(aggregation, ApproxDistinct):
             if not native:
                 raise ValueError(
@@ -211,10 +275,11 @@ def _aggregations(
             )
         for column in chosen[name].inputs:
             existing(df, column, f"aggs: {name!r}")
-        schema = to_arrow_schema(
-            df.select(*[f"`{column}`" for column in chosen[name].inputs]).schema, timezone="UTC"
-        )
-        chosen[name].state_types([field.type for field in schema])  # refuses wrong types
+        inputs = df.select(*[quoted(column) for column in chosen[name].inputs]).schema
+        try:
+            chosen[name].state_types(arrow_schema(inputs, "inputs").types)  # refuses wrong types
+        except ValueError as error:
+            raise ValueError(f"aggs: {name!r}: {error}") from error
     return chosen
 
 
@@ -223,8 +288,10 @@ def _check_times(
 ) -> None:
     if watermark is not None:
         if window is None:
-            raise ValueError("watermark goes with window: without windows nothing ever closes")
-        if microseconds(watermark) < 0:
+            raise ValueError(
+                f"watermark {watermark!r} goes with window: without windows nothing ever closes"
+            )
+        if microseconds(watermark, "watermark") < 0:
             raise ValueError(f"watermark must be at least 0, not {watermark!r}")
     if mode not in (None, "update", "append"):
         raise ValueError(f"mode must be 'update' or 'append', not {mode!r}")
@@ -242,7 +309,3 @@ def _check_times(
             "the DataFrame has a watermark already; Spark allows one, and ours stands behind the "
             "combining: leave out withWatermark and give watermark= instead"
         )
-
-
-def _nullable(schema: StructType) -> StructType:
-    return StructType([type(f)(f.name, f.dataType, True) for f in schema.fields])

@@ -24,7 +24,7 @@ def to_block(table: pa.Table) -> bytes:
     """Return the table as bytes: Arrow's own form of a record batch, without the schema."""
     batch = table.combine_chunks().to_batches()
     rows = batch[0] if batch else pa.RecordBatch.from_pylist([], schema=table.schema)
-    return _VERSION + rows.serialize().to_pybytes()
+    return _VERSION + bytes(rows.serialize().to_pybytes())
 
 
 def from_block(block: bytes, schema: pa.Schema) -> pa.Table:
@@ -65,18 +65,16 @@ class Packing:
         order = np.argsort(groups.codes, kind="stable")
         ends = np.cumsum(np.bincount(groups.codes, minlength=groups.n_groups)).tolist()
         contents = table.select(by_key(self.partials).table_schema.names).take(pa.array(order))
-        begin, rows = 0, []
-        for number, end in enumerate(ends):
-            row: dict[str, Any] = {
-                SLOT: slots[int(groups.first[number])].as_py(),
-                BLOCK: to_block(contents.slice(begin, end - begin)),
-            }
-            if self.partials.pane is not None:
-                times = table.column(TIME).take(pa.array(order[begin:end]))
-                row[TIME] = pa.compute.max(times).as_py()
-            rows.append(row)
-            begin = end
-        yield pa.RecordBatch.from_pylist(rows, schema=self.schema)
+        begins = [0, *ends[:-1]]
+        sizes = zip(begins, ends, strict=True)
+        blocks = [to_block(contents.slice(begin, end - begin)) for begin, end in sizes]
+        columns: list[Any] = [slots.take(pa.array(groups.first)), pa.array(blocks, pa.binary())]
+        if self.partials.pane is not None:
+            # As numbers: Python's dates end with the year 9999, and Spark's do not.
+            kind = self.schema.field(TIME).type
+            times = table.column(TIME).cast(pa.int64()).to_numpy()[order]
+            columns.insert(0, pa.array(np.maximum.reduceat(times, begins)).cast(kind))
+        yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
 def by_key(partials: Partials) -> Partials:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from pyspark.errors import AnalysisException
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DoubleType, FloatType, MapType, VariantType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VariantType,
+)
 
 from skewless import parameters
 
@@ -19,6 +31,15 @@ _PREFIX = "__skewless_"  # of columns that are ours and that users do not see
 def internal(name: str) -> str:
     """Return the name of a column of ours."""
     return _PREFIX + name
+
+
+def quoted(name: str) -> str:
+    """Return the name as Spark's expressions spell it, whatever is in it.
+
+    >>> quoted("price.`usd`")
+    '`price.``usd```'
+    """
+    return "`" + name.replace("`", "``") + "`"
 
 
 def existing(df: DataFrame, name: str, argument: str) -> str:
@@ -33,34 +54,67 @@ def existing(df: DataFrame, name: str, argument: str) -> str:
 
 def key_columns(df: DataFrame, key: Key) -> tuple[list[Column], list[str]]:
     """Return the key's columns and their names; raise ValueError unless `df` has them."""
+    if not isinstance(key, str | Column | Iterable):
+        raise ValueError(f"key must be a column, its name, or several of them, not {key!r}")
     parts = [key] if isinstance(key, str | Column) else list(key)
     if not parts:
-        raise ValueError("key must name at least one column, not an empty list")
+        raise ValueError(f"key must name at least one column, not {key!r}")
     columns: list[Column] = []
     names: list[str] = []
     for part in parts:
         if isinstance(part, Column):
-            try:
-                names.append(df.select(part).columns[0])
-            except AnalysisException as error:
-                raise ValueError(
-                    f"key: {part!r} cannot be computed from the DataFrame: {error}"
-                ) from error
+            names.append(computed(df, part, "key").name)
             columns.append(part)
         else:
             names.append(existing(df, part, "key"))
-            columns.append(df[f"`{part}`"])
+            columns.append(df[quoted(part)])
     if len(set(names)) < len(names):
         raise ValueError(f"key names a column twice: {', '.join(names)}")
     for name, field in zip(names, df.select(*columns).schema.fields, strict=True):
-        if _has(field.dataType, MapType | VariantType):
+        if _some(field.dataType, lambda kind: isinstance(kind, MapType | VariantType)):
             kind = field.dataType.simpleString()
             raise ValueError(f"key: column {name!r} is of type {kind}, which Spark cannot hash")
     return columns, names
 
 
+def computed(df: DataFrame, column: Column, argument: str) -> StructField:
+    """Return the field that a Column of `df` is; raise ValueError that names the argument."""
+    try:
+        return df.select(column).schema.fields[0]
+    except AnalysisException as error:
+        raise ValueError(
+            f"{argument}: {column!r} cannot be computed from the DataFrame, "
+            f"which has {', '.join(df.columns)}: {error}"
+        ) from error
+
+
+def arrow_schema(schema: StructType, argument: str) -> pa.Schema:
+    """Return the schema as Arrow has it, everything nullable; raise ValueError where it cannot."""
+    for field in schema.fields:
+        if _some(field.dataType, _is_collated):
+            raise ValueError(
+                f"{argument}: column {field.name!r} is of type {field.dataType.simpleString()}, "
+                "and text is compared by its bytes here: cast it to string"
+            )
+    try:
+        return to_arrow_schema(_nullable(schema), timezone="UTC")
+    except PySparkException as error:
+        kinds = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in schema.fields)
+        raise ValueError(f"{argument}: Arrow has no type for this ({kinds}): {error}") from error
+
+
 def like_spark_groups(column: Column, kind: DataType) -> Column:
-    """Return the key column as `groupBy` takes it: one NaN, and no negative zero."""
+    """Return the key column as `groupBy` takes it: one NaN, and no negative zero, at any depth."""
+    if not _some(kind, lambda part: isinstance(part, DoubleType | FloatType)):
+        return column
+    if isinstance(kind, ArrayType):
+        return F.transform(column, lambda item: like_spark_groups(item, kind.elementType))
+    if isinstance(kind, StructType):
+        fields = [
+            like_spark_groups(column.getField(field.name), field.dataType).alias(field.name)
+            for field in kind.fields
+        ]
+        return F.when(column.isNotNull(), F.struct(*fields))
     if isinstance(kind, DoubleType | FloatType):
         nan = F.lit(float("nan")).cast(kind)
         zero = F.lit(0.0).cast(kind)
@@ -68,9 +122,26 @@ def like_spark_groups(column: Column, kind: DataType) -> Column:
     return column
 
 
-def _has(kind: Any, wanted: Any) -> bool:
-    if isinstance(kind, wanted):
+def _some(kind: Any, matches: Callable[[Any], bool]) -> bool:
+    """Return whether a type, or one that it is made of, matches."""
+    if matches(kind):
         return True
     parts = [field.dataType for field in getattr(kind, "fields", [])]
-    parts += [kind.elementType] if hasattr(kind, "elementType") else []
-    return any(_has(part, wanted) for part in parts)
+    inner = ("elementType", "keyType", "valueType")
+    parts += [getattr(kind, part) for part in inner if hasattr(kind, part)]
+    return any(_some(part, matches) for part in parts)
+
+
+def _is_collated(kind: Any) -> bool:
+    return isinstance(kind, StringType) and not kind.isUTF8BinaryCollation()
+
+
+def _nullable(kind: Any) -> Any:
+    """Return the type with nulls allowed everywhere, as in the Arrow data that Spark sends."""
+    if isinstance(kind, StructType):
+        return StructType([StructField(f.name, _nullable(f.dataType), True) for f in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable(kind.elementType), True)
+    if isinstance(kind, MapType):
+        return MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
+    return kind

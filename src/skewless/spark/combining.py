@@ -59,17 +59,24 @@ class Combiner:
 
 
 def chunks(batches: Iterator[pa.RecordBatch], schema: pa.Schema, n_rows: int) -> Iterator[pa.Table]:
-    """Yield the batches as tables of at least `n_rows` rows, the last one perhaps of fewer."""
+    """Yield the batches as tables of at least `n_rows` rows, the last one perhaps of fewer.
+
+    Columns go by their place; on the way they have other names than in `schema`.
+    """
+
+    def table() -> pa.Table:
+        return pa.Table.from_batches(waiting).rename_columns(schema.names).cast(schema)
+
     waiting: list[pa.RecordBatch] = []
     n_waiting = 0
     for batch in batches:
         waiting.append(batch)
         n_waiting += batch.num_rows
         if n_waiting >= n_rows:
-            yield pa.Table.from_batches(waiting).cast(schema)
+            yield table()
             waiting, n_waiting = [], 0
     if n_waiting:
-        yield pa.Table.from_batches(waiting).cast(schema)
+        yield table()
 
 
 def _report(partials: Partials, table: pa.Table, n_records: int, seconds: float) -> Entry:

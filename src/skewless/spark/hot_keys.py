@@ -69,7 +69,8 @@ def hot_keys(
         The number of records, about, that are routed for the predictions.
     top
         How many keys to list, at most 10,000. Their records are about right, and exact if there
-        are fewer than some 10,000 keys.
+        are fewer than some 10,000 keys; if there are more, those too light to be told from the
+        rest are left out.
     seed
         Of the sample and of the routing. The same seed gives the same answer as long as Spark
         reads the same records in the same order.

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import DataType, DecimalType
 
 from skewless.aggregations import (
     ApproxDistinct,
@@ -26,11 +29,12 @@ from skewless.aggregations import (
     TopK,
     WeightedMean,
 )
-from skewless.spark.columns import internal
+from skewless.spark.columns import internal, quoted
 from skewless.spark.partials import state_names
 
 _POSITION = internal("position")
 _ITEM = internal("item")
+_NARROW_MEAN = 18  # digits of a mean of decimals up to which Spark's own division is exact enough
 
 Merge = Callable[[Any, Sequence[Column]], Column]
 
@@ -60,19 +64,19 @@ _LISTS: dict[type[Any], Merge] = {
 
 #: The same aggregations as a plain query spells them; their types are the results' types.
 _PLAIN: dict[type[Any], Callable[[Any], Column]] = {
-    Count: lambda agg: F.count(F.lit(1) if agg.column is None else F.col(f"`{agg.column}`")),
-    Sum: lambda agg: F.sum(f"`{agg.column}`"),
-    Mean: lambda agg: F.avg(f"`{agg.column}`"),
-    Min: lambda agg: F.min(f"`{agg.column}`"),
-    Max: lambda agg: F.max(f"`{agg.column}`"),
+    Count: lambda agg: F.count(F.lit(1) if agg.column is None else F.col(quoted(agg.column))),
+    Sum: lambda agg: F.sum(quoted(agg.column)),
+    Mean: lambda agg: F.avg(quoted(agg.column)),
+    Min: lambda agg: F.min(quoted(agg.column)),
+    Max: lambda agg: F.max(quoted(agg.column)),
     WeightedMean: lambda agg: F.sum(
-        F.col(f"`{agg.value}`").cast("double") * F.col(f"`{agg.weight}`").cast("double")
+        F.col(quoted(agg.value)).cast("double") * F.col(quoted(agg.weight)).cast("double")
     ),
-    Distinct: lambda agg: F.count_distinct(F.col(f"`{agg.column}`")),
-    ApproxDistinct: lambda agg: F.approx_count_distinct(f"`{agg.column}`"),
-    TopK: lambda agg: F.max_by(F.col(f"`{agg.column}`"), F.col(f"`{agg.column}`"), agg.k),
-    Collect: lambda agg: F.collect_list(f"`{agg.column}`"),
-    CollectSet: lambda agg: F.collect_set(f"`{agg.column}`"),
+    Distinct: lambda agg: F.count_distinct(F.col(quoted(agg.column))),
+    ApproxDistinct: lambda agg: F.approx_count_distinct(quoted(agg.column)),
+    TopK: lambda agg: F.max_by(F.col(quoted(agg.column)), F.col(quoted(agg.column)), agg.k),
+    Collect: lambda agg: F.collect_list(quoted(agg.column)),
+    CollectSet: lambda agg: F.collect_set(quoted(agg.column)),
 }
 
 
@@ -81,26 +85,58 @@ def is_native(aggregation: Any) -> bool:
     return type(aggregation) in _SCALARS or type(aggregation) in _LISTS
 
 
+def plain_type(aggregation: Any, df: DataFrame) -> DataType | None:
+    """Return the type that a plain query on `df` gives this aggregation; None if Spark has none."""
+    if type(aggregation) not in _PLAIN:
+        return None
+    return df.groupBy().agg(_PLAIN[type(aggregation)](aggregation)).schema[0].dataType
+
+
 def merge_natively(
     partials: DataFrame,
     grouping: Sequence[Column],
     aggregations: Mapping[str, Any],
     n_states: Mapping[str, int],
-    records: DataFrame,
+    df: DataFrame,
 ) -> DataFrame:
-    """Return one row per group with the results, of the types that a plain query on `records` has."""
+    """Return one row per group with the results, of the types that a plain query on `df` has."""
     partials = _one_value_a_row(partials, aggregations, n_states)
     results = []
     for name, aggregation in aggregations.items():
-        kind = records.groupBy().agg(_PLAIN[type(aggregation)](aggregation)).schema[0].dataType
+        kind = plain_type(aggregation, df)
+        assert kind is not None
         if type(aggregation) in _LISTS:
-            values = [F.col(f"`{_ITEM}`").getField(state_names(name, 1)[0])]
+            values = [F.col(_ITEM).getField(state_names(name, 1)[0])]
             merged = _LISTS[type(aggregation)](aggregation, values)
         else:
-            states = [F.col(f"`{state}`") for state in state_names(name, n_states[name])]
+            names = state_names(name, n_states[name])
+            states = [F.col(state) for state in names]
             merged = _SCALARS[type(aggregation)](aggregation, states)
+            if isinstance(aggregation, Mean) and isinstance(kind, DecimalType):
+                merged = _decimal_mean(
+                    aggregation, states, partials.schema[names[0]].dataType, kind
+                )
         results.append(merged.cast(kind).alias(name))
     return partials.groupBy(*grouping).agg(*results)
+
+
+def _decimal_mean(mean: Mean, states: Sequence[Column], total: DataType, kind: Any) -> Column:
+    """Return a mean of decimals, rounded once.
+
+    Spark's quotient of decimals has 38 digits in all. Where that leaves fewer than ten beyond
+    those of the result, rounding it to the result would be a second rounding that can differ.
+    """
+    # Spark's sum of sums has a wider type than the sum, and more digits before the point.
+    sums, n = F.sum(states[0]).cast(total), F.sum(states[1])
+    if kind.precision <= _NARROW_MEAN:
+        return F.when(n != 0, sums / n)
+
+    def divide(sums: pa.Array, n: pa.Array) -> pa.Array:
+        return mean.finish([sums, n]).cast(pa.decimal128(38, scale))
+
+    scale = kind.scale
+    divided: Column = arrow_udf(divide, DecimalType(38, scale))(sums, n)  # type: ignore[call-overload]
+    return divided
 
 
 def _one_value_a_row(
@@ -112,12 +148,10 @@ def _one_value_a_row(
         return partials
     kept = [name for name in partials.columns if name not in lists]
     exploded = partials.select(
-        *[F.col(f"`{name}`") for name in kept],
-        F.posexplode_outer(F.arrays_zip(*[F.col(f"`{name}`") for name in lists])).alias(
-            _POSITION, _ITEM
-        ),
+        *[F.col(name) for name in kept],
+        F.posexplode_outer(F.arrays_zip(*[F.col(name) for name in lists])).alias(_POSITION, _ITEM),
     )
-    is_first = F.coalesce(F.col(f"`{_POSITION}`"), F.lit(0)) == 0
+    is_first = F.coalesce(F.col(_POSITION), F.lit(0)) == 0
     scalars = {
         state
         for name, agg in aggregations.items()
@@ -126,8 +160,8 @@ def _one_value_a_row(
     }
     return exploded.select(
         *[
-            F.when(is_first, F.col(f"`{name}`")).alias(name) if name in scalars else f"`{name}`"
+            F.when(is_first, F.col(name)).alias(name) if name in scalars else F.col(name)
             for name in kept
         ],
-        F.col(f"`{_ITEM}`"),
+        F.col(_ITEM),
     )

@@ -60,7 +60,7 @@ class Partials:
         return [*([PANE] if self.pane is not None else []), *self.key]
 
     def update(self, records: pa.Table) -> pa.Table:
-        """Return the partial results of records; those without a time count nowhere, as in Spark."""
+        """Return the partial results of records; as in Spark, one without a time counts nowhere."""
         if self.pane is not None:
             if records.column(TIME).null_count:
                 records = records.filter(pc.is_valid(records.column(TIME)))
@@ -123,7 +123,7 @@ class Partials:
 
     def _panes(self, times: Any) -> Ints:
         micros = times.cast(pa.timestamp("us", times.type.tz), safe=False).cast(pa.int64())
-        panes: Ints = np.floor_divide(micros.to_numpy() - self.offset, self.pane)
+        panes: Ints = np.floor_divide(micros.to_numpy() - self.offset, self.pane or 1)
         return panes
 
     def _table(self, arrays: list[Any]) -> pa.Table:

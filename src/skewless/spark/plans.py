@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from skewless.arrays import Floats, Ints, Keys
+from skewless.arrays import Ints, Keys
 from skewless.spark.ledger import Entry, Ledger
 from skewless.state import copy_state, named_arrays, with_arrays
 from skewless.strategy import AnyStrategy, Forks, Merges, Rebalances, Report
@@ -127,8 +127,8 @@ def _summed(reports: dict[int, Entry]) -> Report:
     keys = np.concatenate([report.arrays["keys"] for report in reports.values()])
     counts = np.concatenate([report.arrays["counts"] for report in reports.values()])
     distinct, positions = np.unique(keys, return_inverse=True)
-    loads: Floats = np.bincount(positions, weights=counts, minlength=distinct.size)
-    return Report(distinct, loads, np.ones(distinct.size))
+    loads = np.bincount(positions, weights=counts, minlength=distinct.size)
+    return Report(distinct, loads.astype(np.float64, copy=False), np.ones(distinct.size))
 
 
 def _ints(values: Any) -> Any:

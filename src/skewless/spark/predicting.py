@@ -35,9 +35,11 @@ _MICRO_BATCHES = 20
 class Prediction:
     """What a strategy would do: see `skewless.metrics` for what the numbers are.
 
-    `imbalance` and `replication` are of all records at once, as a batch job sees them. `makespan`
-    is over perfect balance, with the records as 20 micro-batches, each of which waits for its
-    slowest worker; strategies that move keys do so in between. A batch job takes 1 + imbalance.
+    `imbalance` and `replication` are of all records at once, as a batch job sees them, which takes
+    1 + `imbalance` times as long as with perfect balance. `makespan` is that ratio for a stream:
+    the same records as 20 micro-batches, each of which waits for its slowest worker. Strategies
+    that move keys do so between them, and in a batch job not at all. Micro-batches of a sample
+    are short, so chance adds to all makespans alike: compare them with each other.
     """
 
     strategy: str

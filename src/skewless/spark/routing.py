@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.functions import arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import NumericType
 
 from skewless import parameters, registry
-from skewless.spark.columns import Key, existing, key_columns
+from skewless.spark.columns import Key, computed, existing, key_columns, quoted
 from skewless.spark.ledger import Ledger
 from skewless.spark.plans import Routing
 from skewless.spark.router import Router
@@ -69,13 +70,17 @@ def route(
     """
     router = make_router(df, key, strategy=strategy, workers=workers, seed=seed, ledger=ledger)
     columns, _ = key_columns(df, key)
-    if column in df.columns:
-        raise ValueError(f"column: the DataFrame has a column {column!r} already")
+    if not isinstance(column, str) or not column:
+        raise ValueError(f"column must be a name for the new column, not {column!r}")
+    if column.lower() in [name.lower() for name in df.columns]:  # Spark would replace it
+        raise ValueError(
+            f"column: the DataFrame has a column {column!r} already; it has {', '.join(df.columns)}"
+        )
     hashed = [F.xxhash64(*columns)]
     if weight is not None:
         hashed.append(weight_column(df, weight, router.routing.strategy))
     routed = df.withColumn(column, router_udf(router)(*hashed))
-    return routed.repartitionById(router.routing.n_workers, F.col(f"`{column}`"))
+    return routed.repartitionById(router.routing.n_workers, F.col(quoted(column)))
 
 
 def make_router(
@@ -90,7 +95,7 @@ def make_router(
     """Return the router for these arguments; raise ValueError for bad ones."""
     spark = df.sparkSession
     _, names = key_columns(df, key)
-    chosen = registry.make(strategy) if isinstance(strategy, str) else strategy
+    chosen = _strategy(strategy)
     n_workers = _number(workers, "workers", spark, default="spark.sql.shuffle.partitions")
     if not 1 <= n_workers <= MOST_WORKERS:
         raise ValueError(f"workers must be 1 … {MOST_WORKERS:,}, not {n_workers}")
@@ -121,7 +126,7 @@ def router_udf(router: Router) -> Any:
 
     def apply(*columns: Column) -> Column:
         function = workers_of_hashes if len(columns) == 1 else workers_of
-        column: Column = arrow_udf(function, "int").asNondeterministic()(*columns)
+        column: Column = arrow_udf(function, "int").asNondeterministic()(*columns)  # type: ignore[call-overload]
         return column
 
     return apply
@@ -130,9 +135,30 @@ def router_udf(router: Router) -> Any:
 def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) -> Column:
     """Return the weights as numbers; raise ValueError if the strategy has no use for them."""
     if not hasattr(strategy, "route_weighted"):
-        raise ValueError(f"weight: strategy {strategy.name!r} does not weigh records")
-    column = df[existing(df, weight, "weight")] if isinstance(weight, str) else weight
+        raise ValueError(
+            f"weight: strategy {strategy.name!r} does not weigh records; 'cascade' does, "
+            "or leave out weight"
+        )
+    column = weight if isinstance(weight, Column) else df[quoted(existing(df, weight, "weight"))]
+    field = computed(df, column, "weight")
+    if not isinstance(field.dataType, NumericType):
+        raise ValueError(
+            f"weight: column {field.name!r} must be a number, not {field.dataType.simpleString()}"
+        )
     return F.coalesce(column.cast("double"), F.lit(1.0))
+
+
+def _strategy(strategy: str | AnyStrategy) -> AnyStrategy:
+    if isinstance(strategy, str):
+        return registry.make(strategy)
+    if isinstance(strategy, type) or not all(
+        hasattr(strategy, name) for name in ("name", "traits", "start", "route")
+    ):
+        raise ValueError(
+            "strategy must be a name of the registry, 'module:Class', or a strategy such as "
+            f"Cascade(), not {strategy!r}"
+        )
+    return strategy
 
 
 def _number(value: int | None, name: str, spark: Any, *, default: str | None) -> int:
@@ -141,7 +167,7 @@ def _number(value: int | None, name: str, spark: Any, *, default: str | None) ->
         text = 0 if default is None else spark.conf.get(default)
     try:
         return parameters.whole_number(str(text))
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError(f"{name} must be a whole number, not {text!r}") from None
 
 

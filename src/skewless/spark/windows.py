@@ -22,13 +22,13 @@ _MICROS = {
 _PART = re.compile(r"\s*(-?\d+)\s*([a-z]+?)s?(?=\s|\d|$|-)", re.IGNORECASE)
 
 
-def microseconds(duration: str) -> int:
-    """Return a duration in microseconds, from Spark's text for it.
+def microseconds(duration: str, argument: str = "a duration") -> int:
+    """Return a duration in microseconds, from Spark's text for it; errors name the argument.
 
     >>> microseconds("1 hour 30 minutes") // 60_000_000
     90
     """
-    text = duration.strip()
+    text = duration.strip() if isinstance(duration, str) else ""
     if text.lower().startswith("interval "):
         text = text[len("interval ") :]
     total, end = 0, 0
@@ -40,7 +40,7 @@ def microseconds(duration: str) -> int:
         end = part.end()
     if end != len(text.rstrip()) or not text:
         raise ValueError(
-            f"a duration is numbers with units like '10 minutes' or '1 hour 30 seconds' "
+            f"{argument} must be numbers with units like '10 minutes' or '1 hour 30 seconds' "
             f"({', '.join(_MICROS)}), not {duration!r}"
         )
     return total
@@ -59,7 +59,7 @@ class Window:
     slide
         How far it is from one window to the next; None: as far as a window is long.
     offset
-        Where windows begin, counted from 1970-01-01 00:00 UTC.
+        Where windows begin, counted from 1970-01-01 00:00 UTC; less than the slide.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class Window:
     >>> Window("ts", "10 minutes", slide="1 hour")
     Traceback (most recent call last):
         ...
-    ValueError: slide must be above 0 and at most the size of the window, not '1 hour'
+    ValueError: window: slide must be above 0 and at most the size (10 minutes), not '1 hour'
     """
 
     time: str
@@ -77,14 +77,20 @@ class Window:
     offset: str | None = None
 
     def __post_init__(self) -> None:  # noqa: D105
-        if microseconds(self.size) <= 0:
-            raise ValueError(f"size must be above 0, not {self.size!r}")
-        if self.slide is not None and not 0 < microseconds(self.slide) <= microseconds(self.size):
+        size = microseconds(self.size, "window: size")
+        slide = size if self.slide is None else microseconds(self.slide, "window: slide")
+        if size <= 0:
+            raise ValueError(f"window: size must be above 0, not {self.size!r}")
+        if not 0 < slide <= size:
             raise ValueError(
-                f"slide must be above 0 and at most the size of the window, not {self.slide!r}"
+                f"window: slide must be above 0 and at most the size ({self.size}), "
+                f"not {self.slide!r}"
             )
-        if self.offset is not None and abs(microseconds(self.offset)) >= microseconds(self.size):
-            raise ValueError(f"offset must be less than the size, not {self.offset!r}")
+        if self.offset is not None and abs(microseconds(self.offset, "window: offset")) >= slide:
+            raise ValueError(
+                "window: offset must be less than it is from one window to the next "
+                f"({self.slide or self.size}), not {self.offset!r}"
+            )
 
     @property
     def pane(self) -> int:

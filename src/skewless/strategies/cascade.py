@@ -25,7 +25,6 @@ from skewless.kernels.cascading import (
     MOST_ROOM,
     REACH,
     RECORDS,
-    STAY,
     TO_SWEEP,
     TOP,
     TOTAL,
@@ -42,7 +41,7 @@ from skewless.parameters import require
 from skewless.strategy import Traits
 
 _HORIZON = 10_000  # records over which the tolerance is promised
-_LEAST_ROOM_LIGHT = 10.0  # records: below that, chance alone would move light keys
+_LEAST_ROOM_LIGHT = 6.5  # records: below that, chance alone would move light keys
 _COUNTED_PER_WORKER = 16
 _EPOCH_PER_WORKER = 64
 
@@ -57,9 +56,9 @@ class Cascade:
     is split without need, and sources that never talk lengthen the same orders.
 
     **Guarantee**: no worker gets a record while its level is more than `tolerance` · 10,000 / n
-    records (10 at least) above the mean. So over all m records of a source, with equal workers and
+    records (6.5 at least) above the mean. So over all m records of a source, with equal workers and
     f records forgiven, the imbalance is at most (`tolerance` · 10,000 + n + f) / m, or
-    (11 · n + f) / m where that is more. Forgiven is what a worker lags behind by more than twice
+    (7.5 · n + f) / m where that is more. Forgiven is what a worker lags behind by more than twice
     that room when a heavy key comes to it: to make up for it would be a burst. `"splitting"` and
     `"yielding"` left out, there is no guarantee.
 
@@ -78,8 +77,8 @@ class Cascade:
     >>> out = np.empty(12, np.int32)
     >>> strategy = Cascade()
     >>> strategy.route(np.full(12, 3, np.uint64), strategy.start(4, seed=0), out)
-    >>> out.tolist()  # one key alone is not split before its worker is clearly above the mean
-    [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+    >>> out.tolist()  # one key that is all there is goes round, in its order of workers
+    [1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0]
 
     References
     ----------
@@ -105,14 +104,13 @@ class Cascade:
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> CascadeState:
         """Return the state of a source that has sent nothing."""
         light_room = max(_LEAST_ROOM_LIGHT, self.tolerance * _HORIZON / n_workers)
-        most_room = 0.6 * light_room
-        numbers = np.zeros(11)
+        most_room = 0.5 * light_room
+        numbers = np.zeros(10)
         numbers[HEAVY] = 4.0
         numbers[DEBT] = 2.0 * light_room
-        numbers[STAY] = 0.1 * light_room
         numbers[LIGHT_ROOM] = np.inf if self.without == "yielding" else light_room
         numbers[LEAST_ROOM] = -LAG
-        numbers[GRADE] = 0.0 if self.without == "grading" else max(1.0, most_room / 4.0)
+        numbers[GRADE] = 0.0 if self.without == "grading" else most_room / 4.0
         numbers[MOST_ROOM] = np.inf if self.without == "splitting" else most_room
         numbers[KEEP] = 1.0 if self.without == "fading" else 0.8
         if self.without == "splitting":

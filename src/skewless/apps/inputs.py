@@ -1,0 +1,161 @@
+"""Files of records: what they are, found out before Spark starts, and then read by Spark."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from skewless.parameters import nearest
+
+_FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+    ".txt": "text",
+}
+_COMPRESSED = (".gz", ".bz2")
+_REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+#: The column of the words of a text.
+WORD = "word"
+
+
+@dataclass(frozen=True)
+class Input:
+    """Records in a file or a folder of files, all of one format."""
+
+    path: str
+    format: str
+    separator: str = ","
+    first: Path | None = None  # a file to look into; None where only Spark can look
+
+    def columns(self) -> list[str] | None:
+        """Return the names of the columns; None where only Spark can tell."""
+        if self.first is None:
+            return None
+        if self.format == "text":
+            return [WORD]
+        try:
+            names = list(self._schema(self.first).names)
+        except pa.ArrowInvalid as error:
+            raise ValueError(
+                f"{str(self.first)!r} cannot be read as {self.format}: {error}"
+            ) from None
+        folders = self.first.relative_to(self.path).parts[:-1] if Path(self.path).is_dir() else ()
+        return [*names, *(part.split("=")[0] for part in folders if "=" in part)]
+
+    def require_columns(self, names: list[str], option: str) -> None:
+        """Raise ValueError unless the records have these columns, as far as can be seen."""
+        there = self.columns()
+        for name in names if there is not None else []:
+            if name not in there:  # type: ignore[operator]
+                hint = nearest(name, there or [], "column")
+                raise ValueError(f"{option}: {hint}; {self.path!r} has {', '.join(there or [])}")
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Return the records."""
+        return self._words(spark.read.options(**self._options).format(self.format).load(self.path))
+
+    def read_stream(self, spark: SparkSession, files_per_batch: int | None = None) -> DataFrame:
+        """Return the records as a stream; a micro-batch takes so many files, or all there are."""
+        options: dict[str, Any] = dict(self._options)
+        if files_per_batch is not None:
+            options["maxFilesPerTrigger"] = files_per_batch
+        found = spark.read.options(**self._options).format(self.format).load(self.path).schema
+        reader = spark.readStream.schema(found).options(**options).format(self.format)
+        return self._words(reader.load(self.path))
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {"header": True, "sep": self.separator} if self.format == "csv" else {}
+
+    def _words(self, records: DataFrame) -> DataFrame:
+        if self.format != "text":
+            return records
+        words = F.filter(F.split("value", r"\s+"), lambda word: word != "")
+        return records.select(F.explode(words).alias(WORD))
+
+    def _schema(self, file: Path) -> Any:
+        if self.format == "parquet":
+            return pa.parquet.read_schema(file)
+        if self.format == "json":
+            with pa.json.open_json(file) as reader:
+                return reader.schema
+        parsing = pa.csv.ParseOptions(delimiter=self.separator)
+        with pa.csv.open_csv(file, parse_options=parsing) as reader:
+            return reader.schema
+
+
+def find_input(path: str, format: str = "auto") -> Input:
+    """Return the records at `path`; raise ValueError or OSError where they cannot be read.
+
+    The format goes by the ends of the names, unless it is given. In a folder, names that begin
+    with `_` or `.` are left out, as Spark does.
+    """
+    known = sorted(set(_FORMATS.values()))
+    if format not in ("auto", *known):
+        raise ValueError(f"--format must be one of auto, {', '.join(known)}, not {format!r}")
+    if is_remote(path):
+        kind = _format_of(path.split("?")[0]) if format == "auto" else format
+        if kind is None:
+            raise ValueError(f"--format is needed for {path!r}: one of {', '.join(known)}")
+        return Input(path, kind)
+    files = _files(Path(path))
+    kinds = {_format_of(file.name) for file in files} if format == "auto" else {format}
+    if None in kinds:
+        strange = next(file for file in files if _format_of(file.name) is None)
+        raise ValueError(
+            f"--input: the format of {strange.name!r} is not known by its name; "
+            f"give --format, one of {', '.join(known)}"
+        )
+    if len(kinds) > 1:
+        found = ", ".join(sorted(str(kind) for kind in kinds))
+        raise ValueError(f"--input: {path!r} has files of several formats ({found})")
+    with files[0].open("rb"):  # says best what is wrong with a file that cannot be read
+        pass
+    separator = "\t" if _ending(files[0].name) == ".tsv" else ","
+    return Input(path, str(kinds.pop()), separator, files[0])
+
+
+def is_remote(path: str) -> bool:
+    """Return whether a path is an address that only Spark can open."""
+    return bool(_REMOTE.match(path))
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise FileNotFoundError(f"--input: there is no file or folder {str(path)!r}")
+    if not path.is_dir():
+        return [path]
+    files = [file for file in sorted(path.rglob("*")) if file.is_file()]
+    seen = [
+        file
+        for file in files
+        if not any(part.startswith(("_", ".")) for part in file.relative_to(path).parts)
+    ]
+    if not seen:
+        raise ValueError(f"--input: there are no files in {str(path)!r}")
+    return seen
+
+
+def _ending(name: str) -> str:
+    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def _format_of(name: str) -> str | None:
+    return _FORMATS.get(_ending(name))

@@ -1,0 +1,94 @@
+"""A standalone cluster of Spark on loopback: a master and two workers, each a Java process."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+
+from faults.jobs import end_session, environment
+
+
+class Cluster:
+    """Use it in a `with`; `master` is its address. Executors are Java processes of their own."""
+
+    def __init__(self, folder: Path, n_workers: int = 2) -> None:
+        self.folder = folder
+        self.n_workers = n_workers
+        self.port = _free_port()
+        self.master = f"spark://127.0.0.1:{self.port}"
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Cluster:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._start("master.Master", "--port", str(self.port))
+            _wait_for(self.port)
+            for number in range(self.n_workers):
+                work = self.folder / f"worker-{number}"
+                self._start(
+                    "worker.Worker",
+                    *("--cores", "1", "--memory", "1g", "--work-dir", str(work), self.master),
+                )
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for process in reversed(self.processes):
+            process.kill()
+            process.wait()
+            end_session(process)
+
+    def _start(self, name: str, *arguments: str) -> None:
+        import pyspark
+
+        command = [
+            str(Path(pyspark.__file__).parent / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{name}",
+            *("--host", "127.0.0.1", "--webui-port", "0"),
+            *arguments,
+        ]
+        surroundings = environment() | {
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_LOCAL_DIRS": str(self.folder / "local"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        with (self.folder / "log").open("ab") as log:
+            self.processes.append(
+                subprocess.Popen(
+                    command,
+                    env=surroundings,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=self.folder,
+                    start_new_session=True,
+                )
+            )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_for(port: int) -> None:
+    give_up = time.time() + 120
+    while time.time() < give_up:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == os.EX_OK:
+                return
+        time.sleep(0.1)
+    raise TimeoutError(f"nobody listens on port {port}")

@@ -1,0 +1,288 @@
+"""`aggregate` on batch DataFrames gives what `groupBy` gives, record for record."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from skewless import aggregations as aggs
+from skewless.spark.aggregating import aggregate
+from spark.streams import (
+    FULL,
+    STRATEGIES,
+    WINDOWS,
+    assert_same_rows,
+    assert_same_types,
+    native,
+    own,
+    plain,
+    records,
+    write_file,
+)
+
+pytestmark = pytest.mark.spark
+DATA = os.environ.get("SKEWLESS_DATA")
+#: Strategies differ in where records go and in nothing else, so of the merging that is ours one
+#: strategy sees all windows and the others one each, unless everything is asked for.
+OWN = [
+    (strategy, window)
+    for place, strategy in enumerate(STRATEGIES)
+    for number, window in enumerate(WINDOWS)
+    if FULL or strategy == "cascade" or number == place % len(WINDOWS)
+]
+#: Where Spark merges, those that share the least of their code; all with everything.
+NATIVE = [
+    (strategy, window)
+    for strategy in STRATEGIES
+    for window in WINDOWS
+    if FULL or window == "sliding" or strategy == "cascade"
+]
+
+
+@pytest.fixture(scope="module")
+def skewed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    folder = tmp_path_factory.mktemp("skewed")
+    for number in range(3):
+        write_file(folder, number, records(2000, seed=number))
+    df: DataFrame = spark.read.parquet(str(folder))
+    return df
+
+
+@pytest.fixture(scope="module")
+def expected(skewed: DataFrame) -> dict[str, tuple[DataFrame, list[Row]]]:
+    """Every aggregation by plain queries, one per kind of window."""
+    queries = {name: plain(skewed, ["k"], window) for name, window in WINDOWS.items()}
+    return {name: (query, query.collect()) for name, query in queries.items()}
+
+
+@pytest.fixture
+def settings(spark: Any) -> Iterator[Any]:
+    """Return a function that sets Spark's settings for one test."""
+    before: dict[str, str | None] = {}
+
+    def change(name: str, value: str) -> None:
+        before.setdefault(name, spark.conf.get(name, None))
+        spark.conf.set(name, value)
+
+    yield change
+    for name, value in before.items():
+        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+
+
+def key_names(window: Any, *key: str) -> list[str]:
+    return [*(["window"] if window is not None else []), *key]
+
+
+def compare(
+    df: DataFrame, key: list[str], ready: dict[str, Any], window: Any = None, **options: Any
+) -> list[Row]:
+    """Compare with a plain query on the same records, and return our rows."""
+    ours = aggregate(df, key, ready, window=window, **options)
+    others = plain(df, [f"`{name}`" for name in key], window, names=list(ready))
+    assert_same_types(ours, others)
+    rows = ours.collect()
+    assert_same_rows(rows, others.collect(), key_names(window, *key))
+    return rows
+
+
+@pytest.mark.parametrize(("strategy", "window"), NATIVE)
+def test_what_spark_merges_equals_plain_spark(
+    skewed: DataFrame, expected: Any, strategy: str, window: str
+) -> None:
+    ours = aggregate(skewed, "k", native(), window=WINDOWS[window], strategy=strategy, workers=5)
+    others, rows = expected[window]
+    assert_same_types(ours, others)
+    assert_same_rows(ours.collect(), rows, key_names(WINDOWS[window], "k"))
+
+
+@pytest.mark.parametrize(("strategy", "window"), OWN)
+def test_what_we_merge_equals_plain_spark(
+    skewed: DataFrame, expected: Any, strategy: str, window: str
+) -> None:
+    ours = aggregate(skewed, "k", own(), window=WINDOWS[window], strategy=strategy, workers=5)
+    others, rows = expected[window]
+    assert_same_types(ours, others)
+    assert_same_rows(ours.collect(), rows, key_names(WINDOWS[window], "k"))
+
+
+@pytest.mark.parametrize("ready", [{"n": "count"}, {"n": "count", "var": "variance"}])
+def test_no_records_give_no_rows(skewed: DataFrame, ready: dict[str, str]) -> None:
+    chosen = {"n": aggs.count()} | ({"var": aggs.variance("v")} if "var" in ready else {})
+    assert aggregate(skewed.limit(0), "k", chosen, workers=3).collect() == []
+
+
+@pytest.mark.parametrize("workers", [1, 100])
+def test_the_number_of_workers_changes_nothing(skewed: DataFrame, workers: int) -> None:
+    few = skewed.where("k in ('hot', '東京')").limit(200).coalesce(1)
+    rows = compare(few, ["k"], {"n": aggs.count(), "var": aggs.variance("v")}, workers=workers)
+    assert sum(row["n"] for row in rows) == 200
+
+
+def test_one_key_alone_is_one_row(skewed: DataFrame) -> None:
+    hot = skewed.where("k = 'hot'")
+    assert len(compare(hot, ["k"], native(), workers=4)) == 1
+
+
+def test_keys_of_every_type_group_as_in_plain_spark(spark: Any) -> None:
+    nan, zero = float("nan"), -0.0
+    moment = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)
+    keys = [
+        # -0.0 and 0.0, at any depth, are one key.
+        (
+            "ä",
+            1,
+            (zero, "x"),
+            [zero, None],
+            Decimal("1.5"),
+            datetime.date(1, 1, 1),
+            zero,
+            b"\0\xff",
+        ),
+        ("ä", 1, (0.0, "x"), [0.0, None], Decimal("1.5"), datetime.date(1, 1, 1), 0.0, b"\0\xff"),
+        ("ä", 2, (nan, "x"), [nan], Decimal("-1e-18"), datetime.date(9999, 12, 31), nan, b""),
+        ("ä", 2, (nan, "x"), [nan], Decimal("-1e-18"), datetime.date(9999, 12, 31), nan, b""),
+        (None, None, None, None, None, None, None, None),
+        (None, None, (None, None), [], None, None, None, None),
+        ("", 0, (1.0, ""), [None], Decimal("0"), datetime.date(1970, 1, 1), 1.0, b"\0"),
+    ]
+    ddl = (
+        "`text` string, `n` int, `struct` struct<a: double, b: string>, `array` array<double>, "
+        "`decimal` decimal(38,18), `date` date, `double` double, `binary` binary, v bigint"
+    )
+    df = spark.createDataFrame([(*key, i) for i, key in enumerate(keys * 3)], ddl)
+    df = df.withColumns(
+        {
+            "moment": F.when(F.col("n").isNotNull(), F.lit(moment).cast("timestamp_ntz")),
+            "span": F.expr("if(n is null, null, make_dt_interval(-n, 1, 2, 3.000004))"),
+            "void": F.lit(None),
+            "sure": F.struct(F.lit(1).alias("never null")),
+            "small": F.col("n").cast("tinyint"),
+            "yes": F.col("n") > 0,
+            "float": F.col("double").cast("float"),
+        }
+    )
+    names = [name for name in df.columns if name != "v"]
+    for ready in ({"n_v": aggs.count("v"), "list": aggs.collect("v")}, {"var": aggs.variance("v")}):
+        assert len(compare(df.coalesce(2), names, ready, workers=3)) == 5
+
+
+def test_huge_keys_arrive_whole(spark: Any) -> None:
+    df = spark.range(0, 12, 1, 2).select(
+        F.concat(F.repeat(F.lit("ключ"), 125_000), F.col("id") % 4).alias("k"),
+        F.col("id").alias("v"),
+    )
+    rows = compare(df, ["k"], {"sum_v": aggs.sum("v"), "var": aggs.variance("v")}, workers=3)
+    assert {len(row["k"]) for row in rows} == {500_001}
+
+
+def test_names_may_hold_dots_blanks_and_backticks(skewed: DataFrame) -> None:
+    df = skewed.select(
+        F.col("k").alias("the.key"), F.col("v").alias("a b"), F.col("w").alias("c`d.e"), "ts"
+    )
+    for extra in ({}, {"var.of it": aggs.variance("a b")}):
+        ready: dict[str, Any] = {"sum.of": aggs.sum("a b"), "`": aggs.collect_set("c`d.e"), **extra}
+        ours = aggregate(df, "the.key", ready, window=("ts", "60 seconds"), workers=3)
+        assert ours.columns == ["window", "the.key", *ready]
+        others = df.groupBy(F.window("ts", "60 seconds"), F.col("`the.key`")).agg(
+            F.sum("`a b`").alias("sum.of"),
+            F.sort_array(F.collect_set("`c``d.e`")).alias("`"),
+            F.round(F.variance("`a b`"), 6).alias("var.of it"),
+        )
+        rows = [row.asDict() for row in ours.collect()]
+        for row in rows:
+            row["`"] = sorted(row["`"])
+            if extra and row["var.of it"] is not None:
+                # The same rounding on both sides; the values differ in the last digits only.
+                row["var.of it"] = round(row["var.of it"], 6)
+        others = others.select(
+            *[f"`{name}`" if "`" not in name else "````" for name in ours.columns]
+        )
+        wanted = [row.asDict() for row in others.collect()]
+        assert sorted(map(repr, rows)) == sorted(map(repr, wanted))
+
+
+def test_results_may_be_called_alike_but_for_case(skewed: DataFrame) -> None:
+    ours = aggregate(skewed, "k", {"n": aggs.count(), "N": aggs.sum("v")}, workers=3)
+    others = skewed.groupBy("k").agg(F.count(F.lit(1)), F.sum("v"))
+    assert sorted(map(tuple, ours.collect()), key=repr) == sorted(
+        map(tuple, others.collect()), key=repr
+    )
+
+
+def test_a_key_may_be_computed_and_be_called_like_an_input(skewed: DataFrame) -> None:
+    key = F.upper("s").alias("s")
+    ours = aggregate(skewed, [key, F.col("w") % 2], {"min_s": aggs.min("s")}, workers=3)
+    others = skewed.groupBy(key, F.col("w") % 2).agg(F.min("s").alias("min_s"))
+    assert_same_types(ours, others)
+    assert_same_rows(ours.collect(), others.collect(), ours.columns[:2])
+
+
+def test_weights_change_the_routing_and_not_the_results(skewed: DataFrame) -> None:
+    for weight in ("w", F.col("x") * 2):
+        compare(
+            skewed, ["k"], {"n": aggs.count(), "sum_v": aggs.sum("v")}, workers=4, weight=weight
+        )
+
+
+def test_transform_takes_it(skewed: DataFrame) -> None:
+    ours = skewed.transform(lambda df: aggregate(df, "k", {"n": aggs.count()}, workers=3))
+    assert_same_rows(ours.collect(), plain(skewed, ["k"], None, names=["n"]).collect(), ["k"])
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu"])
+def test_windows_begin_where_sparks_begin(skewed: DataFrame, settings: Any, zone: str) -> None:
+    settings("spark.sql.session.timeZone", zone)
+    df = skewed.withColumn("ts", F.col("ts") - F.expr("interval 60 years"))  # before 1970
+    if zone == "UTC":
+        df = df.withColumn("ts", F.col("ts").cast("timestamp_ntz"))
+    window = ("ts", "1 minute 10 seconds", "20 seconds", "-7 seconds")
+    ready = {"n": aggs.count(), "max_ts": aggs.max("ts")}
+    compare(df, ["k"], ready, window, workers=3)
+    compare(df, ["k"], {**ready, "var": aggs.variance("v")}, window, workers=3)
+
+
+@pytest.mark.parametrize(("digits", "scale"), [(14, 4), (18, 10), (38, 18)])
+def test_means_of_decimals_are_rounded_once(spark: Any, digits: int, scale: int) -> None:
+    kind = f"decimal({digits},{scale})"
+    cubes = F.expr(f"cast(cast(pow(id, 3) as decimal(38,18)) / 7 as {kind})")
+    df = spark.range(0, 60, 1, 2).select((F.col("id") % 3).alias("k"), cubes.alias("d"))
+    ready = {"mean_d": aggs.mean("d"), "sum_d": aggs.sum("d")}
+    compare(df, ["k"], ready, workers=3)
+    with_own = aggregate(df, "k", {**ready, "var": aggs.variance("d")}, workers=3).drop("var")
+    others = plain(df, ["k"], None, names=list(ready))
+    assert_same_types(with_own, others)
+    assert_same_rows(with_own.collect(), others.collect(), ["k"])
+
+
+@pytest.mark.skipif(not DATA, reason="SKEWLESS_DATA names no folder with real streams")
+@pytest.mark.parametrize(
+    "path", sorted(Path(DATA or "none").glob("*.parquet")), ids=lambda p: p.stem
+)
+def test_real_streams_equal_plain_spark(spark: Any, tmp_path: Path, path: Path) -> None:
+    table = pq.ParquetFile(path).read_row_group(0).slice(0, 20_000)
+    write_file(tmp_path, 0, table)
+    df = spark.read.parquet(str(tmp_path)).select(
+        F.col("key").alias("k"),
+        F.floor(F.col("ts").cast("double")).cast("bigint").alias("v"),
+        F.timestamp_seconds(F.floor(F.col("ts").cast("double"))).alias("ts"),
+        F.col("value").cast("string").alias("s"),
+    )
+    span = df.agg(F.max("v") - F.min("v")).collect()[0][0]
+    window = ("ts", f"{max(2, span // 4)} seconds", f"{max(1, span // 10)} seconds")
+    ready = {"n": "n", "sum_v": "v", "distinct": "v", "top": "v", "min_s": "s", "set": "s"}
+    names = [name for name in native() if name in ready or name in ("n_v", "max_ts", "approx")]
+    for strategy in STRATEGIES:
+        for span_of in (None, window):
+            chosen = {name: native()[name] for name in names}
+            compare(df, ["k"], chosen, span_of, strategy=strategy, workers=8)
