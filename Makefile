@@ -13,22 +13,29 @@ export SKEWLESS_CACHE_DIR ?= $(CURDIR)/.venv/kernels
 export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-nojit test-statistics lint format bench overview docs-tables java clean
+.PHONY: help demo test test-nojit test-statistics test-faults test-matrix lint format bench bench-spark
+.PHONY: overview frontier docs-tables java clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Show what skewless does
-	@$(BIN)/skewless demo
+	@$(WITH_JAVA) $(BIN)/skewless demo
 
 test: $(READY) ## Run the tests, except the long statistics
-	@$(WITH_JAVA) $(PYTEST) -m "not statistics" tests src
+	@$(WITH_JAVA) $(PYTEST) -m "not statistics and not faults" tests src
 
 test-nojit: $(READY) ## Run the tests without compilation (none that is slow or needs Spark)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not spark and not slow and not statistics" tests
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not spark and not slow and not statistics and not faults" tests
 
 test-statistics: $(READY) ## Run the long seeded statistics
 	$(PYTEST) -m statistics tests
+
+test-faults: $(READY) ## Kill tasks, stages, executors and drivers, and compare the results
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m faults tests/faults
+
+test-matrix: $(READY) ## Compare with plain Spark: every strategy, window and output mode
+	@$(WITH_JAVA) SKEWLESS_FULL_MATRIX=1 $(BIN)/python -m pytest tests/spark
 
 lint: $(READY) ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
@@ -43,6 +50,12 @@ format: $(READY) ## Format the code and mend what can be mended
 
 bench: $(READY) ## Measure what a routing decision costs
 	$(BIN)/python benchmarks/grouping_cost.py
+
+bench-spark: $(READY) ## Measure routing on Spark against key hashing and salting
+	$(WITH_JAVA) $(BIN)/python benchmarks/spark_speed.py
+
+frontier: $(READY) ## Measure Cascade against all others, for docs/frontier.md (DATA=folder of traces)
+	$(BIN)/python benchmarks/frontier.py $(if $(DATA),--data $(DATA))
 
 overview: $(READY) ## Run all strategies side by side and write the README's table
 	$(BIN)/python benchmarks/overview.py

@@ -3,8 +3,7 @@
 from pyspark.sql import functions as F
 
 from skewless import aggregations as aggs
-from skewless.spark.aggregating import aggregate
-from skewless.spark.session import session
+from skewless.spark import aggregate, session
 
 spark = session("hot key")
 customer = F.when(F.col("id") % 2 == 0, 0).otherwise(F.col("id") % 1000)

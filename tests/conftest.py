@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import sys
@@ -21,6 +22,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("skewless")
+
+
+# Without pyspark (it needs Python 3.11) everything but its folder can still be tested.
+if importlib.util.find_spec("pyspark") is None:
+    collect_ignore_glob = ["spark/*", "apps/*", "faults/*"]
 
 
 def _java() -> str | None:

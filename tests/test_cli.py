@@ -247,9 +247,14 @@ def test_run_wordcount_prints_the_top_or_writes_all(same_session, tmp_path):
     assert {row["user"]: row["count"] for row in rows} == {"x": 2, "y": 1, None: 1}
 
 
+def let_java_be_found(monkeypatch, find):
+    # By module: the package has a function of the same name.
+    monkeypatch.setattr(importlib.import_module("skewless.spark.session"), "find_java", find)
+
+
 def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
     pytest.importorskip("pyspark", reason="without pyspark that is what is said")
-    monkeypatch.setattr("skewless.spark.session.find_java", lambda: tmp_path)
+    let_java_be_found(monkeypatch, lambda: tmp_path)
     monkeypatch.setattr("skewless.cli.running.spark_session", None)  # starting would fail
     path = tmp_path / "a.csv"
     path.write_text("user,n\nx,1\n")
@@ -272,7 +277,7 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
 
 def test_demo_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
     pytest.importorskip("pyspark", reason="without pyspark that is what is said")
-    monkeypatch.setattr("skewless.spark.session.find_java", lambda: tmp_path)
+    let_java_be_found(monkeypatch, lambda: tmp_path)
     monkeypatch.setattr("skewless.cli.demo.spark_session", None)  # starting would fail
     assert "--batches must be 1 … 30, not 31" in refused("demo", "--batches", "31")
     assert "--work-us must be at least 0, not -1" in refused("demo", "--work-us", "-1")
@@ -280,18 +285,22 @@ def test_demo_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
     assert "did you mean 'hash'" in refused("demo", "--strategy", "hsh")
 
 
-def test_without_pyspark_or_java_one_line_says_what_to_install(monkeypatch):
+def test_without_java_one_line_says_what_to_install(monkeypatch):
+    pytest.importorskip("pyspark", reason="without pyspark that is what is said")
+
     def no_java():
         raise RuntimeError("Spark needs Java 17 or later and none was found")
 
-    if importlib.util.find_spec("pyspark"):
-        with monkeypatch.context() as patched:
-            patched.setattr("skewless.spark.session.find_java", no_java)
-            assert "needs Java 17" in refused("demo")
-            assert "needs Java 17" in refused("run", "wordcount", "--input", "x.txt")
-    monkeypatch.delitem(sys.modules, "skewless.spark.session", raising=False)
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-    assert "pip install 'skewless[spark]'" in refused("demo")
+    let_java_be_found(monkeypatch, no_java)
+    assert "needs Java 17" in refused("demo")
+    assert "needs Java 17" in refused("run", "wordcount", "--input", "x.txt")
+
+
+def test_without_pyspark_one_line_says_what_to_install():
+    program = "import sys; sys.modules['pyspark'] = None; import skewless.cli; skewless.cli.main()"
+    done = subprocess.run([sys.executable, "-c", program, "demo"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert re.fullmatch(r"skewless: this needs PySpark .*skewless\[spark\]'.*\n", done.stderr)
 
 
 def test_the_command_line_starts_without_pyspark_and_bokeh():

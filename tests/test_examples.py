@@ -76,7 +76,7 @@ def test_the_example_on_spark_runs_as_it_stands(
     spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # The session of the tests is the one that the example gets, with its settings left alone.
-    monkeypatch.setattr("skewless.spark.session.session", lambda name: spark)
+    monkeypatch.setattr("skewless.spark.session", lambda name: spark)
     runpy.run_path(str(PROJECT / "examples" / "hot_key.py"))
     rows = [line.strip("|").split("|") for line in capsys.readouterr().out.splitlines()]
     cells = [[cell.strip() for cell in row] for row in rows if len(row) == 2]

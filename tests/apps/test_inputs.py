@@ -69,7 +69,7 @@ def test_a_broken_file_is_refused_when_its_columns_are_asked_for(tmp_path: Path)
 
 def test_an_unknown_column_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("user,n\nx,1\n")
-    with pytest.raises(ValueError, match="--key: unknown column 'usr'; did you mean 'user'?"):
+    with pytest.raises(ValueError, match="--key: unknown column 'usr'; did you mean 'user'"):
         find_input(str(tmp_path / "a.csv")).require_columns(["usr"], "--key")
 
 

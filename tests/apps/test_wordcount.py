@@ -27,7 +27,8 @@ def test_a_batch_counts_words_of_texts_and_keys_of_tables(spark: Any, tmp_path: 
     found = counts(WordCount(("word",), workers=3).of(words), "word")
     assert found == {(word,): n for word, n in Counter(TEXT.split()).items()}
 
-    (tmp_path / "visits.csv").write_text("who,where,at\nann,x,2026-01-01 00:00:30\nbob,x,\n" * 3)
+    rows = "ann,x,2026-01-01 00:00:30\nbob,x,\n" * 3
+    (tmp_path / "visits.csv").write_text("who,where,at\n" + rows)
     visits = find_input(str(tmp_path / "visits.csv")).read(spark)
     found = counts(WordCount(("who", "where"), workers=2).of(visits), "who", "where")
     assert found == {("ann", "x"): 3, ("bob", "x"): 3}
@@ -62,7 +63,7 @@ def test_a_stream_goes_on_where_it_ended(spark: Any, tmp_path: Path) -> None:
         ({"window": "1 minute"}, "--window and --time go together"),
         ({"time": "at"}, "--window and --time go together"),
         ({"watermark": "1 minute"}, "--watermark goes with --window"),
-        ({"time": "at", "window": "soon"}, "--window: a duration is numbers with units"),
+        ({"time": "at", "window": "soon"}, "--window: a duration must be numbers with units"),
         ({"time": "at", "window": "0 seconds"}, "--window must be above 0"),
     ],
 )

@@ -24,7 +24,7 @@ from skewless.aggregations import Aggregator
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.fish import Fish
 from skewless.strategies.hash import Hash
-from skewless.strategies.mixed import Mixed
+from skewless.strategies.readj import Readj
 
 
 class BombWentOff(RuntimeError):  # noqa: N818 - it is read as a sentence
@@ -160,7 +160,7 @@ class BombedFish(_Bombed, Fish):
 
 
 @dataclass(frozen=True)
-class BombedMixed(_Bombed, Mixed):
+class BombedReadj(_Bombed, Readj):
     """Moves keys, by a table that its controller makes after each micro-batch."""
 
 
@@ -179,7 +179,7 @@ class Dice(_Bombed, Hash):
 STRATEGIES = {
     "cascade": BombedCascade,
     "fish": BombedFish,
-    "mixed": BombedMixed,
+    "readj": BombedReadj,
     "dice": Dice,
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.jobs import Job, assert_done, query, write_records
+from faults.jobs import Job, assert_done, n_different_plans, query, write_records
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,14 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
         query("plain_windows", "plain", windows=True),
         query("cascade", "cascade"),
         query("fish", "fish"),
-        query("mixed", "mixed"),
-        query("mixed_windows", "mixed", merging="native", windows=True),
+        query("readj", "readj"),
+        query("readj_windows", "readj", merging="native", windows=True),
     ]
     job = Job(folder, records, queries)
     assert job.wait() == 0, job.log()
     for one in queries:
         assert_done(folder / one["name"])
+    for strategy in ("cascade", "fish", "readj", "readj_windows"):
+        # What a fault could destroy is there: plans that have learned, and go on learning.
+        assert n_different_plans(folder / strategy) > 1
     return Setting(records, folder)

@@ -73,8 +73,8 @@ def test_results_survive_a_driver_killed_when_files_appear(
 def test_files_of_the_sink_survive_a_killed_driver(setting: Setting, tmp_path: Path) -> None:
     """Windows in append mode, merged by Spark, written by Spark's own exactly-once file sink."""
     chance = random.Random(1)
-    folder = tmp_path / "mixed_windows"
-    queries = [query("mixed_windows", "mixed", merging="native", windows=True)]
+    folder = tmp_path / "readj_windows"
+    queries = [query("readj_windows", "readj", merging="native", windows=True)]
     for point in POINTS_WITH_FILES:
         job = Job(tmp_path, setting.records, queries)
         job.kill_when(appeared(folder, point), delay_s=chance.choice([0.0, 0.05, 0.2]))
@@ -85,7 +85,7 @@ def test_files_of_the_sink_survive_a_killed_driver(setting: Setting, tmp_path: P
     expected = committed_rows(setting.calm / "plain_windows", columns)
     assert expected
     assert committed_rows(folder, columns) == expected
-    assert_ledger_as_without_faults(folder, setting.calm / "mixed_windows")
+    assert_ledger_as_without_faults(folder, setting.calm / "readj_windows")
 
 
 def test_results_survive_a_driver_killed_by_its_own_tasks(setting: Setting, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ OFF = {
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
 }
 ON = dict.fromkeys(OFF, "true")
-STRATEGIES = ("cascade", "fish", "mixed")
+STRATEGIES = ("cascade", "fish", "readj")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from faults.jobs import Job, assert_done, batches_of, learned, plans_of, query
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 
-STRATEGIES = ("cascade", "fish", "mixed")
+STRATEGIES = ("cascade", "fish", "readj")
 COLUMNS = ("k", "n", "s", "spread")
 BOMBS = (
     # A task may fail three times; with the fourth the query would end.

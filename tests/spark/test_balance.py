@@ -78,7 +78,7 @@ def test_the_balance_is_what_counting_by_hand_gives(
     # A worker tells its five heaviest: a key counts where it is one of them.
     told: Counter[str] = Counter()
     for entry in entries.values():
-        told.update(dict(entry.about["top"]))
+        told.update({text: count for text, count, _ in entry.about["top"]})
     heaviest = balance.hot_keys or ()
     assert [key.records for key in heaviest] == sorted(told.values(), reverse=True)[:10]
     counts = Counter("null" if key is None else key for key, _ in records)

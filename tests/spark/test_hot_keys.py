@@ -18,7 +18,7 @@ from skewless.keys import hash_keys
 from skewless.simulator import simulate
 from skewless.spark.advice import HotKeys
 from skewless.spark.balance import HotKey
-from skewless.spark.hot_keys import hot_keys, observe_hot_keys, observed_hot_keys
+from skewless.spark.finding_hot_keys import hot_keys, observe_hot_keys, observed_hot_keys
 from skewless.spark.predicting import Prediction, Sample, chosen_strategies, predict
 from skewless.workloads import Zipf
 

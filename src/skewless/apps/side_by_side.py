@@ -17,7 +17,7 @@ from skewless.apps.drifting_words import SCHEMA
 from skewless.apps.lookups import CountLookedUp
 from skewless.apps.streams import finish
 from skewless.metrics import imbalance
-from skewless.spark.aggregating import aggregate
+from skewless.spark import aggregate
 from skewless.spark.balance import BatchBalance, read_balance
 from skewless.spark.ledger import Ledger
 

@@ -13,8 +13,8 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 from skewless import aggregations
 from skewless.apps.inputs import is_remote
 from skewless.apps.streams import finish
-from skewless.spark.aggregating import aggregate
-from skewless.spark.windows import Window, microseconds
+from skewless.spark import Window, aggregate
+from skewless.spark.windows import microseconds
 from skewless.strategy import AnyStrategy
 
 _OURS = (".parquet", ".crc", "_SUCCESS")

@@ -56,8 +56,10 @@ def spark_session(master: str, scratch: Path, warm: str, **settings: str) -> Ite
         with _said_to(said):
             spark = session("skewless", master=master, settings=chosen)
     except Exception as error:
-        reason = said.read_text(errors="replace").strip().splitlines()[-1:] or [_first_line(error)]
-        raise stopped(f"Spark did not start: {reason[0]}", 1) from None
+        reason = _first_line(error)
+        if "JAVA_GATEWAY_EXITED" in reason:  # Java said why before it went
+            reason = (said.read_text(errors="replace").strip().splitlines() or [reason])[-1]
+        raise stopped(f"Spark did not start: {reason}", 1) from None
     try:
         yield spark
     except PySparkException as error:

@@ -12,7 +12,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
-from skewless.aggregations import Aggregation, Aggregator, ApproxDistinct, CollectSet, PerKey
+from skewless.aggregations import (
+    Aggregation,
+    Aggregator,
+    ApproxDistinct,
+    CollectSet,
+    PerKey,
+    TopK,
+)
 from skewless.spark.block_merging import merge_blocks, merge_rows
 from skewless.spark.blocks import Packing
 from skewless.spark.columns import (
@@ -92,7 +99,7 @@ def aggregate(
     """
     span = as_window(window)
     chosen = _aggregations(df, key, aggs, span)
-    _check_times(df, span, watermark, mode)
+    _check_times(df, key, span, watermark, mode)
     router = make_router(
         df,
         key,
@@ -172,8 +179,10 @@ class _Query:
         return records.mapInArrow(combiner.combine, from_arrow_schema(schema))
 
     def _typed(self, merged: DataFrame) -> DataFrame:
-        """Return our own results with the types that Spark's would have: wide means differ."""
+        """Return our own results as Spark's would be: the types of wide means, no empty tops."""
         for name, aggregation in self.aggs.items():
+            if isinstance(aggregation, TopK):
+                merged = merged.withColumn(name, F.when(F.size(name) > 0, F.col(name)))
             kind = plain_type(aggregation, self.df)
             ours = merged.schema[name].dataType
             if kind is not None and kind.simpleString() != ours.simpleString():
@@ -284,7 +293,7 @@ def _aggregations(
 
 
 def _check_times(
-    df: DataFrame, window: Window | None, watermark: str | None, mode: str | None
+    df: DataFrame, key: Key, window: Window | None, watermark: str | None, mode: str | None
 ) -> None:
     if watermark is not None:
         if window is None:
@@ -297,15 +306,17 @@ def _check_times(
         raise ValueError(f"mode must be 'update' or 'append', not {mode!r}")
     if mode == "append" and watermark is None:
         raise ValueError("mode 'append' needs a window and a watermark: nothing ever closes")
+    # Without windows a watermark matters where the key is a time that it passes.
+    seen = df.select(*key_columns(df, key)[0]) if window is None else df
+    if df.isStreaming and any("spark.watermarkDelayMs" in f.metadata for f in seen.schema.fields):
+        raise ValueError(
+            "the DataFrame has a watermark already; Spark allows one, and ours stands behind the "
+            "combining: leave out withWatermark and give window= and watermark= instead"
+        )
     if window is None:
         return
     kind = df.schema[existing(df, window.time, "window")].dataType
     if not isinstance(kind, TimestampType | TimestampNTZType):
         raise ValueError(
             f"window: column {window.time!r} must be a timestamp, not {kind.simpleString()}"
-        )
-    if df.isStreaming and any("spark.watermarkDelayMs" in f.metadata for f in df.schema.fields):
-        raise ValueError(
-            "the DataFrame has a watermark already; Spark allows one, and ours stands behind the "
-            "combining: leave out withWatermark and give watermark= instead"
         )

@@ -121,11 +121,16 @@ def _sampled(keys: Keys, sampled_by: int) -> Keys:
 
 
 def _hot_keys(reports: list[Entry], n_records: int) -> tuple[HotKey, ...]:
-    counts: dict[str, int] = {}
-    places: dict[str, int] = {}
+    """Return the heaviest keys; two keys of the same text are told apart by their hash."""
+    counts: dict[int, int] = {}
+    places: dict[int, int] = {}
+    texts: dict[int, str] = {}
     for report in reports:
-        for key, count in report.about["top"]:
+        for text, count, key in report.about["top"]:
             counts[key] = counts.get(key, 0) + int(count)
             places[key] = places.get(key, 0) + 1
-    heaviest = sorted(counts, key=lambda key: (-counts[key], key))[:_SHOWN_HOT_KEYS]
-    return tuple(HotKey(key, counts[key], counts[key] / n_records, places[key]) for key in heaviest)
+            texts[key] = text
+    heaviest = sorted(counts, key=lambda key: (-counts[key], texts[key], key))[:_SHOWN_HOT_KEYS]
+    return tuple(
+        HotKey(texts[key], counts[key], counts[key] / n_records, places[key]) for key in heaviest
+    )

@@ -92,7 +92,7 @@ def _report(partials: Partials, table: pa.Table, n_records: int, seconds: float)
         row = int(first[place])
         values = [table.column(name)[row].as_py() for name in partials.key]
         text = ", ".join("null" if value is None else str(value) for value in values)
-        about["top"].append([text[:80], int(counts[place])])
+        about["top"].append([text[:80], int(counts[place]), int(distinct[place])])
     # All workers leave out the same keys, so the sample still tells how many replicas a key has.
     share = 0
     while distinct.size > _REPORTED_KEYS:

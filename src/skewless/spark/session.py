@@ -16,6 +16,9 @@ from pyspark.sql import SparkSession
 #: but the checksums, which Spark 4.3 has on by itself.
 SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # With this on, rows that come from a columnar scan go to columns and back on their way around a
+    # Python function: routing then costs several times as much.
+    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
     # Python workers are forked from a process that has the kernels compiled already.
     "spark.python.daemon.module": "skewless.spark.daemon",
     "spark.sql.streaming.stateStore.providerClass": (

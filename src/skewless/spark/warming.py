@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import pyarrow as pa
 
 from skewless import registry
+from skewless.aggregations import group
+from skewless.keys import hash_keys
 from skewless.strategy import AnyStrategy
 
 
 def warm(names: Iterable[str]) -> None:
-    """Load the kernels of these strategies of the registry."""
+    """Load what routing by these strategies of the registry, and combining, need."""
+    hash_keys(pa.array(["a"]))
+    group([pa.array(["a"])])
     for name in names:
         warm_strategy(registry.make(name))
 

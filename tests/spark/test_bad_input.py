@@ -1,0 +1,224 @@
+"""What cannot work is refused when it is asked for, by a message that says what can."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from skewless import aggregations as aggs
+from skewless.spark.aggregating import aggregate
+from skewless.spark.ledger import Ledger, LedgerCorrupt, LedgerMismatch, LedgerTooNew
+from skewless.spark.routing import make_router, route
+from skewless.strategies.cascade import Cascade
+from spark.streams import read_stream
+
+pytestmark = pytest.mark.spark
+DDL = (
+    "k string, v bigint, w double, ts timestamp, m map<string,int>, `from` interval year to month, "
+    "worker int"
+)
+COUNT = {"n": aggs.count()}
+VARIANCE = {"x": aggs.variance("v")}
+
+
+@pytest.fixture(scope="module")
+def df(spark: Any) -> DataFrame:
+    empty: DataFrame = spark.createDataFrame([], DDL)
+    return empty.withColumn("loose", F.expr("collate(k, 'UTF8_LCASE')"))
+
+
+@pytest.fixture
+def stream(spark: Any, tmp_path: Path) -> DataFrame:
+    """Return a stream that nobody can read: its one file is no Parquet file."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.parquet").write_text("nothing of the kind")
+    return read_stream(spark, tmp_path / "in", "k string, v bigint, ts timestamp")
+
+
+ROUTES: list[tuple[dict[str, Any], str]] = [
+    ({"key": "kk"}, "key: unknown column 'kk'; did you mean 'k'?; the DataFrame has k, v"),
+    ({"key": F.col("kk")}, "key: Column<'kk'> cannot be computed from the DataFrame, which has k"),
+    ({"key": []}, "key must name at least one column, not []"),
+    ({"key": None}, "key must be a column, its name, or several of them, not None"),
+    ({"key": ["k", 3]}, "key must be the name of a column, not 3"),
+    ({"key": ["k", "k"]}, "key names a column twice: k, k"),
+    ({"key": "m"}, "key: column 'm' is of type map<string,int>, which Spark cannot hash"),
+    ({"key": F.struct("k", "m")}, "which Spark cannot hash"),
+    ({"strategy": "cascad"}, "unknown strategy 'cascad'; did you mean 'cascade'?"),
+    ({"strategy": Cascade}, "strategy must be a name of the registry, 'module:Class', or a "),
+    ({"strategy": None}, "or a strategy such as Cascade(), not None"),
+    ({"workers": 0}, "workers must be 1 … 16,777,215, not 0"),
+    ({"workers": -1}, "workers must be 1 … 16,777,215, not -1"),
+    ({"workers": 2**24}, "workers must be 1 … 16,777,215, not 16777216"),
+    ({"workers": 2.5}, "workers must be a whole number, not 2.5"),
+    ({"workers": float("inf")}, "workers must be a whole number, not inf"),
+    ({"workers": "many"}, "workers must be a whole number, not 'many'"),
+    ({"seed": -1}, "seed must be at least 0, not -1"),
+    ({"seed": "x"}, "seed must be a whole number, not 'x'"),
+    ({"weight": "ww"}, "weight: unknown column 'ww'; did you mean 'w'?"),
+    ({"weight": F.col("ww")}, "weight: Column<'ww'> cannot be computed"),
+    ({"weight": 5}, "weight must be the name of a column, not 5"),
+    ({"weight": "k"}, "weight: column 'k' must be a number, not string"),
+    (
+        {"weight": "w", "strategy": "pkg"},
+        "weight: strategy 'pkg' does not weigh records; 'cascade'",
+    ),
+]
+AGGREGATES: list[tuple[dict[str, Any], str]] = [
+    ({"key": "from"}, "key: Arrow has no type for this (from interval year to month)"),
+    ({"key": "loose"}, "key: column 'loose' is of type string collate UTF8_LCASE, and text is"),
+    ({"aggs": []}, "aggs must be a mapping of names to aggregations, like {'n': count()}, not []"),
+    ({"aggs": {}}, "aggs must be a mapping of names to aggregations, like {'n': count()}, not {}"),
+    (
+        {"aggs": {"k": aggs.count()}},
+        "aggs: 'k' is the name of a key column or of the window already",
+    ),
+    ({"aggs": {5: aggs.count()}}, "aggs: a result's name must be a text, not 5"),
+    ({"aggs": {"n": F.count("v")}}, "aggs: 'n' must be an aggregation of skewless.aggregations or"),
+    ({"aggs": {"n": aggs.sum("vv")}}, "aggs: 'n': unknown column 'vv'; did you mean 'v'?"),
+    ({"aggs": {"n": aggs.sum("k")}}, "column 'k' must be integers, floats or decimals"),
+    ({"aggs": {"n": aggs.variance("ts")}}, "column 'ts' must be integers, floats or decimals"),
+    ({"aggs": {"n": aggs.min("m")}}, "column 'm' must have an order"),
+    (
+        {"aggs": {"n": aggs.distinct("loose")}},
+        "aggs: 'n': inputs: column 'loose' is of type string",
+    ),
+    ({"aggs": VARIANCE | {"a": aggs.distinct("v", exact=False)}}, "compute them in two calls"),
+    (
+        {"window": "1 minute"},
+        "window must be a Window or (time, size[, slide[, offset]]), not '1 m",
+    ),
+    ({"window": ("tz", "1 minute")}, "window: unknown column 'tz'; did you mean 'ts'?"),
+    ({"window": ("v", "1 minute")}, "window: column 'v' must be a timestamp, not bigint"),
+    ({"window": ("ts", "soon")}, "window: size must be numbers with units like '10 minutes'"),
+    ({"window": ("ts", "-1 minute")}, "window: size must be above 0, not '-1 minute'"),
+    ({"window": ("ts", "1 minute", "2 minutes")}, "at most the size (1 minute), not '2 minutes'"),
+    ({"window": ("ts", "1 minute"), "watermark": "x"}, "watermark must be numbers with units like"),
+    (
+        {"window": ("ts", "1 minute"), "watermark": "-1 day"},
+        "watermark must be at least 0, not '-1",
+    ),
+    ({"watermark": "1 minute"}, "watermark '1 minute' goes with window: without windows nothing"),
+    (
+        {"window": ("ts", "1 minute"), "aggs": {"window": aggs.count()}},
+        "aggs: 'window' is the name of a key column or of the window already",
+    ),
+    (
+        {"window": ("ts", "1 minute"), "key": F.col("k").alias("window")},
+        "key: 'window' is the name of the windows' column: rename the key",
+    ),
+    ({"mode": "complete"}, "mode must be 'update' or 'append', not 'complete'"),
+    ({"mode": "append"}, "mode 'append' needs a window and a watermark: nothing ever closes"),
+]
+
+
+def shown(value: Any) -> str:
+    return re.sub(r"\W+", "-", str(value))[:60]
+
+
+@pytest.mark.parametrize(("changed", "message"), ROUTES, ids=shown)
+def test_both_refuse(df: DataFrame, changed: dict[str, Any], message: str) -> None:
+    options = {"key": "k", "workers": 2, **changed}
+    for call in (
+        lambda: route(df.drop("worker"), **options),
+        lambda: aggregate(df, aggs=COUNT, **options),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            call()
+
+
+@pytest.mark.parametrize(("changed", "message"), AGGREGATES, ids=shown)
+def test_aggregate_refuses(df: DataFrame, changed: dict[str, Any], message: str) -> None:
+    options = {"key": "k", "aggs": COUNT, "workers": 2, **changed}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        aggregate(df, **options)
+
+
+@pytest.mark.parametrize("column", ["worker", "Worker", "K", "", 5])
+def test_route_replaces_no_column(df: DataFrame, column: Any) -> None:
+    with pytest.raises(ValueError, match=r"^column(:| must be a name)") as refused:
+        route(df, "k", workers=2, column=column)
+    assert repr(column) in str(refused.value)
+
+
+def test_streams_with_a_watermark_are_refused(stream: DataFrame, tmp_path: Path) -> None:
+    late = stream.withWatermark("ts", "1 minute")
+    folder = str(tmp_path / "ledger")
+    for options in ({"key": "k", "window": ("ts", "1 minute")}, {"key": "ts"}):
+        with pytest.raises(ValueError, match=r"has a watermark already.* give window= and waterm"):
+            aggregate(late, aggs=COUNT, workers=2, ledger=folder, **options)
+    # Where no key is a time, the watermark is somebody else's and does no harm.
+    aggregate(late, "k", COUNT, workers=2, ledger=folder)
+
+
+# Ledgers, before anything is read
+
+
+@pytest.fixture
+def folder(spark: Any, stream: DataFrame, tmp_path: Path) -> Iterator[Path]:
+    """Return the folder of a ledger that a query has claimed; nothing may be started or written."""
+    given = {"strategy": "pkg", "workers": 2, "seed": 1, "ledger": str(tmp_path / "ledger")}
+    router = make_router(stream, "k", **given)
+    assert router.ledger is not None
+    router.ledger.claim(router.identity)
+    before = (tmp_path / "ledger" / "identity.json").stat().st_mtime_ns
+    yield tmp_path / "ledger"
+    assert spark.streams.active == []
+    assert [path.name for path in (tmp_path / "ledger").iterdir()] == ["identity.json"]
+    assert before <= time.time_ns()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"workers": 3}, "was written for workers=2, not 3"),
+        ({"strategy": "fish"}, "was written for strategy=pkg, not fish"),
+        ({"seed": 2}, "was written for seed=1, not 2"),
+        ({"key": "v"}, "was written for key=k, not v"),
+        ({"key": ["k", "v"]}, "was written for key=k, not k, v"),
+    ],
+)
+def test_a_ledger_of_another_query_is_refused_before_data_is_read(
+    stream: DataFrame, folder: Path, changed: dict[str, Any], message: str
+) -> None:
+    options = {"key": "k", "strategy": "pkg", "workers": 2, "seed": 1, "ledger": str(folder)}
+    for call in (
+        lambda: route(stream, **{**options, **changed}),
+        lambda: aggregate(stream, aggs=COUNT, **{**options, **changed}),
+    ):
+        with pytest.raises(LedgerMismatch, match=re.escape(message)) as refused:
+            call()
+        assert str(folder) in str(refused.value)
+    route(stream, **options)
+
+
+def test_a_damaged_or_newer_ledger_is_refused_before_data_is_read(
+    stream: DataFrame, folder: Path
+) -> None:
+    options: dict[str, Any] = {"strategy": "pkg", "workers": 2, "seed": 1, "ledger": str(folder)}
+    identity = folder / "identity.json"
+    whole = identity.read_text()
+    identity.write_text(whole[:-20])
+    with pytest.raises(LedgerCorrupt, match=r"identity\.json is not readable"):
+        route(stream, "k", **options)
+    identity.write_text(json.dumps(json.loads(whole) | {"version": 99}))
+    with pytest.raises(LedgerTooNew, match=r"identity\.json.*99"):
+        aggregate(stream, "k", COUNT, **options)
+
+
+def test_a_ledger_without_a_name_is_refused(stream: DataFrame) -> None:
+    with pytest.raises(
+        ValueError, match="folder must name a folder, as a path or as a URI, not ''"
+    ):
+        route(stream, "k", workers=2, ledger=" ")
+    assert Ledger("x").folder == str(Path("x").absolute())

@@ -1,0 +1,202 @@
+"""Plans: what sources route by follows from what they reported, whoever computes it and when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+from skewless import registry
+from skewless.arrays import Keys, Workers
+from skewless.simulator.cooperation import merge_and_fork
+from skewless.spark.ledger import Ledger, LedgerCorrupt, LedgerTooNew
+from skewless.spark.plans import KEPT_BATCHES, Routing
+from skewless.spark.state_files import seal, unseal
+from skewless.state import copy_state, named_arrays
+from skewless.strategies.cascade import Cascade
+from skewless.strategies.mixed import Mixed
+from skewless.strategies.partial_key import PartialKey
+from skewless.strategy import Merges, Rebalances, Report
+
+N_WORKERS, SEED, N_SOURCES, N_RECORDS = 6, 11, 3, 400
+
+
+def keys_of(batch: int, source: int) -> Keys:
+    """Return the records that a source reads in a batch: some keys are hot, others come and go.
+
+    None is so hot that it alone is above a worker's share: `mixed` would then move nothing.
+    """
+    rng = np.random.default_rng([batch, source])
+    return (rng.integers(0, 60, N_RECORDS) ** 2 // 60 + 20 * (batch // 2)).astype(np.uint64)
+
+
+def route(strategy: Any, keys: Keys, state: Any) -> Workers:
+    out = np.full(keys.size, -1, np.int32)
+    strategy.route(keys, state, out)
+    return out
+
+
+def run_task(routing: Routing, ledger: Ledger, batch: int, source: int) -> Workers:
+    """Do what a task does: resume, route, report."""
+    state = routing.resume(ledger, batch, source)
+    keys = keys_of(batch, source)
+    workers = route(routing.strategy, keys, state)
+    loads = np.bincount(workers, minlength=routing.n_workers)
+    ledger.write_report(batch, source, routing.report(state, loads, [keys], {}))
+    return workers
+
+
+def simulated(strategy: Any, n_batches: int) -> dict[tuple[int, int], Workers]:
+    """Return the workers of all records, with states handed on in memory."""
+    states = [strategy.start(N_WORKERS, SEED, source=s) for s in range(N_SOURCES)]
+    table = strategy.start(N_WORKERS, SEED, source=0)
+    found = {}
+    for batch in range(n_batches):
+        for source, state in enumerate(states):
+            found[batch, source] = route(strategy, keys_of(batch, source), state)
+        if isinstance(strategy, Rebalances):
+            keys = np.concatenate([keys_of(batch, source) for source in range(N_SOURCES)])
+            distinct, counts = np.unique(keys, return_counts=True)
+            report = Report(distinct, counts.astype(np.float64), np.ones(distinct.size))
+            table, _ = strategy.rebalance(report, table)
+            states = [copy_state(table) for _ in states]
+        elif isinstance(strategy, Merges):
+            states = merge_and_fork(strategy, states)
+    return found
+
+
+def same(one: Any, other: Any) -> bool:
+    pairs = zip(named_arrays(one), named_arrays(other), strict=True)
+    return all(a.tobytes() == b.tobytes() for (_, a), (_, b) in pairs)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(str(tmp_path / "ledger"))
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_tasks_with_a_ledger_route_as_sources_that_share_memory(name: str, ledger: Ledger) -> None:
+    strategy = registry.make(name)
+    routing = Routing(strategy, N_WORKERS, SEED)
+    wanted = simulated(strategy, 4)
+    for (batch, source), workers in wanted.items():
+        np.testing.assert_array_equal(run_task(routing, ledger, batch, source), workers)
+
+
+@pytest.mark.parametrize("name", ["cascade", "dalton", "pkg", "mixed"])
+def test_a_batch_that_is_replayed_is_routed_as_before(name: str, ledger: Ledger) -> None:
+    routing = Routing(registry.make(name), N_WORKERS, SEED)
+    for batch in range(2):
+        for source in range(N_SOURCES):
+            run_task(routing, ledger, batch, source)
+    before = [run_task(routing, ledger, 2, source) for source in range(N_SOURCES)]
+    again = [run_task(routing, ledger, 2, source) for source in range(N_SOURCES)]
+    np.testing.assert_array_equal(before, again)
+
+
+@pytest.mark.parametrize("name", ["cascade", "dalton", "pkg", "mixed"])
+def test_whoever_makes_the_plan_makes_the_same(name: str, ledger: Ledger) -> None:
+    routing = Routing(registry.make(name), N_WORKERS, SEED)
+    for source in range(N_SOURCES):
+        run_task(routing, ledger, 0, source)
+    first, second = (routing.next_plan(ledger, 1) for _ in range(2))
+    assert first.about == second.about
+    assert first.arrays.keys() == second.arrays.keys()
+    assert all(a.tobytes() == second.arrays[n].tobytes() for n, a in first.arrays.items())
+
+
+def test_sources_that_share_start_with_what_the_others_know(ledger: Ledger) -> None:
+    routing = Routing(Cascade(), N_WORKERS, SEED)
+    for source in range(2):
+        run_task(routing, ledger, 0, source)
+    newcomer = routing.resume(ledger, 1, source=7)
+    assert same(newcomer, routing.resume(ledger, 1, source=0))
+    assert not same(newcomer, routing.start(7))
+
+
+def test_a_source_that_keeps_its_own_finds_it_after_a_while_away(ledger: Ledger) -> None:
+    routing = Routing(PartialKey(), N_WORKERS, SEED)
+    state = routing.start(1)
+    route(routing.strategy, keys_of(0, 1), state)
+    for source in range(2):
+        run_task(routing, ledger, 0, source)
+    for batch in (1, 2):
+        run_task(routing, ledger, batch, 0)
+    assert same(routing.resume(ledger, 3, 1), state)
+
+
+def test_what_nobody_told_for_long_is_forgotten(ledger: Ledger) -> None:
+    routing = Routing(PartialKey(), N_WORKERS, SEED)
+    for source in range(2):
+        run_task(routing, ledger, 0, source)
+    last = KEPT_BATCHES + 16
+    for batch in range(1, last):
+        run_task(routing, ledger, batch, 0)
+    assert same(routing.resume(ledger, last, 1), routing.start(1))
+    assert not same(routing.resume(ledger, last, 0), routing.start(0))
+    assert len(ledger.batches()) <= KEPT_BATCHES + 16
+
+
+@pytest.mark.parametrize("name", ["cascade", "dalton", "mixed"])
+def test_a_batch_without_records_loses_nothing(name: str, ledger: Ledger) -> None:
+    routing = Routing(registry.make(name), N_WORKERS, SEED)
+    for source in range(2):
+        run_task(routing, ledger, 0, source)
+    known = routing.resume(ledger, 1, 0)  # a plan, and nobody reports
+    assert not same(known, routing.start(0))
+    later = routing.resume(ledger, 5, 0)  # and batches that had no task at all
+    if name != "mixed":  # a controller may move keys back when it sees no load
+        assert same(later, known)
+    assert routing.resume(ledger, 5, 0) is not later
+
+
+def test_keys_move_between_batches_and_only_then(ledger: Ledger) -> None:
+    routing = Routing(Mixed(), N_WORKERS, SEED)
+    homes: list[dict[int, set[int]]] = []
+    for batch in range(3):
+        seen: dict[int, set[int]] = {}
+        for source in range(N_SOURCES):
+            workers = run_task(routing, ledger, batch, source)
+            for key, worker in zip(keys_of(batch, source).tolist(), workers.tolist(), strict=True):
+                seen.setdefault(key, set()).add(worker)
+        assert all(len(workers) == 1 for workers in seen.values())
+        homes.append(seen)
+    moved = [key for key in homes[0] if key in homes[1] and homes[0][key] != homes[1][key]]
+    assert moved
+
+
+def test_a_damaged_plan_or_report_is_an_error_and_never_a_guess(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    routing = Routing(Cascade(), N_WORKERS, SEED)
+    run_task(routing, ledger, 0, 0)
+    (report,) = (tmp_path / "ledger" / "reports").rglob("*.arrow")
+    whole = report.read_bytes()
+    report.write_bytes(whole[:-5])
+    with pytest.raises(LedgerCorrupt, match=r"source-00000\.arrow"):
+        routing.resume(ledger, 1, 0)
+    report.write_bytes(whole)
+    routing.resume(ledger, 1, 0)
+    plan = tmp_path / "ledger" / "plans" / "00000001.arrow"
+    plan.write_bytes(plan.read_bytes()[:100])
+    with pytest.raises(LedgerCorrupt, match=r"00000001\.arrow"):
+        routing.resume(ledger, 1, 0)
+
+
+def test_a_plan_of_a_later_version_is_refused(ledger: Ledger, tmp_path: Path) -> None:
+    routing = Routing(Cascade(), N_WORKERS, SEED)
+    run_task(routing, ledger, 0, 0)
+    plan = tmp_path / "ledger" / "plans" / "00000000.arrow"
+    table = pa.ipc.open_stream(unseal(plan.read_bytes(), "plan")).read_all()
+    newer = table.replace_schema_metadata(table.schema.metadata | {b"version": b"2"})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, newer.schema) as writer:
+        writer.write_table(newer)
+    plan.write_bytes(seal(sink.getvalue().to_pybytes()))
+    with pytest.raises(LedgerTooNew, match=r"00000000\.arrow"):
+        routing.resume(ledger, 0, 0)
