@@ -18,35 +18,52 @@ SETTINGS = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
     "spark.cores.max": "2",
-    # Only equal decisions save the results: what one executor combined stays when the other dies.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # both executors route in batch 0
+}
+OFF = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
 }
+ON = {name: "true" for name in OFF}
 
 
-def test_killed_executors_change_no_result(setting: Setting, tmp_path: Path) -> None:
-    folder = tmp_path / "cascade"
+@pytest.fixture(scope="module")
+def disturbed(setting: Setting, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("executors")
     lay(
-        folder,
-        "route.0.any.kill_executor",
-        "combine.1.4.kill_executor",
-        "merge.2.any.kill_executor",
-        "finish.3.any.kill_executor",
+        folder / "cascade",
+        "combine.0.4.kill_executor",
+        "merge.1.any.kill_executor",
+        "finish.2.any.kill_executor",
+        "route.3.any.kill_executor",
     )
-    with Cluster(tmp_path / "cluster") as cluster:
-        job = Job(
-            tmp_path,
-            setting.records,
-            [query("cascade", "cascade")],
-            master=cluster.master,
-            settings=SETTINGS,
-        )
+    lay(folder / "dice", "combine.1.4.kill_executor")
+    queries = [
+        # What one executor combined stays when the other dies: only equal decisions save the rest.
+        query("cascade", "cascade", settings=OFF),
+        query("dice", "dice", settings=ON),
+    ]
+    with Cluster(folder / "cluster") as cluster:
+        job = Job(folder, setting.records, queries, master=cluster.master, settings=SETTINGS)
         assert job.wait() == 0, job.log()
+    return folder
+
+
+def test_killed_executors_change_no_result(setting: Setting, disturbed: Path) -> None:
+    folder = disturbed / "cascade"
     assert_done(folder)
     assert not_fired(folder) == []
     attempts = decisions(folder)
-    assert max(len(attempts[1, source]) for source in (0, 1)) > 1  # routed again for the lost half
+    assert max(len(attempts[0, source]) for source in (0, 1)) > 1  # routed again for the lost half
     assert {len(set(one.values())) for one in attempts.values()} == {1}
     assert batches_of(folder, COLUMNS) == batches_of(setting.calm / "plain", COLUMNS)
     assert plans_of(folder) == plans_of(setting.calm / "cascade")
     assert learned(folder) == learned(setting.calm / "cascade")
+
+
+def test_checksums_save_results_that_nobody_has_seen_yet(setting: Setting, disturbed: Path) -> None:
+    """Behind a router that throws dice, Spark combines all anew, and the query goes on."""
+    folder = disturbed / "dice"
+    assert_done(folder)
+    assert not_fired(folder) == []
+    assert batches_of(folder, COLUMNS) == batches_of(setting.calm / "plain", COLUMNS)

@@ -36,10 +36,10 @@ class CascadeReference:
     ) -> None:
         self.n = n_workers
         (self.seed,) = seeds(seed, 1)
-        room = max(6.5, tolerance * 10_000 / n_workers)
+        room = max(7.5, tolerance * 10_000 / n_workers)
         self.without = without
         self.light_room = math.inf if without == "yielding" else room
-        self.most_room = 0.5 * room
+        self.most_room = max(3.25, 0.5 * tolerance * 10_000 / n_workers)
         self.room_per_halving = 0.0 if without == "grading" else self.most_room / 4.0
         self.keep = 1.0 if without == "fading" else 0.8
         self.debt = 2.0 * room

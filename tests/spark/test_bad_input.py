@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -45,15 +46,19 @@ def stream(spark: Any, tmp_path: Path) -> DataFrame:
     return read_stream(spark, tmp_path / "in", "k string, v bigint, ts timestamp")
 
 
+# Columns need a session, so they stand behind a lambda.
 ROUTES: list[tuple[dict[str, Any], str]] = [
     ({"key": "kk"}, "key: unknown column 'kk'; did you mean 'k'?; the DataFrame has k, v"),
-    ({"key": F.col("kk")}, "key: Column<'kk'> cannot be computed from the DataFrame, which has k"),
+    (
+        {"key": lambda: F.col("kk")},
+        "key: Column<'kk'> cannot be computed from the DataFrame, which has k",
+    ),
     ({"key": []}, "key must name at least one column, not []"),
     ({"key": None}, "key must be a column, its name, or several of them, not None"),
     ({"key": ["k", 3]}, "key must be the name of a column, not 3"),
     ({"key": ["k", "k"]}, "key names a column twice: k, k"),
     ({"key": "m"}, "key: column 'm' is of type map<string,int>, which Spark cannot hash"),
-    ({"key": F.struct("k", "m")}, "which Spark cannot hash"),
+    ({"key": lambda: F.struct("k", "m")}, "which Spark cannot hash"),
     ({"strategy": "cascad"}, "unknown strategy 'cascad'; did you mean 'cascade'?"),
     ({"strategy": Cascade}, "strategy must be a name of the registry, 'module:Class', or a "),
     ({"strategy": None}, "or a strategy such as Cascade(), not None"),
@@ -66,7 +71,7 @@ ROUTES: list[tuple[dict[str, Any], str]] = [
     ({"seed": -1}, "seed must be at least 0, not -1"),
     ({"seed": "x"}, "seed must be a whole number, not 'x'"),
     ({"weight": "ww"}, "weight: unknown column 'ww'; did you mean 'w'?"),
-    ({"weight": F.col("ww")}, "weight: Column<'ww'> cannot be computed"),
+    ({"weight": lambda: F.col("ww")}, "weight: Column<'ww'> cannot be computed"),
     ({"weight": 5}, "weight must be the name of a column, not 5"),
     ({"weight": "k"}, "weight: column 'k' must be a number, not string"),
     (
@@ -84,7 +89,10 @@ AGGREGATES: list[tuple[dict[str, Any], str]] = [
         "aggs: 'k' is the name of a key column or of the window already",
     ),
     ({"aggs": {5: aggs.count()}}, "aggs: a result's name must be a text, not 5"),
-    ({"aggs": {"n": F.count("v")}}, "aggs: 'n' must be an aggregation of skewless.aggregations or"),
+    (
+        {"aggs": lambda: {"n": F.count("v")}},
+        "aggs: 'n' must be an aggregation of skewless.aggregations or",
+    ),
     ({"aggs": {"n": aggs.sum("vv")}}, "aggs: 'n': unknown column 'vv'; did you mean 'v'?"),
     ({"aggs": {"n": aggs.sum("k")}}, "column 'k' must be integers, floats or decimals"),
     ({"aggs": {"n": aggs.variance("ts")}}, "column 'ts' must be integers, floats or decimals"),
@@ -114,7 +122,7 @@ AGGREGATES: list[tuple[dict[str, Any], str]] = [
         "aggs: 'window' is the name of a key column or of the window already",
     ),
     (
-        {"window": ("ts", "1 minute"), "key": F.col("k").alias("window")},
+        {"window": ("ts", "1 minute"), "key": lambda: F.col("k").alias("window")},
         "key: 'window' is the name of the windows' column: rename the key",
     ),
     ({"mode": "complete"}, "mode must be 'update' or 'append', not 'complete'"),
@@ -126,9 +134,16 @@ def shown(value: Any) -> str:
     return re.sub(r"\W+", "-", str(value))[:60]
 
 
+def made(changed: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value() if isinstance(value, FunctionType) else value
+        for name, value in changed.items()
+    }
+
+
 @pytest.mark.parametrize(("changed", "message"), ROUTES, ids=shown)
 def test_both_refuse(df: DataFrame, changed: dict[str, Any], message: str) -> None:
-    options = {"key": "k", "workers": 2, **changed}
+    options = {"key": "k", "workers": 2, **made(changed)}
     for call in (
         lambda: route(df.drop("worker"), **options),
         lambda: aggregate(df, aggs=COUNT, **options),
@@ -139,7 +154,7 @@ def test_both_refuse(df: DataFrame, changed: dict[str, Any], message: str) -> No
 
 @pytest.mark.parametrize(("changed", "message"), AGGREGATES, ids=shown)
 def test_aggregate_refuses(df: DataFrame, changed: dict[str, Any], message: str) -> None:
-    options = {"key": "k", "aggs": COUNT, "workers": 2, **changed}
+    options = {"key": "k", "aggs": COUNT, "workers": 2, **made(changed)}
     with pytest.raises(ValueError, match=re.escape(message)):
         aggregate(df, **options)
 

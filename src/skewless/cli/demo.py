@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from skewless import registry
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.needs import needing_bokeh
@@ -66,7 +65,7 @@ def demo(
         with spark_session(
             f"local[{workers}]",
             scratch,
-            warm=",".join(name for name in names if name in registry.names()),
+            names,
             # The merging wants few partitions: each has a state of its own to write.
             **{"spark.sql.shuffle.partitions": "2"},
         ) as spark:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from skewless import registry
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
 from skewless.cli.screen import console, progress_bar
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from skewless.apps.inputs import Input
     from skewless.apps.wordcount import WordCount
 
@@ -106,8 +103,8 @@ def wordcount(
             raise ValueError(f"--stream reads a folder, and {input_!r} is a file")
         if output is not None:
             require_writable(output, going_on=checkpoint is not None and _used(checkpoint))
-    warm = chosen[0].name if chosen[0].name in registry.names() else ""
-    with scratch_folder() as scratch, spark_session(master, scratch, warm) as spark:
+    names = [chosen[0].name]
+    with scratch_folder() as scratch, spark_session(master, scratch, names) as spark:
         try:
             if not stream:
                 _count(counting, records.read(spark), output)
@@ -127,7 +124,7 @@ def wordcount(
         print(f"The counts: {output}")
 
 
-def _count(counting: WordCount, records: DataFrame, output: str | None) -> None:
+def _count(counting: WordCount, records: Any, output: str | None) -> None:
     counts = counting.of(records)
     if output is not None:
         counts.write.parquet(output)
@@ -136,7 +133,7 @@ def _count(counting: WordCount, records: DataFrame, output: str | None) -> None:
 
 
 def _count_stream(
-    spark: SparkSession,
+    spark: Any,
     counting: WordCount,
     records: Input,
     files_per_batch: int | None,
@@ -159,7 +156,7 @@ def _count_stream(
         print("Windows that the watermark has not passed yet are not counted here.")
 
 
-def _show(counting: WordCount, counts: DataFrame) -> None:
+def _show(counting: WordCount, counts: Any) -> None:
     names = [name for name in counts.columns if name != counting.result]
     table = Table(*names, box=None)
     table.add_column(counting.result, justify="right")

@@ -41,7 +41,8 @@ from skewless.parameters import require
 from skewless.strategy import Traits
 
 _HORIZON = 10_000  # records over which the tolerance is promised
-_LEAST_ROOM_LIGHT = 6.5  # records: below that, chance alone would move light keys
+_LEAST_ROOM_LIGHT = 7.5  # records: below that, chance alone would move light keys
+_LEAST_ROOM_HEAVY = 3.25  # records: the least of what the lightest of the heavy keys may have
 _COUNTED_PER_WORKER = 16
 _EPOCH_PER_WORKER = 64
 
@@ -56,9 +57,9 @@ class Cascade:
     is split without need, and sources that never talk lengthen the same orders.
 
     **Guarantee**: no worker gets a record while its level is more than `tolerance` · 10,000 / n
-    records (6.5 at least) above the mean. So over all m records of a source, with equal workers and
+    records (7.5 at least) above the mean. So over all m records of a source, with equal workers and
     f records forgiven, the imbalance is at most (`tolerance` · 10,000 + n + f) / m, or
-    (7.5 · n + f) / m where that is more. Forgiven is what a worker lags behind by more than twice
+    (8.5 · n + f) / m where that is more. Forgiven is what a worker lags behind by more than twice
     that room when a heavy key comes to it: to make up for it would be a burst. `"splitting"` and
     `"yielding"` left out, there is no guarantee.
 
@@ -103,8 +104,9 @@ class Cascade:
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> CascadeState:
         """Return the state of a source that has sent nothing."""
-        light_room = max(_LEAST_ROOM_LIGHT, self.tolerance * _HORIZON / n_workers)
-        most_room = 0.5 * light_room
+        room = self.tolerance * _HORIZON / n_workers
+        light_room = max(_LEAST_ROOM_LIGHT, room)
+        most_room = max(_LEAST_ROOM_HEAVY, 0.5 * room)
         numbers = np.zeros(10)
         numbers[HEAVY] = 4.0
         numbers[DEBT] = 2.0 * light_room

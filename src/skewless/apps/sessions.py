@@ -1,0 +1,79 @@
+"""A Spark session for an application that people watch: quiet, its files in a folder of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from skewless.spark import session
+
+
+class SparkFailed(RuntimeError):  # noqa: N818 - it is read as a sentence
+    """Spark did not start, or refused what it was asked for; says why in one line."""
+
+
+@contextlib.contextmanager
+def quiet_session(
+    master: str, scratch: Path, warm: str, settings: Mapping[str, str]
+) -> Iterator[SparkSession]:
+    """Yield a session and stop it; what Spark says against it becomes SparkFailed.
+
+    Parameters
+    ----------
+    master
+        Where Spark runs.
+    scratch
+        A folder for its files.
+    warm
+        Strategies, with commas, whose kernels the Python workers load as they start.
+    settings
+        Further settings of Spark.
+    """
+    os.environ["SKEWLESS_WARM"] = warm
+    chosen = {
+        "spark.local.dir": str(scratch / "spark"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        **settings,
+    }
+    said = scratch / "spark.log"
+    try:
+        with _said_to(said):
+            spark = session("skewless", master=master, settings=chosen)
+    except Exception as error:
+        reason = _first_line(error)
+        if "JAVA_GATEWAY_EXITED" in reason:  # Java said why before it went
+            reason = (said.read_text(errors="replace").strip().splitlines() or [reason])[-1]
+        raise SparkFailed(f"Spark did not start: {reason}") from error
+    try:
+        yield spark
+    except PySparkException as error:
+        raise SparkFailed(f"Spark refused: {_first_line(error)}") from error
+    finally:
+        spark.stop()
+
+
+@contextlib.contextmanager
+def _said_to(path: Path) -> Iterator[None]:
+    """Send what processes that are started here print as errors to a file, for as long as they run.
+
+    Java writes stack traces of its own about every error that we show in one line.
+    """
+    kept = os.dup(2)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
