@@ -123,7 +123,12 @@ def write_stream(folder: Path, n_records: int, z: float, files: int) -> Path:
         texts = pa.array([f"key-{key:x}" for key in part.tolist()])
         numbers = np.arange(part.size)
         table = pa.table(
-            {"key": texts, "number": numbers, "price": numbers / 4, "text": pa.array(["x" * 40] * part.size)}
+            {
+                "key": texts,
+                "number": numbers,
+                "price": numbers / 4,
+                "text": pa.array(["x" * 40] * part.size),
+            }
         )
         pq.write_table(table, folder / f"{number}.parquet")
     return folder
@@ -154,7 +159,10 @@ def run_once(df: Any, work: Any) -> tuple[float, list[int], int, int]:
     begin = time.perf_counter()
     partial = df.mapInArrow(work, "key string, n bigint, worker int")
     merged = partial.groupBy("key").agg(
-        F.sum("n").alias("n"), F.count("*").alias("replicas"), F.collect_list("worker"), F.collect_list("n")
+        F.sum("n").alias("n"),
+        F.count("*").alias("replicas"),
+        F.collect_list("worker"),
+        F.collect_list("n"),
     )
     rows = merged.toArrow()
     seconds = time.perf_counter() - begin

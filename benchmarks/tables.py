@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from frontier import RECORDS, write_documents
 from skewless.experiments import grouping_cost, overview, spark_speed
 from skewless.experiments.tables import read_records, write_table
 
@@ -27,7 +28,9 @@ def write_all() -> None:
         records = read_records(SPARK_SPEED)
         for comparison in dict.fromkeys(record["comparison"] for record in records):
             write_table(benchmarks, f"spark {comparison}", spark_speed.table(records, comparison))
-    print("tables written: README.md, docs/benchmarks.md")
+    if RECORDS.exists():
+        write_documents()
+    print("tables written: README.md, docs/benchmarks.md, docs/frontier.md")
 
 
 if __name__ == "__main__":

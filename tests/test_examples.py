@@ -65,10 +65,19 @@ def test_contributing_quotes_the_example_as_it_is() -> None:
 
 
 def test_the_python_of_the_readme_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
-    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
-    (program,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    _, program = programs_of_the_readme()
     exec(program, {})
     assert capsys.readouterr().out == "[1250 1250 1250 1250]\n"
+
+
+def test_the_readme_shows_the_example_on_spark_as_it_is() -> None:
+    program, _ = programs_of_the_readme()
+    assert (PROJECT / "examples" / "hot_key.py").read_text(encoding="utf-8").endswith(program)
+
+
+def programs_of_the_readme() -> list[str]:
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
 
 
 @pytest.mark.spark

@@ -24,7 +24,7 @@ OFF = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
 }
-ON = {name: "true" for name in OFF}
+ON = dict.fromkeys(OFF, "true")
 
 
 @pytest.fixture(scope="module")

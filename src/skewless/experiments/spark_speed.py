@@ -17,9 +17,7 @@ def table(records: Sequence[Row], comparison: str) -> str:
     has_loads = any("loads" in record for record in chosen)
     rows = []
     for job in seconds:
-        ratios = [
-            ours / hashed for ours, hashed in zip(seconds[job], seconds["hash"], strict=True)
-        ]
+        ratios = [ours / hashed for ours, hashed in zip(seconds[job], seconds["hash"], strict=True)]
         row: list[object] = [job, f"{median(ratios):.2f}", f"{1 / median(ratios):.2f}"]
         if has_loads:
             last: dict[str, Any] = [r for r in chosen if r["job"] == job][-1]
