@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,9 +23,13 @@ class Setting:
 
 @pytest.fixture(scope="session")
 def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
-    if shutil.which("java") is None:
-        pytest.skip("no Java found: put java on the PATH")
     pytest.importorskip("pyspark", reason="pyspark is not installed")
+    from skewless.spark.session import find_java
+
+    try:
+        find_java()
+    except RuntimeError as error:
+        pytest.skip(str(error))
     if not Path("/proc/self/stat").exists():
         pytest.skip("these tests find processes in /proc")
     folder = tmp_path_factory.mktemp("calm")

@@ -130,9 +130,12 @@ class Job:
 
 def environment() -> dict[str, str]:
     """Return the environment in which Spark's Python workers find the tests' modules."""
+    from skewless.spark.session import find_java
+
     paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         **os.environ,
+        "JAVA_HOME": str(find_java()),
         "PYTHONPATH": os.pathsep.join(paths),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,

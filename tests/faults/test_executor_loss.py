@@ -18,7 +18,9 @@ SETTINGS = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
     "spark.cores.max": "2",
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # both executors route in batch 0
+    # Both executors are there from the beginning, and each of them routes one file of batch 0.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
 }
 OFF = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",

@@ -259,6 +259,44 @@ def test_means_of_decimals_are_rounded_once(spark: Any, digits: int, scale: int)
     assert_same_rows(with_own.collect(), others.collect(), ["k"])
 
 
+def test_what_cannot_be_merged_is_never_split(skewed: DataFrame) -> None:
+    class Median(aggs.Aggregator[Any]):
+        inputs = ("v",)
+        state = "double"
+        result = "double"
+        merges = False
+
+        def zero(self) -> None:
+            return None
+
+        def update(self, state: None, records: Any) -> float | None:
+            values = sorted(records["v"].drop_null().to_pylist())
+            assert state is None
+            middle = (
+                (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2 if values else 0
+            )
+            return middle if values else None
+
+        def merge(self, a: Any, b: Any) -> Any:
+            raise AssertionError("it was split")
+
+        def finish(self, state: float | None) -> float | None:
+            return state
+
+    for window in (None, WINDOWS["tumbling"]):
+        ours = aggregate(skewed, "k", {"median": Median()}, window=window, workers=3)
+        by = ["k"] if window is None else [F.window(*window), "k"]
+        others = skewed.groupBy(*by).agg(F.median("v").alias("median"))
+        assert_same_types(ours, others)
+        assert_same_rows(ours.collect(), others.collect(), key_names(window, "k"))
+    for options, why in (
+        ({"strategy": "pkg"}, "split by 'pkg': use strategy='hash'"),
+        ({"window": WINDOWS["sliding"]}, "windows that overlap: leave out the slide"),
+    ):
+        with pytest.raises(ValueError, match=f"aggs: 'median' does not merge .* {why}"):
+            aggregate(skewed, "k", {"median": Median()}, workers=3, **options)
+
+
 @pytest.mark.skipif(not DATA, reason="SKEWLESS_DATA names no folder with real streams")
 @pytest.mark.parametrize(
     "path", sorted(Path(DATA or "none").glob("*.parquet")), ids=lambda p: p.stem

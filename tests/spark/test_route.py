@@ -168,12 +168,9 @@ def write_batch(folder: Path, batch: int) -> None:
 
 
 def routed_stream(spark: Any, folder: Path, **options: Any) -> DataFrame:
-    """Return the routed stream, with the source of each record and its place there."""
-    df = read_stream(spark, folder, KEYS_DDL, files=2).select(
-        "k",
-        F.spark_partition_id().alias("source"),
-        F.monotonically_increasing_id().alias("place"),
-    )
+    """Return the routed stream, with the source of each record and its number there."""
+    df = read_stream(spark, folder, KEYS_DDL, files=2)
+    df = df.withColumn("source", F.spark_partition_id())
     return route(df, "k", workers=N_WORKERS, seed=SEED, **options)
 
 
@@ -181,7 +178,7 @@ def by_source(rows: list[Row]) -> dict[int, tuple[Keys, list[int]]]:
     """Return the keys and workers of each source in the order in which it read them."""
     found = {}
     for source in sorted({row["source"] for row in rows}):
-        own = sorted((row for row in rows if row["source"] == source), key=lambda r: r["place"])
+        own = sorted((row for row in rows if row["source"] == source), key=lambda r: r["number"])
         keys = hash_keys(pa.array([row["k"] for row in own], pa.int64()))
         found[source] = keys, [row["worker"] for row in own]
     return found

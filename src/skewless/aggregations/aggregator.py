@@ -65,6 +65,10 @@ class Aggregator(ABC, Generic[S]):
     state: str | pa.DataType
     #: The type of the result, as Spark's DDL text (or an Arrow type).
     result: str | pa.DataType
+    #: False where states cannot be merged, such as an exact median: then `merge` is never called,
+    #: all records of a key come to one `update`, and neither streams, sliding windows nor
+    #: strategies that split keys are possible.
+    merges: bool = True
 
     @abstractmethod
     def zero(self) -> S:

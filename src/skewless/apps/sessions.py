@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import signal
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -50,12 +53,19 @@ def quiet_session(
         if "JAVA_GATEWAY_EXITED" in reason:  # Java said why before it went
             reason = (said.read_text(errors="replace").strip().splitlines() or [reason])[-1]
         raise SparkFailed(f"Spark did not start: {reason}") from error
+    if threading.current_thread() is threading.main_thread():
+        # PySpark's own handler calls Java in the middle of another call to Java, which breaks both.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # The bridge to Java logs a stack trace for every call that is interrupted.
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
     try:
         yield spark
     except PySparkException as error:
         raise SparkFailed(f"Spark refused: {_first_line(error)}") from error
     finally:
         spark.stop()
+        logging.disable(before)
 
 
 @contextlib.contextmanager

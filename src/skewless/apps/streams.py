@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
+
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-_LOOK_EVERY_S = 0.5
+_LOOK_EVERY_S = 0.1
 
 
 def finish(writer: DataStreamWriter) -> StreamingQuery:
     """Start the query and wait until it has ended; it is stopped if we are interrupted."""
     query = writer.start()
     try:
-        # In small steps: Python sees an interrupt between two calls to Java.
-        while not query.awaitTermination(_LOOK_EVERY_S):  # type: ignore[arg-type]
-            pass
+        # Asleep, not inside a call to Java, which takes an interrupt badly.
+        while query.isActive:
+            time.sleep(_LOOK_EVERY_S)
+        query.awaitTermination()  # raises what went wrong
     finally:
         if query.isActive:
             query.stop()

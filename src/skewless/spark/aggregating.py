@@ -83,7 +83,8 @@ def aggregate(
         How late a record of a stream may be, e.g. "10 minutes". It takes the place of
         `withWatermark`, of which Spark allows one, and ours stands behind the combining.
     strategy
-        A name of the registry or a strategy; "auto" is `cascade`, our own.
+        A name of the registry or a strategy; "auto" is `cascade`, our own, or `hash` where an
+        aggregator says that it cannot be merged.
     workers, weight, seed, ledger
         As for `route`.
     mode
@@ -99,15 +100,18 @@ def aggregate(
     """
     span = as_window(window)
     chosen = _aggregations(df, key, aggs, span)
+    unmergeable = [n for n, a in aggs.items() if isinstance(a, Aggregator) and not a.merges]
     _check_times(df, key, span, watermark, mode)
     router = make_router(
         df,
         key,
-        strategy="cascade" if isinstance(strategy, str) and strategy == "auto" else strategy,
+        strategy=("hash" if unmergeable else "cascade") if _is_auto(strategy) else strategy,
         workers=workers,
         seed=seed,
         ledger=ledger,
     )
+    if unmergeable:
+        _check_one_part(df, unmergeable[0], span, router.routing.strategy)
     cost = None if weight is None else weight_column(df, weight, router.routing.strategy)
     records = _records(df, key, chosen, span, cost)
     partials = _partials(df, records.schema, key, chosen, span)
@@ -290,6 +294,21 @@ def _aggregations(
         except ValueError as error:
             raise ValueError(f"aggs: {name!r}: {error}") from error
     return chosen
+
+
+def _is_auto(strategy: str | AnyStrategy) -> bool:
+    return isinstance(strategy, str) and strategy == "auto"
+
+
+def _check_one_part(df: DataFrame, name: str, window: Window | None, strategy: AnyStrategy) -> None:
+    """Raise ValueError unless all records of a key, or of its window, come together at once."""
+    cannot = f"aggs: {name!r} does not merge (its class says merges = False), so it cannot be "
+    if df.isStreaming:
+        raise ValueError(cannot + "computed on a stream, one micro-batch after the other")
+    if window is not None and window.pane != microseconds(window.size):
+        raise ValueError(cannot + "computed for windows that overlap: leave out the slide")
+    if strategy.traits.family == "splitting":
+        raise ValueError(cannot + f"split by {strategy.name!r}: use strategy='hash'")
 
 
 def _check_times(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,7 +46,8 @@ class Combiner:
             )
         seconds, n_records = 0.0, 0
         merged = partials.table_schema.empty_table()
-        for records in chunks(batches, partials.schema, _ROWS_AT_ONCE):
+        n_rows = _ROWS_AT_ONCE if partials.merges else sys.maxsize
+        for records in chunks(batches, partials.schema, n_rows):
             begin = time.perf_counter()
             n_records += records.num_rows
             # Merging with what there is keeps one row per key, however long the task runs.

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skewless.aggregations import Aggregation, group
+from skewless.aggregations import Aggregation, PerKey, group
 from skewless.arrays import Ints
 from skewless.spark.columns import internal
 
@@ -53,6 +53,14 @@ class Partials:
             names = state_names(result, len(kinds))
             fields += [pa.field(name, kind) for name, kind in zip(names, kinds, strict=True)]
         return pa.schema(fields)
+
+    @property
+    def merges(self) -> bool:
+        """Whether partial results of one key can be merged, for all aggregations."""
+        return all(
+            not isinstance(aggregation, PerKey) or aggregation.aggregator.merges
+            for aggregation in self.aggregations.values()
+        )
 
     @property
     def grouping(self) -> list[str]:
