@@ -21,6 +21,9 @@ SETTINGS = {
     # Both executors are there from the beginning, and each of them routes one file of batch 0.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
+    # As if on another machine: who is dead answers no more, though its files are still there.
+    "spark.shuffle.readHostLocalDisk": "false",
+    "spark.shuffle.io.retryWait": "1s",
 }
 OFF = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",

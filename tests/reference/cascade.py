@@ -73,7 +73,7 @@ class CascadeReference:
         return [(home + j * step) % self.n for j in range(self.n)]
 
     def grade(self, place: Place) -> None:
-        if place.count < self.heavy_from:
+        if place.count < self.heavy_from or place.count <= 0:
             place.room, place.recheck = self.light_room, self.heavy_from
             return
         if place.count >= self.top:

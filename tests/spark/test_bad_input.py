@@ -172,6 +172,17 @@ def test_streams_with_a_watermark_are_refused(stream: DataFrame, tmp_path: Path)
     for options in ({"key": "k", "window": ("ts", "1 minute")}, {"key": "ts"}):
         with pytest.raises(ValueError, match=r"has a watermark already.* give window= and waterm"):
             aggregate(late, aggs=COUNT, workers=2, ledger=folder, **options)
+    zoneless = stream.withColumn("ts", F.col("ts").cast("timestamp_ntz"))
+    with pytest.raises(ValueError, match=r"^watermark: .* column 'ts' is timestamp_ntz: cast it"):
+        aggregate(
+            zoneless,
+            "k",
+            COUNT,
+            window=("ts", "1 minute"),
+            watermark="1 minute",
+            workers=2,
+            ledger=folder,
+        )
     # Where no key is a time, the watermark is somebody else's and does no harm.
     aggregate(late, "k", COUNT, workers=2, ledger=folder)
 

@@ -90,6 +90,14 @@ def test_it_equals_its_oracle_when_faded_counts_are_scaled_down():
     assert_equal_to_the_oracle(keys, n_workers, 5)
 
 
+def test_records_that_weigh_nothing_are_routed_too():
+    keys = np.arange(5_000, dtype=np.uint64) % np.uint64(300)
+    weights = np.where(np.arange(keys.size) < 4_000, 0.0, 1.0)  # several epochs of nothing
+    strategy, out = Cascade(), np.full(keys.size, -1, np.int32)
+    strategy.route_weighted(keys, weights, strategy.start(4, 1), out)
+    assert set(np.unique(out)) == {0, 1, 2, 3}
+
+
 @pytest.mark.parametrize("stream", STREAMS)
 def test_weights_of_one_change_nothing(stream):
     keys, strategy = STREAMS[stream], Cascade()

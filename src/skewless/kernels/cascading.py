@@ -64,7 +64,7 @@ def grade(state: CascadeState, place: I64) -> None:
     """Say how much room the key at `place` may take: the heavier, the less."""
     count = state.heavy.counts[place]
     numbers = state.numbers
-    if count < numbers[HEAVY]:
+    if count < numbers[HEAVY] or count <= 0.0:  # records may weigh nothing
         state.marks[place, ROOM] = numbers[LIGHT_ROOM]
         state.marks[place, RECHECK] = numbers[HEAVY]
         return

@@ -339,3 +339,8 @@ def _check_times(
         raise ValueError(
             f"window: column {window.time!r} must be a timestamp, not {kind.simpleString()}"
         )
+    if df.isStreaming and watermark is not None and isinstance(kind, TimestampNTZType):
+        raise ValueError(
+            f"watermark: Spark wants a timestamp with time zone for it, and column {window.time!r} "
+            "is timestamp_ntz: cast it to timestamp"
+        )

@@ -53,7 +53,8 @@ def route(
         The number of partitions; `spark.skewless.workers`, or else Spark's number of shuffle
         partitions when it is not given.
     weight
-        What a record costs, for strategies that take that into account; null counts as 1.
+        What a record costs, for strategies that take that into account; null, and whatever is not
+        a finite number above 0, counts as 1.
     seed
         The seed of the routing; `spark.skewless.seed`, or else 0.
     ledger
@@ -145,7 +146,8 @@ def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) ->
         raise ValueError(
             f"weight: column {field.name!r} must be a number, not {field.dataType.simpleString()}"
         )
-    return F.coalesce(column.cast("double"), F.lit(1.0))
+    cost = column.cast("double")
+    return F.when((cost > 0) & (cost < float("inf")), cost).otherwise(1.0)  # NaN is above infinity
 
 
 def _strategy(strategy: str | AnyStrategy) -> AnyStrategy:
