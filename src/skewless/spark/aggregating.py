@@ -78,7 +78,9 @@ def aggregate(
         What to compute, by the name of the result: ready ones of `skewless.aggregations`, or an
         `Aggregator` of your own.
     window
-        Windows of event time: a `Window`, or (time column, size[, slide[, offset]]).
+        Windows of event time: a `Window`, or (time column, size[, slide[, offset]]). On streams
+        with own aggregators or variances, times must be before the year 10,000: they pass
+        through Python's dates.
     watermark
         How late a record of a stream may be, e.g. "10 minutes". It takes the place of
         `withWatermark`, of which Spark allows one, and ours stands behind the combining.
