@@ -131,7 +131,8 @@ AGGREGATES: list[tuple[dict[str, Any], str]] = [
 
 
 def shown(value: Any) -> str:
-    return re.sub(r"\W+", "-", str(value))[:60]
+    text = re.sub(r" at 0x\w+", "", str(value))  # an address would differ from process to process
+    return re.sub(r"\W+", "-", text)[:60]
 
 
 def made(changed: dict[str, Any]) -> dict[str, Any]:
