@@ -53,7 +53,7 @@ def test_every_ready_aggregation_keeps_the_laws(
     assert laws == [law.__name__ for law in LAWS]
 
 
-@pytest.mark.parametrize("aggregator", [Mean(), Records()], ids=repr)
+@pytest.mark.parametrize("aggregator", [Mean(), Records()], ids=["mean", "records"])
 def test_right_aggregators_keep_the_laws(aggregator: Aggregator[Any]) -> None:
     assert check_aggregator(aggregator)
 
