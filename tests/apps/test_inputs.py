@@ -19,7 +19,7 @@ from skewless.apps.inputs import find_input
     [
         ("a.csv", b"user,n\nx,1\n", "csv", ["user", "n"]),
         ("a.tsv", b"user\tn\nx\t1\n", "csv", ["user", "n"]),
-        ("a.csv.gz", gzip.compress(b"user,n\nx,1\n"), "csv", ["user", "n"]),
+        ("a.csv.gz", gzip.compress(b"user,n\nx,1\n", mtime=0), "csv", ["user", "n"]),
         ("a.jsonl", b'{"user": "x"}\n', "json", ["user"]),
         ("a.txt", b"to be or not", "text", ["word"]),
     ],
