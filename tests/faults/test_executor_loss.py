@@ -42,7 +42,8 @@ def disturbed(setting: Setting, tmp_path_factory: pytest.TempPathFactory) -> Pat
         "finish.2.any.kill_executor",
         "route.3.any.kill_executor",
     )
-    lay(folder / "dice", "combine.1.4.kill_executor")
+    # In the last batch: by then there are two executors again.
+    lay(folder / "dice", "combine.3.4.kill_executor")
     queries = [
         # What one executor combined stays when the other dies: only equal decisions save the rest.
         query("cascade", "cascade", settings=OFF),
@@ -71,4 +72,6 @@ def test_checksums_save_results_that_nobody_has_seen_yet(setting: Setting, distu
     folder = disturbed / "dice"
     assert_done(folder)
     assert not_fired(folder) == []
+    attempts = decisions(folder)
+    assert max(len(set(attempts[3, source].values())) for source in (0, 1)) > 1
     assert batches_of(folder, COLUMNS) == batches_of(setting.calm / "plain", COLUMNS)

@@ -174,7 +174,7 @@ class LocalFolder:
 
     def overwrite(self, name: str, data: bytes) -> None:
         """See `Folder`."""
-        with _naming(str(self.root)), self._written(name, data, durable=False) as unfinished:
+        with _naming(str(self.root)), self._written(name, data) as unfinished:
             unfinished.replace(self.root / name)
 
     def files(self, under: str) -> list[str]:
@@ -216,7 +216,7 @@ class LocalFolder:
 
     def _create(self, name: str, data: bytes) -> bool:
         path = self.root / name
-        with self._written(name, data, durable=True) as unfinished:
+        with self._written(name, data) as unfinished:
             try:
                 path.hardlink_to(unfinished)
             except FileExistsError:
@@ -231,16 +231,16 @@ class LocalFolder:
         return True
 
     @contextlib.contextmanager
-    def _written(self, name: str, data: bytes, durable: bool) -> Iterator[Path]:
+    def _written(self, name: str, data: bytes) -> Iterator[Path]:
         """Give a finished file under an unfinished name, and take that name away afterwards."""
         path = self.root / _unfinished(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with path.open("xb") as file:
                 _fill(file, data)
-                if durable:
-                    file.flush()
-                    os.fsync(file.fileno())
+                # An empty file after a power cut would be a damaged one, and stop the query.
+                file.flush()
+                os.fsync(file.fileno())
             yield path
         finally:
             path.unlink(missing_ok=True)
