@@ -30,8 +30,8 @@ SALTS = (2, 4, 8, 16, 32)
 
 
 def main(
-    records: Annotated[int, typer.Option(help="Records of the jobs with work.")] = 1_000_000,
-    rows: Annotated[int, typer.Option(help="Rows of the jobs without work.")] = 4_000_000,
+    records: Annotated[int, typer.Option(help="Records of the jobs with work.")] = 2_000_000,
+    rows: Annotated[int, typer.Option(help="Rows of the jobs without work.")] = 3_000_000,
     repeats: Annotated[int, typer.Option(help="Turns of each comparison.")] = 3,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
