@@ -389,20 +389,6 @@ def test_purging_deletes_what_is_before_and_nothing_else(ledger):
     assert ledger.batches() == []
 
 
-def test_purging_keeps_the_newest_report_of_sources_that_are_named(ledger):
-    fill(ledger, range(5))  # sources 0, 1, 2, 0, 1
-    ledger.purge(4, keep_sources=[0, 1])
-    assert {b: list(ledger.read_reports(b)) for b in range(5)} == {
-        0: [],
-        1: [],
-        2: [],
-        3: [0],
-        4: [1],
-    }
-    ledger.purge(5)
-    assert ledger.batches() == []
-
-
 def test_purging_an_empty_ledger_does_nothing(ledger):
     ledger.purge(5)
     assert not Path(ledger.folder).exists()
@@ -709,8 +695,8 @@ def test_all_of_it_works_on_a_filesystem_that_moves(moving, tmp_path):
     moving.overwrite("plans/.00000001.arrow.ab.tmp", b"half")
     moving.overwrite(".query.json.ab.tmp", b"half")
     os.utime(tmp_path / "far away" / ".query.json.ab.tmp", (0, 0))
-    ledger.purge(4, keep_sources=[0])
-    assert ledger.batches() == [3, 4]
+    ledger.purge(4)
+    assert ledger.batches() == [4]
     assert leftovers(tmp_path) == []
     moving.delete("plans/none")
     moving.delete_folder("none")

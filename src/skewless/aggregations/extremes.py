@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,8 +73,9 @@ class _Extreme(Aggregation):
         """Return the values."""
         return states[0]
 
+    @abstractmethod
     def _least_first(self, keys: Ints) -> Ints:
-        raise NotImplementedError
+        """Return keys of which the smallest is the wanted one's."""
 
 
 @dataclass(frozen=True)

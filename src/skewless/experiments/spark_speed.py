@@ -21,7 +21,7 @@ def table(records: Sequence[Row], comparison: str) -> str:
         row: list[object] = [job, f"{median(ratios):.2f}", f"{1 / median(ratios):.2f}"]
         if has_loads:
             last: dict[str, Any] = [r for r in chosen if r["job"] == job][-1]
-            row.append(f"{imbalance(_floats(last['loads'])):.2g}")
+            row.append(f"{imbalance(last['loads']):.2g}")
             row.append(f"{last['pairs'] - last['keys']:,}")
         rows.append(row)
     headings = ["job", "time / hash", "throughput / hash"]
@@ -30,9 +30,3 @@ def table(records: Sequence[Row], comparison: str) -> str:
 
 def _seconds(records: Sequence[Row], job: str) -> list[float]:
     return [r["seconds"] for r in sorted(records, key=lambda r: r["turn"]) if r["job"] == job]
-
-
-def _floats(values: Sequence[float]) -> Any:
-    import numpy as np
-
-    return np.asarray(values)

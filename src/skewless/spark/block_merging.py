@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -25,7 +25,6 @@ from skewless.spark.partials import PANE, TIME, Partials
 from skewless.spark.windows import Window, microseconds
 
 _START = internal("start")
-OutputMode = Literal["update", "append"]
 
 
 def merge_blocks(
@@ -65,9 +64,7 @@ def merge_rows(rows: DataFrame, partials: Partials, window: Window | None) -> Da
         rows = rows.withColumn("window", window.of(F.col(TIME)))
         rows = rows.withColumn(PANE, _micros(rows, "window", "start")).drop("window")
         grouping = [F.col(PANE), *keys]
-        merger = Partials(
-            partials.schema, partials.key, partials.aggregations, partials.pane, partials.offset
-        )
+        merger = partials  # by window and key: the window stands where the pane stood
     schema = merger.table_schema
 
     def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -79,4 +79,4 @@ class Packing:
 
 def by_key(partials: Partials) -> Partials:
     """Return how partial results of one pane or window are merged: by key alone."""
-    return Partials(partials.schema, partials.key, partials.aggregations)
+    return replace(partials, pane=None, offset=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,9 +41,7 @@ class Combiner:
         partials = self.partials
         if ledger is not None:
             counted = {**partials.aggregations, RECORDS: count()}
-            partials = Partials(
-                partials.schema, partials.key, counted, partials.pane, partials.offset
-            )
+            partials = replace(partials, aggregations=counted)
         seconds, n_records = 0.0, 0
         merged = partials.table_schema.empty_table()
         n_rows = _ROWS_AT_ONCE if partials.merges else sys.maxsize

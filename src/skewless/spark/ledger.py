@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import fspath
 from typing import Any
@@ -157,7 +157,7 @@ class Ledger:
             found.update(b for b in self._batch_folders(kind) if self._members(kind, b, role))
         return sorted(found)
 
-    def purge(self, before: int, *, keep_sources: Collection[int] = ()) -> None:
+    def purge(self, before: int) -> None:
         """Delete the plans and reports of batches before `before`, whoever else does so as well.
 
         Parameters
@@ -165,8 +165,6 @@ class Ledger:
         before
             The first batch to keep. Its plan should be there: what was learned is in the newest
             plan, and this deletes that too if it is older.
-        keep_sources
-            Sources whose newest report stays, however old it is.
         """
         files = self._files
         for name in files.files("plans"):
@@ -179,11 +177,10 @@ class Ledger:
                 and files.seconds_since_written(name) > _SURELY_DEAD_S
             ):
                 files.delete(name)
-        kept = self._newest_reports(keep_sources)
         for kind in ("reports", "workers"):
             for batch, folder in self._batch_folders(kind).items():
                 if batch < before:
-                    _delete_but(files, folder, kept)
+                    files.delete_folder(folder)
 
     @property
     def _files(self) -> Folder:
@@ -230,22 +227,6 @@ class Ledger:
         members = self._members(kind, batch, role)
         entries = ((member, self._read(name)) for member, name in members.items())
         return {member: entry for member, entry in entries if entry is not None}
-
-    def _newest_reports(self, sources: Collection[int]) -> set[str]:
-        newest: dict[int, str] = {}
-        for batch in sorted(self._batch_folders("reports")) if sources else ():
-            newest.update(self._members("reports", batch, "source"))
-        return {name for source, name in newest.items() if source in sources}
-
-
-def _delete_but(files: Folder, folder: str, kept: set[str]) -> None:
-    names = files.files(folder)
-    if kept.isdisjoint(names):
-        files.delete_folder(folder)
-        return
-    for name in names:
-        if name not in kept:
-            files.delete(name)
 
 
 def _padded(what: str, number: int, digits: int) -> str:

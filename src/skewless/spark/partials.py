@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skewless.aggregations import Aggregation, PerKey, group
+from skewless.aggregations import Aggregation, Groups, PerKey, group
 from skewless.arrays import Ints
 from skewless.spark.columns import internal
 
@@ -76,12 +76,7 @@ class Partials:
             records = records.append_column(PANE, pa.array(panes))
         columns = {name: _whole(records.column(name)) for name in records.column_names}
         groups = group([columns[name] for name in self.grouping])
-        first = pa.array(groups.first)
-        arrays = []
-        if self.pane is not None:
-            arrays.append(columns[PANE].take(first))
-            arrays.append(_latest(columns[TIME], groups.codes, groups.n_groups))
-        arrays += [columns[name].take(first) for name in self.key]
+        arrays = self._leading(columns, groups)
         for aggregation in self.aggregations.values():
             inputs = [columns[name] for name in aggregation.inputs]
             arrays += aggregation.update(inputs, groups.codes, groups.n_groups)
@@ -94,12 +89,7 @@ class Partials:
         groups = group([columns[name] for name in self.grouping])
         if groups.n_groups == table.num_rows:
             return table
-        first = pa.array(groups.first)
-        arrays = []
-        if self.pane is not None:
-            arrays.append(columns[PANE].take(first))
-            arrays.append(_latest(columns[TIME], groups.codes, groups.n_groups))
-        arrays += [columns[name].take(first) for name in self.key]
+        arrays = self._leading(columns, groups)
         for result, aggregation in self.aggregations.items():
             states = self._states(result, aggregation, columns)
             arrays += aggregation.merge(states, groups.codes, groups.n_groups)
@@ -120,6 +110,15 @@ class Partials:
         for result, aggregation in self.aggregations.items():
             fields.append(pa.field(result, aggregation.result_type(self.input_types(aggregation))))
         return pa.schema(fields)
+
+    def _leading(self, columns: dict[str, Any], groups: Groups) -> list[Any]:
+        """Return what stands before the states: the pane and its latest time, and the key."""
+        first = pa.array(groups.first)
+        keys = [columns[name].take(first) for name in self.key]
+        if self.pane is None:
+            return keys
+        latest = _latest(columns[TIME], groups.codes, groups.n_groups)
+        return [columns[PANE].take(first), latest, *keys]
 
     def _states(self, result: str, aggregation: Aggregation, columns: dict[str, Any]) -> list[Any]:
         n_states = len(aggregation.state_types(self.input_types(aggregation)))
