@@ -13,7 +13,7 @@ from rich.progress import track
 
 from skewless import registry
 from skewless.dashboard import pictures
-from skewless.experiments import frontier
+from skewless.experiments import front, frontier, frontier_tables
 from skewless.experiments.tables import read_records, write_records, write_table
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -37,10 +37,10 @@ def measure(todo: Sequence[frontier.Cell], data: Path | None) -> None:
 def write_documents() -> None:
     """Write the page's tables and the pictures from the records; measures nothing."""
     records = read_records(RECORDS)
-    for name, part in frontier.PARTS.items():
+    for name, part in frontier_tables.PARTS.items():
         write_table(PAGE, name, part(records))
     for group, n_workers in (("grid", 128), ("real", 64)):
-        points = frontier.points(records, group, n_workers)
+        points = front.points(records, group, n_workers)
         if points:
             pictures.frontier(points, PICTURES / f"frontier-{group}.svg")
     shown = {r["strategy"]: r for r in records if frontier.identity(r)[:-1] == SHOWN}

@@ -22,25 +22,32 @@ from rich.progress import track
 from skewless import workloads
 from skewless.experiments.tables import write_records
 from skewless.spark import route, session
-from tables import SPARK_SPEED, write_all
+from tables import FIRST_ROUTE, SPARK_SPEED, write_spark_tables
 
 WORKERS = 32
 WORK_US = 100
 SALTS = (2, 4, 8, 16, 32)
+DAEMONS = {"Spark's": "pyspark.daemon", "skewless's": "skewless.spark.daemon"}
+KERNELS = ("compiled before", "not yet compiled")
 
 
 def main(
     records: Annotated[int, typer.Option(help="Records of the jobs with work.")] = 2_000_000,
     rows: Annotated[int, typer.Option(help="Rows of the jobs without work.")] = 3_000_000,
     repeats: Annotated[int, typer.Option(help="Turns of each comparison.")] = 3,
+    first_route_only: Annotated[
+        bool, typer.Option("--first-route-only", help="Measure how long beginning takes, only.")
+    ] = False,
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        results = with_work(Path(folder), records, repeats) + without_work(
-            Path(folder), rows, repeats
-        )
-    write_records(SPARK_SPEED, results)
-    print(f"raw records: {SPARK_SPEED}")
-    write_all()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if not first_route_only:
+            speeds = with_work(folder, records, repeats) + without_work(folder, rows, repeats)
+            write_records(SPARK_SPEED, speeds)
+            print(f"raw records: {SPARK_SPEED}")
+        write_records(FIRST_ROUTE, first_routes(folder, repeats))
+        print(f"raw records: {FIRST_ROUTE}")
+    write_spark_tables()
 
 
 def with_work(folder: Path, n_records: int, repeats: int) -> list[dict[str, Any]]:
@@ -112,6 +119,56 @@ def without_work(folder: Path, n_rows: int, repeats: int) -> list[dict[str, Any]
         )
     spark.stop()
     return results
+
+
+def first_routes(folder: Path, repeats: int) -> list[dict[str, Any]]:
+    """Every case has a session of its own, and in it a first Python job and then two routes."""
+    compiled = folder / "kernels"
+    for module in DAEMONS.values():  # Java warms up, and the kernels are compiled
+        time_first_route(module, compiled)
+    results = []
+    turns = [(turn, kernels) for turn in range(repeats) for kernels in KERNELS]
+    for turn, kernels in track(turns, "first route"):
+        for daemon, module in list(DAEMONS.items())[:: -1 if turn % 2 else 1]:
+            cache = compiled
+            if kernels == "not yet compiled":
+                cache = folder / f"kernels-{turn}-{module}"
+            results.append(
+                {
+                    "daemon": daemon,
+                    "kernels": kernels,
+                    "turn": turn,
+                    **time_first_route(module, cache),
+                }
+            )
+    return results
+
+
+def time_first_route(module: str, cache: Path) -> dict[str, float]:
+    """Return what the first Python job, the first route and the second one take."""
+    settings = {
+        "spark.python.daemon.module": module,
+        "spark.executorEnv.SKEWLESS_CACHE_DIR": str(cache),
+    }
+    spark = session("first route", master="local[2]", settings=settings)
+    df = spark.range(0, 10_000, 1, 2).withColumn("key", F.col("id") % 100)
+
+    def seconds(job: Any) -> float:
+        begin = time.perf_counter()
+        throw_away(job)
+        return time.perf_counter() - begin
+
+    def routed() -> Any:
+        return route(df, "key", strategy="cascade", workers=2)
+
+    throw_away(df.repartition(2, "key"))
+    measured = {
+        "python_start_s": seconds(df.mapInArrow(lambda batches: batches, df.schema)),
+        "first_route_s": seconds(routed()),
+        "second_route_s": seconds(routed()),
+    }
+    spark.stop()
+    return measured
 
 
 def write_stream(folder: Path, n_records: int, z: float, files: int) -> Path:

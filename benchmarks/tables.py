@@ -11,26 +11,34 @@ RESULTS = PROJECT / "benchmarks" / "results"
 GROUPING_COST = RESULTS / "grouping_cost.jsonl"
 OVERVIEW = RESULTS / "overview.jsonl"
 SPARK_SPEED = RESULTS / "spark_speed.jsonl"
+FIRST_ROUTE = RESULTS / "first_route.jsonl"
+BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
 
 def write_all() -> None:
-    benchmarks = PROJECT / "docs" / "benchmarks.md"
     if GROUPING_COST.exists():
         records = read_records(GROUPING_COST)
         for z in grouping_cost.EXPONENTS:
-            write_table(benchmarks, f"grouping cost z={z}", grouping_cost.table(records, z))
+            write_table(BENCHMARKS, f"grouping cost z={z}", grouping_cost.table(records, z))
         write_table(
-            benchmarks, "grouping cost to pkg", grouping_cost.table_to_pkg(records, n_workers=128)
+            BENCHMARKS, "grouping cost to pkg", grouping_cost.table_to_pkg(records, n_workers=128)
         )
     if OVERVIEW.exists():
         write_table(PROJECT / "README.md", "strategies", overview.table(read_records(OVERVIEW)))
-    if SPARK_SPEED.exists():
-        records = read_records(SPARK_SPEED)
-        for comparison in dict.fromkeys(record["comparison"] for record in records):
-            write_table(benchmarks, f"spark {comparison}", spark_speed.table(records, comparison))
+    write_spark_tables()
     if RECORDS.exists():
         write_documents()
     print("tables written: README.md, docs/benchmarks.md, docs/frontier.md")
+
+
+def write_spark_tables() -> None:
+    if SPARK_SPEED.exists():
+        records = read_records(SPARK_SPEED)
+        for comparison in dict.fromkeys(record["comparison"] for record in records):
+            write_table(BENCHMARKS, f"spark {comparison}", spark_speed.table(records, comparison))
+    if FIRST_ROUTE.exists():
+        table = spark_speed.first_route_table(read_records(FIRST_ROUTE))
+        write_table(BENCHMARKS, "spark first route", table)
 
 
 if __name__ == "__main__":

@@ -131,6 +131,16 @@ def test_a_trace_is_read_from_a_file(tmp_path):
     assert (row["records"], row["keys"]) == (100, 3)
 
 
+def test_a_column_of_the_trace_says_what_records_cost(tmp_path):
+    path = tmp_path / "orders.parquet"
+    pq.write_table(pa.table({"country": ["de", "fr"] * 50, "bytes": [1, 3] * 50}), path)
+    rows = run(
+        *["simulate", "--strategy", "hash,cascade", "--trace", str(path), "--key", "country"],
+        *["--weight", "bytes", "--limit", "60", "--workers", "2", "--json"],
+    ).stdout
+    assert [sum(json.loads(row)["loads"]) for row in rows.splitlines()] == [120.0, 120.0]
+
+
 def test_a_workload_takes_its_parameters():
     row = json.loads(
         run(
@@ -150,6 +160,9 @@ def test_own_strategies_are_checked_and_simulated_by_module_and_class():
 def test_bad_input_is_one_clear_line(tmp_path):
     missing = str(tmp_path / "missing.parquet")
     pq.write_table(pa.table({"a": ["x"]}), tmp_path / "a.parquet")
+    columns = {"a": ["x"] * 3, "below": [1, -3, 2], "missing": [1.5, 2.0, None]}
+    pq.write_table(pa.table(columns), tmp_path / "costs.parquet")
+    costs = ["--trace", str(tmp_path / "costs.parquet"), "--key", "a"]
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 this is none")
     simulate = ["simulate", "--strategy"]
@@ -170,7 +183,12 @@ def test_bad_input_is_one_clear_line(tmp_path):
         "shuffle has no parameters": [*simulate, "shuffle", *SMALL, "--set", "x=1"],
         "say what to route": [*simulate, "pkg"],
         "--trace needs --key": [*simulate, "pkg", "--trace", str(tmp_path / "a.parquet")],
-        "--key and --limit go with --trace": [*simulate, "pkg", *SMALL, "--key", "a"],
+        "--key, --weight and --limit go with --trace": [*simulate, "pkg", *SMALL, "--key", "a"],
+        "go with --trace FILE": [*simulate, "pkg", *SMALL, "--weight", "a"],
+        "that of record 1 is -3.0": [*simulate, "pkg", *costs, "--weight", "below"],
+        "that of record 2 is nan": [*simulate, "pkg", *costs, "--weight", "missing"],
+        "column 'a' of": [*simulate, "pkg", *costs, "--weight", "a"],
+        "has no column 'c'": [*simulate, "pkg", *costs, "--weight", "c"],
         "missing.parquet": [*simulate, "pkg", "--trace", missing, "--key", "a"],
         "broken.parquet": [*simulate, "pkg", "--trace", str(broken), "--key", "a"],
         "'b'": [*simulate, "pkg", "--trace", str(tmp_path / "a.parquet"), "--key", "b"],

@@ -10,7 +10,7 @@ from skewless._jit import kernel
 from skewless.keys import hash_keys
 from skewless.registry import get, make, names
 from skewless.simulator import Run, simulate
-from skewless.strategy import Merges, Moves, Rebalances, Report, Rescales, Strategy, Traits
+from skewless.strategy import Merges, Moves, Rebalances, Report, Rescales, Strategy, Traits, Weighs
 
 __version__ = version("skewless")
 
@@ -23,6 +23,7 @@ __all__ = [
     "Run",
     "Strategy",
     "Traits",
+    "Weighs",
     "__version__",
     "get",
     "hash_keys",

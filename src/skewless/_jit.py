@@ -89,6 +89,20 @@ def _compiling_alone(name: str) -> Iterator[None]:
         yield
 
 
+def _folder_name(function: Callable[..., Any]) -> str:
+    """Return the name of the folder for the kernels of a function's module.
+
+    numba's cache goes by file, and remembers types by the names that they had: of a file that was
+    imported under another name before, or whose classes were renamed since, it would try to import
+    what is not there. So each module has its own folder, and where the file is not one of ours,
+    which `cache_folder` has looked at, each text of it.
+    """
+    source = Path(function.__code__.co_filename)
+    if Path(__file__).parent in source.parents or not source.is_file():
+        return function.__module__
+    return f"{function.__module__}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
+
+
 def kernel(function: F) -> F:
     """Compile `function` on first use, cached on disk, without fastmath and without the GIL.
 
@@ -115,9 +129,7 @@ def kernel(function: F) -> F:
         return dispatcher
 
     before = numba_config.CACHE_DIR
-    # By module: numba's cache goes by file, and a file that was imported under another name before
-    # left types there that this process cannot import.
-    numba_config.CACHE_DIR = str(cache_folder() / function.__module__)
+    numba_config.CACHE_DIR = str(cache_folder() / _folder_name(function))
     try:
         dispatcher.enable_caching()
     finally:

@@ -11,9 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from skewless.arrays import Floats, Keys, Workers
 
 S = TypeVar("S")
+S_in = TypeVar("S_in", contravariant=True)  # where a state is only taken, never given
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,22 @@ class Forks(Protocol[S]):
 
 
 @runtime_checkable
+class Waits(Protocol[S_in]):
+    """A merging strategy that keeps apart what it learns between its message and the answer."""
+
+    def wait(self, state: S_in) -> None:
+        """Note that a copy of `state` is on its way to the others."""
+
+
+@runtime_checkable
+class Forwards(Protocol[S_in]):
+    """A splitting strategy that knows which results need no merging by key."""
+
+    def forwards(self, keys: Keys, workers: Workers, state: S_in) -> NDArray[np.bool_]:
+        """Return for records just routed whether, as far as `state` knows, theirs needs none."""
+
+
+@runtime_checkable
 class Rebalances(Protocol[S]):
     """The moving family: a controller that changes where keys live between two windows."""
 
@@ -126,6 +146,46 @@ class Rescales(Protocol[S]):
 
         Workers 0 … min(old, new) − 1 stay who they are. What was learned is kept.
         """
+
+
+@runtime_checkable
+class Weighs(Protocol[S_in]):
+    """Records differ in what they cost, and the strategy takes that into account.
+
+    With weights of 1 all is as with `route`: the same workers, the same state. One state serves
+    both, in any order. Weights of 0 are weights: those records get a worker too, and no number
+    of the state stops being one. All that the traits say holds for weighted records as well.
+    """
+
+    def route_weighted(self, keys: Keys, weights: Floats, state: S_in, out: Workers) -> None:
+        """Fill `out` with the worker of each record, where record i costs `weights[i]`.
+
+        There is one weight per record, finite and at least 0: whoever takes records in sees to
+        that, by `require_weights`, so that nothing needs to be tested for each record here.
+        """
+
+
+class WeightError(ValueError):
+    """Records came with weights that cannot be what they cost."""
+
+
+def require_weights(weights: Floats, n_records: int, *, first: int = 0) -> None:
+    """Raise a `WeightError` unless there is one weight per record, finite and at least 0.
+
+    `first` is the number of the first of these records, for the message.
+
+    >>> require_weights(np.array([1.0, -2.0]), 2)
+    Traceback (most recent call last):
+        ...
+    skewless.strategy.WeightError: weights must be finite and at least 0; that of record 1 is -2.0
+    """
+    if weights.shape != (n_records,):
+        raise WeightError(f"weights must be one per record: {n_records}, not {weights.size}")
+    if n_records and not 0.0 <= weights.min() <= weights.max() < np.inf:  # false for NaN too
+        i = int(np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))[0])
+        raise WeightError(
+            f"weights must be finite and at least 0; that of record {first + i} is {weights[i]}"
+        )
 
 
 AnyStrategy = Strategy[Any]

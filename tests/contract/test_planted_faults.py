@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import pytest
 
-from skewless.checks import CheckFailed, check_strategy
+from skewless.checks import STREAMS, CheckFailed, check_strategy
 from skewless.kernels.hashing import seeded, to_worker, two_workers
 from skewless.strategies import Hash, PartialKey
 from skewless.strategies.partial_key import PartialKeyState
@@ -147,6 +147,92 @@ class LosesAMove(Hash):
         return moved, Moves(report.keys[changed], before[changed], after[changed])
 
 
+@dataclass(frozen=True)
+class SoundWithWeights(Sound):
+    """Sends a record to the candidate to which less cost was sent."""
+
+    def start(self, n_workers, seed, *, source=0):
+        state = super().start(n_workers, seed, source=source)
+        return state._replace(loads=state.loads.astype(np.float64))
+
+    def add(self, weight, worker, state):
+        state.loads[worker] += weight
+
+    def route_weighted(self, keys, weights, state, out):
+        for i, key in enumerate(keys):
+            worker = self.choose(i, keys.size, key, state)
+            self.add(weights[i], worker, state)
+            out[i] = worker
+
+
+class SkipsRecordsThatWeighNothing(SoundWithWeights):
+    def route_weighted(self, keys, weights, state, out):
+        worth = weights > 0
+        part = out[worth]
+        super().route_weighted(keys[worth], weights[worth], state, part)
+        out[worth] = part
+
+
+class WeighsByAnotherRule(SoundWithWeights):
+    def route_weighted(self, keys, weights, state, out):
+        for i, key in enumerate(keys):
+            first, second = _two(key, state)
+            out[i] = first if state.loads[first] < state.loads[second] else second  # ties differ
+            self.add(weights[i], out[i], state)
+
+
+class CountsOneMoreThanTheWeights(SoundWithWeights):
+    """Routes as it should, and leaves a state that says otherwise."""
+
+    def route_weighted(self, keys, weights, state, out):
+        super().route_weighted(keys, weights, state, out)
+        state.loads[:] += 1.0
+
+
+class WritesIntoTheWeights(SoundWithWeights):
+    def route_weighted(self, keys, weights, state, out):
+        super().route_weighted(keys, weights, state, out)
+        weights[:1] = 1.0
+
+
+class WritesIntoTheWeightedKeys(SoundWithWeights):
+    def route_weighted(self, keys, weights, state, out):
+        super().route_weighted(keys, weights, state, out)
+        if (weights != 1.0).any():  # stays unseen where weights are 1
+            keys[:1] = 0
+
+
+class TakesTheFirstWeightForAll(SoundWithWeights):
+    def route_weighted(self, keys, weights, state, out):
+        super().route_weighted(keys, np.repeat(weights[:1], keys.size), state, out)
+
+
+class DividesByTheWeight(SoundWithWeights):
+    amount: ClassVar[float] = np.nan
+
+    def add(self, weight, worker, state):
+        state.loads[worker] += weight if weight > 0 else self.amount
+
+
+class DividesByNothing(DividesByTheWeight):
+    amount: ClassVar[float] = np.inf
+
+
+class CannotRouteAfterFractions(SoundWithWeights):
+    def route(self, keys, state, out):
+        super().route(keys, state, out)
+        if (state.loads % 1.0).any():
+            out[:] = state.loads.size
+
+
+class IgnoresCandidatesOfHeavyRecords(SoundWithWeights):
+    def route_weighted(self, keys, weights, state, out):
+        for i, key in enumerate(keys):
+            anywhere = int(np.argmin(state.loads))
+            out[i] = anywhere if weights[i] > 3 else self.choose(i, keys.size, key, state)
+            self.add(weights[i], out[i], state)
+
+
 FAULTS = [
     (ForgetsLoad, "loads_are_conserved"),
     (LeaksTheRowIndex, "batching_is_invisible"),
@@ -162,6 +248,16 @@ FAULTS = [
     (MergeDependsOnOrder, "merging_is_sound"),
     (MergeChangesItsInput, "merging_is_sound"),
     (LosesAMove, "moves_are_complete_and_true"),
+    (SkipsRecordsThatWeighNothing, "every_weighted_record_gets_a_worker"),
+    (WeighsByAnotherRule, "weights_of_one_change_nothing"),
+    (CountsOneMoreThanTheWeights, "weights_of_one_change_nothing"),
+    (WritesIntoTheWeights, "weights_are_not_changed"),
+    (WritesIntoTheWeightedKeys, "weights_are_not_changed"),
+    (TakesTheFirstWeightForAll, "weighted_batching_is_invisible"),
+    (DividesByTheWeight, "weights_of_zero_keep_the_state_finite"),
+    (DividesByNothing, "weights_of_zero_keep_the_state_finite"),
+    (CannotRouteAfterFractions, "weighted_state_goes_on"),
+    (IgnoresCandidatesOfHeavyRecords, "weighted_fan_out_is_kept"),
 ]
 
 
@@ -169,10 +265,16 @@ def test_the_sound_one_passes():
     assert len(check_strategy(Sound())) >= 9
 
 
+def test_the_sound_one_with_weights_passes_their_checks_as_well():
+    of_weights = {check for fault, check in FAULTS if issubclass(fault, SoundWithWeights)}
+    assert set(check_strategy(SoundWithWeights())) - set(check_strategy(Sound())) == of_weights
+
+
 @pytest.mark.parametrize(("fault", "check"), FAULTS, ids=[f.__name__ for f, _ in FAULTS])
 def test_fault_is_seen_by_its_check(fault, check):
+    streams = [stream._replace(keys=stream.keys.copy()) for stream in STREAMS]  # some write there
     with pytest.raises(CheckFailed, match=f"fails {check} on the stream"):
-        check_strategy(fault())
+        check_strategy(fault(), streams)
 
 
 def test_a_list_in_the_state_is_refused():

@@ -126,45 +126,6 @@ def test_another_seed_gives_other_columns() -> None:
     assert [columns_of(one, k) for k in range(9)] != [columns_of(other, k) for k in range(9)]
 
 
-def test_merging_plain_sketches_is_sketching_everything() -> None:
-    keys = zipf(500, 3_000, seed=5)
-    weights = np.ones(keys.size)
-    parts = [cm.count_min(0.05, 0.05, seed=5) for _ in range(3)]
-    whole = cm.count_min(0.05, 0.05, seed=5)
-    add_all(whole, keys, weights)
-    for part, some in zip(parts, np.array_split(keys, 3), strict=True):
-        add_all(part, some, weights[: some.size])
-    merged = cm.merge(parts)
-    np.testing.assert_array_equal(merged.cells, whole.cells)
-    assert merged.total[0] == whole.total[0]
-    assert not np.shares_memory(merged.seeds, parts[0].seeds)
-
-
-def test_merged_conservative_sketches_lie_between_truth_and_plain() -> None:
-    keys = zipf(500, 3_000, seed=6)
-    names, true = np.unique(keys, return_counts=True)
-    plain = cm.count_min(0.05, 0.05, seed=6)
-    add_all(plain, keys, np.ones(keys.size))
-    parts = [cm.count_min(0.05, 0.05, conservative=True, seed=6) for _ in range(3)]
-    for part, some in zip(parts, np.array_split(keys, 3), strict=True):
-        add_all(part, some, np.ones(some.size))
-    found = estimates(cm.merge(parts), names)
-    assert (found >= true).all()
-    assert (found <= estimates(plain, names)).all()
-
-
-def test_merge_does_not_depend_on_the_order_of_sketches() -> None:
-    rng = np.random.default_rng(7)
-    parts = [cm.count_min(0.1, 0.1, seed=7) for _ in range(3)]
-    for part in parts:
-        keys = zipf(50, 400, seed=7)
-        add_all(part, keys, rng.random(keys.size))
-    first, *others = [cm.merge(order) for order in itertools.permutations(parts)]
-    for other in others:
-        np.testing.assert_array_equal(first.cells, other.cells)
-        assert first.total[0] == other.total[0]
-
-
 def test_a_cleared_sketch_knows_nothing() -> None:
     sketch = cm.count_min(0.1, 0.1)
     keys = zipf(50, 400, seed=8)
@@ -179,12 +140,3 @@ def test_bad_arguments_are_refused_by_name() -> None:
         cm.count_min(0, 0.1)
     with pytest.raises(ValueError, match="delta must be above 0 and below 1, not 1"):
         cm.count_min(0.1, 1)
-    with pytest.raises(ValueError, match="at least one sketch"):
-        cm.merge([])
-    for other in (
-        cm.count_min(0.01, 0.1),
-        cm.count_min(0.1, 0.1, seed=1),
-        cm.count_min(0.1, 0.1, conservative=True),
-    ):
-        with pytest.raises(ValueError, match="same epsilon, delta, seed"):
-            cm.merge([cm.count_min(0.1, 0.1), other])

@@ -306,7 +306,7 @@ def look_up_all(bloom: bf.CountingBloom, keys: Keys, places: SmallInts, hot: Sma
 
 @given(st.lists(st.integers(0, 60), max_size=40), st.integers(0, 70))
 def test_looking_up_many_is_looking_up_each(inside, n):
-    bloom = hp.two_place_bloom(20, 0.2, np.uint64(5))
+    bloom = bf.two_place_bloom(20, 0.2, np.uint64(5))
     for key in inside:
         bf.add(bloom, np.uint64(key))
     keys = np.arange(n, dtype=np.uint64)
@@ -318,7 +318,7 @@ def test_looking_up_many_is_looking_up_each(inside, n):
 @pytest.mark.parametrize(("n_keys", "rate"), [(100, 0.01), (1_000, 0.05)])
 def test_the_filter_claims_strangers_at_the_rate_asked_for(n_keys, rate):
     n_strangers = 2_000 if JIT_OFF else 100_000
-    bloom = hp.two_place_bloom(n_keys, rate, np.uint64(3))
+    bloom = bf.two_place_bloom(n_keys, rate, np.uint64(3))
     for key in range(n_keys):
         bf.add(bloom, np.uint64(key))
     strangers = np.arange(n_keys, n_keys + n_strangers, dtype=np.uint64)
@@ -333,7 +333,7 @@ def test_the_filter_holds_exactly_the_hot_keys():
     keys = with_share(0.3, 3_000, seed=4) % np.uint64(50)
     for piece in np.array_split(keys, 200):
         is_hot(predictor, piece)
-        expected = hp.two_place_bloom(8, 0.01, predictor.filter.seed[0])
+        expected = bf.two_place_bloom(8, 0.01, predictor.filter.seed[0])
         expected.counters.resize(predictor.filter.counters.size, refcheck=False)
         expected.counters[:] = 0
         for key in hp.hot_keys(predictor):

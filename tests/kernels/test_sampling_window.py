@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.recent_keys import RecentKeysReference
+from reference.sampling_window import SamplingWindowReference
 from skewless._jit import kernel
 from skewless.kernels.sampling_window import (
     N_FREE,
@@ -71,7 +71,7 @@ some_hashes = st.lists(st.sampled_from([0, 1, 2, 3, 2**40, 2**41, 2**63, 2**64 -
 @settings(deadline=None)
 @given(capacity=st.integers(1, 12), hashes=some_hashes)
 def test_it_counts_as_the_oracle_does(capacity, hashes):
-    window, oracle = sampling_window(capacity), RecentKeysReference(capacity)
+    window, oracle = sampling_window(capacity), SamplingWindowReference(capacity)
     assert pushed(window, hashes, capacity) == [oracle.push(hashed) for hashed in hashes]
     assert window_keys(window).tolist() == oracle.keys
     expect_consistent(window)
@@ -92,7 +92,7 @@ def test_it_may_become_longer_and_shorter(parts):
 @pytest.mark.parametrize("n_keys", [3, 40, 5_000])
 def test_it_follows_a_long_stream(n_keys):
     hashes = np.random.default_rng(1).integers(0, n_keys, 5_000).astype(np.uint64)
-    window, oracle = sampling_window(32), RecentKeysReference(32)
+    window, oracle = sampling_window(32), SamplingWindowReference(32)
     assert pushed(window, hashes, 32) == [oracle.push(hashed) for hashed in hashes.tolist()]
     expect_consistent(window)
 

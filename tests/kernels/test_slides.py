@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.windowed_load import ReferenceWindow
+from reference.slides import ReferenceWindow
 from skewless.kernels.slides import (
     TOTAL,
     advance,

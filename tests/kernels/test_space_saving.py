@@ -158,28 +158,6 @@ def test_a_factor_of_one_does_not_decay() -> None:
     assert as_dict(summary) == before
 
 
-def test_an_estimate_changes_nothing_and_is_zero_for_strangers() -> None:
-    summary = offered(2, np.array([5, 5, 0], np.uint64))
-    before = copy_state(summary)
-    assert [ss.estimate(summary, np.uint64(key)) for key in (5, 0, 6)] == [2.0, 1.0, 0.0]
-    for (name, array), (_, old) in zip(named_arrays(summary), named_arrays(before), strict=True):
-        np.testing.assert_array_equal(array, old, err_msg=name)
-
-
-def test_a_cleared_summary_is_like_a_new_one() -> None:
-    first, second = zipf(0.9, 200, 900, seed=8), zipf(0.9, 200, 900, seed=9)
-    summary = offered(30, first)
-    ss.decay(summary, 0.3)
-    ss.clear(summary)
-    estimates, fresh = np.empty(second.size), np.empty(second.size)
-    offer_all(summary, second, np.ones(second.size), estimates)
-    new = ss.space_saving(30)
-    offer_all(new, second, np.ones(second.size), fresh)
-    np.testing.assert_array_equal(estimates, fresh)
-    assert as_dict(summary) == as_dict(new)
-    assert ss.total(summary) == second.size
-
-
 def test_a_copy_goes_on_like_the_original() -> None:
     keys = zipf(0.8, 500, 2000, seed=10)
     summary = offered(40, keys[:1000])

@@ -1,17 +1,19 @@
-"""Cascade, one record at a time: places are objects, orders are lists, nothing is skipped."""
+"""Cascade, one record at a time: places are objects, orders are lists, no tables of hashes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from reference.hashing import GOLDEN, TWO_TO_32, TWO_TO_64, mix, seeded, seeds
 
 PLACES_PER_BUCKET = 8
 SLOTS_PER_WORKER = 32
-LAG = 1.0
-QUANTUM = 1.0
+BLOCK = 256
+COUNT_EVERY = 16
+FEW = 8
+MOST_WAITING = 32
 
 
 @dataclass
@@ -20,12 +22,16 @@ class Place:
 
     key: int = 0
     count: float = 0.0
+    is_heavy: bool = False
     room: float = 0.0
-    recheck: float = 4.0
+    limit: float = 0.0
+    recheck: float = 0.0
     floor: float = 0.0
+    order: list[int] = field(default_factory=list)
     reach: int = 1
-    position: int = 0
-    worker: int = 0
+    position: int = 1  # of many: where it looks next
+    waiting: list[int] = field(default_factory=list)  # of many: who was seen to have room
+    turn: int = 0  # of few: with whom it is
 
 
 class CascadeReference:
@@ -36,13 +42,9 @@ class CascadeReference:
     ) -> None:
         self.n = n_workers
         (self.seed,) = seeds(seed, 1)
-        room = max(7.5, tolerance * 10_000 / n_workers)
         self.without = without
-        self.light_room = math.inf if without == "yielding" else room
-        self.most_room = max(3.25, 0.5 * tolerance * 10_000 / n_workers)
-        self.room_per_halving = 0.0 if without == "grading" else self.most_room / 4.0
+        self.tolerance = tolerance
         self.keep = 1.0 if without == "fading" else 0.8
-        self.debt = 2.0 * room
         self.forgiven = 0.0
 
         self.levels = [0.0] * n_workers
@@ -53,12 +55,27 @@ class CascadeReference:
         while n_buckets * PLACES_PER_BUCKET < 16 * n_workers:
             n_buckets *= 2
         self.buckets = [[Place() for _ in range(PLACES_PER_BUCKET)] for _ in range(n_buckets)]
-        self.n_spots = 4 * n_buckets * PLACES_PER_BUCKET
-        self.spots: dict[int, Place] = {}
+        self.aside: list[tuple[int, float]] = []
         self.unit = 1.0
-        self.total = 0.0
+        self.weight = 0.0
+        self.old_weight = 0.0
+        self.old_records = 0.0
         self.top = 0.0
         self.heavy_from = 4.0
+        self.measure_rooms(1.0)
+
+    def measure_rooms(self, scale: float) -> None:
+        room = self.tolerance * 10_000 / self.n
+        most_room = max(4.5, 0.5 * room)
+        light_room = max(7.5, room)
+        self.scale = scale
+        self.light_room = (math.inf if self.without == "yielding" else light_room) * scale
+        self.debt = 2.0 * light_room * scale
+        per_halving = 0.0 if self.without == "grading" else most_room / 4.0
+        self.room_per_halving = per_halving * scale
+        whole = self.without == "splitting"
+        self.least_room = (math.inf if whole else -1.0) * scale
+        self.most_room = (math.inf if whole else most_room) * scale
 
     def places(self) -> Iterator[Place]:
         for bucket in self.buckets:
@@ -72,65 +89,100 @@ class CascadeReference:
         step = steps[lower * len(steps) // TWO_TO_32]
         return [(home + j * step) % self.n for j in range(self.n)]
 
-    def grade(self, place: Place) -> None:
-        if place.count < self.heavy_from or place.count <= 0:
-            place.room, place.recheck = self.light_room, self.heavy_from
-            return
-        if place.count >= self.top:
-            self.top = place.count
-            place.room = -LAG
-        else:
-            halvings = math.floor(math.log2(self.top / place.count))
-            place.room = min(self.room_per_halving * halvings, self.most_room)
-        if self.without == "splitting":
-            place.room = math.inf
-        place.recheck = 1.5 * place.count
-        spot = seeded(place.key, self.seed) % self.n_spots
-        if spot not in self.spots or self.spots[spot].count <= place.count:
-            self.spots[spot] = place
-
-    def heavy_place(self, key: int, hashed: int) -> Place | None:
-        holder = self.spots.get(hashed % self.n_spots)
-        if holder is None or holder.key == key:
-            return holder
+    def find(self, key: int, hashed: int) -> Place | None:
         for place in self.buckets[hashed % len(self.buckets)]:
-            if place.count > 0 and place.key == key and place.room != self.light_room:
+            if place.count > 0 and place.key == key:
                 return place
         return None
+
+    # Who is heavy
+
+    def grade(self, place: Place, count: float) -> None:
+        place.is_heavy = count >= self.heavy_from and count > 0
+        if not place.is_heavy:
+            return
+        if count >= self.top:
+            self.top = count
+            place.room = self.least_room
+        else:
+            halvings = math.floor(math.log2(self.top / count))
+            place.room = min(self.room_per_halving * halvings, self.most_room)
+            place.room = max(place.room, self.least_room)
+        place.recheck = 1.5 * count
+        self.set_limit(place)
+
+    def set_limit(self, place: Place) -> None:
+        is_few = place.reach <= FEW and place.reach < self.n
+        place.limit = place.room if is_few else self.light_room
+
+    def begin_again(self, place: Place) -> None:
+        place.position = place.reach
+        place.waiting = []
+        place.turn = 0
+        place.floor = 0.0
+        self.set_limit(place)
+
+    def grade_all(self) -> None:
+        self.top = max(place.count for place in self.places())
+        for place in self.places():
+            if place.is_heavy or place.count >= self.heavy_from:
+                self.grade(place, place.count)
 
     def sweep(self) -> None:
         self.unit /= self.keep
         if self.unit >= 1e150:
             for place in self.places():
                 place.count /= self.unit
-            self.total /= self.unit
             self.unit = 1.0
-        self.top = max(place.count for place in self.places())
-        self.spots.clear()
-        fair = self.total / self.n
+        self.old_weight = (self.old_weight + self.weight) * self.keep
+        self.old_records = (self.old_records + self.epoch) * self.keep
+        self.weight = 0.0
+        if self.old_weight > 0:
+            self.measure_rooms(self.old_weight / self.old_records)
+        fair = self.old_weight * self.unit / self.n
         self.heavy_from = fair / 8
+        self.grade_all()
         for place in self.places():
-            self.grade(place)
-            if 2 * place.count < self.top:
-                most = max(1, int(2 * place.count / fair))
+            if place.reach > 1 and 2 * place.count < self.top:
+                most = 1 + int(2 * place.count / fair)
                 if place.reach > most:
-                    place.reach = place.position = most
+                    place.reach = most
+                    self.begin_again(place)
 
-    def count(self, key: int, hashed: int, home: int, amount: float) -> None:
+    def count(self, key: int, hashed: int, amount: float, number: int) -> None:
+        place = self.find(key, hashed)
+        if place is not None:
+            place.count += amount
+            if place.count >= self.heavy_from and (
+                not place.is_heavy or place.count > place.recheck
+            ):
+                self.grade(place, place.count)
+            return
         bucket = self.buckets[hashed % len(self.buckets)]
-        for place in bucket:
-            if place.count > 0 and place.key == key:
-                place.count += amount
-                if place.count > place.recheck:
-                    self.grade(place)
-                return
         place = min(bucket, key=lambda p: p.count)  # the first of the smallest
-        chance = (mix((hashed + self.records * GOLDEN) % TWO_TO_64) >> 11) / 2**53
+        chance = (mix((hashed + number * GOLDEN) % TWO_TO_64) >> 11) / 2**53
         if chance * (place.count + amount) < amount:
             place.key = key
             place.count += amount
-            place.reach, place.position, place.worker, place.floor = 1, 0, home, 0.0
-            self.grade(place)
+            place.order = self.order(hashed)
+            place.reach = 1
+            self.grade(place, place.count)
+            self.begin_again(place)
+
+    def count_block(self) -> None:
+        for i, (key, weight) in enumerate(self.aside):
+            if weight >= 0:
+                amount = self.unit * COUNT_EVERY * weight
+                self.count(key, seeded(key, self.seed), amount, self.records + i)
+        self.aside = []
+        if self.old_records == 0:
+            mean = self.weight / self.records
+            if mean > 0 and mean != self.scale:
+                self.measure_rooms(mean)
+                self.heavy_from = 4.0 * mean
+                self.grade_all()
+
+    # Where records go
 
     def least(self) -> int:
         return min(range(self.n), key=lambda w: self.levels[w])
@@ -141,60 +193,112 @@ class CascadeReference:
                 return worker
         return self.least()
 
-    def heavy_worker(self, place: Place, order: list[int]) -> int:
-        floor = max(place.floor, self.level - LAG)
-        if self.levels[place.worker] <= floor:
-            return place.worker
-        limit = self.level + place.room if place.reach < self.n else math.inf
-        position = place.position + 1
-        while True:
-            while position < place.reach:
-                if self.levels[order[position]] <= floor:
-                    place.worker, place.position, place.floor = order[position], position, floor
-                    return place.worker
-                position += 1
-            if floor >= limit:
-                return self.extend(place, order)
-            position = 0
-            floor = min(floor + QUANTUM, limit)
+    def heavy_worker(self, place: Place) -> int:
+        return self.one_of_few(place) if place.reach <= FEW else self.one_of_many(place)
 
-    def extend(self, place: Place, order: list[int]) -> int:
+    def one_of_few(self, place: Place) -> int:
+        limit = self.level + place.limit
+        worker = place.order[place.turn]
+        following = (place.turn + 1) % place.reach
+        second = place.order[following]
+        is_lagging = self.levels[worker] <= self.level - self.scale
+        if not is_lagging and self.levels[second] < self.levels[worker] - self.scale:
+            worker, place.turn = second, following
+        if self.levels[worker] <= limit:
+            return worker
+        for turn in range(place.reach):
+            if self.levels[place.order[turn]] <= limit:
+                place.turn = turn
+                return place.order[turn]
+        return self.extend(place)
+
+    def one_of_many(self, place: Place) -> int:
+        while True:
+            if not place.waiting and not self.refill(place):
+                return self.extend(place)
+            worker = place.waiting[0]
+            if self.levels[worker] > self.level + place.limit:
+                place.waiting.pop(0)
+                continue
+            floor = max(place.floor, self.level - self.scale)
+            if self.levels[worker] > floor - self.scale:  # one more record, and it is full
+                place.waiting.pop(0)
+            return worker
+
+    def refill(self, place: Place) -> bool:
+        limit = self.level + place.room if place.reach < self.n else math.inf
+        floor = max(place.floor, self.level - self.scale)
+        shares = place.count / (8 * self.heavy_from)
+        most = int(max(1.0, min(2 * shares, MOST_WAITING)))
+        from_the_first = False
+        while not place.waiting:
+            if place.position >= place.reach:
+                if floor >= limit:
+                    return False
+                floor += self.scale
+                if from_the_first:
+                    floor = max(floor, min(self.levels[w] for w in place.order[: place.reach]))
+                floor = min(floor, limit)
+                place.position = 0
+                from_the_first = True
+            while place.position < place.reach and len(place.waiting) < most:
+                worker = place.order[place.position]
+                if self.levels[worker] <= floor:
+                    place.waiting.append(worker)
+                place.position += 1
+        place.floor = floor
+        return True
+
+    def extend(self, place: Place) -> int:
         for position in range(place.reach, self.n):
-            worker = order[position]
+            worker = place.order[position]
             if self.levels[worker] <= self.level:
-                place.reach, place.position, place.worker = position + 1, position, worker
-                place.floor = self.level
-                missing = self.level - self.debt - self.levels[worker]
+                level = self.level
+                missing = level - self.debt - self.levels[worker]
                 if missing > 0:
                     self.levels[worker] += missing
                     self.level += missing / self.n
                     self.forgiven += missing
+                place.reach = position + 1
+                self.begin_again(place)
+                place.turn = position if position < FEW else 0
+                place.floor = level
                 return worker
         place.reach = self.n
+        self.begin_again(place)
         return self.least()
 
     def route_one(self, key: int, weight: float = 1.0) -> int:
+        if weight > 0 and self.weight == 0 and self.old_records == 0:
+            self.measure_rooms(weight)
+            self.heavy_from = 4.0 * weight
         hashed = seeded(key, self.seed)
-        order = self.order(hashed)
         amount = weight * self.unit
-        self.total += amount
-        place = self.heavy_place(key, hashed)
-        if place is not None:
-            place.count += amount
-            if place.count > place.recheck:
-                self.grade(place)
-            worker = self.heavy_worker(place, order)
+        is_aside = self.records % COUNT_EVERY == 0
+        place = self.find(key, hashed)
+        if place is not None and place.is_heavy:
+            if is_aside:
+                self.aside.append((key, -1.0))  # counted already
+            counted = place.count + amount
+            if counted > place.recheck:
+                self.grade(place, counted)
+            worker = self.heavy_worker(place)
+            place.count = counted
         else:
-            if self.records % 16 == 0:
-                self.count(key, hashed, order[0], 16 * amount)
+            order = self.order(hashed)
+            if is_aside:
+                self.aside.append((key, weight))
             elif self.levels[order[0]] > self.level + self.light_room:
-                self.count(key, hashed, order[0], amount)
+                self.count(key, hashed, amount, self.records)
             worker = self.light_worker(order)
         self.levels[worker] += weight
         self.level += weight * (1 / self.n)
+        self.weight += weight
         self.records += 1
         if self.records % self.epoch == 0:
             self.sweep()
+        if self.records % BLOCK == 0:
+            self.count_block()
         return worker
 
 

@@ -2,14 +2,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.simulator.replicas import ReplicaCounter, distinct_pairs
+from skewless.simulator.replicas import ReplicaCounter
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5)), max_size=200))
 def test_counts_equal_those_of_sets(records):
     keys = np.array([key for key, _ in records], np.uint64)
     workers = np.array([worker for _, worker in records], np.int32)
-    assert distinct_pairs(keys, workers) == (len({k for k, _ in records}), len(set(records)))
+    counter = ReplicaCounter()
+    counter.add(keys, workers)
+    assert counter.counts() == (len({k for k, _ in records}), len(set(records)))
 
 
 def _pairs(n_keys, n_workers):

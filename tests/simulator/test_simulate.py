@@ -7,8 +7,8 @@ import pytest
 
 import skewless
 from skewless.simulator import simulate
-from skewless.strategies import Hash, PartialKey, Shuffle
-from skewless.strategy import Moves
+from skewless.strategies import Cascade, Hash, Mixed, PartialKey, Prompt, Shuffle
+from skewless.strategy import Moves, WeightError
 from skewless.workloads import Zipf
 
 WORKLOAD = Zipf(z=1.2, n_keys=500, n_records=25_000)
@@ -48,6 +48,94 @@ def test_counts_equal_those_made_by_hand(strategy, n_sources):
         assert run.windows.peaks[i] == max(Counter(workers[part].tolist()).values())
         assert run.windows.keys[i] == len(set(keys[part].tolist()))
         assert run.windows.pairs[i] == len(set(pairs[part]))
+
+
+@dataclass(frozen=True)
+class Costly(Zipf):
+    """Records that cost 0 … 6: whole numbers, so that sums are exact in any order."""
+
+    def weights(self, seed, chunk_size=1 << 18):
+        for keys in self.chunks(seed, chunk_size):
+            yield ((keys >> np.uint64(7)) % np.uint64(7)).astype(np.float64)
+
+
+COSTLY = Costly(z=1.2, n_keys=500, n_records=25_000)
+
+
+@pytest.mark.parametrize("strategy", [Cascade(), PartialKey()], ids=["weighs", "does not weigh"])
+@pytest.mark.parametrize("n_sources", [1, 3])
+def test_loads_are_costs_where_records_have_weights(strategy, n_sources):
+    run = simulate(
+        strategy, COSTLY, n_workers=7, n_sources=n_sources, seed=3, window=10_000, chunk_size=3_001
+    )
+    keys = np.concatenate(list(COSTLY.chunks(3)))
+    weights = np.concatenate(list(COSTLY.weights(3)))
+    states = [strategy.start(7, 3, source=s) for s in range(n_sources)]
+    workers = np.empty(keys.size, np.int32)
+    for i in range(keys.size):
+        one = slice(i, i + 1)
+        if isinstance(strategy, Cascade):
+            strategy.route_weighted(keys[one], weights[one], states[i % n_sources], workers[one])
+        else:
+            strategy.route(keys[one], states[i % n_sources], workers[one])
+    costs = [sum(weights[workers == worker]) for worker in range(7)]
+    assert run.loads.tolist() == costs
+    assert run.summary()["imbalance"] == pytest.approx(max(costs) / (sum(costs) / 7) - 1)
+    assert run.windows.records.tolist() == [10_000, 10_000, 5_000]
+    for i in range(3):
+        part = slice(i * 10_000, (i + 1) * 10_000)
+        at = [sum(weights[part][workers[part] == worker]) for worker in range(7)]
+        assert (run.windows.costs[i], run.windows.peaks[i]) == (sum(at), max(at))
+    total = sum(run.windows.peaks) / (sum(costs) / 7)
+    assert run.summary()["makespan_ratio"] == pytest.approx(total)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [(Cascade(), {"sync": 3_000}), (Prompt(), {}), (Mixed(), {})],
+    ids=["with merges", "by batch", "rebalances"],
+)
+def test_weights_stay_with_their_records_however_the_stream_is_cut(strategy, options):
+    runs = [
+        simulate(strategy, COSTLY, n_workers=5, n_sources=2, chunk_size=size, **options)
+        for size in (700, 1 << 18)
+    ]
+    times = {"ns_per_record": 0, "plan_seconds_mean": 0}
+    first, second = ({**run.summary(), **times} for run in runs)
+    assert first == second
+    assert sum(first["loads"]) == sum(sum(weights) for weights in COSTLY.weights(0))
+
+
+def test_records_that_cost_nothing_are_balanced():
+    class Free(Costly):
+        def weights(self, seed, chunk_size=1 << 18):
+            return (0.0 * weights for weights in super().weights(seed, chunk_size))
+
+    run = simulate(Cascade(), Free(z=1.2, n_keys=500, n_records=25_000), n_workers=7).summary()
+    assert run["imbalance"] == run["window_imbalance_max"] == 0.0
+    assert run["makespan_ratio"] == 1.0
+    assert run["records"] == 25_000
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([[1.0, 2.0], [3.0]], "one per record: 2, not 1"),
+        ([[1.0, 2.0]], "one per record: 2, not 0"),
+        ([[1.0, 2.0], [3.0, 4.0], [5.0]], "one per record: 0, not 1"),
+        ([[1.0, 2.0], [3.0, np.nan]], "at least 0; that of record 3 is nan"),
+        ([[1.0, -1.0]], "at least 0; that of record 1 is -1.0"),
+        ([[np.inf, 1.0]], "finite and at least 0; that of record 0 is inf"),
+    ],
+)
+@pytest.mark.parametrize("strategy", [Cascade(), Hash()], ids=["weighs", "does not weigh"])
+def test_weights_that_are_no_costs_are_refused(strategy, weights, message):
+    class Given(Zipf):
+        def weights(self, seed, chunk_size=1 << 18):
+            return map(np.array, weights)
+
+    with pytest.raises(WeightError, match=message):
+        simulate(strategy, Given(z=1, n_keys=9, n_records=4), n_workers=2, chunk_size=2)
 
 
 def test_chunk_size_changes_nothing():
@@ -108,6 +196,30 @@ def test_moving_family_rebalances_at_the_end_of_each_window():
         assert rebalance.state_moved == rebalance.state_held == 10_000 * (i + 1)
     assert run.windows.pairs.tolist() == run.windows.keys.tolist()  # one worker per key and window
     assert run.n_pairs > run.n_keys
+
+
+@dataclass(frozen=True)
+class KeepsReports(Hash):
+    """Moves nothing, and keeps what it was told."""
+
+    reports: ClassVar[list] = []
+
+    def rebalance(self, report, state):
+        self.reports.append(report)
+        nobody = np.empty(0, np.int32)
+        return state, Moves(np.empty(0, np.uint64), nobody, nobody)
+
+
+def test_a_report_has_what_keys_cost_in_a_window_and_records_for_their_state():
+    simulate(KeepsReports(), COSTLY, n_workers=3, seed=3, window=10_000, chunk_size=4_000)
+    keys = np.concatenate(list(COSTLY.chunks(3)))
+    weights = np.concatenate(list(COSTLY.weights(3)))
+    assert len(KeepsReports.reports) == 2
+    for i, report in enumerate(KeepsReports.reports):
+        last = slice(10_000 * i, 10_000 * (i + 1))
+        for key, load, size in zip(*report, strict=True):
+            assert load == weights[last][keys[last] == key].sum()
+            assert size == (keys[: last.stop] == key).sum()
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,13 @@ def source(*loads: int) -> Entry:
 
 def worker(keys: list[str | None], seconds: float = 1.0) -> Entry:
     """Return what a worker that got these records really reports."""
-    schema = pa.schema([pa.field("k", pa.string())])
+    return report_of(pa.array(keys, pa.string()), seconds)
+
+
+def report_of(keys: Any, seconds: float = 1.0) -> Entry:
+    schema = pa.schema([pa.field("k", keys.type)])
     partials = Partials(schema, ("k",), {RECORDS: aggs.count()})
-    table = partials.update(pa.table({"k": pa.array(keys, pa.string())}))
+    table = partials.update(pa.table({"k": keys}))
     return _report(partials, table, len(keys), seconds)
 
 
@@ -142,6 +146,25 @@ def test_a_batch_without_records_is_in_balance() -> None:
     assert (balance.records, balance.imbalance, balance.replication) == (0, 0.0, 1.0)
     assert balance.hot_keys == ()
     assert batch_balance(3, 2, {}, {}).imbalance == 0.0
+
+
+def test_times_beyond_the_dates_of_python_are_told_as_text() -> None:
+    far = 410_000_000_000_000_000  # in microseconds
+    times = pa.array([far, far, far, 0, 0, None]).cast(pa.timestamp("us", "UTC"))
+    dates = pa.array([5_000_000, None, 0], pa.int32()).cast(pa.date32())
+    structs = pa.StructArray.from_arrays([times[:1]], ["at"])
+    assert [text for text, _, _ in report_of(times).about["top"]] == [
+        "14962-05-20 08:53:20.000000Z",
+        "1970-01-01 00:00:00+00:00",
+        "null",
+    ]
+    assert {text for text, _, _ in report_of(dates).about["top"]} == {
+        "15659-07-15",
+        "1970-01-01",
+        "null",
+    }
+    ((text, _, _),) = report_of(structs).about["top"]
+    assert "cannot hold" in text
 
 
 # Told

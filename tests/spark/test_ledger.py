@@ -329,6 +329,19 @@ def test_reports_come_back_by_source_and_by_worker(ledger):
     assert ledger.read_workers(2) == {}
 
 
+def test_reports_of_another_run_than_the_first_sources_do_not_count(ledger):
+    for run, sources in (("dead", (0, 1, 2, 3)), ("alive", (0, 1))):
+        for source in sources:
+            ledger.write_report(1, source, small(source), run)
+    assert list(ledger.read_reports(1)) == [0, 1]
+    for report in (ledger.read_reports(1)[1], ledger.read_report(1, 1)):
+        assert same(report, small(1))  # the run is the ledger's affair
+    ledger.write_report(1, 0, small(0))  # as before runs had names: of another one
+    assert list(ledger.read_reports(1)) == [0]
+    ledger.write_report(1, 3, small(3))
+    assert list(ledger.read_reports(1)) == [0, 3]
+
+
 def test_a_retried_task_writes_the_same_file(ledger):
     path = Path(ledger.folder) / "reports" / "00000001" / "source-00002.arrow"
     ledger.write_report(1, 2, small())

@@ -40,13 +40,15 @@ def route(strategy: Any, keys: Keys, state: Any) -> Workers:
     return out
 
 
-def run_task(routing: Routing, ledger: Ledger, batch: int, source: int) -> Workers:
+def run_task(
+    routing: Routing, ledger: Ledger, batch: int, source: int, run: str | None = None
+) -> Workers:
     """Do what a task does: resume, route, report."""
     state = routing.resume(ledger, batch, source)
     keys = keys_of(batch, source)
     workers = route(routing.strategy, keys, state)
     loads = np.bincount(workers, minlength=routing.n_workers)
-    ledger.write_report(batch, source, routing.report(state, loads, [keys], {}))
+    ledger.write_report(batch, source, routing.report(state, loads, [keys], {}), run)
     return workers
 
 
@@ -97,6 +99,28 @@ def test_a_batch_that_is_replayed_is_routed_as_before(name: str, ledger: Ledger)
     before = [run_task(routing, ledger, 2, source) for source in range(N_SOURCES)]
     again = [run_task(routing, ledger, 2, source) for source in range(N_SOURCES)]
     np.testing.assert_array_equal(before, again)
+
+
+@pytest.mark.parametrize("name", ["cascade", "dalton", "pkg", "mixed"])
+def test_reports_of_a_run_that_was_given_up_do_not_count(name: str, tmp_path: Path) -> None:
+    """Runs with their numbers of sources: `b` ends in the middle of batch 1, `c` repeats it."""
+
+    def plan_after(folder: str, *attempts: tuple[str, int]) -> dict[str, bytes]:
+        ledger = Ledger(str(tmp_path / folder))
+        for source in range(3):
+            run_task(routing, ledger, 0, source, "a")
+        for run, n_sources in attempts:
+            for source in range(n_sources):
+                run_task(routing, ledger, 1, source, run)
+        plan = routing.next_plan(ledger, 2)
+        return {array_name: array.tobytes() for array_name, array in plan.arrays.items()}
+
+    routing = Routing(registry.make(name), N_WORKERS, SEED)
+    wanted = plan_after("calm", ("c", 2))
+    assert plan_after("restarted", ("b", 3), ("c", 2)) == wanted
+    assert plan_after("with more sources", ("b", 1), ("c", 2)) == wanted
+    assert plan_after("tasks run again", ("b", 3), ("c", 1), ("c", 2)) == wanted
+    assert plan_after("all of b", ("b", 3)) != wanted
 
 
 @pytest.mark.parametrize("name", ["cascade", "dalton", "pkg", "mixed"])

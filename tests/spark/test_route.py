@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
@@ -19,6 +20,7 @@ from skewless import registry
 from skewless.arrays import Keys, Workers
 from skewless.keys import hash_keys
 from skewless.simulator.cooperation import merge_and_fork
+from skewless.spark.balance import read_balance
 from skewless.spark.ledger import Ledger
 from skewless.spark.routing import make_router, route
 from skewless.state import copy_state
@@ -220,6 +222,43 @@ def test_streams_learn_as_simulated_sources_do_through_a_restart(
             states = merge_and_fork(strategy, states)
     if name == "mixed":
         assert any(homes[1].get(key, home) != home for key, home in homes[0].items())
+
+
+def test_a_batch_that_is_repeated_by_fewer_sources_is_reported_by_those_alone(
+    spark: Any, tmp_path: Path, settings: Any
+) -> None:
+    folder, ledger = tmp_path / "in", Ledger(str(tmp_path / "ledger"))
+    for batch in range(3):
+        write_batch(folder, batch)
+
+    def fail(rows: DataFrame, number: int) -> None:
+        rows.collect()  # by then all sources have reported
+        if number == 1:
+            raise RuntimeError("as the test asked for")
+
+    def stream() -> DataFrame:
+        return routed_stream(spark, folder, strategy="pkg", ledger=ledger.folder)
+
+    writer = stream().writeStream.foreachBatch(fail)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    with pytest.raises(StreamingQueryException, match="as the test asked for"):
+        query.awaitTermination()
+    assert [list(ledger.read_reports(batch)) for batch in range(2)] == [[0, 1], [0, 1]]
+
+    settings("spark.sql.files.minPartitionNum", "1")  # as on a machine of one core
+    batches = run(stream(), "append", tmp_path / "checkpoint")
+    assert sorted(batches) == [1, 2]
+    assert [list(ledger.read_reports(batch)) for batch in range(3)] == [[0, 1], [0], [0]]
+    assert ledger.read_report(1, 1) is not None  # it is there, and is passed over
+    assert read_balance(ledger, 1, N_WORKERS).records == len(batches[1]) == 1500
+    plan = ledger.read_plan(2)
+    assert plan is not None
+    assert plan.arrays["sources"].tolist() == [0, 1]
+    assert plan.arrays["reported"].tolist() == [
+        1,
+        0,
+    ]  # the last batch of each
 
 
 def test_each_query_has_its_own_folder_below_the_ledger_of_the_settings(

@@ -14,6 +14,7 @@ import pytest
 
 from skewless import workloads
 from skewless.keys import hash_keys
+from skewless.strategy import WeightError
 from skewless.workloads import Trace
 from skewless.workloads import trace as trace_module
 
@@ -129,6 +130,67 @@ def test_a_folder_is_read_in_the_order_of_names(tmp_path: Path) -> None:
     trace = Trace(path=str(tmp_path))
     assert keys_of(trace, 2) == hash_keys(["a", "b", "c"]).tolist()
     assert trace.n_records == 3
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+@pytest.mark.parametrize("limit", [None, 0, 131])
+@pytest.mark.parametrize("chunk_size", [7, 130, 5_000])
+def test_weights_are_cut_like_the_keys(
+    tmp_path: Path, suffix: str, limit: int | None, chunk_size: int
+) -> None:
+    weights = [i % 13 if i < 500 else i % 13 + 0.25 for i in range(N)]  # whole numbers at first
+    rows = [{"w": w, "key": k} for w, k in zip(weights, map(str, NUMBERS), strict=True)]
+    path = tmp_path / f"trace{suffix}"
+    if suffix == ".parquet":
+        pa.parquet.write_table(pa.Table.from_pylist(rows), path, row_group_size=130)
+    elif suffix == ".csv":
+        path.write_text("w,key\n" + "".join(f"{row['w']},{row['key']}\n" for row in rows))
+    else:
+        path.write_text(json_lines(rows))
+    trace = workloads.make("trace", path=str(path), weight="w", limit=limit)
+    found = list(trace.weights(0, chunk_size))  # type: ignore[attr-defined]
+    assert [part.size for part in found] == [part.size for part in trace.chunks(0, chunk_size)]
+    assert [weight for part in found for weight in part] == weights[:limit]
+
+
+def test_weights_may_be_of_any_kind_of_number(tmp_path: Path) -> None:
+    path = tmp_path / "trace.parquet"
+    for kind in (pa.int8(), pa.uint64(), pa.float32(), pa.decimal128(5, 2)):
+        weights = pa.array([0, 1, None, 7], pa.int8()).cast(kind)
+        pa.parquet.write_table(pa.table({"key": [1] * 4, "w": weights}), path)
+        (found,) = list(Trace(path=str(path), weight="w").weights(0) or ())
+        # What is missing is no number, so that whoever uses the weights can refuse it.
+        assert np.array_equal(found, [0.0, 1.0, np.nan, 7.0], equal_nan=True)
+        assert found.dtype == np.float64
+
+
+def test_a_trace_without_a_weight_column_has_no_weights(parquet: str) -> None:
+    assert Trace(path=parquet).weights(0) is None
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, parquet: str) -> None:
+    with pytest.raises(ValueError, match=r"column 'other' of .* must be numbers, not string"):
+        Trace(path=parquet, weight="other")
+    with pytest.raises(ValueError, match="has no column 'w'; it has other, key, number"):
+        Trace(path=parquet, weight="w")
+    (tmp_path / "a.txt").write_text("a b")
+    with pytest.raises(ValueError, match="weight must be None where the file is a text, not 'w'"):
+        Trace(path=str(tmp_path / "a.txt"), weight="w")
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "record", "end"),
+    [("a.csv", "key,w\n", "a,1\n", "b,x\n"), ("a.jsonl", "", '{"w": 1}\n', '{"w": "x"}\n')],
+)
+def test_a_weight_that_is_no_number_is_refused_wherever_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, begin: str, record: str, end: str
+) -> None:
+    monkeypatch.setattr(trace_module, "_BLOCK_BYTES", 1 << 10)  # the types go by the first block
+    path = tmp_path / name
+    path.write_text(begin + record * 5_000 + end)
+    trace = Trace(path=str(path), key=("w",), weight="w")
+    with pytest.raises(WeightError, match=r"trace: column 'w' of .* must be numbers"):
+        list(trace.weights(0) or ())
 
 
 def test_an_empty_trace_has_no_chunks(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from skewless.checks import abilities, routing
+from skewless.checks import abilities, routing, weighing
 from skewless.checks.streams import STREAMS, Stream
-from skewless.strategy import AnyStrategy, Merges, Rebalances, Rescales
+from skewless.strategy import AnyStrategy, Merges, Rebalances, Rescales, Weighs
 
 
 class CheckFailed(AssertionError):  # noqa: N818 - it is read as a sentence
@@ -35,6 +35,10 @@ def _decides_per_record(strategy: AnyStrategy) -> bool:
     return strategy.traits.decides == "record"
 
 
+def _weighs(strategy: AnyStrategy) -> bool:
+    return isinstance(strategy, Weighs)
+
+
 CHECKS: tuple[Check, ...] = (
     Check(routing.every_record_gets_a_worker, _always),
     Check(routing.same_seed_same_routing, _always),
@@ -50,6 +54,13 @@ CHECKS: tuple[Check, ...] = (
     Check(abilities.rescaled_routing_stays_in_range, lambda s: isinstance(s, Rescales)),
     Check(abilities.rescaling_moves_only_what_it_must, lambda s: s.traits.minimal_rescale),
     Check(abilities.moves_are_complete_and_true, lambda s: isinstance(s, Rebalances)),
+    Check(weighing.every_weighted_record_gets_a_worker, _weighs),
+    Check(weighing.weights_of_one_change_nothing, _weighs),
+    Check(weighing.weights_are_not_changed, _weighs),
+    Check(weighing.weighted_batching_is_invisible, lambda s: _weighs(s) and _decides_per_record(s)),
+    Check(weighing.weights_of_zero_keep_the_state_finite, _weighs),
+    Check(weighing.weighted_state_goes_on, _weighs),
+    Check(weighing.weighted_fan_out_is_kept, lambda s: _weighs(s) and s.traits.fan_out is not None),
 )
 
 

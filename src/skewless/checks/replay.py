@@ -15,7 +15,8 @@ from collections.abc import Iterable, Sequence
 
 from skewless.checks.routing import routed
 from skewless.checks.streams import STREAMS
-from skewless.strategy import AnyStrategy
+from skewless.checks.weighing import some_weights, weighed
+from skewless.strategy import AnyStrategy, Weighs
 
 _RECORDS = 700  # of each stream: without compilation a record takes a hundred microseconds
 
@@ -25,7 +26,10 @@ def routing_digest(strategy: AnyStrategy) -> str:
     digest = hashlib.sha256()
     for source, stream in enumerate(STREAMS):
         state = strategy.start(stream.n_workers, stream.seed, source=source)
-        digest.update(routed(strategy, stream.keys[:_RECORDS], state).tobytes())
+        part = stream._replace(keys=stream.keys[:_RECORDS])
+        digest.update(routed(strategy, part.keys, state).tobytes())
+        if isinstance(strategy, Weighs):
+            digest.update(weighed(strategy, part.keys, some_weights(part), state).tobytes())
     return digest.hexdigest()
 
 

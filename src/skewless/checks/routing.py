@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ from skewless.checks.streams import Stream
 from skewless.state import copy_state, named_arrays, state_bytes, with_arrays
 from skewless.strategy import AnyStrategy
 
-_UNFILLED = -1
+#: What `out` holds before routing.
+UNFILLED = -1
 
 
 def routed(strategy: AnyStrategy, keys: Keys, state: Any) -> Workers:
     """Return the workers of `keys`; what the strategy leaves out stays −1."""
-    out = np.full(keys.size, _UNFILLED, np.int32)
+    out = np.full(keys.size, UNFILLED, np.int32)
     strategy.route(keys, state, out)
     return out
 
@@ -29,12 +31,17 @@ def expect_same(got: Workers, expected: Workers, what: str) -> None:
         raise AssertionError(f"{what}: record {i} goes to {got[i]} instead of {expected[i]}")
 
 
+def expect_in_range(out: Workers, n_workers: int, how: str) -> None:
+    """Fail with the first record that has no worker, or one that does not exist."""
+    for i in np.flatnonzero((out < 0) | (out >= n_workers))[:1]:
+        what = "gets no worker" if out[i] == UNFILLED else f"goes to worker {out[i]}"
+        raise AssertionError(f"{how}: record {i} of {out.size} {what}")
+
+
 def every_record_gets_a_worker(strategy: AnyStrategy, stream: Stream) -> None:
     """One worker in 0 … n − 1 per record."""
     out = routed(strategy, stream.keys, strategy.start(stream.n_workers, stream.seed))
-    for i in np.flatnonzero((out < 0) | (out >= stream.n_workers))[:1]:
-        what = "gets no worker" if out[i] == _UNFILLED else f"goes to worker {out[i]}"
-        raise AssertionError(f"record {i} of {out.size} {what}")
+    expect_in_range(out, stream.n_workers, "by `route`")
 
 
 def keys_are_not_changed(strategy: AnyStrategy, stream: Stream) -> None:
@@ -80,19 +87,25 @@ def earlier_records_ignore_later_ones(strategy: AnyStrategy, stream: Stream) -> 
         expect_same(alone, before, "routing a second batch changes the first")
 
 
+def cuts(n_records: int) -> Iterator[tuple[tuple[int, ...], list[slice]]]:
+    """Yield ways to cut a stream into batches: the sizes, which repeat, and the batches."""
+    for sizes in ((1, 2, 0, 5, 3), (64, 1, 100), (n_records // 3 + 1,)):
+        pieces: list[slice] = []
+        begin = 0
+        while begin < n_records:
+            end = begin + sizes[len(pieces) % len(sizes)]
+            pieces.append(slice(begin, end))
+            begin = end
+        yield sizes, pieces
+
+
 def batching_is_invisible(strategy: AnyStrategy, stream: Stream) -> None:
     """Cutting the stream into batches, also empty and single ones, changes nothing."""
     whole = routed(strategy, stream.keys, strategy.start(stream.n_workers, stream.seed))
-    for sizes in ((1, 2, 0, 5, 3), (64, 1, 100), (stream.keys.size // 3 + 1,)):
+    for sizes, pieces in cuts(stream.keys.size):
         state = strategy.start(stream.n_workers, stream.seed)
-        pieces = []
-        begin = step = 0
-        while begin < stream.keys.size:
-            end = begin + sizes[step % len(sizes)]
-            pieces.append(routed(strategy, stream.keys[begin:end], state))
-            begin = end
-            step += 1
-        out = np.concatenate([np.empty(0, np.int32), *pieces])
+        outs = [routed(strategy, stream.keys[cut], state) for cut in pieces]
+        out = np.concatenate([np.empty(0, np.int32), *outs])
         expect_same(out, whole, f"cut into batches of {sizes}")
 
 
@@ -139,14 +152,25 @@ def loads_are_conserved(strategy: AnyStrategy, stream: Stream) -> None:
 
 def fan_out_is_kept(strategy: AnyStrategy, stream: Stream) -> None:
     """No key has more workers than the traits say, over all sources."""
+    expect_fan_out(
+        strategy,
+        stream,
+        lambda part, state: routed(strategy, np.ascontiguousarray(stream.keys[part]), state),
+    )
+
+
+def expect_fan_out(
+    strategy: AnyStrategy, stream: Stream, route_part: Callable[[slice, Any], Workers]
+) -> None:
+    """Fail with a key that has too many workers, where `route_part` routes a source's part."""
     limit = strategy.traits.fan_out
     assert limit is not None
     n_sources = 3
     workers_of: dict[int, set[int]] = {}
     for source in range(n_sources):
         state = strategy.start(stream.n_workers, stream.seed, source=source)
-        keys = np.ascontiguousarray(stream.keys[source::n_sources])
-        for key, worker in zip(keys, routed(strategy, keys, state), strict=True):
+        part = slice(source, None, n_sources)
+        for key, worker in zip(stream.keys[part], route_part(part, state), strict=True):
             workers_of.setdefault(int(key), set()).add(int(worker))
     for key, workers in workers_of.items():
         assert len(workers) <= limit, (

@@ -14,10 +14,10 @@ from rich.table import Table
 from skewless import workloads
 from skewless.arrays import Floats
 from skewless.cli import reading
-from skewless.cli.application import app, refusing_bad_input
+from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.screen import bytes_text, console, progress_bar
 from skewless.simulator import Run, simulate
-from skewless.strategy import AnyStrategy, Merges
+from skewless.strategy import AnyStrategy, Merges, WeightError
 from skewless.workloads import Workload
 
 
@@ -39,10 +39,11 @@ def _workload(
             raise ValueError("--trace cannot be combined with --workload, --zipf or --keys")
         if key is None:
             raise ValueError("--trace needs --key COLUMN (several with commas)")
+        columns = {"key": key} | {k: v for k, v in given.items() if k == "weight"}
         limit = given.get("limit", given.get("n_records"))
-        return workloads.make("trace", path=str(trace), key=key, limit=limit, **settings)
-    if key is not None or "limit" in given:
-        raise ValueError("--key and --limit go with --trace FILE")
+        return workloads.make("trace", path=str(trace), limit=limit, **columns, **settings)
+    if key is not None or "limit" in given or "weight" in given:
+        raise ValueError("--key, --weight and --limit go with --trace FILE")
     if name == "trace":
         raise ValueError("give a trace with --trace FILE --key COLUMN")
     if name is None and "z" not in given:
@@ -90,6 +91,9 @@ def simulate_command(
         Path | None, typer.Option(help="A file of records: Parquet, CSV, JSON lines or text.")
     ] = None,
     key: Annotated[str | None, typer.Option(help="The trace's key column(s).")] = None,
+    weight: Annotated[
+        str | None, typer.Option(help="The trace's column with what a record costs.")
+    ] = None,
     limit: Annotated[str | None, typer.Option(help="At most so many records of the trace.")] = None,
     window: Annotated[str, typer.Option(help="Records per window.")] = "10000",
     set_: Annotated[
@@ -118,6 +122,7 @@ def simulate_command(
                 "n_keys": _optional(keys, "--keys"),
                 "n_records": _optional(records, "--records"),
                 "limit": _optional(limit, "--limit"),
+                "weight": weight,
             },
         )
         reading.at_least(sources, "--sources", 1)
@@ -148,7 +153,10 @@ def simulate_command(
     with progress_bar() as bar:
         for cell in cells:
             task = bar.add_task(f"{cell[0].name}, {cell[1]} workers", total=stream.n_records)
-            runs.append(one(cell, lambda done, task=task: bar.update(task, completed=done)))  # type: ignore[misc]
+            try:
+                runs.append(one(cell, lambda done, task=task: bar.update(task, completed=done)))  # type: ignore[misc]
+            except WeightError as error:
+                raise stopped(str(error), 2) from None
             bar.update(task, visible=False)
             if as_json:
                 print(json.dumps(runs[-1].summary()), flush=True)

@@ -28,5 +28,19 @@ def table(records: Sequence[Row], comparison: str) -> str:
     return markdown(headings + (["imbalance", "extra replicas"] if has_loads else []), rows)
 
 
+def first_route_table(records: Sequence[Row]) -> str:
+    """Return what beginning costs, case by case, against the second route of the same session."""
+    rows = []
+    for daemon, kernels in dict.fromkeys((r["daemon"], r["kernels"]) for r in records):
+        chosen = [r for r in records if (r["daemon"], r["kernels"]) == (daemon, kernels)]
+        ratios = [
+            median(record[what] / record["second_route_s"] for record in chosen)
+            for what in ("python_start_s", "first_route_s")
+        ]
+        rows.append([daemon, kernels, *[f"{ratio:.1f}" for ratio in ratios]])
+    headings = ["daemon", "kernels", "start of Python / second route", "first / second route"]
+    return markdown(headings, rows)
+
+
 def _seconds(records: Sequence[Row], job: str) -> list[float]:
     return [r["seconds"] for r in sorted(records, key=lambda r: r["turn"]) if r["job"] == job]

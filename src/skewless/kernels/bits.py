@@ -8,7 +8,6 @@ from skewless._jit import kernel
 from skewless.arrays import I64, U64, Words
 
 _ONE = np.uint64(1)
-_ZERO = np.uint64(0)
 _BITS = np.uint64(63)
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 _SHIFT_58 = np.uint64(58)
@@ -26,12 +25,6 @@ def words_for(n_workers: int) -> int:
 def add_worker(row: Words, worker: I64) -> None:
     """Put `worker` into the set."""
     row[worker >> 6] |= _ONE << (np.uint64(worker) & _BITS)
-
-
-@kernel
-def has_worker(row: Words, worker: I64) -> bool:
-    """Tell whether `worker` is in the set."""
-    return bool((row[worker >> 6] >> (np.uint64(worker) & _BITS)) & _ONE)
 
 
 @kernel

@@ -19,7 +19,6 @@ directions in traffic measurement and accounting, SIGCOMM 2002, section 3.3.2.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -115,33 +114,3 @@ def clear(sketch: CountMin) -> None:
     for row in range(sketch.cells.shape[0]):
         for column in range(sketch.cells.shape[1]):
             sketch.cells[row, column] = 0.0
-
-
-def merge(sketches: Sequence[CountMin]) -> CountMin:
-    """Return the sketch of all streams together, the sum of cells, in any order of `sketches`.
-
-    Without conservative update it is the very sketch that one would have made of all records. With
-    it both guarantees stay and no estimate is above that of the plain sketch; only what the
-    sketches could have spared each other, had they been one, is not spared.
-    """
-    if not sketches:
-        raise ValueError("sketches must hold at least one sketch, not none")
-    first = sketches[0]
-    for other in sketches[1:]:
-        if (
-            other.cells.shape != first.cells.shape
-            or other.conservative[0] != first.conservative[0]
-            or not np.array_equal(other.seeds, first.seeds)
-        ):
-            raise ValueError(
-                "sketches must have the same epsilon, delta, seed and kind of update to be merged"
-            )
-    # Float sums depend on their order; sorted terms give the same sum in any order of sketches.
-    return first._replace(
-        cells=np.sort([sketch.cells for sketch in sketches], axis=0).sum(axis=0),
-        seeds=first.seeds.copy(),
-        conservative=first.conservative.copy(),
-        total=np.sort([sketch.total for sketch in sketches], axis=0).sum(axis=0),
-        columns=np.zeros_like(first.columns),
-        bits=first.bits.copy(),
-    )

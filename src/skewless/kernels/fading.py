@@ -67,10 +67,13 @@ def list_hot(fading: Fading, shares: Floats) -> I64:
     top = 0.0
     for entry in range(summary.size[0]):
         count = summary.counts[entry]
-        top = max(top, count)
         if count > hot:
             shares[n_hot] = count / summary.total[0]
             n_hot += 1
+            top = max(top, count)
+    if n_hot == 0:
+        for entry in range(summary.size[0]):
+            top = max(top, summary.counts[entry])
     fading.top[0] = top
     return n_hot
 

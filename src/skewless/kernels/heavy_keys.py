@@ -29,7 +29,11 @@ _KEY_OF_EMPTY = np.uint64(0)
 
 
 class HeavyKeys(NamedTuple):
-    """Places in buckets of eight; entry i is `keys[i]` with `counts[i] / unit[0]`."""
+    """Places in buckets of eight; entry i is `keys[i]` with `counts[i] / unit[0]`.
+
+    The last bucket is one that no hash leads to: its places are for those who use the counters, to
+    stand for keys that are not counted.
+    """
 
     keys: Keys
     counts: Floats  # stored: in today's records times `unit`; 0 where there is no key
@@ -39,15 +43,20 @@ class HeavyKeys(NamedTuple):
 def heavy_keys(n_keys: int) -> HeavyKeys:
     """Return empty counters for at least `n_keys` keys."""
     n_buckets = 1 << max(0, (-(-n_keys // PLACES) - 1).bit_length())
-    return HeavyKeys(
-        np.zeros(n_buckets * PLACES, np.uint64), np.zeros(n_buckets * PLACES), np.ones(1)
-    )
+    n_all = (n_buckets + 1) * PLACES
+    return HeavyKeys(np.zeros(n_all, np.uint64), np.zeros(n_all), np.ones(1))
+
+
+@kernel
+def n_places(heavy: HeavyKeys) -> I64:
+    """Return how many places there are for keys."""
+    return heavy.keys.size - PLACES
 
 
 @kernel
 def first_place(heavy: HeavyKeys, hashed: U64) -> I64:
     """Return where the bucket of a hash begins."""
-    return np.int64(hashed & np.uint64(heavy.keys.size // PLACES - 1)) * PLACES
+    return np.int64(hashed & np.uint64(n_places(heavy) // PLACES - 1)) * PLACES
 
 
 @kernel
@@ -111,13 +120,13 @@ def largest_together(heavies: Sequence[HeavyKeys], marks: Sequence[Ints]) -> tup
     Counts of a key add up; each bucket keeps the eight largest. The order of the sources does not
     matter.
     """
-    n_places = heavies[0].keys.size
-    counts = np.concatenate([heavy.counts / heavy.unit[0] for heavy in heavies])
+    size = n_places(heavies[0])
+    counts = np.concatenate([heavy.counts[:size] / heavy.unit[0] for heavy in heavies])
     used = np.flatnonzero(counts > 0.0)
-    buckets = np.tile(np.arange(n_places) // PLACES, len(heavies))[used]
-    keys = np.concatenate([heavy.keys for heavy in heavies])[used]
-    merged = HeavyKeys(np.zeros(n_places, np.uint64), np.zeros(n_places), np.ones(1))
-    merged_marks = np.ones(n_places, np.int64)
+    buckets = np.tile(np.arange(size) // PLACES, len(heavies))[used]
+    keys = np.concatenate([heavy.keys[:size] for heavy in heavies])[used]
+    merged = heavy_keys(size)
+    merged_marks = np.ones(size, np.int64)
     if used.size == 0:
         return merged, merged_marks
 
@@ -126,7 +135,7 @@ def largest_together(heavies: Sequence[HeavyKeys], marks: Sequence[Ints]) -> tup
     is_first[1:] |= keys[order][1:] != keys[order][:-1]
     starts = np.flatnonzero(is_first)
     sums = np.add.reduceat(counts[used][order], starts)
-    largest = np.maximum.reduceat(np.concatenate(marks)[used][order], starts)
+    largest = np.maximum.reduceat(np.concatenate([m[:size] for m in marks])[used][order], starts)
     keys, buckets = keys[order][starts], buckets[order][starts]
 
     order = np.lexsort((keys, -sums, buckets))

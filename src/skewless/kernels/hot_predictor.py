@@ -27,7 +27,7 @@ from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Bytes, Floats, Ints, Keys, SmallInts, Words
 from skewless.kernels import bloom as bf
 from skewless.kernels import distinct
-from skewless.kernels.bloom import CountingBloom, contains, place_of
+from skewless.kernels.bloom import CountingBloom, contains, place_of, two_place_bloom
 from skewless.kernels.coin_synopsis import (
     CHOSEN,
     GENERATION,
@@ -77,18 +77,6 @@ class HotPredictor(NamedTuple):
     registers: Bytes  # number of keys so far; only used for an adaptive threshold
     counters: Ints
     settings: Floats
-
-
-def two_place_bloom(n_keys: int, false_positive_rate: float, seed: U64) -> CountingBloom:
-    """Return an empty filter with two counters per key, whatever the rate.
-
-    It takes more memory than the smallest filter, and half the time or less: every record asks.
-
-    >>> two_place_bloom(100, 0.01, np.uint64(1)).counters.size
-    1899
-    """
-    n_counters = math.ceil(-2 * n_keys / math.log(1 - math.sqrt(false_positive_rate)))
-    return CountingBloom(np.zeros(n_counters, np.uint8), np.array([2]), np.array([seed], np.uint64))
 
 
 def hot_predictor(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, SmallInts, Words, Workers
+from skewless.arrays import I32, I64, U64, Floats, Ints, SmallInts, Words, Workers
 from skewless.kernels.hashing import draw, seed_array
 
 
@@ -120,13 +120,6 @@ def find_point(ring: Ring, hashed: U64) -> I64:
 def owner(ring: Ring, hashed: U64) -> I32:
     """Return the worker that owns `hashed`, a well-mixed 64-bit hash."""
     return ring.workers[find_point(ring, hashed)]
-
-
-@kernel
-def owners(ring: Ring, hashes: Keys, out: Workers) -> None:
-    """Fill `out` with the owner of each hash."""
-    for i in range(hashes.size):
-        out[i] = owner(ring, hashes[i])
 
 
 @kernel

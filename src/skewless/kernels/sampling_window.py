@@ -1,7 +1,7 @@
 """The last N records of a stream, with a row for each of their keys.
 
-Like `recent_keys`, but a key has a small number of its own as long as it is in the window, so that
-a strategy can keep something per key in arrays. The ring holds rows, not keys: the record that
+A key has a small number of its own as long as it is in the window, so that a strategy can keep
+something per key in arrays. The ring holds rows, not keys: the record that
 leaves finds its count without hashing. The window may become longer and shorter while it runs.
 
 Keys are given as seeded hashes, which the caller has at hand anyway: a seeded hash is as good a

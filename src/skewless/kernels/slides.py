@@ -1,7 +1,6 @@
 """Load per worker, and the replicas of a few keys, over a window of slides, by direct index.
 
-`windowed_load` knows the replicas of every key in the window. This one knows them only for keys
-that have a row, such as the hot ones, and needs no hash table for it.
+Replicas are known only for keys that have a row, such as the hot ones: no hash table is needed.
 
 Loads: each slide knows what it added per worker, which is taken off when the slide expires. While
 it is being filled it holds the loads at its beginning instead, so that a record touches one number.

@@ -42,7 +42,6 @@ from skewless.kernels.key_table import (
     key_table,
     remove_slot,
 )
-from skewless.kernels.key_table import clear as clear_table
 
 #: The unit at which stored counts are brought back to today's: far from the largest float.
 _LARGEST_UNIT = 1e200
@@ -234,8 +233,11 @@ def _evict(summary: SpaceSaving, amount: F64) -> I32:
 
 
 @kernel
-def _admit(summary: SpaceSaving, key: U64, slot: I64, amount: F64) -> I32:
-    """Return a new entry for `key`, whose empty slot is known."""
+def admit(summary: SpaceSaving, key: U64, slot: I64, amount: F64) -> I32:
+    """Return a new entry for `key`, whose empty slot is known.
+
+    Part of `offer`, which has told `clock` of the record by then, and `total`.
+    """
     entry = np.int32(summary.size[0])
     is_full = summary.size[0] == summary.keys.size
     if is_full:
@@ -262,20 +264,11 @@ def offer(summary: SpaceSaving, key: U64, weight: F64) -> F64:
     slot = find_slot(summary.table, key)
     entry = summary.table.values[slot]
     if entry == ABSENT:
-        return summary.counts[_admit(summary, key, slot, amount)] / unit
+        return summary.counts[admit(summary, key, slot, amount)] / unit
     count = summary.counts[entry] + amount
     summary.counts[entry] = count
     summary.stamps[entry] = summary.clock[0]
     return count / unit
-
-
-@kernel
-def estimate(summary: SpaceSaving, key: U64) -> F64:
-    """Return the estimate of `key`, never below its true weight; 0.0 when it is not monitored."""
-    entry = summary.table.values[find_slot(summary.table, key)]
-    if entry == ABSENT:
-        return 0.0
-    return summary.counts[entry] / summary.unit[0]
 
 
 @kernel
@@ -296,20 +289,6 @@ def decay(summary: SpaceSaving, factor: F64) -> None:
         summary.total[0] /= unit
         summary.unit[0] = 1.0
         _forget_order(summary)  # rounding may have made equal what was not
-
-
-@kernel
-def clear(summary: SpaceSaving) -> None:
-    """Forget all keys, counts and decay."""
-    clear_table(summary.table)
-    for entry in range(summary.keys.size):
-        summary.counts[entry] = 0.0
-        summary.errors[entry] = 0.0
-    summary.size[0] = 0
-    summary.clock[0] = 0
-    summary.unit[0] = 1.0
-    summary.total[0] = 0.0
-    _forget_order(summary)
 
 
 def entries(summary: SpaceSaving) -> tuple[Keys, Floats, Floats]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,27 +20,10 @@ from numpy.typing import NDArray
 from skewless.arrays import Ints, Keys, Workers
 from skewless.simulator.tally import Tally, Windows
 from skewless.state import copy_state
-from skewless.strategy import AnyStrategy, Forks, Merges
+from skewless.strategy import AnyStrategy, Forks, Forwards, Merges, Waits
 from skewless.workloads.workload import Workload
 
-S = TypeVar("S", contravariant=True)
 _FAR = 1 << 62
-
-
-@runtime_checkable
-class Waits(Protocol[S]):
-    """A merging strategy that keeps apart what it learns between its message and the answer."""
-
-    def wait(self, state: S) -> None:
-        """Note that a copy of `state` is on its way to the others."""
-
-
-@runtime_checkable
-class Forwards(Protocol[S]):
-    """A splitting strategy that knows which results need no merging by key."""
-
-    def forwards(self, keys: Keys, workers: Workers, state: S) -> NDArray[np.bool_]:
-        """Return for records just routed whether, as far as `state` knows, theirs needs none."""
 
 
 @dataclass(frozen=True)

@@ -166,14 +166,3 @@ class ReplicaCounter:
         self._replicas.counts[:] = 0
         clear(self._replicas.first)
         clear(self._replicas.extra)
-
-
-def distinct_pairs(keys: Keys, workers: Workers) -> tuple[int, int]:
-    """Return the number of distinct keys and pairs of a short stream.
-
-    >>> distinct_pairs(np.array([7, 7, 8], np.uint64), np.array([0, 1, 1], np.int32))
-    (2, 3)
-    """
-    counter = ReplicaCounter()
-    counter.add(keys, workers)
-    return counter.counts()

@@ -38,7 +38,7 @@ class Run:
     n_keys: int
     n_pairs: int
     exact: bool
-    loads: Ints
+    loads: Ints | Floats  # records, or what they cost where the workload has weights
     windows: Windows
     route_ns: int
     state_bytes: int
@@ -54,8 +54,10 @@ class Run:
         whole = windows.records == self.window
         if not whole.any():
             whole = np.ones_like(whole)
-        fair = windows.records[whole] / self.capacities.sum()
-        window_imbalance = windows.peaks[whole] / fair - 1.0
+        fair = windows.costs[whole] / self.capacities.sum()
+        balanced = np.ones_like(fair)  # as records that cost nothing are, wherever they go
+        peaks = np.divide(windows.peaks[whole], fair, out=balanced, where=fair > 0)
+        window_imbalance = peaks - 1.0
         window_keys = windows.keys[whole]
         window_replication = windows.pairs[whole] / window_keys
         moved = [r.state_moved / r.state_held for r in self.rebalances if r.state_held]
@@ -76,9 +78,7 @@ class Run:
             "window_imbalance_mean": _mean(window_imbalance),
             "window_imbalance_max": float(window_imbalance.max(initial=0.0)),
             "window_replication_mean": _mean(window_replication) if whole.size else 1.0,
-            "makespan_ratio": metrics.makespan_ratio(
-                windows.records, windows.peaks, self.capacities
-            ),
+            "makespan_ratio": metrics.makespan_ratio(windows.costs, windows.peaks, self.capacities),
             "ns_per_record": self.route_ns / self.n_records if self.n_records else 0.0,
             "state_bytes": self.state_bytes,
             "moved_share_mean": _mean(np.array(moved)),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,8 +16,16 @@ from skewless.simulator.cooperation import merge_and_fork
 from skewless.simulator.run import Rebalance, Run
 from skewless.simulator.tally import Tally, Windows
 from skewless.state import copy_state, state_bytes
-from skewless.strategy import AnyStrategy, Merges, Rebalances, Report, Rescales
-from skewless.workloads.workload import Workload
+from skewless.strategy import (
+    AnyStrategy,
+    Merges,
+    Rebalances,
+    Report,
+    Rescales,
+    Weighs,
+    require_weights,
+)
+from skewless.workloads.workload import Weighted, Workload
 
 #: Called with the number of records done so far.
 Progress = Callable[[int], None]
@@ -40,6 +48,9 @@ def simulate(
 ) -> Run:
     """Route every record of `workload` by `strategy` and return the counts.
 
+    Where the records have weights, loads are what they cost. A strategy that weighs records is
+    told the weights; any other goes by the records, and is measured by what they cost.
+
     Parameters
     ----------
     n_workers, n_sources
@@ -61,11 +72,13 @@ def simulate(
         `ReplicaCounter`.
     """
     speeds = _check(n_workers, n_sources, window, capacities)
-    run = _Simulation(strategy, n_workers, n_sources, seed, speeds, window, max_pairs)
+    weights = workload.weights(seed, chunk_size) if isinstance(workload, Weighted) else None
+    tally = Tally(n_workers, window, speeds, max_pairs, weighted=weights is not None)
+    run = _Simulation(strategy, n_workers, n_sources, seed, speeds, tally)
     run.keep_windows(state_windows)
     run.synchronise_every(sync)
-    for keys in workload.chunks(seed, chunk_size):
-        run.process(keys)
+    for records in _read(workload.chunks(seed, chunk_size), weights):
+        run.process(records)
         if progress is not None:
             progress(run.n_records)
     windows = run.finish()
@@ -107,6 +120,39 @@ def _check(n_workers: int, n_sources: int, window: int, capacities: ArrayLike | 
     return speeds
 
 
+class _Records(NamedTuple):
+    """Some records in order; all weigh 1 where there are no weights."""
+
+    keys: Keys
+    weights: Floats | None
+
+    def part(self, which: slice) -> _Records:
+        """Return some of them, in arrays without gaps."""
+        weights = None if self.weights is None else np.ascontiguousarray(self.weights[which])
+        return _Records(np.ascontiguousarray(self.keys[which]), weights)
+
+
+def _read(chunks: Iterator[Keys], weights: Iterator[Floats] | None) -> Iterator[_Records]:
+    """Yield the chunks with their weights, which are seen to be as they should."""
+    if weights is None:
+        yield from (_Records(keys, None) for keys in chunks)
+        return
+    none = np.empty(0)
+    first = 0
+    for keys in chunks:
+        costs = next(weights, none)
+        require_weights(costs, keys.size, first=first)
+        yield _Records(keys, costs)
+        first += keys.size
+    require_weights(next(weights, none), 0)
+
+
+def _joined(pieces: Sequence[_Records]) -> _Records:
+    weights = [piece.weights for piece in pieces if piece.weights is not None]
+    keys = np.concatenate([piece.keys for piece in pieces])
+    return _Records(keys, np.concatenate(weights) if weights else None)
+
+
 class _Simulation:
     """The sources of one run and what has been counted so far."""
 
@@ -117,19 +163,18 @@ class _Simulation:
         n_sources: int,
         seed: int,
         speeds: Floats,
-        window: int,
-        max_pairs: int,
+        tally: Tally,
     ) -> None:
         self.strategy = strategy
         self.n_workers = n_workers
         self.states = [strategy.start(n_workers, seed, source=s) for s in range(n_sources)]
         if isinstance(strategy, Rescales) and not (speeds == speeds[0]).all():
             self.states = [strategy.rescale(state, n_workers, speeds) for state in self.states]
-        self.tally = Tally(n_workers, window, speeds, max_pairs)
+        self.tally = tally
         self.n_records = 0
         self.route_ns = 0
         self.rebalances: list[Rebalance] = []
-        self._pending: list[Keys] = []  # records of a window that is not complete
+        self._pending: list[_Records] = []  # records of a window that is not complete
         self.keep_windows(1)
         self.synchronise_every(0)
         self._warm_up()
@@ -155,64 +200,77 @@ class _Simulation:
 
     def _warm_up(self) -> None:
         """Compile (or load) the kernels, so that their first call is not measured."""
-        keys = np.zeros(1, np.uint64)
-        self.strategy.route(keys, copy_state(self.states[0]), np.zeros(1, np.int32))
+        weights = np.ones(1) if self.tally.weighted else None
+        record = _Records(np.zeros(1, np.uint64), weights)
+        self._decide(record, copy_state(self.states[0]), np.zeros(1, np.int32))
 
-    def process(self, keys: Keys) -> None:
+    def process(self, records: _Records) -> None:
         """Route these records, window by window where the strategy decides between windows."""
         if isinstance(self.strategy, Rebalances) or self.strategy.traits.decides == "batch":
-            self._pending.append(keys)
-            n_pending = sum(pending.size for pending in self._pending)
+            self._pending.append(records)
+            n_pending = sum(pending.keys.size for pending in self._pending)
             if n_pending >= self.tally.room:
-                self._process_windows(np.concatenate(self._pending))
+                self._process_windows(_joined(self._pending))
         elif self._sync:
-            while keys.size:
-                piece, keys = np.split(keys, [self._next_sync - self.n_records])
-                self.tally.add(piece, self._route(piece))
+            while records.keys.size:
+                cut = self._next_sync - self.n_records
+                self._process_all(records.part(slice(cut)))
+                records = records.part(slice(cut, None))
                 self._synchronise()
         else:
-            self.tally.add(keys, self._route(keys))
+            self._process_all(records)
 
-    def _process_windows(self, keys: Keys) -> None:
+    def _process_all(self, records: _Records) -> None:
+        self.tally.add(records.keys, self._route(records), records.weights)
+
+    def _process_windows(self, records: _Records) -> None:
         begin = 0
-        while keys.size - begin >= self.tally.room:
-            window = keys[begin : begin + self.tally.room]
-            begin += window.size
-            self.tally.add(window, self._route(window))
+        while records.keys.size - begin >= self.tally.room:
+            window = records.part(slice(begin, begin + self.tally.room))
+            begin += window.keys.size
+            self._process_all(window)
             if isinstance(self.strategy, Rebalances):
                 self._rebalance(self.strategy, window)
             self._synchronise()
-        self._pending = [keys[begin:]]
+        self._pending = [records.part(slice(begin, None))]
 
     def finish(self) -> Windows:
         """Route what has not filled a window, and return the counts of all windows."""
-        for keys in self._pending:
-            self.tally.add(keys, self._route(keys))
+        if self._pending:  # one batch, however it was read
+            self._process_all(_joined(self._pending))
         self._pending = []
         return self.tally.finish()
 
-    def _route(self, keys: Keys) -> Workers:
-        workers = np.full(keys.size, -1, np.int32)
+    def _decide(self, records: _Records, state: Any, out: Workers) -> None:
+        if records.weights is not None and isinstance(self.strategy, Weighs):
+            self.strategy.route_weighted(records.keys, records.weights, state, out)
+        else:
+            self.strategy.route(records.keys, state, out)
+
+    def _route(self, records: _Records) -> Workers:
+        n_records = records.keys.size
+        workers = np.full(n_records, -1, np.int32)
         n_sources = len(self.states)
         for source, state in enumerate(self.states):
             first = (source - self.n_records) % n_sources
-            share = np.ascontiguousarray(keys[first::n_sources])
-            out = np.full(share.size, -1, np.int32)
+            share = records.part(slice(first, None, n_sources))
+            out = np.full(share.keys.size, -1, np.int32)
             begin = perf_counter_ns()
-            self.strategy.route(share, state, out)
+            self._decide(share, state, out)
             self.route_ns += perf_counter_ns() - begin
             workers[first::n_sources] = out
-        self.n_records += keys.size
-        if keys.size and not 0 <= workers.min() <= workers.max() < self.n_workers:
+        self.n_records += n_records
+        if n_records and not 0 <= workers.min() <= workers.max() < self.n_workers:
             raise RuntimeError(
                 f"{self.strategy.name} sent a record outside 0 … {self.n_workers - 1}"
             )
         return workers
 
-    def _rebalance(self, strategy: Rebalances[Any], window: Keys) -> None:
-        keys, loads = np.unique(window, return_counts=True)
-        self._history.append((keys, loads.astype(np.float64)))
-        report = _report(self._history)
+    def _rebalance(self, strategy: Rebalances[Any], window: _Records) -> None:
+        keys, index, counts = np.unique(window.keys, return_inverse=True, return_counts=True)
+        self._history.append((keys, counts.astype(np.float64)))
+        costs = counts if window.weights is None else np.bincount(index, window.weights)
+        report = _report(self._history, costs.astype(np.float64))
         begin = perf_counter_ns()
         state, moves = strategy.rebalance(report, self.states[0])
         seconds = (perf_counter_ns() - begin) / 1e9
@@ -228,11 +286,11 @@ class _Simulation:
         )
 
 
-def _report(history: deque[tuple[Keys, Floats]]) -> Report:
-    """Return load in the last window and state over all remembered ones, by key."""
+def _report(history: deque[tuple[Keys, Floats]], last_costs: Floats) -> Report:
+    """Return cost in the last window and state over all remembered ones, by key."""
     keys, index = np.unique(np.concatenate([k for k, _ in history]), return_inverse=True)
-    sizes = np.bincount(index, weights=np.concatenate([loads for _, loads in history]))
-    last_keys, last_loads = history[-1]
+    sizes = np.bincount(index, weights=np.concatenate([counts for _, counts in history]))
+    last_keys, _ = history[-1]
     loads = np.zeros(keys.size)
-    loads[np.searchsorted(keys, last_keys)] = last_loads
+    loads[np.searchsorted(keys, last_keys)] = last_costs
     return Report(keys, loads, sizes.astype(np.float64))

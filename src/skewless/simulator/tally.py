@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints, Keys, Workers
 from skewless.simulator.replicas import ReplicaCounter
@@ -15,6 +17,7 @@ class Windows:
     """One entry per window of the stream, in order; the last one may be shorter than the others."""
 
     records: Ints
+    costs: Floats  # what the records weigh together: as many as they are, without weights
     peaks: Floats  # max over workers of load / capacity
     keys: Ints
     pairs: Ints
@@ -23,30 +26,41 @@ class Windows:
 class Tally:
     """Counts loads, keys and replicas of a stream of routed records, cut into windows."""
 
-    def __init__(self, n_workers: int, window: int, capacities: Floats, max_pairs: int) -> None:
-        """Count nothing yet."""
-        self.loads = np.zeros(n_workers, np.int64)
+    def __init__(
+        self,
+        n_workers: int,
+        window: int,
+        capacities: Floats,
+        max_pairs: int,
+        *,
+        weighted: bool = False,
+    ) -> None:
+        """Count nothing yet; loads are records, or what they cost where they are weighted."""
+        self.weighted = weighted
+        self.loads: NDArray[Any] = np.zeros(n_workers, np.float64 if weighted else np.int64)
         self.replicas = ReplicaCounter(max_pairs)
         self._window = window
         self._capacities = capacities
-        self._window_loads = np.zeros(n_workers, np.int64)
+        self._window_loads = np.zeros_like(self.loads)
         self._window_records = 0
         self._window_replicas = ReplicaCounter(max_pairs)
-        self._rows: list[tuple[int, float, int, int]] = []
+        self._rows: list[tuple[int, float, float, int, int]] = []
 
     @property
     def room(self) -> int:
         """How many records the current window still takes."""
         return self._window - self._window_records
 
-    def add(self, keys: Keys, workers: Workers) -> None:
+    def add(self, keys: Keys, workers: Workers, weights: Floats | None = None) -> None:
         """Count these records, which may span any number of windows."""
         self.replicas.add(keys, workers)
         begin = 0
         while begin < keys.size:
             end = min(keys.size, begin + self.room)
-            self._window_loads += np.bincount(workers[begin:end], minlength=self.loads.size)
-            self._window_replicas.add(keys[begin:end], workers[begin:end])
+            part = slice(begin, end)
+            costs = None if weights is None else weights[part]
+            self._window_loads += np.bincount(workers[part], costs, self.loads.size)
+            self._window_replicas.add(keys[part], workers[part])
             self._window_records += end - begin
             if self.room == 0:
                 self._close_window()
@@ -54,7 +68,8 @@ class Tally:
 
     def _close_window(self) -> None:
         peak = float((self._window_loads / self._capacities).max())
-        self._rows.append((self._window_records, peak, *self._window_replicas.counts()))
+        cost = float(self._window_loads.sum())
+        self._rows.append((self._window_records, cost, peak, *self._window_replicas.counts()))
         self.loads += self._window_loads
         self._window_loads[:] = 0
         self._window_records = 0
@@ -64,10 +79,11 @@ class Tally:
         """Close the last window and return all of them."""
         if self._window_records:
             self._close_window()
-        columns = list(zip(*self._rows, strict=True)) or [(), (), (), ()]
+        columns = list(zip(*self._rows, strict=True)) or [(), (), (), (), ()]
         return Windows(
             np.array(columns[0], np.int64),
             np.array(columns[1], np.float64),
-            np.array(columns[2], np.int64),
+            np.array(columns[2], np.float64),
             np.array(columns[3], np.int64),
+            np.array(columns[4], np.int64),
         )

@@ -37,7 +37,7 @@ from skewless.spark.partials import TIME, Partials
 from skewless.spark.router import Router
 from skewless.spark.routing import make_router, router_udf, weight_column
 from skewless.spark.slots import check_slots, slots
-from skewless.spark.windows import Window, as_window, microseconds
+from skewless.spark.windows import WATERMARK, Window, as_window, microseconds
 from skewless.strategy import AnyStrategy
 
 _WORKER = internal("worker")
@@ -78,9 +78,7 @@ def aggregate(
         What to compute, by the name of the result: ready ones of `skewless.aggregations`, or an
         `Aggregator` of your own.
     window
-        Windows of event time: a `Window`, or (time column, size[, slide[, offset]]). On streams
-        with own aggregators or variances, times must be before the year 10,000: they pass
-        through Python's dates.
+        Windows of event time: a `Window`, or (time column, size[, slide[, offset]]).
     watermark
         How late a record of a stream may be, e.g. "10 minutes". It takes the place of
         `withWatermark`, of which Spark allows one, and ours stands behind the combining.
@@ -329,7 +327,7 @@ def _check_times(
         raise ValueError("mode 'append' needs a window and a watermark: nothing ever closes")
     # Without windows a watermark matters where the key is a time that it passes.
     seen = df.select(*key_columns(df, key)[0]) if window is None else df
-    if df.isStreaming and any("spark.watermarkDelayMs" in f.metadata for f in seen.schema.fields):
+    if df.isStreaming and any(WATERMARK in field.metadata for field in seen.schema.fields):
         raise ValueError(
             "the DataFrame has a watermark already; Spark allows one, and ours stands behind the "
             "combining: leave out withWatermark and give window= and watermark= instead"

@@ -22,9 +22,10 @@ from pyspark.sql.types import TimestampNTZType
 from skewless.spark.blocks import BLOCK, SLOT, by_key, from_block, to_block
 from skewless.spark.columns import internal
 from skewless.spark.partials import PANE, TIME, Partials
-from skewless.spark.windows import Window, microseconds
+from skewless.spark.windows import WATERMARK, Window, microseconds
 
 _START = internal("start")
+_END = internal("end")
 
 
 def merge_blocks(
@@ -37,10 +38,19 @@ def merge_blocks(
         if watermark is not None:
             blocks = blocks.withWatermark(TIME, watermark)
             timeout = GroupStateTimeout.EventTimeTimeout
-        # The window column carries the watermark on: Spark drops late blocks by it, as it would
-        # drop late records, and all records of a pane are late or none.
         blocks = blocks.select(window.of(F.col(TIME)).alias("window"), SLOT, BLOCK)
-        blocks = blocks.withColumn(_START, _micros(blocks, "window", "start"))
+        noted = blocks.schema["window"].metadata
+        # Times go on as numbers, because Spark hands all columns to Python, whose dates end with
+        # the year 9999. The end of the window carries the watermark on: Spark drops late blocks
+        # by it, as it would drop late records, and all records of a pane are late or none.
+        blocks = blocks.select(
+            SLOT,
+            BLOCK,
+            _micros(blocks, "window", "start").alias(_START),
+            _micros(blocks, "window", "end").alias(
+                _END, metadata={WATERMARK: noted[WATERMARK]} if WATERMARK in noted else {}
+            ),
+        )
         grouping = [SLOT, _START]
     merger = BlockMerger(by_key(partials), window, watermark is not None, mode)
 

@@ -90,8 +90,7 @@ def _report(partials: Partials, table: pa.Table, n_records: int, seconds: float)
     heaviest = np.lexsort((distinct, -counts))[:_REPORTED_TOP]
     for place in heaviest.tolist():
         row = int(first[place])
-        values = [table.column(name)[row].as_py() for name in partials.key]
-        text = ", ".join("null" if value is None else str(value) for value in values)
+        text = ", ".join(_text(table.column(name)[row]) for name in partials.key)
         about["top"].append([text[:80], int(counts[place]), int(distinct[place])])
     # All workers leave out the same keys, so the sample still tells how many replicas a key has.
     share = 0
@@ -100,3 +99,14 @@ def _report(partials: Partials, table: pa.Table, n_records: int, seconds: float)
         distinct = distinct[distinct < (1 << (64 - share))]
     about["sampled_by"] = 1 << share
     return Entry({"keys": distinct}, about)
+
+
+def _text(value: Any) -> str:
+    """Return one part of a key as text."""
+    try:
+        found = value.as_py()
+    except (OverflowError, ValueError):  # a time beyond Python's dates
+        if not pa.types.is_temporal(value.type):
+            return f"a {value.type} that Python cannot hold"
+        found = value.cast(pa.string()).as_py()
+    return "null" if found is None else str(found)

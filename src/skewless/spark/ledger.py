@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import fspath
 from typing import Any
 
@@ -37,6 +37,8 @@ _UNFINISHED_PLAN = re.compile(r"plans/\.(\d{8,})\.arrow\.\w+\.tmp")
 _UNFINISHED_CLAIM = re.compile(r"\.\w+\.json\.\w+\.tmp")
 #: Nobody takes that long to write a few hundred bytes: who began has died.
 _SURELY_DEAD_S = 3600.0
+#: Where a report's file says in which run of the query it was written.
+_RUN = "run"
 
 
 class LedgerMismatch(ValueError):  # noqa: N818 - it is read as a sentence
@@ -130,17 +132,33 @@ class Ledger:
                 return batch, plan
         return None
 
-    def write_report(self, batch: int, source: int, report: Entry) -> None:
-        """Write what `source` learned in `batch`, in place of an earlier attempt's report."""
+    def write_report(self, batch: int, source: int, report: Entry, run: str | None = None) -> None:
+        """Write what `source` learned in `batch`, in place of an earlier attempt's report.
+
+        `run` names the run of the query, of which there is another after every restart.
+        """
+        if run is not None:
+            report = replace(report, about={**report.about, _RUN: run})
         self._files.overwrite(_member_name("reports", batch, "source", source), to_bytes(report))
 
     def read_reports(self, batch: int) -> dict[int, Entry]:
-        """Return the reports of `batch` by source, in the order of the sources."""
-        return self._read_members("reports", batch, "source")
+        """Return the reports of `batch` by source, in the order of the sources.
+
+        A restarted query may repeat a batch with fewer sources, and then the reports of the run
+        before remain under the higher numbers. They do not count. The first source tells which
+        run does: it is there however few they are, and every run replaces its report.
+        """
+        found = self._read_members("reports", batch, "source")
+        runs = {source: report.about.pop(_RUN, None) for source, report in found.items()}
+        counts = next(iter(runs.values()), None)
+        return {source: report for source, report in found.items() if runs[source] == counts}
 
     def read_report(self, batch: int, source: int) -> Entry | None:
         """Return the report of one source, or None."""
-        return self._read(_member_name("reports", batch, "source", source))
+        report = self._read(_member_name("reports", batch, "source", source))
+        if report is not None:
+            report.about.pop(_RUN, None)
+        return report
 
     def write_worker(self, batch: int, worker: int, report: Entry) -> None:
         """Write what `worker` learned in `batch`, in place of an earlier attempt's report."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from skewless.arrays import Keys
+from skewless.arrays import Keys, Workers
 from skewless.spark.ledger import Ledger
 from skewless.spark.plans import Routing
-from skewless.strategy import Rebalances
+from skewless.strategy import Rebalances, Weighs, require_weights
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Task:
     partition: int
     batch: int | None
     query: str | None
+    run: str | None = None  # of the query; another one after a restart
 
 
 def this_task() -> Task:
@@ -36,6 +37,8 @@ def this_task() -> Task:
         context.partitionId(),
         None if batch is None else int(batch),
         context.getLocalProperty("sql.streaming.queryId"),
+        # A stream's jobs are a group by the id of its run, unless a sink of the user's says else.
+        None if batch is None else context.getLocalProperty("spark.jobGroup.id"),
     )
 
 
@@ -72,12 +75,7 @@ class Router:
         for hashes, *weights in batches:
             begin = time.perf_counter()
             keys = hashes.to_numpy().view(np.uint64)
-            workers = np.full(keys.size, -1, np.int32)
-            if weights:
-                costs = weights[0].to_numpy(zero_copy_only=False).astype(np.float64)
-                self.routing.strategy.route_weighted(keys, costs, state, workers)  # type: ignore[attr-defined]
-            else:
-                self.routing.strategy.route(keys, state, workers)
+            workers = self._decide(keys, weights, state)
             loads += np.bincount(workers, minlength=loads.size)
             if remembers:
                 seen.append(keys.copy())
@@ -87,4 +85,18 @@ class Router:
         if ledger is not None:
             about = {"records": int(loads.sum()), "seconds": seconds}
             report = self.routing.report(state, loads, seen, about)
-            ledger.write_report(int(task.batch or 0), task.partition, report)
+            ledger.write_report(int(task.batch or 0), task.partition, report, task.run)
+
+    def _decide(self, keys: Keys, weights: Sequence[pa.Array], state: Any) -> Workers:
+        """Return the worker of each record of one batch."""
+        strategy = self.routing.strategy
+        workers = np.full(keys.size, -1, np.int32)
+        if not weights:
+            strategy.route(keys, state, workers)
+        elif isinstance(strategy, Weighs):
+            costs = weights[0].to_numpy(zero_copy_only=False).astype(np.float64)
+            require_weights(costs, keys.size)
+            strategy.route_weighted(keys, costs, state, workers)
+        else:
+            raise ValueError(f"weights: strategy {strategy.name!r} does not weigh records")
+        return workers

@@ -18,7 +18,7 @@ from skewless.spark.columns import Key, computed, existing, key_columns, quoted
 from skewless.spark.ledger import Ledger
 from skewless.spark.plans import Routing
 from skewless.spark.router import Router
-from skewless.strategy import AnyStrategy
+from skewless.strategy import AnyStrategy, Weighs
 
 #: Spark cannot shuffle to more partitions.
 MOST_WORKERS = (1 << 24) - 1
@@ -135,9 +135,10 @@ def router_udf(router: Router) -> Any:
 
 def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) -> Column:
     """Return the weights as numbers; raise ValueError if the strategy has no use for them."""
-    if not hasattr(strategy, "route_weighted"):
+    if not isinstance(strategy, Weighs):
+        able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Weighs)]
         raise ValueError(
-            f"weight: strategy {strategy.name!r} does not weigh records; 'cascade' does, "
+            f"weight: strategy {strategy.name!r} does not weigh records; {', '.join(able)} can, "
             "or leave out weight"
         )
     column = weight if isinstance(weight, Column) else df[quoted(existing(df, weight, "weight"))]

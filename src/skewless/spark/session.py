@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+
+from skewless.spark.finding_java import find_java
+
+__all__ = ["SETTINGS", "configure", "find_java", "session"]
 
 #: What skewless wants of any session; `configure` sets it, and none of it is needed for exactness
 #: but the checksums, which Spark 4.3 has on by itself.
@@ -37,7 +38,6 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "ERROR",
 }
-_LEAST_JAVA = 17
 
 
 def configure(builder: Any) -> Any:
@@ -87,30 +87,3 @@ def session(
         builder = builder.config(setting, value)
     started: SparkSession = builder.getOrCreate()
     return started
-
-
-def find_java() -> Path:
-    """Return the home of a Java that Spark can use, or say what to install.
-
-    Looks at JAVA_HOME, then for `java` on the PATH, then where Linux distributions put it.
-    """
-    on_path = shutil.which("java")
-    homes = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
-    homes += [Path(on_path).resolve().parent.parent] if on_path else []
-    homes += sorted(Path("/usr/lib/jvm").glob("*"))
-    for home in homes:
-        if _java_version(home) >= _LEAST_JAVA:
-            return home
-    raise RuntimeError(
-        f"Spark needs Java {_LEAST_JAVA} or later and none was found: install "
-        f"openjdk-{_LEAST_JAVA}-jre-headless (or any other), or set JAVA_HOME"
-    )
-
-
-def _java_version(home: Path) -> int:
-    java = home / "bin" / "java"
-    if not java.exists():
-        return 0
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    match = re.search(r'version "(?:1\.)?(\d+)', said)
-    return int(match.group(1)) if match else 0

@@ -23,4 +23,6 @@ def warm(names: Iterable[str]) -> None:
 
 def warm_strategy(strategy: AnyStrategy) -> None:
     """Route nothing: that loads what routing needs."""
-    strategy.route(np.empty(0, np.uint64), strategy.start(2, seed=0), np.empty(0, np.int32))
+    keys = np.empty(0, np.uint64)
+    keys.flags.writeable = False  # as Arrow's are: for others the kernels are compiled apart
+    strategy.route(keys, strategy.start(2, seed=0), np.empty(0, np.int32))

@@ -10,6 +10,8 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+#: Where Spark notes, in a column's metadata, that a watermark goes by it, and how late that is.
+WATERMARK = "spark.watermarkDelayMs"
 _MICROS = {
     "microsecond": 1,
     "millisecond": 1_000,

@@ -9,12 +9,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from skewless.arrays import Floats, Keys, Workers
-from skewless.kernels.cascading import (
+from skewless.arrays import Floats, Keys, SmallInts, Workers
+from skewless.kernels.cascade_counting import FIRST_HEAVY, prepare
+from skewless.kernels.cascade_state import (
     BLOCK,
+    COUNT_EVERY,
+    CURSORS,
     DEBT,
     EPOCH,
-    GRADE,
     HEAVY,
     HEAVY_PARTS,
     KEEP,
@@ -22,27 +24,34 @@ from skewless.kernels.cascading import (
     LEAST_ROOM,
     LEVEL,
     LIGHT_ROOM,
+    MARKS,
     MOST_ROOM,
+    OLD_RECORDS,
+    OLD_WEIGHT,
     REACH,
     RECORDS,
-    TO_SWEEP,
-    TOP,
-    TOTAL,
-    WORKER,
+    RISE,
+    ROOM_PER_HALVING,
+    SCALE,
+    SPOTS_PER_SLOT,
+    SWEEP_AT,
+    WAITING,
+    WEIGHT,
     CascadeState,
-    grade,
-    home_slot,
-    route_records,
 )
-from skewless.kernels.hashing import seed_array, seeded
-from skewless.kernels.heavy_keys import ABSENT, HeavyKeys, heavy_keys, largest_together
+from skewless.kernels.cascading import route_records
+from skewless.kernels.hashing import seed_array
+from skewless.kernels.heavy_keys import heavy_keys, largest_together
 from skewless.kernels.slot_table import reassigned, slot_table, strides
 from skewless.parameters import require
+from skewless.state import copy_state
 from skewless.strategy import Traits
 
 _HORIZON = 10_000  # records over which the tolerance is promised
 _LEAST_ROOM_LIGHT = 7.5  # records: below that, chance alone would move light keys
-_LEAST_ROOM_HEAVY = 3.25  # records: the least of what the lightest of the heavy keys may have
+_LEAST_ROOM_HEAVY = 4.5  # records: the least of what the lightest of the heavy keys may have
+_LAG = 1.0  # records: the heaviest key fills workers that lag so far behind the mean first
+_RISE = 1.0  # records by which a floor rises when the key has gone through its reach
 _COUNTED_PER_WORKER = 16
 _EPOCH_PER_WORKER = 64
 
@@ -104,37 +113,54 @@ class Cascade:
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> CascadeState:
         """Return the state of a source that has sent nothing."""
-        room = self.tolerance * _HORIZON / n_workers
-        light_room = max(_LEAST_ROOM_LIGHT, room)
-        most_room = max(_LEAST_ROOM_HEAVY, 0.5 * room)
-        numbers = np.zeros(10)
-        numbers[HEAVY] = 4.0
-        numbers[DEBT] = 2.0 * light_room
-        numbers[LIGHT_ROOM] = np.inf if self.without == "yielding" else light_room
-        numbers[LEAST_ROOM] = -LAG
-        numbers[GRADE] = 0.0 if self.without == "grading" else most_room / 4.0
-        numbers[MOST_ROOM] = np.inf if self.without == "splitting" else most_room
-        numbers[KEEP] = 1.0 if self.without == "fading" else 0.8
-        if self.without == "splitting":
-            numbers[LEAST_ROOM] = np.inf
         heavy = heavy_keys(_COUNTED_PER_WORKER * n_workers)
-        n_places = heavy.keys.size
+        n_rows = heavy.keys.size
+        owners = slot_table(n_workers)
         epoch = _EPOCH_PER_WORKER * n_workers
-        n_spots = 1 << (4 * n_places - 1).bit_length()
-        return CascadeState(
+        numbers = np.zeros(8)
+        numbers[HEAVY] = FIRST_HEAVY
+        numbers[SCALE] = 1.0
+        numbers[KEEP] = 1.0 if self.without == "fading" else 0.8
+        state = CascadeState(
             seed=seed_array(seed, 1),
-            owners=slot_table(n_workers),
+            owners=owners,
             strides=strides(n_workers),
             levels=np.zeros(n_workers),
             costs=np.ones(n_workers),
             heavy=heavy,
-            spot=np.full(n_spots, ABSENT, np.int32),
-            marks=np.tile([numbers[LIGHT_ROOM], numbers[HEAVY], 0.0, 0.0], (n_places, 1)),
-            cursors=np.tile([1, 0, 0, 0], (n_places, 1)),
+            spots=np.zeros(SPOTS_PER_SLOT * owners.size, np.int32),
+            marks=np.zeros(n_rows * MARKS),
+            cursors=_cursors(n_rows),
+            waiting=_waiting(n_rows, n_workers),
             hashes=np.zeros(BLOCK, np.uint64),
+            starts=np.zeros(BLOCK, np.int32),
+            aside=np.zeros(BLOCK // COUNT_EVERY, np.uint64),
+            aside_weights=np.zeros(BLOCK // COUNT_EVERY),
             numbers=numbers,
-            counters=np.array([0, epoch, epoch]),
+            rooms=np.zeros(7),
+            rooms_of_one=self._rooms(n_workers),
+            counters=np.array([0, epoch, epoch, 0]),
         )
+        prepare(state)
+        return state
+
+    def _rooms(self, n_workers: int) -> Floats:
+        """Return how far from the mean who yields, where a usual record weighs 1."""
+        room = self.tolerance * _HORIZON / n_workers
+        most_room = max(_LEAST_ROOM_HEAVY, 0.5 * room)
+        rooms = np.zeros(7)
+        rooms[LIGHT_ROOM] = max(_LEAST_ROOM_LIGHT, room)
+        rooms[DEBT] = 2.0 * rooms[LIGHT_ROOM]
+        rooms[LEAST_ROOM] = -_LAG
+        rooms[ROOM_PER_HALVING] = 0.0 if self.without == "grading" else most_room / 4.0
+        rooms[MOST_ROOM] = most_room
+        rooms[LAG] = _LAG
+        rooms[RISE] = _RISE
+        if self.without == "yielding":
+            rooms[LIGHT_ROOM] = np.inf
+        if self.without == "splitting":
+            rooms[LEAST_ROOM] = rooms[MOST_ROOM] = np.inf
+        return rooms
 
     def route(self, keys: Keys, state: CascadeState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
@@ -155,30 +181,24 @@ class Cascade:
         with the first worker of their order.
         """
         speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
-        fresh = self.start(n_workers, 0)
         level = state.numbers[LEVEL]
         levels = np.full(n_workers, level)
         stay = min(n_workers, state.levels.size)
         levels[:stay] = state.levels[:stay]
         levels += level - np.average(levels, weights=speeds)
-        numbers = fresh.numbers.copy()
-        for position in (LEVEL, TOTAL, TOP):
-            numbers[position] = state.numbers[position]
-        numbers[HEAVY] = state.numbers[HEAVY] * state.levels.size / n_workers
-        rescaled = state._replace(
+        copy = copy_state(state)
+        copy.numbers[HEAVY] *= state.levels.size / n_workers
+        n_rows = state.heavy.keys.size
+        rescaled = copy._replace(
             owners=reassigned(state.owners, n_workers, speeds),
             strides=strides(n_workers),
             levels=levels,
             costs=speeds.mean() / speeds,
-            heavy=HeavyKeys(*(array.copy() for array in state.heavy)),
-            spot=np.full_like(state.spot, ABSENT),
-            marks=np.tile(fresh.marks[0], (state.marks.shape[0], 1)),
-            cursors=np.tile(fresh.cursors[0], (state.cursors.shape[0], 1)),
-            hashes=state.hashes.copy(),
-            numbers=numbers,
-            counters=state.counters.copy(),
+            cursors=_cursors(n_rows),
+            waiting=_waiting(n_rows, n_workers),
+            rooms_of_one=self._rooms(n_workers),
         )
-        _place_heavy_keys(rescaled)
+        prepare(rescaled)
         return rescaled
 
     def merge(self, states: Sequence[CascadeState]) -> CascadeState:
@@ -188,52 +208,62 @@ class Cascade:
         once more with every merge, and all sources would make up for the same worker at once.
         """
         first = states[0]
+        n_workers = first.levels.size
         heavy, reaches = largest_together(
-            [state.heavy for state in states], [state.cursors[:, REACH] for state in states]
+            [state.heavy for state in states],
+            [state.cursors[REACH::CURSORS].astype(np.int64) for state in states],
         )
         heavy.counts[:] /= len(states)
-        # As many places as the states have: the number of workers may have changed since the start.
-        fresh = self.start(first.levels.size, 0)
-        merged = fresh._replace(
-            heavy=heavy,
-            spot=np.full_like(first.spot, ABSENT),
-            marks=np.tile(fresh.marks[0], (reaches.size, 1)),
-            cursors=np.tile(fresh.cursors[0], (reaches.size, 1)),
-        )
-        merged.cursors[:, REACH] = reaches
-        numbers = merged.numbers
-        numbers[TOTAL] = _mean([np.array(s.numbers[TOTAL] / s.heavy.unit[0]) for s in states])
-        numbers[LEVEL] = _mean([np.array(s.numbers[LEVEL]) for s in states])
-        numbers[HEAVY] = numbers[TOTAL] / first.levels.size / HEAVY_PARTS
-        records = max(int(state.counters[RECORDS]) for state in states)
-        counters = first.counters.copy()
-        counters[RECORDS] = records
-        counters[TO_SWEEP] = records + counters[EPOCH]
-        result = merged._replace(
-            seed=first.seed.copy(),
-            owners=first.owners.copy(),
-            strides=first.strides.copy(),
+        merged = copy_state(first)._replace(
             levels=_mean([state.levels for state in states]),
-            costs=first.costs.copy(),
-            counters=counters,
+            heavy=heavy,
+            marks=np.zeros_like(first.marks),
+            cursors=_cursors(heavy.keys.size),
+            waiting=_waiting(heavy.keys.size, n_workers),
         )
-        _place_heavy_keys(result)
-        return result
+        for scratch in (merged.hashes, merged.starts, merged.aside, merged.aside_weights):
+            scratch[:] = 0
+        merged.cursors[REACH : reaches.size * CURSORS : CURSORS] = reaches
+        numbers = merged.numbers
+        numbers[LEVEL] = _mean([s.numbers[LEVEL : LEVEL + 1] for s in states])[0]
+        numbers[WEIGHT] = 0.0
+        numbers[OLD_WEIGHT] = _mean([_faded(s)[0] for s in states])
+        numbers[OLD_RECORDS] = _mean([_faded(s)[1] for s in states])
+        if numbers[OLD_WEIGHT] > 0.0:
+            numbers[SCALE] = numbers[OLD_WEIGHT] / numbers[OLD_RECORDS]
+            numbers[HEAVY] = numbers[OLD_WEIGHT] / n_workers / HEAVY_PARTS
+        # Begun anew with a block: what one source has put aside stands for nobody else.
+        records = max(int(state.counters[RECORDS]) for state in states)
+        records += -records % BLOCK
+        merged.counters[RECORDS] = records
+        merged.counters[SWEEP_AT] = records + merged.counters[EPOCH]
+        prepare(merged)
+        return merged
+
+
+def _faded(state: CascadeState) -> tuple[Floats, Floats]:
+    """Return the faded weight and number of all records of a source, in today's records."""
+    old_weight, old_records = state.numbers[OLD_WEIGHT], state.numbers[OLD_RECORDS]
+    since = state.counters[RECORDS] - (state.counters[SWEEP_AT] - state.counters[EPOCH])
+    return np.asarray(old_weight + state.numbers[WEIGHT]), np.asarray(old_records + since)
+
+
+def _cursors(n_rows: int) -> SmallInts:
+    """Return the cursors of keys that use one worker each."""
+    cursors = np.zeros(n_rows * CURSORS, np.int32)
+    cursors[REACH::CURSORS] = 1
+    return cursors
+
+
+def _waiting(n_rows: int, n_workers: int) -> Workers:
+    """Return rows in which nobody waits yet, and all workers behind them."""
+    return np.append(np.zeros(n_rows * WAITING, np.int32), np.arange(n_workers, dtype=np.int32))
 
 
 def _mean(arrays: Sequence[Floats]) -> Floats:
     """Return the mean, to the last bit the same for any order of the arrays."""
     mean: Floats = np.sort(np.stack(arrays), axis=0).mean(axis=0)
     return mean
-
-
-def _place_heavy_keys(state: CascadeState) -> None:
-    """Grade all counted keys and put each at the first worker of its order."""
-    state.numbers[TOP] = state.heavy.counts.max()
-    for place in np.flatnonzero(state.heavy.counts > 0):
-        hashed = np.uint64(seeded(state.heavy.keys[place], state.seed[0]))
-        state.cursors[place, WORKER] = state.owners[home_slot(hashed, state.owners.size)]
-        grade(state, place)
 
 
 _NO_WEIGHTS = np.empty(0)

@@ -4,179 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skewless._jit import kernel
-from skewless.arrays import F64, I64, U64, Floats, Ints, Keys, Words, Workers
+from skewless.arrays import Floats, Keys, Words, Workers
 from skewless.kernels.backlog import (
     ESTIMATED,
-    SINCE,
-    UNTIL,
-    Backlog,
     backlog,
-    estimate,
     mean_backlog,
     now,
     observe,
     set_waits,
     settle,
 )
-from skewless.kernels.candidate_rows import (
-    HEADER,
-    CandidateRows,
-    candidate_rows,
-    fill_row,
-    forget_rows,
-    headers,
-    refill_rows,
-    two_candidates,
+from skewless.kernels.candidate_rows import candidate_rows, headers
+from skewless.kernels.fading import fading
+from skewless.kernels.granting import (
+    ALL_WORKERS,
+    CHK,
+    D_CHOICES,
+    Grants,
+    complete,
+    grant_largest,
+    growth,
+    route,
 )
-from skewless.kernels.fading import THETA, WEIGHT, Fading, fade, fading, list_hot
-from skewless.kernels.fewest_choices import fewest_choices, fewest_for_all
 from skewless.kernels.hashing import seed_array
-from skewless.kernels.key_table import ABSENT, get
-from skewless.kernels.sorting import sort_descending
 from skewless.kernels.space_saving import merge as merge_summaries
-from skewless.kernels.space_saving import offer
-from skewless.kernels.waiting import send, send_to_least
 from skewless.parameters import require
 from skewless.state import copy_state
 from skewless.strategy import Traits
 
-# Positions in `modes`, and what `modes[CLASSIFY]` may be.
-CLASSIFY = 0
-EVERY_PREFIX = 1  # d_min is D-Choices' d
-CHK, ALL_WORKERS, D_CHOICES = 0, 1, 2
-_CLASSIFICATIONS = ("chk", "w-choices", "d-choices")
+_CLASSIFICATIONS = ("chk", "w-choices", "d-choices")  # by `modes[CLASSIFY]`
 _MINIMA = ("all-hot", "d-choices")
-
-
-class FishState(NamedTuple):
-    """Recent hot keys with their candidates, and how long every worker will be busy."""
-
-    recent: Fading
-    rows: CandidateRows  # by entry of the summary; M_k is the number of candidates in the row
-    growth: Floats  # by M_k: the key needs more workers when count · growth > top
-    backlog: Backlog
-    d_min: Ints
-    modes: Ints
-    epsilon: Floats
-    shares: Floats  # scratch
-
-
-@kernel
-def _review(state: FishState) -> None:
-    """Find f_top, and d_min from the shares of the hot keys."""
-    n_workers = state.rows.n_workers[0]
-    n_hot = list_hot(state.recent, state.shares)
-    if state.modes[CLASSIFY] == ALL_WORKERS:
-        fewest = n_workers
-    elif state.modes[EVERY_PREFIX] == 1:
-        sort_descending(state.shares, n_hot)
-        fewest = fewest_choices(state.shares, n_hot, n_workers, state.epsilon[0])
-    else:
-        fewest = fewest_for_all(state.shares, n_hot, n_workers, state.epsilon[0])
-    fewest = min(fewest, n_workers)
-    if state.modes[CLASSIFY] == D_CHOICES and fewest < state.d_min[0]:
-        # D-Choices has no M_k: candidates are found again, and they are fewer.
-        forget_rows(state.rows, state.recent.summary.size[0])
-    state.d_min[0] = fewest
-
-
-@kernel
-def _grant(state: FishState, entry: I64, key: U64, count: F64) -> None:
-    """Give a hot key the candidates that it needs, and never fewer than it had (Alg. 2, l. 3–10).
-
-    Halving n while the frequency can be doubled is n / 2^⌊log2(f_top / f_k)⌋ without a logarithm.
-    """
-    rows = state.rows
-    begin = entry * (HEADER + ((rows.n_workers[0] + 63) >> 6))
-    fewest = state.d_min[0]
-    if rows.rows[begin] == key:
-        fewest = max(fewest, np.int64(rows.rows[begin + 1]))
-    d = rows.n_workers[0] if state.modes[CLASSIFY] == CHK else fewest
-    doubled = 2.0 * count
-    while d > fewest and doubled <= state.recent.top[0]:
-        d >>= 1
-        doubled *= 2.0
-    fill_row(rows, entry, key, max(d, fewest))
-
-
-@kernel
-def _send_cold(state: FishState, key: U64) -> I64:
-    """Send to the one of two candidates who waits less, the first on a tie."""
-    waiting = state.backlog.waiting
-    first, second = two_candidates(state.rows, key)
-    worker = np.int64(second if waiting.ticks[second] < waiting.ticks[first] else first)
-    send(waiting, worker)
-    return worker
-
-
-@kernel
-def _route(keys: Keys, state: FishState, out: Workers) -> None:
-    recent, records, rows = state.recent, state.backlog.records, state.rows.rows
-    summary = recent.summary
-    stride = HEADER + ((state.rows.n_workers[0] + 63) >> 6)
-    i = 0
-    while i < keys.size:
-        if recent.n_in_epoch[0] >= recent.epoch[0]:
-            _review(state)
-            fade(recent)
-        if records[SINCE] >= records[UNTIL]:
-            estimate(state.backlog)
-        # Neither is due again before record `end`.
-        end = i + min(recent.epoch[0] - recent.n_in_epoch[0], records[UNTIL] - records[SINCE])
-        end = min(end, keys.size)
-        recent.n_in_epoch[0] += end - i
-        records[SINCE] += end - i
-        weight = recent.settings[WEIGHT] * summary.unit[0]
-        theta = recent.settings[THETA]
-        d_min = state.d_min[0]
-        top = recent.top[0]
-        unit = summary.unit[0]
-        # In registers: in the summary, each record would wait for the one before it to be stored.
-        total = summary.total[0]
-        clock = summary.clock[0]
-        while i < end:
-            key = keys[i]
-            entry = np.int64(get(summary.table, key))
-            if entry == ABSENT:
-                summary.total[0] = total
-                summary.clock[0] = clock
-                offer(summary, key, 1.0)
-                entry = np.int64(get(summary.table, key))
-            else:  # as `offer` does, without looking the key up again
-                summary.counts[entry] += unit
-                summary.stamps[entry] = clock + 1
-            total += unit
-            clock += 1
-            count = summary.counts[entry]
-            top = max(top, count)
-            if count > theta * max(total, weight):  # Alg. 2, l. 1
-                row = entry * stride
-                granted = np.int64(rows[row + 1])
-                if (rows[row] != key) | (granted < d_min) | (count * state.growth[granted] > top):
-                    recent.top[0] = top
-                    _grant(state, entry, key, count)
-                worker = send_to_least(state.backlog.waiting, rows, row + HEADER)
-            else:
-                worker = _send_cold(state, key)
-            out[i] = worker
-            i += 1
-        recent.top[0] = top
-        summary.total[0] = total
-        summary.clock[0] = clock
-
-
-def _growth(n_workers: int) -> Floats:
-    """Return by M_k the least power of two 2^j with n / 2^j ≤ M_k; 0 for n, where nothing grows."""
-    factors = np.zeros(n_workers + 1)
-    for granted in range(1, n_workers):
-        factors[granted] = 2.0 ** next(j for j in range(64) if n_workers >> j <= granted)
-    return factors
 
 
 @dataclass(frozen=True)
@@ -278,17 +140,17 @@ class Fish:
         """A hot key may be anywhere; a rescale changes candidates little, but choices by load."""
         return Traits(family="splitting")
 
-    def start(self, n_workers: int, seed: int, *, source: int = 0) -> FishState:
+    def start(self, n_workers: int, seed: int, *, source: int = 0) -> Grants:
         """Return the state of a source that has sent nothing."""
         seconds = np.full(n_workers, self.seconds_per_record)
         return self._with_workers(seed_array(seed, 2), seconds)
 
-    def _with_workers(self, seeds: Words, seconds: Floats) -> FishState:
+    def _with_workers(self, seeds: Words, seconds: Floats) -> Grants:
         """Return the state of workers that take `seconds` for a record and have nothing to do."""
         n_workers = seconds.size
         mode = _CLASSIFICATIONS.index(self.classification)
         d_choices = mode == D_CHOICES or self.minimum == "d-choices"
-        return FishState(
+        return Grants(
             recent=fading(self.capacity, self.epoch, self.alpha, self.hot_factor / n_workers),
             rows=candidate_rows(
                 self.capacity,
@@ -297,7 +159,7 @@ class Fish:
                 by_ring=self.ring,
                 virtual_nodes=self.virtual_nodes,
             ),
-            growth=_growth(n_workers) if mode == CHK else np.zeros(n_workers + 1),
+            growth=growth(n_workers) if mode == CHK else np.zeros(n_workers + 1),
             backlog=backlog(seconds, self.interval if self.heuristic else np.inf, self.utilisation),
             d_min=np.array([n_workers if mode == ALL_WORKERS else min(2, n_workers)]),
             modes=np.array([mode, int(d_choices)]),
@@ -305,13 +167,13 @@ class Fish:
             shares=np.zeros(self.capacity),
         )
 
-    def route(self, keys: Keys, state: FishState, out: Workers) -> None:
+    def route(self, keys: Keys, state: Grants, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        _route(keys, state, out)
+        route(keys, state, out)
 
     def observe(
         self,
-        state: FishState,
+        state: Grants,
         *,
         seconds_per_record: ArrayLike | None = None,
         now_seconds: float | None = None,
@@ -335,9 +197,7 @@ class Fish:
             seconds = _positive(seconds_per_record, n_workers, "seconds_per_record")
         observe(state.backlog, seconds, moment)
 
-    def rescale(
-        self, state: FishState, n_workers: int, capacities: Floats | None = None
-    ) -> FishState:
+    def rescale(self, state: Grants, n_workers: int, capacities: Floats | None = None) -> Grants:
         """Return the state for other workers: those who stay keep what they have to do.
 
         The ring has as many points for everybody, so only arcs of who joins or leaves change.
@@ -360,9 +220,11 @@ class Fish:
         # θ is another one; what was counted is not.
         recent = old.recent._replace(settings=rescaled.recent.settings)
         headers(rescaled.rows)[:] = headers(old.rows)
-        return _completed(rescaled._replace(recent=recent))
+        rescaled = rescaled._replace(recent=recent)
+        complete(rescaled)
+        return rescaled
 
-    def merge(self, states: Sequence[FishState]) -> FishState:
+    def merge(self, states: Sequence[Grants]) -> Grants:
         """Return the state of the average source: mean counts, mean waiting times, largest M_k.
 
         A mean instead of a sum, because every source goes on with a copy: it will see one source's
@@ -375,28 +237,13 @@ class Fish:
         summary = merge_summaries(summaries, self.capacity)
         summary.unit[0] = len(sources)  # what makes the sums means
         merged.recent.n_in_epoch[0] = max(source.recent.n_in_epoch[0] for source in sources)
-        most: dict[int, int] = {}
-        for source in sources:
-            size = source.recent.summary.size[0]
-            rows = headers(source.rows)[:size]
-            for key, m_k in rows[rows[:, 0] == source.recent.summary.keys[:size]].tolist():
-                most[key] = max(m_k, most.get(key, 0))
-        size = summary.size[0]
-        headers(merged.rows)[:size, 0] = summary.keys[:size]
-        headers(merged.rows)[:size, 1] = [most.get(key, 0) for key in summary.keys[:size].tolist()]
-        return _completed(
-            merged._replace(
-                recent=merged.recent._replace(summary=summary),
-                backlog=mean_backlog([source.backlog for source in sources]),
-            )
+        merged = merged._replace(
+            recent=merged.recent._replace(summary=summary),
+            backlog=mean_backlog([source.backlog for source in sources]),
         )
-
-
-def _completed(state: FishState) -> FishState:
-    """Return `state` with f_top, d_min and candidates, when counts and M_k came from others."""
-    _review(state)
-    refill_rows(state.rows, state.recent.summary.size[0])
-    return state
+        grant_largest(merged, sources)
+        complete(merged)
+        return merged
 
 
 def _positive(values: ArrayLike, n_workers: int, name: str) -> Floats:

@@ -9,13 +9,13 @@ import numpy as np
 
 from skewless.arrays import Floats, Workers
 from skewless.parameters import require
-from skewless.strategies.rebalancing.controller import PhasedPlanning
+from skewless.strategies.min_mig import MinMig
 from skewless.strategies.rebalancing.phases import Attempt, Problem, attempt, new_owners
 from skewless.strategies.rebalancing.vectors import Observed
 
 
 @dataclass(frozen=True)
-class Mixed(PhasedPlanning):
+class Mixed(MinMig):
     """Move little state, and send keys home only as far as the table's bound asks for it.
 
     Keys live with their owner on a ring unless the routing table names another worker. When a
@@ -75,12 +75,10 @@ class Mixed(PhasedPlanning):
 
     name: ClassVar[str] = "mixed"
 
-    beta: float = 1.5
     max_entries: int | None = 3_000
 
     def __post_init__(self) -> None:  # noqa: D105
         super().__post_init__()
-        require(self, "beta", 0 <= self.beta <= 10, "between 0 and 10")
         enough = self.max_entries is None or self.max_entries >= 0
         require(self, "max_entries", enough, "at least 0, or None")
 

@@ -16,7 +16,7 @@ from skewless.workloads.fluctuating_zipf import FluctuatingZipf
 from skewless.workloads.per_source import PerSource
 from skewless.workloads.shifting_zipf import ShiftingZipf
 from skewless.workloads.trace import Trace
-from skewless.workloads.workload import CHUNK_SIZE, Ranked, Workload
+from skewless.workloads.workload import CHUNK_SIZE, Ranked, Weighted, Workload
 from skewless.workloads.zipf import Zipf
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Ranked",
     "ShiftingZipf",
     "Trace",
+    "Weighted",
     "Workload",
     "Zipf",
     "get",

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
+from numpy.typing import NDArray
 
-from skewless.arrays import Keys
+from skewless.arrays import Floats, Keys
 from skewless.keys import hash_keys
 from skewless.parameters import require
+from skewless.strategy import WeightError
 from skewless.workloads.workload import CHUNK_SIZE
+
+T = TypeVar("T", bound=np.generic)
 
 _FORMATS = {
     ".parquet": "parquet",
@@ -54,6 +59,8 @@ class Trace:
         `"parquet"`, `"csv"`, `"jsonl"` or `"text"`; `"auto"` goes by the end of the name.
     limit
         At most so many records; None: all.
+    weight
+        The column with what a record costs, a number of at least 0; None: all cost the same.
 
     Examples
     --------
@@ -72,6 +79,7 @@ class Trace:
     key: tuple[str, ...] = ("key",)
     format: Literal["auto", "parquet", "csv", "jsonl", "text"] = "auto"
     limit: int | None = None
+    weight: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be read."""
@@ -100,27 +108,13 @@ class Trace:
 
     def chunks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Keys]:
         """Yield the key hashes in order; a trace is the same for every seed."""
-        if chunk_size < 1:
-            raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
-        pieces = chain.from_iterable(self._read(file, chunk_size) for file in self._files())
-        waiting: list[Keys] = []
-        n_waiting = 0
-        left = self.limit
-        for piece in pieces:
-            keys = piece if left is None else piece[:left]
-            left = None if left is None else left - keys.size
-            waiting.append(keys)
-            n_waiting += keys.size
-            if n_waiting >= chunk_size:
-                keys = np.concatenate(waiting)
-                cut = n_waiting - n_waiting % chunk_size
-                for first in range(0, cut, chunk_size):
-                    yield keys[first : first + chunk_size]
-                waiting, n_waiting = [keys[cut:]], n_waiting - cut
-            if left == 0:
-                break
-        if n_waiting:
-            yield np.concatenate(waiting)
+        return _cut(self._read(chunk_size, self._hashes), chunk_size, self.limit)
+
+    def weights(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Floats] | None:
+        """Yield what the records cost, cut like `chunks`; None where all cost the same."""
+        if self.weight is None:
+            return None
+        return _cut(self._read(chunk_size, self._costs), chunk_size, self.limit)
 
     def _files(self) -> list[Path]:
         path = Path(self.path)
@@ -151,33 +145,93 @@ class Trace:
     def _require_columns(self, file: Path) -> None:
         kind = self._format_of(file)
         if kind == "text":
+            require(self, "weight", self.weight is None, "None where the file is a text")
             return
         try:
-            names = list(_schema(file, kind).names)
+            schema = _schema(file, kind)
         except pa.ArrowInvalid as error:
             raise ValueError(f"trace: {str(file)!r} cannot be read as {kind}: {error}") from error
-        for column in self.key:
-            if column not in names:
+        for column in self.key if self.weight is None else (*self.key, self.weight):
+            if column not in schema.names:
                 raise ValueError(
-                    f"trace: {str(file)!r} has no column {column!r}; it has {', '.join(names)}"
+                    f"trace: {str(file)!r} has no column {column!r}; "
+                    f"it has {', '.join(schema.names)}"
                 )
+        if self.weight is not None and not _is_number(schema.field(self.weight).type):
+            raise ValueError(
+                f"trace: column {self.weight!r} of {str(file)!r} must be numbers, "
+                f"not {schema.field(self.weight).type}"
+            )
 
-    def _read(self, file: Path, chunk_size: int) -> Iterator[Keys]:
-        """Yield the key hashes of one file, in pieces of any size."""
+    def _read(
+        self, chunk_size: int, read: Callable[[Path, int], Iterator[NDArray[T]]]
+    ) -> Iterator[NDArray[T]]:
+        """Yield what `read` makes of all files, in pieces of any size."""
+        return chain.from_iterable(read(file, chunk_size) for file in self._files())
+
+    def _hashes(self, file: Path, chunk_size: int) -> Iterator[Keys]:
         kind = self._format_of(file)
         if kind == "text":
             yield from _hash_words(file)
-        elif kind == "parquet":
-            with pa.parquet.ParquetFile(file) as parquet:
-                # One reader per row group: a reader of all keeps what it has read to the end.
-                for group in range(parquet.num_row_groups):
-                    rows = parquet.iter_batches(chunk_size, [group], columns=list(self.key))
-                    for batch in rows:
-                        yield hash_keys(*(batch.column(name) for name in self.key))
-        else:
-            with _open_csv(file, self.key) if kind == "csv" else _open_json(file, self.key) as rows:
-                for batch in rows:
-                    yield hash_keys(*(batch.column(name) for name in self.key))
+            return
+        for batch in _batches(file, kind, self.key, chunk_size):
+            yield hash_keys(*(batch.column(name) for name in self.key))
+
+    def _costs(self, file: Path, chunk_size: int) -> Iterator[Floats]:
+        """Yield the weights of one file; what is missing is no number."""
+        assert self.weight is not None
+        kind = self._format_of(file)
+        try:
+            for batch in _batches(file, kind, (self.weight,), chunk_size, as_number=True):
+                costs = pc.cast(batch.column(0), pa.float64(), safe=False)
+                yield costs.to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid as error:
+            raise WeightError(
+                f"trace: column {self.weight!r} of {str(file)!r} must be numbers: {error}"
+            ) from error
+
+
+def _cut(pieces: Iterator[NDArray[T]], chunk_size: int, limit: int | None) -> Iterator[NDArray[T]]:
+    """Yield at most `limit` records, in chunks that are of `chunk_size` but the last."""
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
+    waiting: list[NDArray[T]] = []
+    n_waiting = 0
+    left = limit
+    for piece in pieces:
+        records = piece if left is None else piece[:left]
+        left = None if left is None else left - records.size
+        waiting.append(records)
+        n_waiting += records.size
+        if n_waiting >= chunk_size:
+            records = np.concatenate(waiting)
+            cut = n_waiting - n_waiting % chunk_size
+            for first in range(0, cut, chunk_size):
+                yield records[first : first + chunk_size]
+            waiting, n_waiting = [records[cut:]], n_waiting - cut
+        if left == 0:
+            break
+    if n_waiting:
+        yield np.concatenate(waiting)
+
+
+def _batches(
+    file: Path, kind: str, columns: tuple[str, ...], chunk_size: int, *, as_number: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield some columns of a file, in pieces of any size."""
+    if kind == "parquet":
+        with pa.parquet.ParquetFile(file) as parquet:
+            # One reader per row group: a reader of all keeps what it has read to the end.
+            for group in range(parquet.num_row_groups):
+                yield from parquet.iter_batches(chunk_size, [group], columns=list(columns))
+    else:
+        opened = (
+            _open_csv(file, columns)
+            if kind == "csv"
+            else _open_json(file, columns, as_number=as_number)
+        )
+        with opened as rows:
+            yield from rows
 
 
 def _schema(file: Path, kind: str) -> pa.Schema:
@@ -186,6 +240,12 @@ def _schema(file: Path, kind: str) -> pa.Schema:
         return pa.parquet.read_schema(file)
     with _open_csv(file, ()) if kind == "csv" else _open_json(file, None) as reader:
         return reader.schema
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    kinds = pa.types
+    is_one = (kinds.is_integer, kinds.is_floating, kinds.is_decimal)
+    return kinds.is_null(kind) or any(test(kind) for test in is_one)  # null: there are no records
 
 
 def _open_csv(file: Path, columns: tuple[str, ...]) -> Any:
@@ -200,19 +260,24 @@ def _open_csv(file: Path, columns: tuple[str, ...]) -> Any:
     )
 
 
-def _open_json(file: Path, columns: tuple[str, ...] | None) -> Any:
-    """Return a reader of some columns, typed by what the file begins with; None means all."""
+def _open_json(file: Path, columns: tuple[str, ...] | None, *, as_number: bool = False) -> Any:
+    """Return a reader of some columns, typed by what the file begins with; None means all.
+
+    As numbers, what begins with whole ones may go on with others.
+    """
     reading = pa.json.ReadOptions(block_size=_BLOCK_BYTES)
     if columns is None:
         return pa.json.open_json(file, reading)
     found = _schema(file, "jsonl")
     # Arrow takes text that looks like a time for a time; JSON, and Spark, know only text.
-    fields = [
-        pa.field(name, pa.string() if pa.types.is_timestamp(kind) else kind)
+    types = {
+        name: pa.string() if pa.types.is_timestamp(kind) else kind
         for name, kind in ((name, found.field(name).type) for name in columns)
-    ]
+    }
+    if as_number:
+        types = dict.fromkeys(columns, pa.float64())
     parsing = pa.json.ParseOptions(
-        explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore"
+        explicit_schema=pa.schema(types.items()), unexpected_field_behavior="ignore"
     )
     return pa.json.open_json(file, reading, parsing)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from skewless.arrays import Ints, Keys, Words
+from skewless.arrays import Floats, Ints, Keys, Words
 from skewless.kernels.xxhash64 import hash_ranks
 
 #: Records per chunk, unless told otherwise: small enough for the cache, large enough for numpy.
@@ -35,6 +35,14 @@ class Workload(Protocol):
 
     def chunks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Keys]:
         """Yield the key hashes in order: all chunks are of `chunk_size` but the last."""
+
+
+@runtime_checkable
+class Weighted(Protocol):
+    """A workload whose records may differ in what they cost."""
+
+    def weights(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Floats] | None:
+        """Yield what the records cost, cut like `chunks`; None where all cost the same."""
 
 
 class Ranked(ABC):

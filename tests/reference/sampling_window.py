@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 
-class RecentKeysReference:
+class SamplingWindowReference:
     def __init__(self, n_records: int) -> None:
         self.n_records = n_records
         self.keys: list[int] = []
 
     def push(self, key: int) -> int:
         self.keys = [*self.keys, key][-self.n_records :]
-        return self.count(key)
-
-    def count(self, key: int) -> int:
         return self.keys.count(key)

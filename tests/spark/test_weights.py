@@ -1,0 +1,71 @@
+"""What records cost, on Spark: what is no cost counts as 1, and nothing else gets through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+from pyspark.errors import PythonException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from skewless.keys import hash_keys
+from skewless.spark.routing import make_router, route, router_udf
+from skewless.strategies.cascade import Cascade
+
+pytestmark = pytest.mark.spark
+N_RECORDS, N_WORKERS = 600, 3
+#: What stands in the column, and what it counts as.
+COSTS = [
+    ("2.5D", 2.5),
+    ("40D", 40.0),
+    ("0D", 1.0),
+    ("-3D", 1.0),
+    ("double('NaN')", 1.0),
+    ("double('Infinity')", 1.0),
+    ("null", 1.0),
+]
+
+
+@pytest.fixture(scope="module")
+def numbered(spark: Any) -> DataFrame:
+    """Records in one partition, so that there is one source."""
+    cases = " ".join(
+        f"when id % {len(COSTS)} = {case} then {text}" for case, (text, _) in enumerate(COSTS)
+    )
+    df: DataFrame = spark.range(0, N_RECORDS, 1, 1).selectExpr(
+        "id", "id * id % 29 as k", f"case {cases} end as cost"
+    )
+    return df
+
+
+def test_what_is_no_cost_counts_as_one(numbered: DataFrame) -> None:
+    rows = route(numbered, "k", workers=N_WORKERS, seed=5, weight="cost").collect()
+    found = {row["id"]: row["worker"] for row in rows}
+    ids = np.arange(N_RECORDS)
+    keys = hash_keys(pa.array(ids * ids % 29))
+    weights = np.array([COSTS[i % len(COSTS)][1] for i in ids])
+    strategy, out = Cascade(), np.full(N_RECORDS, -1, np.int32)
+    strategy.route_weighted(keys, weights, strategy.start(N_WORKERS, 5), out)
+    assert [found[i] for i in range(N_RECORDS)] == out.tolist()
+    plain = np.full(N_RECORDS, -1, np.int32)
+    strategy.route(keys, strategy.start(N_WORKERS, 5), plain)
+    assert out.tolist() != plain.tolist()  # or the weights would not have mattered
+
+
+def test_the_router_refuses_weights_that_are_no_costs(numbered: DataFrame) -> None:
+    router = make_router(numbered, "k", strategy="cascade", workers=N_WORKERS, seed=5, ledger=None)
+    bare = numbered.where("id % 7 in (0, 3)").select(router_udf(router)(F.xxhash64("k"), "cost"))
+    with pytest.raises(PythonException, match=r"at least 0; that of record 1 is -3\.0"):
+        bare.collect()
+
+
+def test_the_router_refuses_weights_for_a_strategy_without_scales(numbered: DataFrame) -> None:
+    router = make_router(numbered, "k", strategy="pkg", workers=N_WORKERS, seed=5, ledger=None)
+    bare = numbered.select(router_udf(router)(F.xxhash64("k"), F.lit(1.0)))
+    with pytest.raises(PythonException, match="'pkg' does not weigh records"):
+        bare.collect()
