@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.hashing import to_worker
-from skewless.kernels.cascading import home_slot
+from skewless.kernels.cascade_state import slot_of
 from skewless.kernels.slot_table import SLOTS_PER_WORKER, reassigned, slot_table, strides
 
 some_speeds = st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.0, 7.0]), min_size=1, max_size=20)
@@ -17,7 +17,7 @@ some_speeds = st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.0, 7.0]), min_size=1, m
 @given(n_workers=st.integers(1, 200), hashed=st.integers(0, 2**64 - 1))
 def test_the_first_table_gives_a_key_the_worker_of_its_hash(n_workers, hashed):
     owners = slot_table(n_workers)
-    assert owners[home_slot(np.uint64(hashed), owners.size)] == to_worker(hashed, n_workers)
+    assert owners[slot_of(np.uint64(hashed), owners.size)] == to_worker(hashed, n_workers)
 
 
 @pytest.mark.parametrize("n_workers", range(1, 65))

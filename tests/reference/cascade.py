@@ -137,10 +137,10 @@ class CascadeReference:
         self.old_weight = (self.old_weight + self.weight) * self.keep
         self.old_records = (self.old_records + self.epoch) * self.keep
         self.weight = 0.0
-        if self.old_weight > 0:
-            self.measure_rooms(self.old_weight / self.old_records)
         fair = self.old_weight * self.unit / self.n
-        self.heavy_from = fair / 8
+        if fair > 0:
+            self.measure_rooms(self.old_weight / self.old_records)
+            self.heavy_from = fair / 8
         self.grade_all()
         for place in self.places():
             if place.reach > 1 and 2 * place.count < self.top:
@@ -269,7 +269,7 @@ class CascadeReference:
         return self.least()
 
     def route_one(self, key: int, weight: float = 1.0) -> int:
-        if weight > 0 and self.weight == 0 and self.old_records == 0:
+        if weight > 0 and self.weight == 0 and self.old_weight == 0:
             self.measure_rooms(weight)
             self.heavy_from = 4.0 * weight
         hashed = seeded(key, self.seed)

@@ -153,7 +153,10 @@ def _stream_table(rows: Sequence[Row]) -> str:
 
 
 def speeds_table(records: Sequence[Row]) -> str:
-    """Return the makespan over the ideal one where half of the workers are twice as fast."""
+    """Return the makespan over the ideal one where half of the workers are twice as fast.
+
+    Once with windows one after the other, and once with the whole stream as a single job.
+    """
     speeds = [r for r in in_order(records) if r["group"] == "speeds"]
     exponents = list(dict.fromkeys(r["z"] for r in speeds))
     at = {(r["strategy"], r["z"]): r for r in speeds}
@@ -161,9 +164,14 @@ def speeds_table(records: Sequence[Row]) -> str:
     rows = []
     for name in names:
         cells_of_name = [at.get((name, z)) for z in exponents]
-        values = ["" if r is None else f"{r['makespan_ratio']:.3f}" for r in cells_of_name]
+        values = []
+        for r in cells_of_name:
+            windows = "" if r is None else f"{r['makespan_ratio']:.3f}"
+            whole = "" if r is None else f"{1.0 + r['imbalance']:.3f}"
+            values += [windows, whole]
         rows.append([marked(next(r for r in cells_of_name if r is not None)), *values])
-    return markdown(["strategy", *(f"z = {z}" for z in exponents)], rows)
+    headings = [text for z in exponents for text in (f"z = {z}: windows", "whole stream")]
+    return markdown(["strategy", *headings], rows)
 
 
 def rivals_table(records: Sequence[Row]) -> str:

@@ -192,10 +192,10 @@ def sweep(state: CascadeState) -> None:
     numbers[OLD_RECORDS] = (numbers[OLD_RECORDS] + state.counters[EPOCH]) * numbers[KEEP]
     numbers[WEIGHT] = 0.0
     state.counters[SWEEP_AT] += state.counters[EPOCH]
-    if numbers[OLD_WEIGHT] > 0.0:
-        measure_rooms(state, numbers[OLD_WEIGHT] / numbers[OLD_RECORDS])
     fair = numbers[OLD_WEIGHT] * heavy.unit[0] / state.levels.size
-    numbers[HEAVY] = fair / HEAVY_PARTS
+    if fair > 0.0:  # records may weigh nothing
+        measure_rooms(state, numbers[OLD_WEIGHT] / numbers[OLD_RECORDS])
+        numbers[HEAVY] = fair / HEAVY_PARTS
     grade_all(state)
     for place in range(n_places(heavy)):
         # The heaviest keys are the last to fill up what is left, so they keep what they reach.

@@ -39,7 +39,7 @@ from skewless.kernels.cascade_state import (
     LIMIT,
     MARKS,
     NEXT,
-    OLD_RECORDS,
+    OLD_WEIGHT,
     OTHER,
     RECHECK,
     RECORDS,
@@ -200,7 +200,7 @@ def _measure_by_the_first(weights: Floats, state: CascadeState) -> None:
 @kernel
 def route_records(keys: Keys, weights: Floats, state: CascadeState, out: Workers) -> None:
     """Route by the state; without weights every record weighs 1."""
-    if state.numbers[WEIGHT] == 0.0 and state.numbers[OLD_RECORDS] == 0.0:
+    if state.numbers[WEIGHT] == 0.0 and state.numbers[OLD_WEIGHT] == 0.0:
         _measure_by_the_first(weights, state)
     i = 0
     while i < keys.size:
