@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import I64, Floats, Keys, Workers
+from skewless.arrays import F64, I64, Floats, Keys, Workers
 from skewless.kernels.cascade_counting import (
     FIRST_HEAVY,
     count,
@@ -65,6 +65,14 @@ _RECHECK, _FLOOR, _LIMIT = np.uint64(RECHECK), np.uint64(FLOOR), np.uint64(LIMIT
 
 
 @kernel
+def _weight(weights: Floats | None, i: I64) -> F64:
+    """Return what record i weighs; without weights, a constant to the compiler."""
+    if weights is None:
+        return 1.0
+    return weights[i]
+
+
+@kernel
 def _look_up(keys: Keys, state: CascadeState, begin: I64, end: I64, shift: I64) -> None:
     """For records begin … end − 1, find out where in `waiting` their worker is.
 
@@ -77,14 +85,22 @@ def _look_up(keys: Keys, state: CascadeState, begin: I64, end: I64, shift: I64) 
         at = np.uint64(i + shift)
         start = spots[((state.hashes[at] >> _SHIFT_32) * n_spots) >> _SHIFT_32]
         place = min(np.uint64(start) // _ROW, nobody)
-        if (place != nobody) & (heavy_keys[place] != keys[np.uint64(i)]):
+        # All ones for a heavy key and none for a light one: it can be told without a branch.
+        is_heavy = np.uint64(np.int64(place - nobody) >> 63)
+        if (heavy_keys[place] ^ keys[np.uint64(i)]) & is_heavy:
             start = start_elsewhere(state, keys[i], state.hashes[at])
         state.starts[at] = start
 
 
 @kernel
 def _route_common(
-    keys: Keys, weights: Floats, state: CascadeState, out: Workers, i: I64, end: I64, shift: I64
+    keys: Keys,
+    weights: Floats | None,
+    state: CascadeState,
+    out: Workers,
+    i: I64,
+    end: I64,
+    shift: I64,
 ) -> I64:
     """Route records i … end − 1 while they need nothing out of the ordinary; return the next one.
 
@@ -101,7 +117,7 @@ def _route_common(
     while i < end:
         # Unsigned wherever it is an index: a signed one may be negative, and costs a test.
         now = np.uint64(i)
-        weight = weights[now] if weights.size > 0 else 1.0
+        weight = _weight(weights, now)
         start = np.uint64(state.starts[np.uint64(i + shift)])
         row = start // _ROW
         place = min(row, nobody)
@@ -130,23 +146,22 @@ def _route_common(
         is_filled = in_front > max(marks[mark + _FLOOR], low) - scale
         cursors[kept * _CURSORS + _NEXT] = turn + np.int32(is_second | is_filled)
         level += weight * share
-        if weights.size > 0:
-            total += weight
+        total += weight
         out[now] = np.int32(worker)
         i += 1
     state.numbers[LEVEL] = level
-    state.numbers[WEIGHT] = total if weights.size > 0 else total + (i - begin)
+    state.numbers[WEIGHT] = total
     state.counters[RECORDS] += i - begin
     return i
 
 
 @kernel
 def _route_one(
-    keys: Keys, weights: Floats, state: CascadeState, out: Workers, i: I64, shift: I64
+    keys: Keys, weights: Floats | None, state: CascadeState, out: Workers, i: I64, shift: I64
 ) -> None:
     """Route record i, whatever it takes."""
     heavy, numbers, counters = state.heavy, state.numbers, state.counters
-    weight = weights[i] if weights.size > 0 else 1.0
+    weight = _weight(weights, i)
     hashed = state.hashes[i + shift]
     level = numbers[LEVEL]
     amount = weight * heavy.unit[0]
@@ -178,18 +193,19 @@ def _route_one(
 
 @kernel
 def _put_aside(
-    keys: Keys, weights: Floats, state: CascadeState, begin: I64, end: I64, shift: I64
+    keys: Keys, weights: Floats | None, state: CascadeState, begin: I64, end: I64, shift: I64
 ) -> None:
     """Keep one key in so many of the block, until it is counted."""
     for i in range(begin + -(begin + shift) % COUNT_EVERY, end, COUNT_EVERY):
         state.aside[(i + shift) // COUNT_EVERY] = keys[i]
-        weight = weights[i] if weights.size > 0 else 1.0
-        state.aside_weights[(i + shift) // COUNT_EVERY] = weight
+        state.aside_weights[(i + shift) // COUNT_EVERY] = _weight(weights, i)
 
 
 @kernel
-def _measure_by_the_first(weights: Floats, state: CascadeState) -> None:
+def _measure_by_the_first(weights: Floats | None, state: CascadeState) -> None:
     """Where nothing has weighed anything yet, take the first record that does for a usual one."""
+    if weights is None:
+        return
     for i in range(weights.size):
         if weights[i] > 0.0:
             measure_rooms(state, weights[i])
@@ -198,7 +214,7 @@ def _measure_by_the_first(weights: Floats, state: CascadeState) -> None:
 
 
 @kernel
-def route_records(keys: Keys, weights: Floats, state: CascadeState, out: Workers) -> None:
+def route_records(keys: Keys, weights: Floats | None, state: CascadeState, out: Workers) -> None:
     """Route by the state; without weights every record weighs 1."""
     if state.numbers[WEIGHT] == 0.0 and state.numbers[OLD_WEIGHT] == 0.0:
         _measure_by_the_first(weights, state)

@@ -70,7 +70,8 @@ class Cascade:
     f records forgiven, the imbalance is at most (`tolerance` · 10,000 + n + f) / m, or
     (8.5 · n + f) / m where that is more. Forgiven is what a worker lags behind by more than twice
     that room when a heavy key comes to it: to make up for it would be a burst. `"splitting"` and
-    `"yielding"` left out, there is no guarantee.
+    `"yielding"` left out, there is no guarantee. Where records have weights, a record in these
+    numbers is one that weighs what they weigh on the average.
 
     Parameters
     ----------
@@ -164,7 +165,7 @@ class Cascade:
 
     def route(self, keys: Keys, state: CascadeState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        route_records(keys, _NO_WEIGHTS, state, out)
+        route_records(keys, None, state, out)
 
     def route_weighted(
         self, keys: Keys, weights: Floats, state: CascadeState, out: Workers
@@ -264,6 +265,3 @@ def _mean(arrays: Sequence[Floats]) -> Floats:
     """Return the mean, to the last bit the same for any order of the arrays."""
     mean: Floats = np.sort(np.stack(arrays), axis=0).mean(axis=0)
     return mean
-
-
-_NO_WEIGHTS = np.empty(0)
