@@ -55,7 +55,7 @@ class CascadeReference:
         while n_buckets * PLACES_PER_BUCKET < 16 * n_workers:
             n_buckets *= 2
         self.buckets = [[Place() for _ in range(PLACES_PER_BUCKET)] for _ in range(n_buckets)]
-        self.aside: list[tuple[int, float]] = []
+        self.aside: list[tuple[int, int, float]] = []
         self.unit = 1.0
         self.weight = 0.0
         self.old_weight = 0.0
@@ -169,11 +169,10 @@ class CascadeReference:
             self.grade(place, place.count)
             self.begin_again(place)
 
-    def count_block(self) -> None:
-        for i, (key, weight) in enumerate(self.aside):
-            if weight >= 0:
-                amount = self.unit * COUNT_EVERY * weight
-                self.count(key, seeded(key, self.seed), amount, self.records + i)
+    def count_aside(self) -> None:
+        for i, key, weight in self.aside:
+            amount = self.unit * COUNT_EVERY * weight
+            self.count(key, seeded(key, self.seed), amount, self.records + i)
         self.aside = []
         if self.old_records == 0:
             mean = self.weight / self.records
@@ -274,11 +273,9 @@ class CascadeReference:
             self.heavy_from = 4.0 * weight
         hashed = seeded(key, self.seed)
         amount = weight * self.unit
-        is_aside = self.records % COUNT_EVERY == 0
+        number, rest = divmod(self.records % BLOCK, COUNT_EVERY)
         place = self.find(key, hashed)
         if place is not None and place.is_heavy:
-            if is_aside:
-                self.aside.append((key, -1.0))  # counted already
             counted = place.count + amount
             if counted > place.recheck:
                 self.grade(place, counted)
@@ -286,8 +283,8 @@ class CascadeReference:
             place.count = counted
         else:
             order = self.order(hashed)
-            if is_aside:
-                self.aside.append((key, weight))
+            if rest == 0:
+                self.aside.append((number, key, weight))
             elif self.levels[order[0]] > self.level + self.light_room:
                 self.count(key, hashed, amount, self.records)
             worker = self.light_worker(order)
@@ -297,8 +294,9 @@ class CascadeReference:
         self.records += 1
         if self.records % self.epoch == 0:
             self.sweep()
-        if self.records % BLOCK == 0:
-            self.count_block()
+        length = BLOCK if self.records > BLOCK else COUNT_EVERY
+        if self.records % length == 0:
+            self.count_aside()
         return worker
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats
 from skewless.kernels.cascade_state import (
-    BLOCK,
     CHANGED,
     COUNT_EVERY,
     CURSORS,
@@ -126,11 +125,11 @@ def count(state: CascadeState, key: U64, hashed: U64, amount: F64, number: I64) 
 
 
 @kernel
-def count_block(state: CascadeState) -> None:
-    """Count those records of the block that were put aside, for as many as they stand for."""
+def count_aside(state: CascadeState, begin: I64, end: I64) -> None:
+    """Count those light records that were put aside, for as many as they stand for."""
     amount = state.heavy.unit[0] * COUNT_EVERY
     n_records = state.counters[RECORDS]
-    for i in range(BLOCK // COUNT_EVERY):
+    for i in range(begin, end):
         if state.starts[i * COUNT_EVERY] >= homes(state):
             hashed = state.hashes[i * COUNT_EVERY]
             count(state, state.aside[i], hashed, amount * state.aside_weights[i], n_records + i)

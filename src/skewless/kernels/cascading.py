@@ -7,7 +7,8 @@ waits: does he still have room? Whatever is rare leaves that loop, is dealt with
 can do everything, and the loop goes on.
 
 Blocks are counted from the first record of the source, wherever batches begin and end, so that the
-keys which are put aside to be counted after a block are the same for any batches.
+keys which are put aside to be counted after a block are the same for any batches. The first blocks
+are short.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from skewless.arrays import F64, I64, Floats, Keys, Workers
 from skewless.kernels.cascade_counting import (
     FIRST_HEAVY,
     count,
-    count_block,
+    count_aside,
     grade,
     start_elsewhere,
     sweep,
@@ -220,10 +221,12 @@ def route_records(keys: Keys, weights: Floats | None, state: CascadeState, out: 
         _measure_by_the_first(weights, state)
     i = 0
     while i < keys.size:
-        in_block = state.counters[RECORDS] % BLOCK
-        shift = in_block - i
+        records = state.counters[RECORDS]
+        # At first nothing is known of any key, and what can be learned should not wait.
+        length = BLOCK if records >= BLOCK else COUNT_EVERY
+        shift = records % BLOCK - i
         begin = i
-        end = min(i + BLOCK - in_block, keys.size)
+        end = min(i + length - records % length, keys.size)
         for j in range(begin, end):
             state.hashes[j + shift] = seeded(keys[j], state.seed[0])
         _look_up(keys, state, begin, end, shift)
@@ -238,5 +241,5 @@ def route_records(keys: Keys, weights: Floats | None, state: CascadeState, out: 
                 _look_up(keys, state, i, end, shift)
                 state.counters[CHANGED] = 0
         _put_aside(keys, weights, state, begin, end, shift)
-        if state.counters[RECORDS] % BLOCK == 0:
-            count_block(state)
+        if state.counters[RECORDS] % length == 0:
+            count_aside(state, (end + shift - length) // COUNT_EVERY, (end + shift) // COUNT_EVERY)
