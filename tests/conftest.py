@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import sys
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,22 +27,19 @@ if importlib.util.find_spec("pyspark") is None:
     collect_ignore_glob = ["spark/*", "apps/*", "faults/*"]
 
 
-def _java() -> str | None:
-    home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        return str(Path(home) / "bin" / "java")
-    return shutil.which("java")
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Return a local session with two slots; its files lie in a folder of this test process."""
-    if _java() is None:
-        pytest.skip("no Java found: set JAVA_HOME or put java on the PATH")
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     from pyspark.sql import SparkSession
 
     from skewless.spark import configure
+    from skewless.spark.finding_java import find_java
+
+    try:
+        os.environ["JAVA_HOME"] = str(find_java())
+    except RuntimeError as error:
+        pytest.skip(str(error))
 
     folder = tmp_path_factory.mktemp("spark")
     os.environ["PYSPARK_PYTHON"] = sys.executable

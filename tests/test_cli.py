@@ -57,6 +57,13 @@ def test_strategies_are_listed_for_people_and_for_programs():
     assert [row["name"] for row in rows] == registry.names()
     assert all(name in people for name in registry.names())
     assert {"family", "fan_out", "parameters", "summary"} <= set(rows[0])
+    methods = {name: name for name in ("merge", "rebalance", "rescale")} | {
+        "weigh": "route_weighted"
+    }
+    for row in rows:
+        cls = registry.get(row["name"])
+        able = [name for name, method in methods.items() if hasattr(cls, method)]
+        assert row["abilities"] == able
 
 
 def test_workloads_are_listed_for_people_and_for_programs():

@@ -55,18 +55,30 @@ def first(state):
 def test_a_file_may_be_imported_under_two_names(tmp_path):
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "own.py").write_text(MODULE)
-    environment = {**os.environ, "SKEWLESS_CACHE_DIR": str(tmp_path / "cache")}
     for folder, name in ((tmp_path / "package", "own"), (tmp_path, "package.own")):
         program = f"import numpy as np, {name} as own; print(own.first(own.State(np.arange(3))))"
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=folder,
-            env=environment,
-            check=True,
-            text=True,
-            stdout=subprocess.PIPE,
-        )
-        assert done.stdout == "0\n"
+        assert _printed(program, folder, tmp_path / "cache") == "0\n"
+
+
+@pytest.mark.slow
+def test_a_state_class_may_be_renamed(tmp_path):
+    for name in ("State", "Loads"):
+        (tmp_path / "own.py").write_text(MODULE.replace("State", name))
+        program = f"import numpy as np, own; print(own.first(own.{name}(np.arange(3))))"
+        assert _printed(program, tmp_path, tmp_path / "cache") == "0\n"
+
+
+def _printed(program: str, folder: Path, cache: Path) -> str:
+    """Return what a process of its own prints, with its kernels in `cache`."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={**os.environ, "SKEWLESS_CACHE_DIR": str(cache)},
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+    )
+    return done.stdout
 
 
 def test_the_cache_folder_follows_the_sources(monkeypatch, tmp_path):

@@ -48,6 +48,7 @@ class CascadeReference:
         self.forgiven = 0.0
 
         self.levels = [0.0] * n_workers
+        self.handicaps = [0.0] * n_workers
         self.level = 0.0
         self.records = 0
         self.epoch = 64 * n_workers
@@ -128,7 +129,17 @@ class CascadeReference:
             if place.is_heavy or place.count >= self.heavy_from:
                 self.grade(place, place.count)
 
+    def handicap(self) -> None:
+        level = self.level - sum(self.handicaps) / self.n
+        for worker, before in enumerate(self.handicaps):
+            excess = self.levels[worker] - before - level
+            after = max(0.0, min(before + 0.1 * excess, self.light_room))
+            self.handicaps[worker] = after
+            self.levels[worker] += after - before
+            self.level += (after - before) / self.n
+
     def sweep(self) -> None:
+        self.handicap()
         self.unit /= self.keep
         if self.unit >= 1e150:
             for place in self.places():

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
+from pyspark import daemon as spark_daemon
+
 from skewless.arrays import Keys, Workers
-from skewless.spark import router
+from skewless.spark import daemon, router, warming
 from skewless.spark.plans import Routing
 from skewless.spark.warming import warm_strategy
 from skewless.strategies.hash import Hash
@@ -34,3 +36,37 @@ def test_what_is_warm_is_what_a_task_calls(monkeypatch: pytest.MonkeyPatch) -> N
     assert [len(workers) for workers in one.route(iter([(pa.array([1, 2, 3]),)]))] == [3]
     warmed, called = seen
     assert called == warmed
+
+
+def test_a_daemon_that_cannot_warm_says_so_in_one_line_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(spark_daemon, "manager", lambda: calls.append("manager"))
+    monkeypatch.setenv("SKEWLESS_WARM", "no-such-strategy")
+    daemon.main()
+    assert calls == ["manager"]
+    said = capfd.readouterr()
+    assert said.out == ""  # where Spark reads the port
+    assert said.err.count("\n") == 1
+    assert "ValueError: unknown strategy 'no-such-strategy'" in said.err
+
+
+def test_a_reason_of_several_lines_becomes_one(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As the compiler gives them."""
+
+    def fail(names: list[str]) -> None:
+        print("to standard output")
+        raise RuntimeError("first\n\n  second")
+
+    monkeypatch.setattr(spark_daemon, "manager", lambda: None)
+    monkeypatch.setattr(warming, "warm", fail)
+    daemon.main()
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines()[0] == "to standard output"
+    assert said.err.splitlines()[1:] == [
+        "skewless: kernels were not loaded before the first record (RuntimeError: first second)"
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ N_RECORDS, N_WORKERS = 600, 3
 #: What stands in the column, and what it counts as.
 COSTS = [
     ("2.5D", 2.5),
-    ("40D", 40.0),
-    ("0D", 1.0),
+    ("4D", 4.0),
+    ("0D", 0.0),
     ("-3D", 1.0),
     ("double('NaN')", 1.0),
     ("double('Infinity')", 1.0),
@@ -43,18 +44,25 @@ def numbered(spark: Any) -> DataFrame:
     return df
 
 
-def test_what_is_no_cost_counts_as_one(numbered: DataFrame) -> None:
-    rows = route(numbered, "k", workers=N_WORKERS, seed=5, weight="cost").collect()
-    found = {row["id"]: row["worker"] for row in rows}
+def routed_here(costs: Sequence[float]) -> list[int]:
+    """Return the workers without Spark, with these costs in turn."""
     ids = np.arange(N_RECORDS)
     keys = hash_keys(pa.array(ids * ids % 29))
-    weights = np.array([COSTS[i % len(COSTS)][1] for i in ids])
     strategy, out = Cascade(), np.full(N_RECORDS, -1, np.int32)
+    weights = np.resize(np.array(costs), N_RECORDS)
     strategy.route_weighted(keys, weights, strategy.start(N_WORKERS, 5), out)
-    assert [found[i] for i in range(N_RECORDS)] == out.tolist()
-    plain = np.full(N_RECORDS, -1, np.int32)
-    strategy.route(keys, strategy.start(N_WORKERS, 5), plain)
-    assert out.tolist() != plain.tolist()  # or the weights would not have mattered
+    return [int(worker) for worker in out]
+
+
+def test_nothing_costs_nothing_and_what_is_no_cost_counts_as_one(numbered: DataFrame) -> None:
+    costs = [cost for _, cost in COSTS]
+    wanted = routed_here(costs)
+    rows = route(numbered, "k", workers=N_WORKERS, seed=5, weight="cost").collect()
+    found = {row["id"]: row["worker"] for row in rows}
+    assert [found[i] for i in range(N_RECORDS)] == wanted
+    for case, cost in enumerate(costs):  # with another cost, Spark would have routed otherwise
+        other = 0.0 if cost else 1.0
+        assert routed_here([*costs[:case], other, *costs[case + 1 :]]) != wanted
 
 
 def test_the_router_refuses_weights_that_are_no_costs(numbered: DataFrame) -> None:

@@ -11,7 +11,7 @@ from rich.table import Table
 from skewless import parameters, registry, workloads
 from skewless.cli.application import app
 from skewless.cli.screen import console
-from skewless.strategy import Merges, Rebalances, Rescales
+from skewless.strategy import Merges, Rebalances, Rescales, Weighs
 
 
 def _first_line(thing: Any) -> str:
@@ -20,7 +20,7 @@ def _first_line(thing: Any) -> str:
 
 def _describe(cls: type[Any]) -> dict[str, Any]:
     strategy = cls()
-    abilities = {"merge": Merges, "rebalance": Rebalances, "rescale": Rescales}
+    abilities = {"merge": Merges, "rebalance": Rebalances, "rescale": Rescales, "weigh": Weighs}
     return {
         "name": cls.name,
         "summary": _first_line(cls),

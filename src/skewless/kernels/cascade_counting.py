@@ -20,6 +20,8 @@ from skewless.kernels.cascade_state import (
     HOME,
     KEEP,
     LEAST_ROOM,
+    LEVEL,
+    LIGHT_ROOM,
     MARKS,
     MOST_ROOM,
     OLD_RECORDS,
@@ -50,6 +52,7 @@ from skewless.kernels.hashing import mix, seeded, to_unit
 from skewless.kernels.heavy_keys import ABSENT, admit, fade, find, first_place, n_places
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_HANDICAP = 0.1  # the part of what a worker got too much that a sweep adds to its handicap
 _NEVER = 0.0  # in place of the count at which a heavy key is graded again: it is light
 FIRST_HEAVY = 4.0  # usual records: as long as nothing is known of shares
 
@@ -182,10 +185,33 @@ def _largest(counts: Floats, n_counts: I64) -> F64:
 
 
 @kernel
+def _handicap(state: CascadeState) -> None:
+    """Raise the levels of workers that got more than the mean by some part of what is too much.
+
+    A worker whose own keys are enough for it stays above the mean, by the room that they have. That
+    is little for one source, but it is the same worker for all of them. As its level is raised, its
+    keys yield earlier, until it gets no more than the others; then the handicap stays.
+    """
+    n_workers = state.levels.size
+    mean = 0.0
+    for worker in range(n_workers):
+        mean += state.handicaps[worker] / state.costs[worker]
+    level = state.numbers[LEVEL] - mean / n_workers  # that of records alone
+    for worker in range(n_workers):
+        before = state.handicaps[worker]
+        excess = state.levels[worker] - before - level
+        handicap = max(0.0, min(before + _HANDICAP * excess, state.rooms[LIGHT_ROOM]))
+        state.handicaps[worker] = handicap
+        state.levels[worker] += handicap - before
+        state.numbers[LEVEL] += (handicap - before) / (state.costs[worker] * n_workers)
+
+
+@kernel
 def sweep(state: CascadeState) -> None:
     """Between two epochs: fade, measure, grade all keys again, shorten reaches."""
     numbers = state.numbers
     heavy = state.heavy
+    _handicap(state)
     fade(heavy, numbers[KEEP])
     numbers[OLD_WEIGHT] = (numbers[OLD_WEIGHT] + numbers[WEIGHT]) * numbers[KEEP]
     numbers[OLD_RECORDS] = (numbers[OLD_RECORDS] + state.counters[EPOCH]) * numbers[KEEP]

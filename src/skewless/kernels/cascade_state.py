@@ -59,6 +59,7 @@ class CascadeState(NamedTuple):
     owners: Workers  # slot -> worker
     strides: Ints
     levels: Floats  # what each worker got, per capacity
+    handicaps: Floats  # how much of each level is no record, but makes up for being above the mean
     costs: Floats  # what a record of weight 1 adds to the level of each worker
     heavy: HeavyKeys
     spots: SmallInts  # upper bits of a hash -> where in `waiting` the row of its heavy key begins

@@ -16,12 +16,24 @@ def main() -> None:
     names = os.environ.get("SKEWLESS_WARM", "cascade,hash,pkg").split(",")
     # Spark reads the daemon's port from its standard output: nothing else may be written there.
     with contextlib.redirect_stdout(sys.stderr):
-        from skewless.spark.warming import warm
-
-        warm([name for name in names if name])
+        _warm([name for name in names if name])
     from pyspark import daemon
 
     daemon.manager()
+
+
+def _warm(names: list[str]) -> None:
+    """Load the kernels, or say in one line why not: without them Spark is slower, not broken."""
+    try:
+        from skewless.spark.warming import warm
+
+        warm(names)
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        print(
+            f"skewless: kernels were not loaded before the first record ({reason})",
+            file=sys.stderr,
+        )
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def route(
         partitions when it is not given.
     weight
         What a record costs, for strategies that take that into account; null, and whatever is not
-        a finite number above 0, counts as 1.
+        a finite number of at least 0, counts as 1.
     seed
         The seed of the routing; `spark.skewless.seed`, or else 0.
     ledger
@@ -148,7 +148,7 @@ def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) ->
             f"weight: column {field.name!r} must be a number, not {field.dataType.simpleString()}"
         )
     cost = column.cast("double")
-    return F.when((cost > 0) & (cost < float("inf")), cost).otherwise(1.0)  # NaN is above infinity
+    return F.when((cost >= 0) & (cost < float("inf")), cost).otherwise(1.0)  # NaN is above infinity
 
 
 def _strategy(strategy: str | AnyStrategy) -> AnyStrategy:

@@ -67,11 +67,11 @@ class Cascade:
 
     **Guarantee**: no worker gets a record while its level is more than `tolerance` · 10,000 / n
     records (7.5 at least) above the mean. So over all m records of a source, with equal workers and
-    f records forgiven, the imbalance is at most (`tolerance` · 10,000 + n + f) / m, or
-    (8.5 · n + f) / m where that is more. Forgiven is what a worker lags behind by more than twice
-    that room when a heavy key comes to it: to make up for it would be a burst. `"splitting"` and
-    `"yielding"` left out, there is no guarantee. Where records have weights, a record in these
-    numbers is one that weighs what they weigh on the average.
+    f records forgiven, the imbalance is at most (2 · `tolerance` · 10,000 + n + f) / m, or
+    (16 · n + f) / m where that is more; half of it is for handicaps. Forgiven is what a worker lags
+    behind by more than twice that room when a heavy key comes to it: to make up for it would be a
+    burst. `"splitting"` and `"yielding"` left out, there is no guarantee. Where records have weights,
+    a record in these numbers is one that weighs what they weigh on the average.
 
     Parameters
     ----------
@@ -127,6 +127,7 @@ class Cascade:
             owners=owners,
             strides=strides(n_workers),
             levels=np.zeros(n_workers),
+            handicaps=np.zeros(n_workers),
             costs=np.ones(n_workers),
             heavy=heavy,
             spots=np.zeros(SPOTS_PER_SLOT * owners.size, np.int32),
@@ -187,6 +188,8 @@ class Cascade:
         stay = min(n_workers, state.levels.size)
         levels[:stay] = state.levels[:stay]
         levels += level - np.average(levels, weights=speeds)
+        handicaps = np.zeros(n_workers)
+        handicaps[:stay] = state.handicaps[:stay]
         copy = copy_state(state)
         copy.numbers[HEAVY] *= state.levels.size / n_workers
         n_rows = state.heavy.keys.size
@@ -194,6 +197,7 @@ class Cascade:
             owners=reassigned(state.owners, n_workers, speeds),
             strides=strides(n_workers),
             levels=levels,
+            handicaps=handicaps,
             costs=speeds.mean() / speeds,
             cursors=_cursors(n_rows),
             waiting=_waiting(n_rows, n_workers),
@@ -217,6 +221,7 @@ class Cascade:
         heavy.counts[:] /= len(states)
         merged = copy_state(first)._replace(
             levels=_mean([state.levels for state in states]),
+            handicaps=_mean([state.handicaps for state in states]),
             heavy=heavy,
             marks=np.zeros_like(first.marks),
             cursors=_cursors(heavy.keys.size),
