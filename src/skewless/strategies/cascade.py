@@ -70,8 +70,8 @@ class Cascade:
     f records forgiven, the imbalance is at most (2 · `tolerance` · 10,000 + n + f) / m, or
     (16 · n + f) / m where that is more; half of it is for handicaps. Forgiven is what a worker lags
     behind by more than twice that room when a heavy key comes to it: to make up for it would be a
-    burst. `"splitting"` and `"yielding"` left out, there is no guarantee. Where records have weights,
-    a record in these numbers is one that weighs what they weigh on the average.
+    burst. `"splitting"` and `"yielding"` left out, there is no guarantee. Where records have
+    weights, a record in these numbers is one that weighs what they weigh on the average.
 
     Parameters
     ----------
