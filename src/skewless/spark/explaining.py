@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from skewless.spark.balance import BatchBalance, read_balance
@@ -17,10 +18,25 @@ from skewless.spark.ledger_folder import shown
 from skewless.spark.prometheus import balance_gauges, exposition
 from skewless.spark.text_tables import number, percent, printable, text_table
 
-_SCHEMA = (
-    "batch bigint, worker int, records bigint, seconds double, pairs bigint, imbalance double, "
-    "replication double, replication_exact boolean, keys_split bigint, "
-    "hot_keys array<struct<key: string, records: bigint, share: double, workers: int>>"
+_HOT_KEY = {
+    "key": pa.string(),
+    "records": pa.int64(),
+    "share": pa.float64(),
+    "workers": pa.int32(),
+}
+_SCHEMA = pa.schema(
+    {
+        "batch": pa.int64(),
+        "worker": pa.int32(),
+        "records": pa.int64(),
+        "seconds": pa.float64(),
+        "pairs": pa.int64(),
+        "imbalance": pa.float64(),
+        "replication": pa.float64(),
+        "replication_exact": pa.bool_(),
+        "keys_split": pa.int64(),
+        "hot_keys": pa.list_(pa.struct(_HOT_KEY)),
+    }
 )
 _HEADINGS = (
     "batch",
@@ -100,13 +116,15 @@ class Balance:
         rows = []
         for batch in self.batches:
             hot = batch.hot_keys
-            keys = hot and [(key.key, key.records, key.share, key.workers) for key in hot]
+            keys = hot and [{name: getattr(key, name) for name in _HOT_KEY} for key in hot]
             told = (batch.imbalance, batch.replication, batch.replication_exact, batch.keys_split)
             rows += [
                 (batch.batch, row.worker, row.records, row.seconds, row.pairs, *told, keys)
                 for row in batch.workers
             ]
-        return session.createDataFrame(rows, _SCHEMA)
+        named = [dict(zip(_SCHEMA.names, row, strict=True)) for row in rows]
+        # As an Arrow table: from rows, Spark would start another Python to make them its own.
+        return session.createDataFrame(pa.Table.from_pylist(named, schema=_SCHEMA))
 
     def to_json_lines(self) -> str:
         """Return one line of JSON per batch."""
