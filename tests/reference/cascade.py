@@ -133,7 +133,8 @@ class CascadeReference:
         level = self.level - sum(self.handicaps) / self.n
         for worker, before in enumerate(self.handicaps):
             excess = self.levels[worker] - before - level
-            after = max(0.0, min(before + 0.1 * excess, self.light_room))
+            part = 0.0 if self.without == "handicaps" else 0.1
+            after = max(0.0, min(before + part * excess, self.light_room))
             self.handicaps[worker] = after
             self.levels[worker] += after - before
             self.level += (after - before) / self.n

@@ -15,6 +15,7 @@ from skewless.kernels.cascade_state import (
     END,
     EPOCH,
     FLOOR,
+    HANDICAP,
     HEAVY,
     HEAVY_PARTS,
     HOME,
@@ -52,7 +53,6 @@ from skewless.kernels.hashing import mix, seeded, to_unit
 from skewless.kernels.heavy_keys import ABSENT, admit, fade, find, first_place, n_places
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_HANDICAP = 0.1  # the part of what a worker got too much that a sweep adds to its handicap
 _NEVER = 0.0  # in place of the count at which a heavy key is graded again: it is light
 FIRST_HEAVY = 4.0  # usual records: as long as nothing is known of shares
 
@@ -197,10 +197,11 @@ def _handicap(state: CascadeState) -> None:
     for worker in range(n_workers):
         mean += state.handicaps[worker] / state.costs[worker]
     level = state.numbers[LEVEL] - mean / n_workers  # that of records alone
+    part = state.numbers[HANDICAP]
     for worker in range(n_workers):
         before = state.handicaps[worker]
         excess = state.levels[worker] - before - level
-        handicap = max(0.0, min(before + _HANDICAP * excess, state.rooms[LIGHT_ROOM]))
+        handicap = max(0.0, min(before + part * excess, state.rooms[LIGHT_ROOM]))
         state.handicaps[worker] = handicap
         state.levels[worker] += handicap - before
         state.numbers[LEVEL] += (handicap - before) / (state.costs[worker] * n_workers)

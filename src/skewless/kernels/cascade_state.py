@@ -12,13 +12,16 @@ from skewless.kernels.heavy_keys import HeavyKeys, n_places
 
 # Positions in `numbers`: the mean level; the weight of the records since the last sweep; the faded
 # weight and number of those before; the largest count; the count from which on a key is heavy; what
-# a sweep leaves of a count; the weight of a usual record, by which the rooms are measured.
-LEVEL, WEIGHT, OLD_WEIGHT, OLD_RECORDS, TOP, HEAVY, KEEP, SCALE = range(8)
+# a sweep leaves of a count; the weight of a usual record, by which the rooms are measured; the part
+# of what a worker got too much that a sweep adds to its handicap.
+LEVEL, WEIGHT, OLD_WEIGHT, OLD_RECORDS, TOP, HEAVY, KEEP, SCALE, HANDICAP = range(9)
+NUMBERS = 9
 # Positions in `rooms`, all in levels above the mean: where a light key leaves a worker; where the
 # heaviest key does; what each halving of its count adds to the room of a key, and the most that
 # they add; how far behind a worker may be before the rest is forgiven; how far behind the heaviest
 # keys let nobody fall; by how much a floor rises.
 LIGHT_ROOM, LEAST_ROOM, ROOM_PER_HALVING, MOST_ROOM, DEBT, LAG, RISE = range(7)
+ROOMS = 7
 # Positions in `counters`: records so far; the number of them at which the next sweep is due;
 # records between two sweeps; whether `spots` has changed since somebody looked.
 RECORDS, SWEEP_AT, EPOCH, CHANGED = range(4)
@@ -52,7 +55,7 @@ class CascadeState(NamedTuple):
 
     Rows are flat: a row of k columns begins at k times its place. Behind the places of the counted
     keys there is one that all light keys share, so that a record can be routed without asking first
-    what kind of key it has.
+    what kind of key it has; and one more, where what is written for them goes and nobody reads it.
     """
 
     seed: Words

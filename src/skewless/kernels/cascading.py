@@ -3,8 +3,8 @@
 A block of records goes through three steps, each a loop of its own. The first hashes all keys, by
 vector instructions. The second finds for each where its worker will be found: in the row of its
 heavy key, or among the homes. The third routes, in order, and looks at nothing but the worker that
-waits: does he still have room? Whatever is rare leaves that loop, is dealt with by a routine that
-can do everything, and the loop goes on.
+waits: does he still have room? Where nobody waits any more, a row is refilled. Whatever is rarer
+leaves that loop, is dealt with by a routine that can do everything, and the loop goes on.
 
 Blocks are counted from the first record of the source, wherever batches begin and end, so that the
 keys which are put aside to be counted after a block are the same for any batches. The first blocks

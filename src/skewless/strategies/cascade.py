@@ -17,6 +17,7 @@ from skewless.kernels.cascade_state import (
     CURSORS,
     DEBT,
     EPOCH,
+    HANDICAP,
     HEAVY,
     HEAVY_PARTS,
     KEEP,
@@ -26,12 +27,14 @@ from skewless.kernels.cascade_state import (
     LIGHT_ROOM,
     MARKS,
     MOST_ROOM,
+    NUMBERS,
     OLD_RECORDS,
     OLD_WEIGHT,
     REACH,
     RECORDS,
     RISE,
     ROOM_PER_HALVING,
+    ROOMS,
     SCALE,
     SPOTS_PER_SLOT,
     SWEEP_AT,
@@ -79,7 +82,8 @@ class Cascade:
         The imbalance that is accepted over a stretch of 10,000 records.
     without
         Leaves out one ingredient, to see what it is for: `"splitting"` heavy keys, `"grading"`
-        them by weight, `"fading"` of old counts, or `"yielding"` of light keys.
+        them by weight, `"fading"` of old counts, `"yielding"` of light keys, or the `"handicaps"`
+        of workers above the mean.
 
     **Deviations from the paper**: there is none; this is our own.
 
@@ -100,11 +104,13 @@ class Cascade:
     name: ClassVar[str] = "cascade"
 
     tolerance: float = 0.05
-    without: Literal["nothing", "splitting", "grading", "fading", "yielding"] = "nothing"
+    without: Literal["nothing", "splitting", "grading", "fading", "yielding", "handicaps"] = (
+        "nothing"
+    )
 
     def __post_init__(self) -> None:  # noqa: D105
         require(self, "tolerance", 0 < self.tolerance < math.inf, "a finite number above 0")
-        parts = ("nothing", "splitting", "grading", "fading", "yielding")
+        parts = ("nothing", "splitting", "grading", "fading", "yielding", "handicaps")
         require(self, "without", self.without in parts, f"one of {', '.join(parts)}")
 
     @property
@@ -118,10 +124,11 @@ class Cascade:
         n_rows = heavy.keys.size
         owners = slot_table(n_workers)
         epoch = _EPOCH_PER_WORKER * n_workers
-        numbers = np.zeros(8)
+        numbers = np.zeros(NUMBERS)
         numbers[HEAVY] = FIRST_HEAVY
         numbers[SCALE] = 1.0
         numbers[KEEP] = 1.0 if self.without == "fading" else 0.8
+        numbers[HANDICAP] = 0.0 if self.without == "handicaps" else 0.1
         state = CascadeState(
             seed=seed_array(seed, 1),
             owners=owners,
@@ -139,7 +146,7 @@ class Cascade:
             aside=np.zeros(BLOCK // COUNT_EVERY, np.uint64),
             aside_weights=np.zeros(BLOCK // COUNT_EVERY),
             numbers=numbers,
-            rooms=np.zeros(7),
+            rooms=np.zeros(ROOMS),
             rooms_of_one=self._rooms(n_workers),
             counters=np.array([0, epoch, epoch, 0]),
         )
@@ -150,7 +157,7 @@ class Cascade:
         """Return how far from the mean who yields, where a usual record weighs 1."""
         room = self.tolerance * _HORIZON / n_workers
         most_room = max(_LEAST_ROOM_HEAVY, 0.5 * room)
-        rooms = np.zeros(7)
+        rooms = np.zeros(ROOMS)
         rooms[LIGHT_ROOM] = max(_LEAST_ROOM_LIGHT, room)
         rooms[DEBT] = 2.0 * rooms[LIGHT_ROOM]
         rooms[LEAST_ROOM] = -_LAG
