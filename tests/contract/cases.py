@@ -56,6 +56,7 @@ SMALL = [
     Cascade(without="grading"),
     Cascade(without="fading"),
     Cascade(without="yielding"),
+    Cascade(without="handicaps"),
     PdStream(adaptive=True),
     PdStream(count_incoming=True),
     PdStream(alpha=0.5),

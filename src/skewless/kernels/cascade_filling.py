@@ -32,8 +32,8 @@ from skewless.kernels.cascade_state import (
     CascadeState,
     begin_again,
     following,
-    least_loaded,
 )
+from skewless.kernels.least_loaded import first_least
 
 _NONE = np.uint64(0)
 _ONE = np.uint64(1)
@@ -48,7 +48,7 @@ def light_worker(state: CascadeState, home: I64, stride: I64, limit: F64) -> I64
         if state.levels[worker] <= limit:
             return worker
         worker = following(worker, stride, state.levels.size)
-    return least_loaded(state.levels)
+    return first_least(state.levels)
 
 
 @kernel
@@ -84,7 +84,7 @@ def _extend(state: CascadeState, place: I64, level: F64) -> I64:
         worker = following(worker, stride, n_workers)
     state.cursors[place * CURSORS + REACH] = n_workers
     begin_again(state, place)
-    return least_loaded(state.levels)
+    return first_least(state.levels)
 
 
 @kernel

@@ -118,16 +118,6 @@ def following(worker: I64, stride: I64, n_workers: I64) -> I64:
 
 
 @kernel
-def least_loaded(levels: Floats) -> I64:
-    """Return the first of the workers with the least level."""
-    worker = 0
-    for i in range(1, levels.size):
-        if levels[i] < levels[worker]:
-            worker = i
-    return worker
-
-
-@kernel
 def measure_rooms(state: CascadeState, scale: F64) -> None:
     """Measure all rooms by records of this weight."""
     state.numbers[SCALE] = scale

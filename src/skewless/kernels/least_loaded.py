@@ -1,7 +1,8 @@
-"""The least loaded worker, lowest index on a tie, without a scan over all workers.
+"""The least loaded worker, lowest index on a tie.
 
-Two ways, by what the loads do: counts that only grow take a cursor, O(1) amortised; loads that
-rise and fall by any amount take a tournament tree, O(log n) per change.
+Per record without a scan over all workers, in two ways, by what the loads do: counts that only grow
+take a cursor, O(1) amortised; loads that rise and fall by any amount take a tournament tree,
+O(log n) per change. Where it is asked rarely, a look at all of them will do.
 """
 
 from __future__ import annotations
@@ -15,6 +16,16 @@ from skewless.arrays import F64, I32, I64, Floats, Ints, SmallInts
 
 FLOOR = 0
 CURSOR = 1
+
+
+@kernel
+def first_least(loads: Floats | Ints) -> I64:
+    """Return the first of the workers with the least load, by a look at all of them."""
+    best = 0
+    for worker in range(1, loads.size):
+        if loads[worker] < loads[best]:
+            best = worker
+    return best
 
 
 def floor_cursor(counts: Ints) -> Ints:

@@ -10,6 +10,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import I64, Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded
+from skewless.kernels.least_loaded import first_least
 from skewless.strategy import Traits
 
 
@@ -56,15 +57,6 @@ def _fitting(blocks: Ints, block_size: I64, home: I64, rest: I64) -> I64:
 
 
 @kernel
-def _emptiest(blocks: Ints) -> I64:
-    best = 0
-    for worker in range(1, blocks.size):
-        if blocks[worker] < blocks[best]:
-            best = worker
-    return best
-
-
-@kernel
 def pack(counts: Ints, blocks: Ints, pieces: Pieces) -> I64:
     """Put the keys, whose `counts` are falling, into `blocks`; return the number of pieces."""
     n_keys, n_workers = counts.size, blocks.size
@@ -90,7 +82,7 @@ def pack(counts: Ints, blocks: Ints, pieces: Pieces) -> I64:
             worker = _fitting(blocks, block_size, rank % n_workers, rest)
             size = rest
             if worker < 0:
-                worker = _emptiest(blocks)
+                worker = first_least(blocks)
                 size = block_size - blocks[worker]
             n = _place(pieces, n, rank, worker, size, blocks)
             rest -= size
