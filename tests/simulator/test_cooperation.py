@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from skewless.kernels.bandit import WAITING
 from skewless.simulator import simulate
 from skewless.simulator.cooperation import cooperate, merge_and_fork, next_interval
 from skewless.state import named_arrays
 from skewless.strategies import PartialKey
 from skewless.strategies.dalton import Dalton
+from skewless.strategies.dalton.bandit import WAITING
 from skewless.workloads import PerSource, Zipf
 
 SMALL = Dalton(stats_window=200, slide=100)

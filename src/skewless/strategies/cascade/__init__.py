@@ -1,0 +1,11 @@
+"""Cascade, our own strategy: a record goes to the first worker of its key's order that has room.
+
+Read `strategy` first: the idea, the guarantee, and what a merge and a rescale keep. Then:
+`state` names every number that a source remembers; `routing` is the loop over records;
+`filling` chooses the worker of a heavy key; `counting` decides which keys are heavy;
+`heavy_keys` holds their counters; `slot_table` gives each key its order of workers.
+"""
+
+from skewless.strategies.cascade.strategy import Cascade
+
+__all__ = ["Cascade"]

@@ -1,0 +1,250 @@
+"""Who is heavy in Cascade: counting, grading by weight, and the sweep between two epochs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I64, U64, Floats
+from skewless.kernels.hashing import mix, seeded, to_unit
+from skewless.strategies.cascade.heavy_keys import ABSENT, admit, fade, find, first_place, n_places
+from skewless.strategies.cascade.state import (
+    CHANGED,
+    COUNT_EVERY,
+    CURSORS,
+    END,
+    EPOCH,
+    FLOOR,
+    HANDICAP,
+    HEAVY,
+    HEAVY_PARTS,
+    HOME,
+    KEEP,
+    LEAST_ROOM,
+    LEVEL,
+    LIGHT_ROOM,
+    MARKS,
+    MOST_ROOM,
+    OLD_RECORDS,
+    OLD_WEIGHT,
+    REACH,
+    RECHECK,
+    RECORDS,
+    ROOM,
+    ROOM_PER_HALVING,
+    SCALE,
+    SPOTS_PER_SLOT,
+    STRIDE,
+    SWEEP_AT,
+    TOP,
+    WAITING,
+    WEIGHT,
+    CascadeState,
+    begin_again,
+    home_of,
+    homes,
+    light,
+    measure_rooms,
+    set_limit,
+    slot_of,
+    stride_of,
+)
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_NEVER = 0.0  # in place of the count at which a heavy key is graded again: it is light
+FIRST_HEAVY = 4.0  # usual records: as long as nothing is known of shares
+
+
+@kernel
+def grade(state: CascadeState, place: I64, count: F64) -> None:
+    """Say how much room the key at `place` may take, by its count: the heavier, the less."""
+    numbers, rooms, marks = state.numbers, state.rooms, state.marks
+    if count < numbers[HEAVY] or count <= 0.0:  # records may weigh nothing
+        marks[place * MARKS + RECHECK] = _NEVER
+        return
+    if count >= numbers[TOP]:
+        numbers[TOP] = count
+        room = rooms[LEAST_ROOM]
+    else:
+        halvings = math.floor(math.log2(numbers[TOP] / count))
+        room = max(min(rooms[ROOM_PER_HALVING] * halvings, rooms[MOST_ROOM]), rooms[LEAST_ROOM])
+    if not is_heavy(state, place):
+        state.counters[CHANGED] = 1
+    marks[place * MARKS + ROOM] = room
+    marks[place * MARKS + RECHECK] = 1.5 * count
+    set_limit(state, place)
+    hashed = seeded(state.heavy.keys[place], state.seed[0])
+    spot = slot_of(hashed, state.spots.size)
+    start = state.spots[spot]
+    if start >= homes(state) or state.heavy.counts[start // WAITING] < count:
+        state.spots[spot] = place * WAITING  # found without a look at its bucket
+
+
+@kernel
+def is_heavy(state: CascadeState, place: I64) -> bool:
+    """Tell whether the key at `place` was graded as heavy."""
+    return bool(state.marks[place * MARKS + RECHECK] != _NEVER)
+
+
+@kernel
+def start_elsewhere(state: CascadeState, key: U64, hashed: U64) -> I64:
+    """Return where the worker of a key is found whose spot leads to another key's row.
+
+    Where two heavy keys meet at one spot, the lighter is looked for where it is counted: taken for
+    light it would fill its worker, and the light keys there would have to yield to it.
+    """
+    place = find(state.heavy, first_place(state.heavy, hashed), key)
+    if place != ABSENT and is_heavy(state, place):
+        return place * WAITING
+    return homes(state) + home_of(state, hashed)
+
+
+@kernel
+def count(state: CascadeState, key: U64, hashed: U64, amount: F64, number: I64) -> None:
+    """Count a record of a key that is not known to be heavy; it may turn out to be."""
+    heavy = state.heavy
+    first = first_place(heavy, hashed)
+    place = find(heavy, first, key)
+    if place == ABSENT:
+        chance = to_unit(mix(hashed + np.uint64(number) * _GOLDEN))
+        place = admit(heavy, first, key, amount, chance)
+        if place == ABSENT:
+            return
+        if is_heavy(state, place):  # it was the place of another key
+            state.counters[CHANGED] = 1
+        state.cursors[place * CURSORS + REACH] = 1
+        state.cursors[place * CURSORS + HOME] = home_of(state, hashed)
+        state.cursors[place * CURSORS + STRIDE] = stride_of(state, hashed)
+        grade(state, place, heavy.counts[place])
+        begin_again(state, place)
+        return
+    heavy.counts[place] += amount
+    if heavy.counts[place] < state.numbers[HEAVY]:
+        return
+    if not is_heavy(state, place) or heavy.counts[place] > state.marks[place * MARKS + RECHECK]:
+        grade(state, place, heavy.counts[place])
+
+
+@kernel
+def count_aside(state: CascadeState, begin: I64, end: I64) -> None:
+    """Count those light records that were put aside, for as many as they stand for."""
+    amount = state.heavy.unit[0] * COUNT_EVERY
+    n_records = state.counters[RECORDS]
+    for i in range(begin, end):
+        if state.starts[i * COUNT_EVERY] >= homes(state):
+            hashed = state.hashes[i * COUNT_EVERY]
+            count(state, state.aside[i], hashed, amount * state.aside_weights[i], n_records + i)
+    if state.numbers[OLD_RECORDS] == 0.0:
+        _learn_scale(state)
+
+
+@kernel
+def _learn_scale(state: CascadeState) -> None:
+    """In the first epoch: measure by what the records so far weigh, as soon as that is known."""
+    counters = state.counters
+    n_records = counters[RECORDS] - (counters[SWEEP_AT] - counters[EPOCH])
+    mean = state.numbers[WEIGHT] / n_records
+    if mean > 0.0 and mean != state.numbers[SCALE]:
+        measure_rooms(state, mean)
+        state.numbers[HEAVY] = FIRST_HEAVY * mean
+        grade_all(state)
+
+
+@kernel
+def grade_all(state: CascadeState) -> None:
+    """Find the heaviest key, and grade all keys again."""
+    heavy = state.heavy
+    state.numbers[TOP] = _largest(heavy.counts, n_places(heavy))
+    _forget_heavy_keys(state)
+    for place in range(n_places(heavy)):
+        if heavy.counts[place] >= state.numbers[HEAVY] or is_heavy(state, place):
+            grade(state, place, heavy.counts[place])
+
+
+@kernel
+def _forget_heavy_keys(state: CascadeState) -> None:
+    """Let every spot lead to the homes of light keys."""
+    for slot in range(state.owners.size):
+        for spot in range(slot * SPOTS_PER_SLOT, (slot + 1) * SPOTS_PER_SLOT):
+            state.spots[spot] = homes(state) + state.owners[slot]
+    state.counters[CHANGED] = 1
+
+
+@kernel
+def _largest(counts: Floats, n_counts: I64) -> F64:
+    """Return the largest of a multiple of four counts; four at a time, as they do not wait."""
+    a = b = c = d = 0.0
+    for i in range(0, n_counts, 4):
+        a = max(a, counts[i])
+        b = max(b, counts[i + 1])
+        c = max(c, counts[i + 2])
+        d = max(d, counts[i + 3])
+    return max(max(a, b), max(c, d))
+
+
+@kernel
+def _handicap(state: CascadeState) -> None:
+    """Raise the levels of workers that got more than the mean by some part of what is too much.
+
+    A worker whose own keys are enough for it stays above the mean, by the room that they have. That
+    is little for one source, but it is the same worker for all of them. As its level is raised, its
+    keys yield earlier, until it gets no more than the others; then the handicap stays.
+    """
+    n_workers = state.levels.size
+    mean = 0.0
+    for worker in range(n_workers):
+        mean += state.handicaps[worker] / state.costs[worker]
+    level = state.numbers[LEVEL] - mean / n_workers  # that of records alone
+    part = state.numbers[HANDICAP]
+    for worker in range(n_workers):
+        before = state.handicaps[worker]
+        excess = state.levels[worker] - before - level
+        handicap = max(0.0, min(before + part * excess, state.rooms[LIGHT_ROOM]))
+        state.handicaps[worker] = handicap
+        state.levels[worker] += handicap - before
+        state.numbers[LEVEL] += (handicap - before) / (state.costs[worker] * n_workers)
+
+
+@kernel
+def sweep(state: CascadeState) -> None:
+    """Between two epochs: fade, measure, grade all keys again, shorten reaches."""
+    numbers = state.numbers
+    heavy = state.heavy
+    _handicap(state)
+    fade(heavy, numbers[KEEP])
+    numbers[OLD_WEIGHT] = (numbers[OLD_WEIGHT] + numbers[WEIGHT]) * numbers[KEEP]
+    numbers[OLD_RECORDS] = (numbers[OLD_RECORDS] + state.counters[EPOCH]) * numbers[KEEP]
+    numbers[WEIGHT] = 0.0
+    state.counters[SWEEP_AT] += state.counters[EPOCH]
+    fair = numbers[OLD_WEIGHT] * heavy.unit[0] / state.levels.size
+    if fair > 0.0:  # records may weigh nothing
+        measure_rooms(state, numbers[OLD_WEIGHT] / numbers[OLD_RECORDS])
+        numbers[HEAVY] = fair / HEAVY_PARTS
+    grade_all(state)
+    for place in range(n_places(heavy)):
+        # The heaviest keys are the last to fill up what is left, so they keep what they reach.
+        # Any other gives up what it has no use for; should it need it again, it is the same.
+        reach = state.cursors[place * CURSORS + REACH]
+        if reach > 1 and 2.0 * heavy.counts[place] < numbers[TOP]:
+            most = 1 + np.int64(2.0 * heavy.counts[place] / fair)
+            if reach > most:
+                state.cursors[place * CURSORS + REACH] = most
+                begin_again(state, place)
+
+
+@kernel
+def prepare(state: CascadeState) -> None:
+    """Fill what follows from the rest: homes, strides, rooms, who waits, grades."""
+    for place in range(n_places(state.heavy)):
+        hashed = seeded(state.heavy.keys[place], state.seed[0])
+        state.cursors[place * CURSORS + HOME] = home_of(state, hashed)
+        state.cursors[place * CURSORS + STRIDE] = stride_of(state, hashed)
+        begin_again(state, place)
+    measure_rooms(state, state.numbers[SCALE])
+    grade_all(state)
+    # Light keys are never graded by what they all weigh together, and never leave their home.
+    state.marks[light(state) * MARKS + RECHECK] = np.inf
+    state.marks[light(state) * MARKS + FLOOR] = np.inf
+    state.cursors[light(state) * CURSORS + END] = 1

@@ -1,0 +1,245 @@
+"""The loops of Cascade over records: what is common runs without a branch that is hard to guess.
+
+A block of records goes through three steps, each a loop of its own. The first hashes all keys, by
+vector instructions. The second finds for each where its worker will be found: in the row of its
+heavy key, or among the homes. The third routes, in order, and looks at nothing but the worker that
+waits: does he still have room? Where nobody waits any more, a row is refilled. Whatever is rarer
+leaves that loop, is dealt with by a routine that can do everything, and the loop goes on.
+
+Blocks are counted from the first record of the source, wherever batches begin and end, so that the
+keys which are put aside to be counted after a block are the same for any batches. The first blocks
+are short.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I64, Floats, Keys, Workers
+from skewless.kernels.hashing import seeded
+from skewless.strategies.cascade.counting import (
+    FIRST_HEAVY,
+    count,
+    count_aside,
+    grade,
+    start_elsewhere,
+    sweep,
+)
+from skewless.strategies.cascade.filling import heavy_worker, light_worker, make_way, refill
+from skewless.strategies.cascade.state import (
+    BLOCK,
+    CHANGED,
+    COUNT_EVERY,
+    CURSORS,
+    END,
+    FLOOR,
+    HEAVY,
+    LAG,
+    LEVEL,
+    LIGHT_ROOM,
+    LIMIT,
+    MARKS,
+    NEXT,
+    OLD_WEIGHT,
+    OTHER,
+    RECHECK,
+    RECORDS,
+    SCALE,
+    SWEEP_AT,
+    WAITING,
+    WEIGHT,
+    CascadeState,
+    home_of,
+    light,
+    measure_rooms,
+    stride_of,
+)
+
+_SHIFT_32 = np.uint64(32)
+_ONE = np.uint64(1)
+_ROW = np.uint64(WAITING)
+_MARKS = np.uint64(MARKS)
+_CURSORS = np.uint64(CURSORS)
+_NEXT, _END, _OTHER = np.uint64(NEXT), np.uint64(END), np.uint64(OTHER)
+_RECHECK, _FLOOR, _LIMIT = np.uint64(RECHECK), np.uint64(FLOOR), np.uint64(LIMIT)
+
+
+@kernel
+def _weight(weights: Floats | None, i: I64) -> F64:
+    """Return what record i weighs; without weights, a constant to the compiler."""
+    if weights is None:
+        return 1.0
+    return weights[i]
+
+
+@kernel
+def _look_up(keys: Keys, state: CascadeState, begin: I64, end: I64, shift: I64) -> None:
+    """For records begin … end − 1, find out where in `waiting` their worker is.
+
+    Record i is number i + `shift` of its block.
+    """
+    heavy_keys, spots = state.heavy.keys, state.spots
+    n_spots = np.uint64(spots.size)
+    nobody = np.uint64(light(state))
+    for i in range(begin, end):
+        at = np.uint64(i + shift)
+        start = spots[((state.hashes[at] >> _SHIFT_32) * n_spots) >> _SHIFT_32]
+        place = min(np.uint64(start) // _ROW, nobody)
+        # All ones for a heavy key and none for a light one: it can be told without a branch.
+        is_heavy = np.uint64(np.int64(place - nobody) >> 63)
+        if (heavy_keys[place] ^ keys[np.uint64(i)]) & is_heavy:
+            start = start_elsewhere(state, keys[i], state.hashes[at])
+        state.starts[at] = start
+
+
+@kernel
+def _route_common(
+    keys: Keys,
+    weights: Floats | None,
+    state: CascadeState,
+    out: Workers,
+    i: I64,
+    end: I64,
+    shift: I64,
+) -> I64:
+    """Route records i … end − 1 while they need nothing out of the ordinary; return the next one.
+
+    The same decisions as `_route_one`.
+    """
+    levels, costs, counts = state.levels, state.costs, state.heavy.counts
+    marks, cursors, waiting = state.marks, state.cursors, state.waiting
+    unit = state.heavy.unit[0]
+    level, total = state.numbers[LEVEL], state.numbers[WEIGHT]
+    share, scale, lag = 1.0 / levels.size, state.numbers[SCALE], state.rooms[LAG]
+    nobody = np.uint64(light(state))
+    begin = i
+    end = min(end, i + state.counters[SWEEP_AT] - state.counters[RECORDS] - 1)
+    while i < end:
+        # Unsigned wherever it is an index: a signed one may be negative, and costs a test.
+        now = np.uint64(i)
+        weight = _weight(weights, now)
+        start = np.uint64(state.starts[np.uint64(i + shift)])
+        row = start // _ROW
+        place = min(row, nobody)
+        # Where to write: for light keys not where the next one will read, or it would have to wait.
+        kept = min(row, nobody + _ONE)
+        mark, cursor = place * _MARKS, place * _CURSORS
+        turn = cursors[cursor + _NEXT]
+        at = start + np.uint64(turn)
+        first = np.uint64(waiting[at])
+        second = np.uint64(waiting[at + np.uint64(cursors[cursor + _OTHER])])
+        in_front, beside = levels[first], levels[second]
+        low = level - lag
+        is_second = (in_front > low) & (beside < in_front - scale)
+        worker = second if is_second else first
+        before = beside if is_second else in_front
+        counted = counts[place] + weight * unit
+        if turn == cursors[cursor + _END]:
+            if counted > marks[mark + _RECHECK] or not refill(state, np.int64(place), level):
+                break
+            continue
+        if (counted > marks[mark + _RECHECK]) | (before > level + marks[mark + _LIMIT]):
+            break
+        levels[worker] = before + weight * costs[worker]
+        counts[kept] = counted
+        # Whose turn it is next by arithmetic, not by a branch: see `make_way`.
+        is_filled = in_front > max(marks[mark + _FLOOR], low) - scale
+        cursors[kept * _CURSORS + _NEXT] = turn + np.int32(is_second | is_filled)
+        level += weight * share
+        total += weight
+        out[now] = np.int32(worker)
+        i += 1
+    state.numbers[LEVEL] = level
+    state.numbers[WEIGHT] = total
+    state.counters[RECORDS] += i - begin
+    return i
+
+
+@kernel
+def _route_one(
+    keys: Keys, weights: Floats | None, state: CascadeState, out: Workers, i: I64, shift: I64
+) -> None:
+    """Route record i, whatever it takes."""
+    heavy, numbers, counters = state.heavy, state.numbers, state.counters
+    weight = _weight(weights, i)
+    hashed = state.hashes[i + shift]
+    level = numbers[LEVEL]
+    amount = weight * heavy.unit[0]
+    place = np.int64(state.starts[i + shift]) // WAITING
+    is_heavy = place < light(state)
+    if is_heavy:
+        counted = heavy.counts[place] + amount
+        if counted > state.marks[place * MARKS + RECHECK]:
+            grade(state, place, counted)
+        worker = heavy_worker(state, place, level)
+        make_way(state, place)
+        heavy.counts[place] = counted
+    else:
+        home = home_of(state, hashed)
+        limit = level + state.rooms[LIGHT_ROOM]
+        # One in so many is counted after its block; one that finds its worker full is counted at
+        # once, for a key that has just become hot announces itself by that.
+        if state.levels[home] > limit and (i + shift) % COUNT_EVERY != 0:
+            count(state, keys[i], hashed, amount, counters[RECORDS])
+        worker = light_worker(state, home, stride_of(state, hashed), limit)
+    state.levels[worker] += weight * state.costs[worker]
+    numbers[LEVEL] += weight * (1.0 / state.levels.size)  # rounded as in `_route_common`
+    numbers[WEIGHT] += weight
+    out[i] = worker
+    counters[RECORDS] += 1
+    if counters[RECORDS] == counters[SWEEP_AT]:
+        sweep(state)
+
+
+@kernel
+def _put_aside(
+    keys: Keys, weights: Floats | None, state: CascadeState, begin: I64, end: I64, shift: I64
+) -> None:
+    """Keep one key in so many of the block, until it is counted."""
+    for i in range(begin + -(begin + shift) % COUNT_EVERY, end, COUNT_EVERY):
+        state.aside[(i + shift) // COUNT_EVERY] = keys[i]
+        state.aside_weights[(i + shift) // COUNT_EVERY] = _weight(weights, i)
+
+
+@kernel
+def _measure_by_the_first(weights: Floats | None, state: CascadeState) -> None:
+    """Where nothing has weighed anything yet, take the first record that does for a usual one."""
+    if weights is None:
+        return
+    for i in range(weights.size):
+        if weights[i] > 0.0:
+            measure_rooms(state, weights[i])
+            state.numbers[HEAVY] = FIRST_HEAVY * weights[i]
+            return
+
+
+@kernel
+def route_records(keys: Keys, weights: Floats | None, state: CascadeState, out: Workers) -> None:
+    """Route by the state; without weights every record weighs 1."""
+    if state.numbers[WEIGHT] == 0.0 and state.numbers[OLD_WEIGHT] == 0.0:
+        _measure_by_the_first(weights, state)
+    i = 0
+    while i < keys.size:
+        records = state.counters[RECORDS]
+        # At first nothing is known of any key, and what can be learned should not wait.
+        length = BLOCK if records >= BLOCK else COUNT_EVERY
+        shift = records % BLOCK - i
+        begin = i
+        end = min(i + length - records % length, keys.size)
+        for j in range(begin, end):
+            state.hashes[j + shift] = seeded(keys[j], state.seed[0])
+        _look_up(keys, state, begin, end, shift)
+        state.counters[CHANGED] = 0
+        while True:
+            i = _route_common(keys, weights, state, out, i, end, shift)
+            if i >= end:
+                break
+            _route_one(keys, weights, state, out, i, shift)
+            i += 1
+            if state.counters[CHANGED]:
+                _look_up(keys, state, i, end, shift)
+                state.counters[CHANGED] = 0
+        _put_aside(keys, weights, state, begin, end, shift)
+        if state.counters[RECORDS] % length == 0:
+            count_aside(state, (end + shift - length) // COUNT_EVERY, (end + shift) // COUNT_EVERY)

@@ -1,0 +1,279 @@
+"""Cascade: a record goes to the first worker of its key's order that still has room."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from skewless.arrays import Floats, Keys, SmallInts, Workers
+from skewless.kernels.hashing import seed_array
+from skewless.parameters import require
+from skewless.state import copy_state
+from skewless.strategies.cascade.counting import FIRST_HEAVY, prepare
+from skewless.strategies.cascade.heavy_keys import heavy_keys, largest_together
+from skewless.strategies.cascade.routing import route_records
+from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides
+from skewless.strategies.cascade.state import (
+    BLOCK,
+    COUNT_EVERY,
+    CURSORS,
+    DEBT,
+    EPOCH,
+    HANDICAP,
+    HEAVY,
+    HEAVY_PARTS,
+    KEEP,
+    LAG,
+    LEAST_ROOM,
+    LEVEL,
+    LIGHT_ROOM,
+    MARKS,
+    MOST_ROOM,
+    NUMBERS,
+    OLD_RECORDS,
+    OLD_WEIGHT,
+    REACH,
+    RECORDS,
+    RISE,
+    ROOM_PER_HALVING,
+    ROOMS,
+    SCALE,
+    SPOTS_PER_SLOT,
+    SWEEP_AT,
+    WAITING,
+    WEIGHT,
+    CascadeState,
+)
+from skewless.strategy import Traits
+
+_HORIZON = 10_000  # records over which the tolerance is promised
+_LEAST_ROOM_LIGHT = 7.5  # records: below that, chance alone would move light keys
+_LEAST_ROOM_HEAVY = 4.5  # records: the least of what the lightest of the heavy keys may have
+_LAG = 1.0  # records: the heaviest key fills workers that lag so far behind the mean first
+_RISE = 1.0  # records by which a floor rises when the key has gone through its reach
+_COUNTED_PER_WORKER = 16
+_EPOCH_PER_WORKER = 64
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """Send each record to the first worker of its key's order that has room.
+
+    Every key has its own order of workers, by hash. Light keys stay on their first worker until it
+    is clearly above the mean; heavy keys yield the sooner the heavier they are, and use no more of
+    their order than they must. So the heaviest keys fill like water what the others leave, nothing
+    is split without need, and sources that never talk lengthen the same orders.
+
+    **Guarantee**: no worker gets a record while its level is more than `tolerance` · 10,000 / n
+    records (7.5 at least) above the mean. So over all m records of a source, with equal workers and
+    f records forgiven, the imbalance is at most (2 · `tolerance` · 10,000 + n + f) / m, or
+    (16 · n + f) / m where that is more; half of it is for handicaps. Forgiven is what a worker lags
+    behind by more than twice that room when a heavy key comes to it: to make up for it would be a
+    burst. `"splitting"` and `"yielding"` left out, there is no guarantee. Where records have
+    weights, a record in these numbers is one that weighs what they weigh on the average.
+
+    Parameters
+    ----------
+    tolerance
+        The imbalance that is accepted over a stretch of 10,000 records.
+    without
+        Leaves out one ingredient, to see what it is for: `"splitting"` heavy keys, `"grading"`
+        them by weight, `"fading"` of old counts, `"yielding"` of light keys, or the `"handicaps"`
+        of workers above the mean.
+
+    **Deviations from the paper**: there is none; this is our own.
+
+    Examples
+    --------
+    >>> out = np.empty(1000, np.int32)
+    >>> strategy = Cascade()
+    >>> strategy.route(np.full(1000, 3, np.uint64), strategy.start(4, seed=0), out)
+    >>> np.bincount(out).tolist()  # one key that is all there is has to be everywhere
+    [249, 251, 250, 250]
+
+    References
+    ----------
+    Mirrokni, Thorup, Zadimoghaddam, "Consistent hashing with bounded loads", SODA 2018, bounds the
+    load of keys of equal weight by the same walk along an order.
+    """
+
+    name: ClassVar[str] = "cascade"
+
+    tolerance: float = 0.05
+    without: Literal["nothing", "splitting", "grading", "fading", "yielding", "handicaps"] = (
+        "nothing"
+    )
+
+    def __post_init__(self) -> None:  # noqa: D105
+        require(self, "tolerance", 0 < self.tolerance < math.inf, "a finite number above 0")
+        parts = ("nothing", "splitting", "grading", "fading", "yielding", "handicaps")
+        require(self, "without", self.without in parts, f"one of {', '.join(parts)}")
+
+    @property
+    def traits(self) -> Traits:
+        """A heavy key may be anywhere."""
+        return Traits(family="splitting")
+
+    def start(self, n_workers: int, seed: int, *, source: int = 0) -> CascadeState:
+        """Return the state of a source that has sent nothing."""
+        heavy = heavy_keys(_COUNTED_PER_WORKER * n_workers)
+        n_rows = heavy.keys.size
+        owners = slot_table(n_workers)
+        epoch = _EPOCH_PER_WORKER * n_workers
+        numbers = np.zeros(NUMBERS)
+        numbers[HEAVY] = FIRST_HEAVY
+        numbers[SCALE] = 1.0
+        numbers[KEEP] = 1.0 if self.without == "fading" else 0.8
+        numbers[HANDICAP] = 0.0 if self.without == "handicaps" else 0.1
+        state = CascadeState(
+            seed=seed_array(seed, 1),
+            owners=owners,
+            strides=strides(n_workers),
+            levels=np.zeros(n_workers),
+            handicaps=np.zeros(n_workers),
+            costs=np.ones(n_workers),
+            heavy=heavy,
+            spots=np.zeros(SPOTS_PER_SLOT * owners.size, np.int32),
+            marks=np.zeros(n_rows * MARKS),
+            cursors=_cursors(n_rows),
+            waiting=_waiting(n_rows, n_workers),
+            hashes=np.zeros(BLOCK, np.uint64),
+            starts=np.zeros(BLOCK, np.int32),
+            aside=np.zeros(BLOCK // COUNT_EVERY, np.uint64),
+            aside_weights=np.zeros(BLOCK // COUNT_EVERY),
+            numbers=numbers,
+            rooms=np.zeros(ROOMS),
+            rooms_of_one=self._rooms(n_workers),
+            counters=np.array([0, epoch, epoch, 0]),
+        )
+        prepare(state)
+        return state
+
+    def _rooms(self, n_workers: int) -> Floats:
+        """Return how far from the mean who yields, where a usual record weighs 1."""
+        room = self.tolerance * _HORIZON / n_workers
+        most_room = max(_LEAST_ROOM_HEAVY, 0.5 * room)
+        rooms = np.zeros(ROOMS)
+        rooms[LIGHT_ROOM] = max(_LEAST_ROOM_LIGHT, room)
+        rooms[DEBT] = 2.0 * rooms[LIGHT_ROOM]
+        rooms[LEAST_ROOM] = -_LAG
+        rooms[ROOM_PER_HALVING] = 0.0 if self.without == "grading" else most_room / 4.0
+        rooms[MOST_ROOM] = most_room
+        rooms[LAG] = _LAG
+        rooms[RISE] = _RISE
+        if self.without == "yielding":
+            rooms[LIGHT_ROOM] = np.inf
+        if self.without == "splitting":
+            rooms[LEAST_ROOM] = rooms[MOST_ROOM] = np.inf
+        return rooms
+
+    def route(self, keys: Keys, state: CascadeState, out: Workers) -> None:
+        """Fill `out` with the worker of each record."""
+        route_records(keys, None, state, out)
+
+    def route_weighted(
+        self, keys: Keys, weights: Floats, state: CascadeState, out: Workers
+    ) -> None:
+        """Fill `out` with the worker of each record, where a record costs its weight."""
+        route_records(keys, weights, state, out)
+
+    def rescale(
+        self, state: CascadeState, n_workers: int, capacities: Floats | None = None
+    ) -> CascadeState:
+        """Return the state for other workers; the fewest possible slots change owner.
+
+        A worker that joins begins at the mean, so that it is not flooded. Heavy keys begin again
+        with the first worker of their order.
+        """
+        speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
+        level = state.numbers[LEVEL]
+        levels = np.full(n_workers, level)
+        stay = min(n_workers, state.levels.size)
+        levels[:stay] = state.levels[:stay]
+        levels += level - np.average(levels, weights=speeds)
+        handicaps = np.zeros(n_workers)
+        handicaps[:stay] = state.handicaps[:stay]
+        copy = copy_state(state)
+        copy.numbers[HEAVY] *= state.levels.size / n_workers
+        n_rows = state.heavy.keys.size
+        rescaled = copy._replace(
+            owners=reassigned(state.owners, n_workers, speeds),
+            strides=strides(n_workers),
+            levels=levels,
+            handicaps=handicaps,
+            costs=speeds.mean() / speeds,
+            cursors=_cursors(n_rows),
+            waiting=_waiting(n_rows, n_workers),
+            rooms_of_one=self._rooms(n_workers),
+        )
+        prepare(rescaled)
+        return rescaled
+
+    def merge(self, states: Sequence[CascadeState]) -> CascadeState:
+        """Return what all sources know: reaches are the longest, counts and levels are means.
+
+        Means, because every source continues with a copy: sums would count what was merged before
+        once more with every merge, and all sources would make up for the same worker at once.
+        """
+        first = states[0]
+        n_workers = first.levels.size
+        heavy, reaches = largest_together(
+            [state.heavy for state in states],
+            [state.cursors[REACH::CURSORS].astype(np.int64) for state in states],
+        )
+        heavy.counts[:] /= len(states)
+        merged = copy_state(first)._replace(
+            levels=_mean([state.levels for state in states]),
+            handicaps=_mean([state.handicaps for state in states]),
+            heavy=heavy,
+            marks=np.zeros_like(first.marks),
+            cursors=_cursors(heavy.keys.size),
+            waiting=_waiting(heavy.keys.size, n_workers),
+        )
+        for scratch in (merged.hashes, merged.starts, merged.aside, merged.aside_weights):
+            scratch[:] = 0
+        merged.cursors[REACH : reaches.size * CURSORS : CURSORS] = reaches
+        numbers = merged.numbers
+        numbers[LEVEL] = _mean([s.numbers[LEVEL : LEVEL + 1] for s in states])[0]
+        numbers[WEIGHT] = 0.0
+        numbers[OLD_WEIGHT] = _mean([_faded(s)[0] for s in states])
+        numbers[OLD_RECORDS] = _mean([_faded(s)[1] for s in states])
+        if numbers[OLD_WEIGHT] > 0.0:
+            numbers[SCALE] = numbers[OLD_WEIGHT] / numbers[OLD_RECORDS]
+            numbers[HEAVY] = numbers[OLD_WEIGHT] / n_workers / HEAVY_PARTS
+        # Begun anew with a block: what one source has put aside stands for nobody else.
+        records = max(int(state.counters[RECORDS]) for state in states)
+        records += -records % BLOCK
+        merged.counters[RECORDS] = records
+        merged.counters[SWEEP_AT] = records + merged.counters[EPOCH]
+        prepare(merged)
+        return merged
+
+
+def _faded(state: CascadeState) -> tuple[Floats, Floats]:
+    """Return the faded weight and number of all records of a source, in today's records."""
+    old_weight, old_records = state.numbers[OLD_WEIGHT], state.numbers[OLD_RECORDS]
+    since = state.counters[RECORDS] - (state.counters[SWEEP_AT] - state.counters[EPOCH])
+    return np.asarray(old_weight + state.numbers[WEIGHT]), np.asarray(old_records + since)
+
+
+def _cursors(n_rows: int) -> SmallInts:
+    """Return the cursors of keys that use one worker each."""
+    cursors = np.zeros(n_rows * CURSORS, np.int32)
+    cursors[REACH::CURSORS] = 1
+    return cursors
+
+
+def _waiting(n_rows: int, n_workers: int) -> Workers:
+    """Return rows in which nobody waits yet, and all workers behind them."""
+    return np.append(np.zeros(n_rows * WAITING, np.int32), np.arange(n_workers, dtype=np.int32))
+
+
+def _mean(arrays: Sequence[Floats]) -> Floats:
+    """Return the mean, to the last bit the same for any order of the arrays."""
+    mean: Floats = np.sort(np.stack(arrays), axis=0).mean(axis=0)
+    return mean

@@ -1,0 +1,262 @@
+"""A contextual bandit that routes: hot keys go where their records were rewarded, others by hash.
+
+Dalton's Algorithms 1 and 2 without the messages. See `strategies.dalton` for the whole.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, Words, Workers
+from skewless.kernels.hashing import draw, mix, seeded, to_unit, to_worker
+from skewless.kernels.key_table import ABSENT, get
+from skewless.strategies.dalton import slides
+from skewless.strategies.dalton.hot_keys import HotKeys, drop_row, has_owner, take_row
+from skewless.strategies.dalton.key_counts import KeyCounts, count, forget_counts
+from skewless.strategies.dalton.q_table import QTable, best, clear_row, keep, learn
+from skewless.strategies.dalton.slides import Replicas, SlideLoads, clear_replicas, is_on, place_on
+
+# Positions in `counters`.
+WINDOW = 0  # number of the statistics window
+RECORDS = 1  # records in it
+DRAWS = 2  # records so far, each with a random number of its own
+SPLIT_LIMIT = 3  # a key on so many workers explores no further
+WAITING = 4  # 1 between the message to the others and their answer (AWAIT)
+STATS_WINDOW, BY_BATCH, MOST_SPLITS = 5, 6, 7  # parameters
+
+# Positions in `levels`.
+HOT_ABOVE = 0  # records in the window that make a key hot
+WATCH_ABOVE = 1  # records in the window that make a key worth a row
+SCALE = 2  # load of all sources / load of this one, at the last merge
+ENDED = 3  # records of the window that was sent to the others
+RATE, EXPLORATION, LOAD_WEIGHT, REPLICA_WEIGHT = 4, 5, 6, 7  # parameters: γ, ε, p1, p2
+
+_CROWDED = 0.7
+
+
+class Bandit(NamedTuple):
+    """Statistics of the keys, the window of loads, and what was learned about hot keys."""
+
+    seeds: Words  # of the hash, of the exploration
+    counters: Ints
+    levels: Floats
+    counts: KeyCounts  # of keys without a row
+    window: SlideLoads
+    elsewhere: Ints  # of these loads, what was more or less in the mean of all sources
+    sent: Ints  # own loads that were sent to the others
+    hot: HotKeys
+    replicas: Replicas  # of the keys with a row
+    q: QTable
+
+
+@kernel
+def home_of(key: U64, seed: U64, n_workers: I64) -> I32:
+    """Return the worker to which a cold key is hashed."""
+    return to_worker(seeded(key, seed), n_workers)
+
+
+@kernel
+def next_window(state: Bandit) -> None:
+    """Begin the next statistics window; keys that were hot in neither of the last two are cold."""
+    counters = state.counters
+    counters[WINDOW] += 1
+    counters[RECORDS] = 0
+    n_hot = 0
+    n_full = 0
+    for row in range(state.hot.keys.size):
+        if has_owner(state.hot, row):
+            state.hot.counts[row] = 0.0
+            if state.hot.until[row] < counters[WINDOW]:
+                drop_row(state.hot, row)
+            else:
+                n_hot += 1
+                n_full += np.int64(state.replicas.widths[row] >= counters[SPLIT_LIMIT])
+    forget_counts(state.counts)
+    if n_hot > 0 and n_full >= _CROWDED * n_hot and counters[SPLIT_LIMIT] < counters[MOST_SPLITS]:
+        counters[SPLIT_LIMIT] += 1
+
+
+class _Run(NamedTuple):
+    """What stays the same for some records in a row, at hand while they are routed."""
+
+    n_workers: I64
+    hash_seed: U64
+    draw_seed: U64
+    first_draw: I64  # number of the first record's random draw
+    first_total: I64  # records in the window before the first
+    window: I64
+    hot_above: F64
+    watch_above: F64
+    rate: F64
+    exploration: F64
+    load_weight: F64
+    replica_weight: F64
+    by_batch: I64
+    waiting: I64
+
+
+@kernel
+def _run(state: Bandit) -> _Run:
+    levels = state.levels
+    return _Run(
+        state.window.loads.size,
+        state.seeds[0],
+        state.seeds[1],
+        state.counters[DRAWS],
+        state.window.counters[slides.TOTAL],
+        state.counters[WINDOW],
+        levels[HOT_ABOVE],
+        levels[WATCH_ABOVE],
+        levels[RATE],
+        levels[EXPLORATION],
+        levels[LOAD_WEIGHT],
+        levels[REPLICA_WEIGHT],
+        state.counters[BY_BATCH],
+        state.counters[WAITING],
+    )
+
+
+@kernel
+def _observe(state: Bandit, run: _Run, key: U64) -> I64:
+    """Count a record; return the row of its key if that is hot, or ABSENT (Alg. 1, l. 1–3)."""
+    hot = state.hot
+    row = np.int64(get(hot.table, key))
+    if row != ABSENT:
+        hot.counts[row] += 1.0
+    else:
+        frequency = count(state.counts, key)
+        if frequency <= run.watch_above:
+            return row
+        home = home_of(key, run.hash_seed, run.n_workers)
+        row = take_row(hot, key, home, frequency)
+        if row == ABSENT:
+            return row
+        clear_row(state.q, row)
+        clear_replicas(state.replicas, row)
+    if hot.until[row] <= run.window and hot.counts[row] > run.hot_above:
+        if hot.until[row] < run.window and hot.counts[row] > 1.0 and not run.by_batch:
+            # It turns hot; its records so far were hashed.
+            place_on(state.replicas, row, np.int64(hot.homes[row]))
+        hot.until[row] = run.window + 1
+    return row if hot.until[row] >= run.window else np.int64(ABSENT)
+
+
+@kernel
+def _hot_row(state: Bandit, window: I64, key: U64) -> I64:
+    """Return the row of a key that is hot, or ABSENT."""
+    row = np.int64(get(state.hot.table, key))
+    if row != ABSENT and state.hot.until[row] < window:
+        return np.int64(ABSENT)
+    return row
+
+
+@kernel
+def _explore(state: Bandit, row: I64, bits: U64) -> I64:
+    """Return any worker; one that has the key already when it may have no more."""
+    n_workers = state.window.loads.size
+    width = np.int64(state.replicas.widths[row])
+    if width < state.counters[SPLIT_LIMIT] or width == n_workers:
+        return np.int64(to_worker(bits, n_workers))
+    skip = np.int64(to_worker(bits, width))
+    for worker in range(n_workers):
+        if is_on(state.replicas, row, worker):
+            if skip == 0:
+                return np.int64(worker)
+            skip -= 1
+    return np.int64(state.hot.homes[row])
+
+
+@kernel
+def _decide(state: Bandit, run: _Run, row: I64, i: I64) -> I64:
+    """Choose the worker of hot record `i` of the run, and learn from it (Alg. 1, l. 4–6, 9)."""
+    n_workers = run.n_workers
+    bits = draw(run.draw_seed, run.first_draw + i)
+    home = np.int64(state.hot.homes[row])
+    if to_unit(bits) < run.exploration:
+        worker = _explore(state, row, mix(bits))
+        place = worker - home
+        place += n_workers * np.int64(place < 0)
+    else:
+        place = best(state.q, row)
+        worker = home + place
+        worker -= n_workers * np.int64(worker >= n_workers)
+    # Eq. 3, numerator and denominator times n, and eq. 4; both with the record just placed.
+    state.window.loads[worker] += 1
+    load = n_workers * state.window.loads[worker]
+    total = run.first_total + i + 1
+    width = place_on(state.replicas, row, worker)
+    reward = -(
+        run.load_weight * ((load - total) / max(load, total, 1))
+        + run.replica_weight * (width / n_workers)
+    )
+    if run.waiting:
+        keep(state.q, row, place, reward, run.rate)
+    else:
+        learn(state.q, row, place, reward, run.rate)
+    return worker
+
+
+@kernel
+def _begin_batch(keys: Keys, state: Bandit) -> None:
+    """A batch is a statistics window whose total is known, and replicas count inside it."""
+    next_window(state)
+    slides.next_slide(state.replicas)
+    if state.levels[WATCH_ABOVE] > 0.0:  # else all keys are hot
+        share = keys.size / state.window.loads.size
+        state.levels[WATCH_ABOVE] = share
+        state.levels[HOT_ABOVE] = state.levels[SCALE] * share
+    state.counters[RECORDS] = keys.size
+
+
+@kernel
+def route(keys: Keys, state: Bandit, out: Workers) -> None:
+    """Route in runs that end where a slide or a statistics window does.
+
+    What is hot does not depend on where records went. So all records of a run are observed before
+    the first is sent, and `out` holds their rows in between: two short loops, in each of which the
+    processor has several records at work, are faster than a long one.
+    """
+    by_batch = state.counters[BY_BATCH]
+    if by_batch and keys.size > 0:
+        _begin_batch(keys, state)
+    begin = 0
+    while begin < keys.size:
+        if not by_batch and state.counters[RECORDS] >= state.counters[STATS_WINDOW]:
+            next_window(state)
+        if slides.expire(state.window) and not by_batch:
+            slides.next_slide(state.replicas)
+        run = _run(state)
+        end = min(keys.size, begin + slides.room(state.window))
+        if not by_batch:
+            end = min(end, begin + state.counters[STATS_WINDOW] - state.counters[RECORDS])
+            state.counters[RECORDS] += end - begin
+        if not by_batch or begin == 0:
+            for i in range(begin, keys.size if by_batch else end):
+                out[i] = _observe(state, run, keys[i])
+        if by_batch:  # a key may have turned hot by a later record
+            for i in range(begin, end):
+                out[i] = _hot_row(state, run.window, keys[i])
+        for i in range(begin, end):
+            row = np.int64(out[i])
+            if row != ABSENT:
+                out[i] = _decide(state, run, row, i - begin)
+            else:  # Alg. 1, l. 8
+                worker = home_of(keys[i], run.hash_seed, run.n_workers)
+                state.window.loads[worker] += 1
+                out[i] = worker
+        slides.advance(state.window, end - begin)
+        state.counters[DRAWS] += end - begin
+        begin = end
+
+
+@kernel
+def forwards(keys: Keys, workers: Workers, state: Bandit, out: NDArray[np.bool_]) -> None:
+    """Tell of records just routed whether their key is cold and they are where it is hashed."""
+    for i in range(keys.size):
+        is_hot = _hot_row(state, state.counters[WINDOW], keys[i]) != ABSENT
+        home = home_of(keys[i], state.seeds[0], state.window.loads.size)
+        out[i] = not is_hot and workers[i] == home

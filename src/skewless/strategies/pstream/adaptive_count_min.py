@@ -1,0 +1,163 @@
+"""Adaptive count-min sketch (Ada-CMSketch): counts of the recent past, without forgetting at once.
+
+Time is cut into slots. A key has cells of its own in every slot, since key and slot are hashed
+together, and later records are written louder: one of slot t counts α^t. Whoever reads slot t turns
+the volume down again by α^t, which makes what older slots left in the same cell a whisper (the
+idea of Dolby noise reduction: lift the signal before the noise comes in, lower both afterwards).
+
+Here it is a predictor of hot keys, a rival of `hot_predictor`, with the same `observe`:
+a key is hot while its estimate over the last slots is above a share f of their records.
+
+With N_s the records of slot s, and for one key and hashes drawn at random: no estimate is too low,
+and a slot's is too high by more than ε · Σ_s N_s · α^(s−t) with a probability of at most δ. Slots
+after t count in that sum as well, and louder: the further back, the worse.
+
+References
+----------
+A. Shrivastava, A. C. König, M. Bilenko: Time adaptive sketches (ada-sketches) for summarizing data
+streams, SIGMOD 2016. PStream, sections 2 and 6.2, compares with it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I64, U64, Bytes, Floats, Ints, Keys, Words
+from skewless.kernels.hashing import draw, seed_array, seeded
+
+# Positions in `counters`.
+SLOT = 0  # number of the present slot, from 0
+RECORDS = 1  # records in it
+SLOT_LENGTH = 2  # records that fill a slot
+# Positions in `settings`.
+SHARE = 0  # f
+GROWTH = 1  # α
+
+_LOUD = 2.0**512
+_QUIET = 2.0**-512
+
+
+class AdaptiveCountMin(NamedTuple):
+    """Rows of cells; and of each of the last slots, how loud it is and how many records it has."""
+
+    cells: NDArray[np.float64]  # row by column; the number of columns is a power of two
+    seed: Words
+    loudness: Floats  # of slot t: α^t, in the unit of the cells
+    totals: Floats
+    counters: Ints
+    settings: Floats
+
+
+def adaptive_count_min(
+    f: float,
+    epsilon: float,
+    delta: float,
+    *,
+    growth: float = 1.5,
+    slot: int = 1_000,
+    n_slots: int = 4,
+    seed: int = 0,
+) -> AdaptiveCountMin:
+    """Return an empty sketch that calls a key hot above a share `f` of the last slots.
+
+    >>> adaptive_count_min(0.01, epsilon=0.01, delta=0.01).cells.shape
+    (5, 512)
+    """
+    for name, value in (("f", f), ("epsilon", epsilon), ("delta", delta)):
+        if not 0 < value < 1:
+            raise ValueError(f"{name} must be above 0 and below 1, not {value!r}")
+    if not 1 <= growth <= 1e9:
+        raise ValueError(f"growth must be from 1 to 1e9, not {growth!r}")
+    for name, number in (("slot", slot), ("n_slots", n_slots)):
+        if number < 1:
+            raise ValueError(f"{name} must be an integer of at least 1, not {number!r}")
+    shape = (math.ceil(math.log(1 / delta)), 1 << math.ceil(math.log2(math.e / epsilon)))
+    loudness = np.zeros(n_slots)
+    loudness[0] = 1.0
+    return AdaptiveCountMin(
+        cells=np.zeros(shape),
+        seed=seed_array(seed, 1),
+        loudness=loudness,
+        totals=np.zeros(n_slots),
+        counters=np.array([0, 0, slot]),
+        settings=np.array([f, growth]),
+    )
+
+
+@kernel
+def _column(sketch: AdaptiveCountMin, hashed: U64, slot: I64, row: I64) -> I64:
+    """Return the cell of a key in this slot and row."""
+    mask = np.uint64(sketch.cells.shape[1] - 1)
+    return np.int64(draw(hashed, slot * sketch.cells.shape[0] + row) & mask)
+
+
+@kernel
+def _next_slot(sketch: AdaptiveCountMin) -> None:
+    """Begin the next slot, a factor α louder than the present one."""
+    counters = sketch.counters
+    n_slots = sketch.totals.size
+    louder = sketch.loudness[counters[SLOT] % n_slots] * sketch.settings[GROWTH]
+    if louder > _LOUD:
+        # Before numbers become too large, all get smaller; by a power of two, so exactly.
+        louder *= _QUIET
+        for place in range(n_slots):
+            sketch.loudness[place] *= _QUIET
+        for row in range(sketch.cells.shape[0]):
+            for column in range(sketch.cells.shape[1]):
+                sketch.cells[row, column] *= _QUIET
+    counters[SLOT] += 1
+    counters[RECORDS] = 0
+    sketch.loudness[counters[SLOT] % n_slots] = louder
+    sketch.totals[counters[SLOT] % n_slots] = 0.0
+
+
+@kernel
+def add(sketch: AdaptiveCountMin, key: U64) -> None:
+    """Count a record of `key` in the present slot."""
+    counters = sketch.counters
+    if counters[RECORDS] == counters[SLOT_LENGTH]:
+        _next_slot(sketch)
+    counters[RECORDS] += 1
+    slot = counters[SLOT]
+    place = slot % sketch.totals.size
+    sketch.totals[place] += 1.0
+    hashed = seeded(key, sketch.seed[0])
+    for row in range(sketch.cells.shape[0]):
+        sketch.cells[row, _column(sketch, hashed, slot, row)] += sketch.loudness[place]
+
+
+@kernel
+def estimate(sketch: AdaptiveCountMin, key: U64) -> F64:
+    """Return the estimated records of `key` in the last slots, never below the true number."""
+    n_slots = sketch.totals.size
+    hashed = seeded(key, sketch.seed[0])
+    total = 0.0
+    for slot in range(max(0, sketch.counters[SLOT] - n_slots + 1), sketch.counters[SLOT] + 1):
+        smallest = np.inf
+        for row in range(sketch.cells.shape[0]):
+            smallest = min(smallest, sketch.cells[row, _column(sketch, hashed, slot, row)])
+        total += smallest / sketch.loudness[slot % n_slots]
+    return total
+
+
+@kernel
+def observe(sketch: AdaptiveCountMin, key: U64) -> bool:
+    """Tell whether `key` is hot, then count this record of it."""
+    total = 0.0
+    for place in range(sketch.totals.size):
+        total += sketch.totals[place]
+    hot = bool(estimate(sketch, key) > sketch.settings[SHARE] * total)
+    add(sketch, key)
+    return hot
+
+
+@kernel
+def observe_all(sketch: AdaptiveCountMin, keys: Keys, hot: Bytes) -> None:
+    """Fill `hot` with 1 for each record whose key is hot when it comes, and count them."""
+    for i in range(keys.size):
+        hot[i] = observe(sketch, keys[i])

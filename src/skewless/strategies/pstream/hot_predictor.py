@@ -1,0 +1,279 @@
+"""The hot key predictor of PStream: synopsis, filter, and a threshold that may adapt itself.
+
+`coin_synopsis` finds out which keys are hot; the filter, a counting Bloom filter, is
+told about each change and answers for every record. A key that becomes hot is added (the paper's
+"append"), one that ceases to be is removed ("delete").
+
+The threshold f is the share of the records above which a key should be hot; p = f / 2 and
+r = log2(1 / p) follow from it. It may be adapted to minimise w_T · F_L + w_S · H: the share of the
+records that are not hot, for their imbalance, against the share of the keys that are hot, for their
+replicas. F_L rises with f and H falls, so the best f is near where both terms are equal.
+
+References
+----------
+H. Chen, F. Zhang, H. Jin: PStream: a popularity-aware differentiated distributed stream processing
+system, IEEE Transactions on Computers 2021, sections 3.2 and 4.4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I64, U64, Bytes, Floats, Ints, Keys, SmallInts, Words
+from skewless.kernels import distinct
+from skewless.kernels.hashing import seeded
+from skewless.kernels.key_table import ABSENT
+from skewless.strategies.pstream import bloom as bf
+from skewless.strategies.pstream.bloom import CountingBloom, contains, place_of, two_place_bloom
+from skewless.strategies.pstream.coin_synopsis import (
+    CHOSEN,
+    GENERATION,
+    LENGTH,
+    OWED,
+    RUN,
+    SIZE,
+    CoinSynopsis,
+    begin_decline,
+    coin_synopsis,
+    entries_for,
+    entry_of,
+    fill,
+    heads,
+    is_two,
+    merge_vectors,
+    next_declining,
+    set_bit,
+    set_rate,
+    shift,
+    vector,
+    vectors,
+)
+
+# Positions in `counters`.
+RECORDS = 0  # tossed so far
+LONG = 1  # v_1: long runs in this interval
+LONG_HOT = 2  # v_2: of them, those of hot keys
+INTERVALS = 3  # intervals that have ended
+ADAPTIVE = 4  # 1 if the threshold adapts itself
+# Positions in `settings`.
+SHARE = 0  # f
+LEAST = 1  # the smallest f
+TIME_WEIGHT = 2  # w_T; w_S = 1 − w_T
+INTERVAL = 3  # in units of 1 / p long runs
+
+_PRECISION = 10  # of the number of keys: 2^10 bytes for a standard error of 3 %
+
+
+class HotPredictor(NamedTuple):
+    """What one source has found out about its keys."""
+
+    synopsis: CoinSynopsis
+    filter: CountingBloom  # the hot keys, in two counters each
+    registers: Bytes  # number of keys so far; only used for an adaptive threshold
+    counters: Ints
+    settings: Floats
+
+
+def hot_predictor(
+    f: float,
+    *,
+    least_f: float | None = None,
+    length: int = 16,
+    time_weight: float = 0.5,
+    interval: float = 1.0,
+    false_positive_rate: float = 0.01,
+    seeds: Words,
+) -> HotPredictor:
+    """Return a predictor that has seen nothing.
+
+    `f` is the threshold; with `least_f`, the first one, and it adapts itself, but never below
+    `least_f`. `seeds` are three: of the filter, the same for all sources; of the coins and of the
+    choices, of each source's own.
+
+    The filter has its false-positive rate while no more than 1 / f keys are hot: no more can have a
+    share of f at the same time.
+    """
+    least = f if least_f is None else least_f
+    return HotPredictor(
+        synopsis=coin_synopsis(entries_for(least / 2), f / 2, length, seeds[1:].copy()),
+        filter=two_place_bloom(math.ceil(1 / least), false_positive_rate, seeds[0]),
+        registers=distinct.registers(_PRECISION),
+        counters=np.array([0, 0, 0, 0, int(least_f is not None)]),
+        settings=np.array([f, least, time_weight, interval]),
+    )
+
+
+@kernel
+def better_threshold(f: F64, rare_share: F64, hot_keys: F64, time_weight: F64) -> F64:
+    """Return where the two lines meet that stand for w_T · F_L and w_S · H.
+
+    `rare_share` is F_L(f), `hot_keys` is H(f) as a share of all keys. F_L(0) = 0 and H(0) = 1;
+    F_L(1) = 1 and H(1) = 0. If w_T · F_L is the larger at f, the lines go from f to 0 and meet
+    below f, else they go from f to 1 and meet above it (Fig. 12).
+
+    >>> round(better_threshold(0.1, 0.5, 0.0, 0.5), 4)
+    0.0667
+    >>> round(better_threshold(0.1, 0.0, 0.5, 0.5), 4)
+    0.4
+    """
+    space_weight = 1.0 - time_weight
+    time_cost = time_weight * rare_share
+    space_cost = space_weight * hot_keys
+    if time_cost > space_cost:
+        return f * space_weight / (time_cost - space_cost + space_weight)
+    if time_cost < space_cost:
+        return 1.0 - (1.0 - f) * time_weight / (space_cost - time_cost + time_weight)
+    return f
+
+
+@kernel
+def _end_interval(predictor: HotPredictor) -> None:
+    """Estimate F_L and H from the long runs of this interval, and adapt f, p and r."""
+    synopsis, counters, settings = predictor.synopsis, predictor.counters, predictor.settings
+    n_marked = 0  # v_3
+    for entry in range(synopsis.counters[SIZE]):
+        n_marked += np.int64(synopsis.marked[entry])
+        synopsis.marked[entry] = 0
+    rare_share = 1.0 - counters[LONG_HOT] / counters[LONG]
+    n_keys = max(distinct.estimate(predictor.registers), np.float64(n_marked), 1.0)
+    f = better_threshold(settings[SHARE], rare_share, n_marked / n_keys, settings[TIME_WEIGHT])
+    f = min(max(f, settings[LEAST]), 1.0)
+    settings[SHARE] = f
+    set_rate(synopsis, f / 2.0)
+    counters[LONG] = 0
+    counters[LONG_HOT] = 0
+    counters[INTERVALS] += 1
+
+
+@kernel
+def learn(predictor: HotPredictor, key: U64, n_heads: I64) -> None:
+    """Take in a long run of `key`: Alg. 1, l. 11–22, and section 4.4 at the end of an interval."""
+    synopsis, counters, settings = predictor.synopsis, predictor.counters, predictor.settings
+    counters[LONG] += 1
+    entry = entry_of(synopsis, key)
+    if entry != ABSENT:
+        # Section 4.4 asks whether the key is hot; we ask before this run sets its bit. A key that
+        # is hot by this very run would count in place of many records of it that were not hot.
+        if is_two(vector(synopsis, entry)):
+            counters[LONG_HOT] += 1
+            synopsis.marked[entry] = 1
+        if set_bit(synopsis, entry, n_heads):
+            bf.add(predictor.filter, key)  # l. 17: append
+    begin_decline(synopsis)
+    entry = next_declining(synopsis)
+    while entry != ABSENT:
+        declining = synopsis.keys[entry]
+        if shift(synopsis, entry):
+            bf.remove(predictor.filter, declining)  # l. 22: delete
+        entry = next_declining(synopsis)
+    if counters[ADAPTIVE] and counters[LONG] * settings[SHARE] >= 2.0 * settings[INTERVAL]:
+        _end_interval(predictor)
+
+
+@kernel
+def count_keys(predictor: HotPredictor, keys: Keys) -> None:
+    """Let the number of keys know about these; only an adaptive threshold needs it."""
+    if predictor.counters[ADAPTIVE]:
+        for i in range(keys.size):
+            distinct.add(predictor.registers, seeded(keys[i], predictor.filter.seed[0]))
+
+
+@kernel
+def observe(predictor: HotPredictor, key: U64) -> bool:
+    """Tell whether `key` is hot, then let the predictor learn from this record of it."""
+    hot = contains(predictor.filter, key)
+    counters = predictor.counters
+    if counters[ADAPTIVE]:
+        distinct.add(predictor.registers, seeded(key, predictor.filter.seed[0]))
+    n_heads = heads(predictor.synopsis.seeds[0], counters[RECORDS])
+    counters[RECORDS] += 1
+    if n_heads >= predictor.synopsis.counters[RUN]:
+        learn(predictor, key, n_heads)
+    return hot
+
+
+@kernel
+def observe_all(predictor: HotPredictor, keys: Keys, hot: Bytes) -> None:
+    """Fill `hot` with 1 for each record whose key is hot when it comes, and learn from them."""
+    for i in range(keys.size):
+        hot[i] = observe(predictor, keys[i])
+
+
+@kernel
+def look_up(bloom: CountingBloom, keys: Keys, places: SmallInts, hot: SmallInts) -> None:
+    """Fill `hot` with 1 for each key that the filter contains, else 0; `places` is scratch.
+
+    The same answers as `contains`, several times faster: hashing apart from looking up and no
+    branch that depends on a key let the compiler work on many keys at once.
+    """
+    n = keys.size
+    first, second = places[:n], places[n : 2 * n]
+    for i in range(n):
+        hashed = seeded(keys[i], bloom.seed[0])
+        first[i] = place_of(bloom, hashed, 0)
+        second[i] = place_of(bloom, hashed, 1)
+    for i in range(n):
+        in_first = np.int32(bloom.counters[np.uint32(first[i])] != 0)
+        in_second = np.int32(bloom.counters[np.uint32(second[i])] != 0)
+        hot[i] = in_first & in_second
+
+
+def hot_keys(predictor: HotPredictor) -> set[int]:
+    """Return the keys that are hot, without the strangers that the filter lets in."""
+    return {key for key, bits in vectors(predictor.synopsis).items() if bits.bit_count() >= 2}
+
+
+def merge(predictors: Sequence[HotPredictor]) -> HotPredictor:
+    """Return a predictor that knows what all know, in any order of them; see `merge_vectors`.
+
+    The paper has one central synopsis that all sources report their long runs to. Here every
+    source has a predictor of its own, and they become the central one whenever they merge. Each
+    adapts its threshold to its own records; of their thresholds the merged one has the median.
+    """
+    first = predictors[0]
+    f = float(np.median([predictor.settings[SHARE] for predictor in predictors]))
+    synopses = [predictor.synopsis for predictor in predictors]
+    bits = merge_vectors(synopses)
+    n_entries = first.synopsis.keys.size
+    # The coins of the merged predictor itself: nobody's in particular, but not chosen by order.
+    seeds = np.min([synopsis.seeds for synopsis in synopses], axis=0)
+    synopsis = coin_synopsis(n_entries, f / 2, int(first.synopsis.counters[LENGTH]), seeds)
+    fill(synopsis, bits)
+    synopsis.counters[CHOSEN] = max(int(other.counters[CHOSEN]) for other in synopses)
+    synopsis.counters[GENERATION] = 1 + max(int(other.counters[GENERATION]) for other in synopses)
+    counters = np.array([0, 0, 0, 0, int(first.counters[ADAPTIVE])])
+    counters[RECORDS] = max(int(predictor.counters[RECORDS]) for predictor in predictors)
+    settings = first.settings.copy()
+    settings[SHARE] = f
+    merged = HotPredictor(
+        synopsis=synopsis,
+        filter=first.filter._replace(
+            counters=np.zeros_like(first.filter.counters),
+            n_places=first.filter.n_places.copy(),
+            seed=first.filter.seed.copy(),
+        ),
+        registers=np.max([predictor.registers for predictor in predictors], axis=0),
+        counters=counters,
+        settings=settings,
+    )
+    for key in sorted(hot_keys(merged)):
+        bf.add(merged.filter, np.uint64(key))
+    return merged
+
+
+def take_over(forked: HotPredictor, own: HotPredictor) -> None:
+    """Let `forked`, a copy of a merged predictor, go on with `own` coins and its interval."""
+    forked.counters[:] = own.counters
+    synopsis = forked.synopsis
+    synopsis.seeds[:] = own.synopsis.seeds
+    for position in (OWED, CHOSEN):
+        synopsis.counters[position] = own.synopsis.counters[position]
+    size = int(own.synopsis.counters[SIZE])
+    marked = set(own.synopsis.keys[:size][own.synopsis.marked[:size] == 1].tolist())
+    for entry in range(int(synopsis.counters[SIZE])):
+        synopsis.marked[entry] = int(synopsis.keys[entry]) in marked

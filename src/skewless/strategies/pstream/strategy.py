@@ -1,0 +1,207 @@
+"""PStream: shuffle the hot keys, hash the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import Ints, Keys, SmallInts, Words, Workers
+from skewless.kernels.hashing import draw, seed_array, seeded, to_worker
+from skewless.parameters import require
+from skewless.state import copy_state
+from skewless.strategies.pstream.coin_synopsis import RUN, heads, next_long_run
+from skewless.strategies.pstream.hot_predictor import (
+    RECORDS,
+    HotPredictor,
+    count_keys,
+    hot_predictor,
+    learn,
+    look_up,
+    merge,
+    take_over,
+)
+from skewless.strategy import Traits
+
+_FIRST_F = 0.02  # p = 0.01, as in the authors' code
+_SMALLEST_F = 1e-6  # the synopsis then has 4 million entries
+_BLOCK = 256
+
+
+class PStreamState(NamedTuple):
+    """Where the round of hot records stands, and what this source knows about its keys."""
+
+    seed: Words
+    n_workers: Ints
+    next_worker: Ints
+    predictor: HotPredictor
+    hot: SmallInts  # scratch, per record of a block
+    places: SmallInts  # scratch
+
+
+@kernel
+def _assign(keys: Keys, hot: SmallInts, state: PStreamState, out: Workers) -> None:
+    """Send hot records round and the others by hash, without a branch on which they are."""
+    n_workers = np.int32(state.n_workers[0])
+    worker = np.int32(state.next_worker[0])
+    for i in range(keys.size):
+        out[i] = to_worker(seeded(keys[i], state.seed[0]), n_workers)
+    for i in range(keys.size):
+        hashed = out[i]
+        out[i] = hashed ^ ((worker ^ hashed) & -hot[i])
+        worker += hot[i]
+        worker -= n_workers * np.int32(worker == n_workers)
+    state.next_worker[0] = worker
+
+
+@kernel
+def _route(keys: Keys, state: PStreamState, out: Workers) -> None:
+    predictor = state.predictor
+    coins = predictor.synopsis.seeds[0]
+    i = 0
+    while i < keys.size:
+        # Who is hot changes with a long run only, and coins do not depend on keys: so all records
+        # up to the next long run are routed at once, that one included, and then it is learned.
+        first = predictor.counters[RECORDS]
+        end = first + min(_BLOCK, keys.size - i)
+        record = next_long_run(coins, first, end, predictor.synopsis.counters[RUN])
+        n = min(record + 1, end) - first
+        block = keys[i : i + n]
+        look_up(predictor.filter, block, state.places, state.hot[:n])
+        _assign(block, state.hot[:n], state, out[i : i + n])
+        count_keys(predictor, block)
+        predictor.counters[RECORDS] += n
+        i += n
+        if record < end:
+            learn(predictor, keys[i - 1], heads(coins, record))
+
+
+@dataclass(frozen=True)
+class PStream:
+    """Shuffle the records of hot keys over all workers, hash the others.
+
+    Hot keys are found by tossing coins: each record tosses until tails, and only a run of r heads
+    or more, of which there are few, reaches the synopsis of keys. A key with two different long
+    runs there is hot until they have faded, and a counting Bloom filter knows it. The threshold f
+    may adapt itself: few rare records against few hot keys.
+
+    **Guarantee**: a key that was never hot has one worker (or more, if the filter takes it for a
+    hot one: `false_positive_rate`). A key with N records, x = N / 2^r, has had two long runs but
+    for a probability of (1 + x)·e^−x, and two of different length, which make it hot, but for
+    e^−x·(1 + Σ_b (e^(x / 2^(b+1)) − 1)), b = 0, 1, …. If 2^r records are N each of 2^r / N keys,
+    any of these becomes hot with a probability below N / 2^r. Memory: 4 / f entries and a few.
+
+    Parameters
+    ----------
+    f
+        The share of the records above which a key should be hot; p = f / 2, r = ⌊log2(1 / p)⌋.
+        None: begins at 0.02 and adapts itself.
+    least_f
+        The smallest f that may be adapted to; it sizes the memory. None means 1 / (5n). With half
+        the f, keys take four times as long to be found.
+    length
+        l, the bits of a vector; a run of r + l heads counts as one of r + l − 1.
+    time_weight
+        w_T, what the share of rare records weighs against that of hot keys, w_S = 1 − w_T. See
+        `tuning`.
+    interval
+        When f is adapted: after so many times 1 / p long runs, in which an entry is shifted once.
+    false_positive_rate
+        Of the filter, while no more than 1 / f keys are hot.
+
+    **Deviations from the paper**: each source has a predictor, and they become the central one by
+    `merge`; the sources agree on the median of their f. H(f) is taken as a share of all keys, as
+    in Fig. 9–12, so the number of keys is estimated (HyperLogLog). Which line is drawn depends on
+    the weighted terms; if w_T·F_L is the larger, f falls, as drawn (the sentence says it rises).
+    A key is cold with fewer than two bits (l. 21 of Alg. 1; section 5 waits for none), and is
+    appended and deleted once, not at each update. r is rounded down. Shifts are P = p·m random
+    ones, fractions carried over. Theorem 4 bounds the entries by 1 / p: that holds right after all
+    were shifted, at other times it is 2 / p. A key that changes between shuffle and hash needs no
+    signal to workers: its partial results are merged by key, as those of any key.
+
+    Examples
+    --------
+    >>> out = np.empty(400, np.int32)
+    >>> strategy = PStream(f=0.5)
+    >>> strategy.route(np.ones(400, np.uint64), strategy.start(4, seed=0), out)
+    >>> out[:6].tolist(), out[-6:].tolist()
+    ([0, 0, 0, 0, 0, 0], [3, 0, 1, 2, 3, 0])
+
+    References
+    ----------
+    Chen, Zhang, Jin, "PStream: a popularity-aware differentiated distributed stream processing
+    system", IEEE Transactions on Computers 2021: Algorithm 1, sections 3.2, 4.1–4.4, Fig. 12.
+    """
+
+    name: ClassVar[str] = "pstream"
+
+    f: float | None = None
+    least_f: float | None = None
+    length: int = 16
+    time_weight: float = 0.5
+    interval: float = 1.0
+    false_positive_rate: float = 0.01
+
+    def __post_init__(self) -> None:  # noqa: D105
+        in_range = f"from {_SMALLEST_F} to 1"
+        for name, value in (("f", self.f), ("least_f", self.least_f)):
+            require(self, name, value is None or _SMALLEST_F <= value <= 1, f"{in_range} or None")
+        adapts = self.f is None or self.least_f is None
+        require(self, "least_f", adapts, "None when f is given, because f then never changes")
+        require(self, "length", 2 <= self.length <= 32, "from 2 to 32")
+        require(self, "time_weight", 0 <= self.time_weight <= 1, "from 0 to 1")
+        require(self, "interval", 0 < self.interval < np.inf, "above 0 and finite")
+        rate = self.false_positive_rate
+        require(self, "false_positive_rate", 0 < rate < 1, "above 0 and below 1")
+
+    @property
+    def traits(self) -> Traits:
+        """A hot key is on all workers."""
+        return Traits(family="splitting")
+
+    def start(self, n_workers: int, seed: int, *, source: int = 0) -> PStreamState:
+        """Return the state of a source that has seen nothing; it has coins of its own."""
+        seeds = seed_array(seed, 4)
+        own = [int(draw(word, source)) for word in seeds[2:]]
+        least = self.least_f or max(_SMALLEST_F, 0.2 / n_workers)
+        first_worker = (int(seeds[0] % np.uint64(n_workers)) + source) % n_workers
+        return PStreamState(
+            seed=seeds[:1],
+            n_workers=np.array([n_workers]),
+            next_worker=np.array([first_worker]),
+            predictor=hot_predictor(
+                self.f or max(_FIRST_F, least),
+                least_f=None if self.f else least,
+                length=self.length,
+                time_weight=self.time_weight,
+                interval=self.interval,
+                false_positive_rate=self.false_positive_rate,
+                seeds=np.array([int(seeds[1]), *own], np.uint64),
+            ),
+            hot=np.zeros(_BLOCK, np.int32),
+            places=np.zeros(2 * _BLOCK, np.int32),
+        )
+
+    def route(self, keys: Keys, state: PStreamState, out: Workers) -> None:
+        """Fill `out` with the worker of each record."""
+        _route(keys, state, out)
+
+    def merge(self, states: Sequence[PStreamState]) -> PStreamState:
+        """Return the state of the central predictor; the same in any order of `states`."""
+        first = copy_state(states[0])
+        return first._replace(
+            next_worker=np.min([state.next_worker for state in states], axis=0),
+            predictor=merge([state.predictor for state in states]),
+            hot=np.zeros_like(first.hot),
+            places=np.zeros_like(first.places),
+        )
+
+    def fork(self, merged: PStreamState, own: PStreamState, source: int) -> PStreamState:
+        """Return `merged` with the coins, the round and the open interval of `own`."""
+        forked = copy_state(merged)
+        forked.next_worker[:] = own.next_worker
+        take_over(forked.predictor, own.predictor)
+        return forked

@@ -1,0 +1,76 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reference.slides import ReferenceWindow
+from skewless.strategies.dalton.slides import (
+    TOTAL,
+    advance,
+    clear_replicas,
+    expire,
+    is_on,
+    next_slide,
+    place_on,
+    replicas,
+    room,
+    shift,
+    slide_loads,
+)
+
+N_WORKERS, N_ROWS = 4, 3
+record = st.tuples(st.integers(0, N_ROWS - 1), st.integers(0, N_WORKERS - 1))
+
+
+@settings(deadline=None)
+@given(slide=st.integers(1, 5), n_slides=st.integers(1, 4), records=st.lists(record, max_size=40))
+def test_a_window_equals_the_list_of_its_records(slide, n_slides, records):
+    window, keys = slide_loads(N_WORKERS, slide, n_slides), replicas(N_ROWS, N_WORKERS, n_slides)
+    oracle = ReferenceWindow(N_WORKERS, slide, n_slides)
+    for row, worker in records:
+        if expire(window):
+            next_slide(keys)
+        window.loads[worker] += 1
+        advance(window, 1)
+        assert place_on(keys, row, worker) == oracle.add(row, worker)
+        assert window.loads.tolist() == oracle.loads()
+        assert window.counters[TOTAL] == len(oracle.records())
+        assert room(window) == slide - len(oracle.slides[-1])
+        for r in range(N_ROWS):
+            assert keys.widths[r] == oracle.fragmentation(r)
+            for w in range(N_WORKERS):
+                assert is_on(keys, r, w) == oracle.holds(r, w)
+
+
+@settings(deadline=None)
+@given(
+    n_slides=st.integers(1, 3),
+    events=st.lists(st.integers(0, N_WORKERS - 1) | st.none(), max_size=40),
+)
+def test_what_is_shifted_stays_until_it_is_shifted_back(n_slides, events):
+    window, shifted = (slide_loads(N_WORKERS, 3, n_slides) for _ in range(2))
+    offset = np.zeros(N_WORKERS, np.int64)
+    for i, worker in enumerate(events):
+        if worker is None:
+            by = np.arange(N_WORKERS) - i
+            shift(shifted, by)
+            offset += by
+        else:
+            for one in (window, shifted):
+                expire(one)
+                one.loads[worker] += 1
+                advance(one, 1)
+        assert (shifted.loads - offset).tolist() == window.loads.tolist()
+        assert shifted.counters[TOTAL] - offset.sum() == window.counters[TOTAL]
+
+
+def test_a_cleared_row_begins_again():
+    keys = replicas(2, 3, 2)
+    for row in (0, 1):
+        for worker in range(3):
+            place_on(keys, row, worker)
+    next_slide(keys)
+    clear_replicas(keys, 0)
+    assert keys.widths.tolist() == [0, 3]
+    assert place_on(keys, 0, 2) == 1
+    next_slide(keys)
+    assert keys.widths.tolist() == [1, 0]

@@ -1,0 +1,256 @@
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reference import pstream as reference
+from skewless._jit import JIT_OFF
+from skewless.state import copy_state, named_arrays
+from skewless.strategies import Hash
+from skewless.strategies.pstream import PStream
+from skewless.strategies.pstream.bloom import contains
+from skewless.strategies.pstream.coin_synopsis import GENERATION, RUN, SIZE, vectors
+from skewless.strategies.pstream.hot_predictor import INTERVALS, SHARE, hot_keys
+from strategies.streams import (
+    as_keys,
+    drifting,
+    imbalance,
+    returning,
+    routed,
+    skewed,
+    some_keys,
+    some_seeds,
+    some_workers,
+    workers_by_key,
+)
+
+# Thresholds so high that every second to eighth run is long and every entry soon fades.
+OFTEN = [
+    {"f": 1.0},
+    {"f": 0.5, "length": 2},
+    {"f": 0.3},
+    {"f": 0.1, "length": 3, "false_positive_rate": 0.5},
+    {"least_f": 0.5, "interval": 0.5},
+    {"least_f": 0.05, "interval": 0.1, "time_weight": 0.9},
+    {"least_f": 0.01, "interval": 0.3, "time_weight": 0.1},
+    {"least_f": 0.9, "interval": 3.0, "time_weight": 0.0},
+    {"interval": 0.01, "time_weight": 1.0},
+]
+
+
+@settings(deadline=None)
+@given(
+    keys=some_keys,
+    n_workers=some_workers,
+    seed=some_seeds,
+    source=st.integers(0, 3),
+    parameters=st.sampled_from(OFTEN),
+)
+def test_it_equals_its_oracle(keys, n_workers, seed, source, parameters):
+    expected = reference.route(keys, n_workers, seed, source=source, **parameters)
+    found = routed(PStream(**parameters), as_keys(keys), n_workers, seed, source=source)
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "keys", [skewed(), drifting(), returning()], ids=["skewed", "drifting", "returning"]
+)
+@pytest.mark.parametrize(
+    ("n_workers", "parameters"),
+    [(5, {}), (16, {"interval": 0.2}), (70, {"f": 0.05}), *[(9, often) for often in OFTEN]],
+    ids=str,
+)
+def test_it_equals_its_oracle_on_a_long_stream(keys, n_workers, parameters):
+    keys = keys[:4_000] if JIT_OFF else keys
+    expected = reference.route(keys, n_workers, 5, **parameters)
+    strategy = PStream(**parameters)
+    state = strategy.start(n_workers, 5)
+    out = np.full(keys.size, -1, np.int32)
+    strategy.route(keys, state, out)
+    assert out.tolist() == expected
+
+
+@pytest.mark.parametrize("parameters", [{"f": 0.1}, {"least_f": 0.02, "interval": 0.1}])
+def test_the_synopsis_and_the_threshold_equal_the_oracles(parameters):
+    keys = drifting(6_000, every=500, n_keys=300)
+    oracle = reference.predictor(7, 3, **parameters)
+    strategy = PStream(**parameters)
+    state = strategy.start(7, 3)
+    n_hot = 0
+    for piece in np.array_split(keys, 60):
+        strategy.route(piece, state, np.empty(piece.size, np.int32))
+        for key in piece.tolist():
+            oracle.observe(key)
+        predictor = state.predictor
+        expected = {key: sum(1 << bit for bit in bits) for key, bits in oracle.vectors.items()}
+        assert vectors(predictor.synopsis) == expected
+        assert list(vectors(predictor.synopsis)) == oracle.keys
+        assert predictor.settings[SHARE] == oracle.f
+        assert predictor.synopsis.counters[RUN] == oracle.r
+        counts = {i: n for i, n in enumerate(predictor.filter.counters.tolist()) if n}
+        assert counts == {place: n for place, n in oracle.filter.counts.items() if n}
+        n_hot += len(hot_keys(predictor))
+    assert n_hot > 60
+    assert ("f" in parameters) != (predictor.counters[INTERVALS] > 3)
+
+
+def test_a_record_that_the_filter_does_not_claim_goes_to_its_hash_worker():
+    keys = skewed(3_000)
+    by_hash = routed(Hash(), keys, 16, 1)
+    strategy = PStream(f=0.05)
+    state = strategy.start(16, 1)
+    out = np.empty(1, np.int32)
+    turns = []
+    for i in range(keys.size):
+        hot = contains(state.predictor.filter, keys[i])
+        strategy.route(keys[i : i + 1], state, out)
+        if hot:
+            turns.append(int(out[0]))
+        else:
+            assert out[0] == by_hash[i]
+    assert 100 < len(turns) < keys.size - 100
+    assert (np.diff(turns) % 16 == 1).all()
+
+
+@pytest.mark.skipif(JIT_OFF, reason="measures a long stream")
+@pytest.mark.parametrize("z", [1.0, 1.4, 2.0])
+def test_it_lies_between_hash_and_shuffle(z):
+    n_workers, keys = 16, skewed(200_000, z=z, n_keys=10_000)
+    by_hash, found = (routed(s, keys, n_workers, 2) for s in (Hash(), PStream()))
+    # A fraction of the imbalance of hashing, as in the paper's figures; a third leaves room.
+    assert imbalance(found, n_workers) < imbalance(by_hash, n_workers) / 3
+    replicas = sum(map(len, workers_by_key(keys, found).values()))
+    shuffled = sum(map(len, workers_by_key(keys, np.arange(keys.size) % n_workers).values()))
+    n_keys = np.unique(keys).size
+    assert n_keys < replicas
+    assert replicas - n_keys < (shuffled - n_keys) / 2
+
+
+def states_of_sources(strategy, keys, n_sources, n_workers=8, seed=4):
+    states = []
+    for source in range(n_sources):
+        state = strategy.start(n_workers, seed, source=source)
+        share = np.ascontiguousarray(keys[source::n_sources])
+        strategy.route(share, state, np.empty(share.size, np.int32))
+        states.append(state)
+    return states
+
+
+@pytest.mark.parametrize("strategy", [PStream(f=0.1), PStream(least_f=0.02, interval=0.3)])
+def test_merging_does_not_depend_on_the_order(strategy):
+    states = states_of_sources(strategy, skewed(6_000), 3)
+    first, *others = [strategy.merge(order) for order in itertools.permutations(states)]
+    for other in others:
+        for (name, a), (_, b) in zip(named_arrays(first), named_arrays(other), strict=True):
+            np.testing.assert_array_equal(a, b, err_msg=name)
+
+
+def test_merged_sources_know_every_long_run_once():
+    strategy = PStream(f=0.1)
+    states = states_of_sources(strategy, skewed(6_000), 3)
+    bits = [vectors(state.predictor.synopsis) for state in states]
+    expected = {
+        key: np.bitwise_or.reduce([some.get(key, 0) for some in bits]) for key in set().union(*bits)
+    }
+    merged = strategy.merge(states)
+    assert vectors(merged.predictor.synopsis) == expected
+    assert hot_keys(merged.predictor) >= set().union(*(hot_keys(s.predictor) for s in states))
+
+
+def test_merging_again_and_again_makes_nobody_hot():
+    # One key has one bit everywhere. Copies that declined differently are no new evidence.
+    strategy = PStream(f=0.1)
+    states = [strategy.start(8, 4, source=source) for source in range(3)]
+    synopsis = states[0].predictor.synopsis
+    synopsis.keys[0], synopsis.fresh[0], synopsis.counters[SIZE] = 5, 8, 1
+    merged = strategy.merge(states)
+    assert vectors(merged.predictor.synopsis) == {5: 8}
+    states = [strategy.fork(merged, state, i) for i, state in enumerate(states)]
+    for source, n_shifts in enumerate([0, 2, 1]):
+        states[source].predictor.synopsis.shared[0] >>= np.uint64(n_shifts)
+    assert vectors(strategy.merge(states).predictor.synopsis) == {5: 2}
+    # Somebody who starts now and has no copy takes nothing away; one who has evicted it does.
+    late = strategy.start(8, 4, source=3)
+    assert vectors(strategy.merge([*states, late]).predictor.synopsis) == {5: 2}
+    states[1].predictor.synopsis.counters[SIZE] = 0
+    assert vectors(strategy.merge(states).predictor.synopsis) == {}
+
+
+def test_a_fork_keeps_its_own_coins_round_and_interval():
+    strategy = PStream(least_f=0.02)
+    states = states_of_sources(strategy, skewed(6_001), 2)
+    merged = strategy.merge(states)
+    before = copy_state(merged)
+    for source, own in enumerate(states):
+        forked = strategy.fork(merged, own, source)
+        np.testing.assert_array_equal(forked.predictor.counters, own.predictor.counters)
+        np.testing.assert_array_equal(forked.next_worker, own.next_worker)
+        np.testing.assert_array_equal(forked.predictor.synopsis.seeds, own.predictor.synopsis.seeds)
+        assert vectors(forked.predictor.synopsis) == vectors(merged.predictor.synopsis)
+        assert forked.predictor.synopsis.counters[GENERATION] == 1
+        size = own.predictor.synopsis.counters[SIZE]
+        assert forked.predictor.synopsis.marked.sum() == own.predictor.synopsis.marked[:size].sum()
+        out = np.empty(3_000, np.int32)
+        strategy.route(skewed(3_000, seed=9), forked, out)
+    for (name, a), (_, b) in zip(named_arrays(merged), named_arrays(before), strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=name)
+
+
+def test_a_full_synopsis_keeps_the_strongest_when_merged():
+    strategy = PStream(f=1.0)
+    states = [strategy.start(4, 1, source=source) for source in range(2)]
+    capacity = states[0].predictor.synopsis.keys.size
+    for source, state in enumerate(states):
+        synopsis = state.predictor.synopsis
+        synopsis.keys[:] = np.arange(capacity) + source * capacity
+        synopsis.fresh[:] = 1 + 2 * source
+        synopsis.counters[SIZE] = capacity
+    merged = strategy.merge(states)
+    assert set(vectors(merged.predictor.synopsis)) == set(range(capacity, 2 * capacity))
+
+
+def test_sources_that_merge_find_hot_keys_sooner_than_those_that_do_not():
+    n_sources, keys = 8, skewed(16_000, z=1.0)
+    strategy = PStream(f=0.02)
+    alone = states_of_sources(strategy, keys, n_sources)
+    together = [strategy.start(8, 4, source=source) for source in range(n_sources)]
+    for piece in np.array_split(keys, 20):
+        for source, state in enumerate(together):
+            share = np.ascontiguousarray(piece[source::n_sources])
+            strategy.route(share, state, np.empty(share.size, np.int32))
+        merged = strategy.merge(together)
+        together = [strategy.fork(merged, own, source) for source, own in enumerate(together)]
+    truly = {key for key, n in Counter(keys.tolist()).items() if n > 0.03 * keys.size}
+    found_alone = np.mean([len(truly & hot_keys(state.predictor)) for state in alone])
+    found_together = len(truly & hot_keys(together[0].predictor))
+    assert found_together > found_alone
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("f", 0.0),
+        ("f", 1.1),
+        ("f", np.nan),
+        ("least_f", 1e-7),
+        ("length", 1),
+        ("length", 33),
+        ("time_weight", -0.1),
+        ("time_weight", 1.1),
+        ("interval", 0.0),
+        ("interval", np.inf),
+        ("false_positive_rate", 0.0),
+        ("false_positive_rate", 1.0),
+    ],
+)
+def test_parameters_out_of_range_are_refused_by_name(parameter, value):
+    with pytest.raises(ValueError, match=f"pstream: {parameter} must be"):
+        PStream(**{parameter: value})
+
+
+def test_a_fixed_threshold_has_no_least_one():
+    with pytest.raises(ValueError, match="least_f must be None when f is given"):
+        PStream(f=0.1, least_f=0.05)
