@@ -16,9 +16,10 @@ for _i in range(64):
     _POSITIONS[(int(_DE_BRUIJN) << _i & (1 << 64) - 1) >> 58] = _i
 
 
-def words_for(n_workers: int) -> int:
+@kernel
+def words_for(n_workers: I64) -> I64:
     """Return the words that a set of workers takes."""
-    return (n_workers + 63) // 64
+    return (n_workers + 63) >> 6
 
 
 @kernel

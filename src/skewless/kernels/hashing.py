@@ -5,6 +5,8 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import F64, I32, I64, U64, Words
 
+#: 2^64 divided by the golden ratio: multiples of it are spread evenly over all 64-bit numbers.
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT_30 = np.uint64(30)
 _SHIFT_27 = np.uint64(27)
 _SHIFT_31 = np.uint64(31)
@@ -12,7 +14,6 @@ _SHIFT_32 = np.uint64(32)
 _FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 _FACTOR_2 = np.uint64(0x94D049BB133111EB)
 _LOW_32 = np.uint64(0xFFFFFFFF)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _TO_UNIT = 1.0 / (1 << 53)
 _SHIFT_11 = np.uint64(11)
 
@@ -32,7 +33,7 @@ def seeded(key: U64, seed: U64) -> U64:
     Mixing twice matters: with one round, keys that differ by a multiple of the golden ratio
     would share their workers under every seed.
     """
-    return mix(mix(key + _GOLDEN) ^ seed)
+    return mix(mix(key + GOLDEN) ^ seed)
 
 
 @kernel
@@ -57,7 +58,7 @@ def two_workers(hashed: U64, n_workers: I64) -> tuple[I32, I32]:
 @kernel
 def draw(seed: U64, counter: I64) -> U64:
     """Return random bits number `counter` of the stream `seed`: any of them, in any order."""
-    return mix(seed + mix(np.uint64(counter) * _GOLDEN + _GOLDEN))
+    return mix(seed + mix(np.uint64(counter) * GOLDEN + GOLDEN))
 
 
 @kernel

@@ -15,11 +15,10 @@ from skewless.arrays import I32, I64, U64, Bytes, Ints, Keys, Workers
 from skewless.kernels.distinct import add as add_distinct
 from skewless.kernels.distinct import estimate as estimate_distinct
 from skewless.kernels.distinct import registers
-from skewless.kernels.hashing import mix
+from skewless.kernels.hashing import GOLDEN, mix
 from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table
 
 N_KEYS, N_EXTRA = 0, 1
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST_SIZE = 1 << 12
 _PRECISION = 16  # 65,536 registers: standard error 0.4 %
 
@@ -43,7 +42,7 @@ def pair(key: U64, worker: I32) -> U64:
     Two of 10⁸ pairs share a name with a probability below 0.1 %, and then one replica of 10⁸ is
     not counted.
     """
-    return mix(key ^ mix(np.uint64(worker) + _GOLDEN))
+    return mix(key ^ mix(np.uint64(worker) + GOLDEN))
 
 
 @kernel

@@ -10,14 +10,13 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, Words, Workers
 from skewless.kernels.fewest_choices import fewest_choices
-from skewless.kernels.hashing import mix, seed_array, seeded, to_worker, two_workers
+from skewless.kernels.hashing import GOLDEN, mix, seed_array, seeded, to_worker, two_workers
 from skewless.kernels.head import Head, head, is_hot
 from skewless.kernels.least_loaded import floor_cursor, least_count
 from skewless.kernels.sorting import sort_descending
 from skewless.parameters import require
 from skewless.strategy import Traits
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)
 RECORDS, NEXT_REFRESH, CHOICES = 0, 1, 2
 _FIRST_REFRESH = 16
 
@@ -59,7 +58,7 @@ def _least_of(hashed: U64, d: I64, loads: Ints) -> I32:
     if loads[second] < loads[best]:
         best = second
     for j in range(2, d):
-        worker = to_worker(mix(hashed + np.uint64(j) * _STEP), loads.size)
+        worker = to_worker(mix(hashed + np.uint64(j) * GOLDEN), loads.size)
         if loads[worker] < loads[best]:
             best = worker
     return best

@@ -11,11 +11,10 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Ints
-from skewless.kernels.hashing import draw, mix, to_unit
+from skewless.kernels.hashing import GOLDEN, draw, mix, to_unit
 from skewless.parameters import require
 from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, spans
 
-_NEXT = np.uint64(0x9E3779B97F4A7C15)
 _ABOVE_MINUS_1 = -1.0 + 2.0**-53
 
 
@@ -81,7 +80,7 @@ def zipf_rank(bits: U64, shape: ZipfShape) -> I64:
             return rank
         if area >= _area(rank + 0.5, shape.z) - math.exp(-shape.z * math.log(rank)):
             return rank
-        bits = mix(bits + _NEXT)
+        bits = mix(bits + GOLDEN)
 
 
 @kernel

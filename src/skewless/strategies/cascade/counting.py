@@ -8,7 +8,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats
-from skewless.kernels.hashing import mix, seeded, to_unit
+from skewless.kernels.hashing import GOLDEN, mix, seeded, to_unit
 from skewless.strategies.cascade.heavy_keys import ABSENT, admit, fade, find, first_place, n_places
 from skewless.strategies.cascade.state import (
     CHANGED,
@@ -52,7 +52,6 @@ from skewless.strategies.cascade.state import (
     stride_of,
 )
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _NEVER = 0.0  # in place of the count at which a heavy key is graded again: it is light
 FIRST_HEAVY = 4.0  # usual records: as long as nothing is known of shares
 
@@ -108,7 +107,7 @@ def count(state: CascadeState, key: U64, hashed: U64, amount: F64, number: I64) 
     first = first_place(heavy, hashed)
     place = find(heavy, first, key)
     if place == ABSENT:
-        chance = to_unit(mix(hashed + np.uint64(number) * _GOLDEN))
+        chance = to_unit(mix(hashed + np.uint64(number) * GOLDEN))
         place = admit(heavy, first, key, amount, chance)
         if place == ABSENT:
             return

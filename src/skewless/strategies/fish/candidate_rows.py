@@ -14,13 +14,18 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import I32, I64, U64, Ints, Words, Workers
 from skewless.kernels.bits import add_worker, words_for
-from skewless.kernels.hashing import mix, seeded, to_worker, two_workers
+from skewless.kernels.hashing import GOLDEN, mix, seeded, to_worker, two_workers
 from skewless.kernels.ring import Ring, candidates, find_point, ring
 
 #: Words of a row before the set: the key, and how many candidates it has.
 HEADER = 2
 _ZERO = np.uint64(0)
-_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def words_per_row(n_workers: I64) -> I64:
+    """Return the words of one row: its header, and the set of candidates."""
+    return HEADER + words_for(n_workers)
 
 
 class CandidateRows(NamedTuple):
@@ -44,14 +49,14 @@ def candidate_rows(
         n_workers=np.array([n_workers]),
         by_ring=np.array([int(by_ring)]),
         ring=ring(points[0], int(seeds[1]), virtual_nodes=points[1]),
-        rows=np.zeros(n_rows * (HEADER + words_for(n_workers)), np.uint64),
+        rows=np.zeros(n_rows * words_per_row(n_workers), np.uint64),
         walked=np.zeros(n_workers, np.int32),
     )
 
 
 def headers(rows: CandidateRows) -> Words:
     """Return a view of all rows' keys and numbers of candidates."""
-    stride = HEADER + words_for(int(rows.n_workers[0]))
+    stride = words_per_row(int(rows.n_workers[0]))
     return rows.rows.reshape(-1, stride)[:, :HEADER]
 
 
@@ -59,7 +64,7 @@ def headers(rows: CandidateRows) -> Words:
 def fill_row(rows: CandidateRows, place: I64, key: U64, d: I64) -> None:
     """Make the first d candidates of `key` the row at `place`."""
     n_workers = rows.n_workers[0]
-    n_words = (n_workers + 63) >> 6
+    n_words = words_for(n_workers)
     begin = place * (HEADER + n_words)
     row = rows.rows[begin + HEADER : begin + HEADER + n_words]
     rows.rows[begin] = key
@@ -79,7 +84,7 @@ def fill_row(rows: CandidateRows, place: I64, key: U64, d: I64) -> None:
         add_worker(row, np.int64(first))
         add_worker(row, np.int64(second))
         for j in range(2, d):
-            worker = to_worker(mix(hashed + np.uint64(j) * _STEP), n_workers)
+            worker = to_worker(mix(hashed + np.uint64(j) * GOLDEN), n_workers)
             add_worker(row, np.int64(worker))
 
 
@@ -87,7 +92,7 @@ def fill_row(rows: CandidateRows, place: I64, key: U64, d: I64) -> None:
 def refill_rows(rows: CandidateRows, n_rows: I64) -> None:
     """Find the candidates of the first `n_rows` rows again, after their headers were written."""
     n_workers = rows.n_workers[0]
-    stride = HEADER + ((n_workers + 63) >> 6)
+    stride = words_per_row(n_workers)
     for place in range(n_rows):
         d = np.int64(rows.rows[place * stride + 1])
         if d > 0:
@@ -97,7 +102,7 @@ def refill_rows(rows: CandidateRows, n_rows: I64) -> None:
 @kernel
 def forget_rows(rows: CandidateRows, n_rows: I64) -> None:
     """Empty the first `n_rows` rows."""
-    stride = HEADER + ((rows.n_workers[0] + 63) >> 6)
+    stride = words_per_row(rows.n_workers[0])
     for place in range(n_rows):
         rows.rows[place * stride + 1] = _ZERO
 

@@ -27,6 +27,7 @@ from skewless.strategies.fish.candidate_rows import (
     headers,
     refill_rows,
     two_candidates,
+    words_per_row,
 )
 from skewless.strategies.fish.fading import THETA, WEIGHT, Fading, fade, list_hot
 from skewless.strategies.fish.waiting import send, send_to_least
@@ -76,7 +77,7 @@ def _grant(state: Grants, entry: I64, key: U64, count: F64) -> None:
     Halving n while the frequency can be doubled is n / 2^⌊log2(f_top / f_k)⌋ without a logarithm.
     """
     rows = state.rows
-    begin = entry * (HEADER + ((rows.n_workers[0] + 63) >> 6))
+    begin = entry * words_per_row(rows.n_workers[0])
     fewest = state.d_min[0]
     if rows.rows[begin] == key:
         fewest = max(fewest, np.int64(rows.rows[begin + 1]))
@@ -103,7 +104,7 @@ def route(keys: Keys, state: Grants, out: Workers) -> None:
     """Fill `out` with the worker of each record: Alg. 1, 2 and 3 in one pass."""
     recent, records, rows = state.recent, state.backlog.records, state.rows.rows
     summary = recent.summary
-    stride = HEADER + ((state.rows.n_workers[0] + 63) >> 6)
+    stride = words_per_row(state.rows.n_workers[0])
     i = 0
     while i < keys.size:
         if recent.n_in_epoch[0] >= recent.epoch[0]:

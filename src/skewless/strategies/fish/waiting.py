@@ -73,7 +73,7 @@ def _place(times: Waiting, worker: I64, ticks: I64) -> I64:
     """Return the word in which `worker` is when it waits so long."""
     level = ticks >> _SHIFT
     row = level & _MASK if level - times.floor[0] < LEVELS else LEVELS
-    n_words = (times.ticks.size + 63) >> 6
+    n_words = words_for(times.ticks.size)
     return row * n_words + (worker >> 6)
 
 
@@ -113,7 +113,7 @@ def pass_time(times: Waiting, ticks: F64) -> None:
 @kernel
 def _raise_floor(times: Waiting) -> None:
     """Leave the lowest level, which is empty; its set takes in the level after the highest."""
-    n_words = (times.ticks.size + 63) >> 6
+    n_words = words_for(times.ticks.size)
     level = times.floor[0] + LEVELS
     times.floor[0] += 1
     for j in range(n_words):
@@ -130,7 +130,7 @@ def _raise_floor(times: Waiting) -> None:
 @kernel
 def _find_at(times: Waiting, allowed: Words, begin: I64, level: I64) -> tuple[I64, U64]:
     """Return the first word in which somebody of the set is at `level`, and who: 0 for nobody."""
-    n_words = (times.ticks.size + 63) >> 6
+    n_words = words_for(times.ticks.size)
     row = (level & _MASK) * n_words
     word = 0
     found = _ZERO
@@ -143,7 +143,7 @@ def _find_at(times: Waiting, allowed: Words, begin: I64, level: I64) -> tuple[I6
 
 @kernel
 def _is_empty(times: Waiting, level: I64) -> bool:
-    n_words = (times.ticks.size + 63) >> 6
+    n_words = words_for(times.ticks.size)
     row = (level & _MASK) * n_words
     anybody = _ZERO
     for j in range(n_words):
@@ -169,7 +169,7 @@ def send_to_least(times: Waiting, allowed: Words, begin: I64) -> I64:
 
     The set is as many words as the workers need, from `allowed[begin]` on, and is not empty.
     """
-    n_words = (times.ticks.size + 63) >> 6
+    n_words = words_for(times.ticks.size)
     level = times.floor[0]
     word, found = _find_at(times, allowed, begin, level)
     if found == _ZERO:  # rare: most sets have somebody at the floor
@@ -195,7 +195,7 @@ def send_to_least(times: Waiting, allowed: Words, begin: I64) -> I64:
 
 @kernel
 def _least_straggler(times: Waiting, allowed: Words, begin: I64) -> I64:
-    n_words = (times.ticks.size + 63) >> 6
+    n_words = words_for(times.ticks.size)
     best = -1
     for j in range(n_words):
         left = allowed[begin + j]
