@@ -278,6 +278,20 @@ def total(summary: SpaceSaving) -> F64:
 
 
 @kernel
+def list_shares(summary: SpaceSaving, above: F64, total: F64, shares: Floats) -> I64:
+    """Fill `shares` with counts / `total` of the keys that count more than `above`, in any order.
+
+    Return how many there are.
+    """
+    n_listed = 0
+    for entry in range(summary.size[0]):
+        if summary.counts[entry] > above:
+            shares[n_listed] = summary.counts[entry] / total
+            n_listed += 1
+    return n_listed
+
+
+@kernel
 def decay(summary: SpaceSaving, factor: F64) -> None:
     """Multiply all estimates, errors and the total by `factor`, in (0, 1]."""
     summary.unit[0] /= factor

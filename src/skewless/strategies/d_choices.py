@@ -14,6 +14,7 @@ from skewless.kernels.hashing import GOLDEN, mix, seed_array, seeded, to_worker,
 from skewless.kernels.head import Head, head, is_hot
 from skewless.kernels.least_loaded import floor_cursor, least_count
 from skewless.kernels.sorting import sort_descending
+from skewless.kernels.space_saving import list_shares
 from skewless.parameters import require
 from skewless.strategy import Traits
 
@@ -38,12 +39,7 @@ def _refresh(state: DChoicesState) -> None:
     """Compute d again, at twice the records at first, later every so many records."""
     summary = state.head.summary
     records = state.counters[RECORDS]
-    hot = state.head.threshold[0] * records
-    n_hot = 0
-    for entry in range(summary.size[0]):
-        if summary.counts[entry] > hot:
-            state.shares[n_hot] = summary.counts[entry] / records
-            n_hot += 1
+    n_hot = list_shares(summary, state.head.threshold[0] * records, records, state.shares)
     sort_descending(state.shares, n_hot)
     state.counters[CHOICES] = fewest_choices(
         state.shares, n_hot, state.loads.size, state.settings[0]

@@ -216,10 +216,11 @@ def _begin_batch(keys: Keys, state: Bandit) -> None:
 def route(keys: Keys, state: Bandit, out: Workers) -> None:
     """Route in runs that end where a slide or a statistics window does.
 
-    What is hot does not depend on where records went. So all records of a run are observed before
-    the first is sent, and `out` holds their rows in between: two short loops, in each of which the
-    processor has several records at work, are faster than a long one.
+    Which keys are hot does not depend on where records went. So one loop finds the row of every
+    record of a run, and a second loop sends the records. Two short loops are faster than a long
+    one, because the processor can work on several records at a time in each.
     """
+    rows = out  # the same array: it holds the row of a record until its worker replaces it
     by_batch = state.counters[BY_BATCH]
     if by_batch and keys.size > 0:
         _begin_batch(keys, state)
@@ -236,12 +237,12 @@ def route(keys: Keys, state: Bandit, out: Workers) -> None:
             state.counters[RECORDS] += end - begin
         if not by_batch or begin == 0:
             for i in range(begin, keys.size if by_batch else end):
-                out[i] = _observe(state, run, keys[i])
+                rows[i] = _observe(state, run, keys[i])
         if by_batch:  # a key may have turned hot by a later record
             for i in range(begin, end):
-                out[i] = _hot_row(state, run.window, keys[i])
+                rows[i] = _hot_row(state, run.window, keys[i])
         for i in range(begin, end):
-            row = np.int64(out[i])
+            row = np.int64(rows[i])
             if row != ABSENT:
                 out[i] = _decide(state, run, row, i - begin)
             else:  # Alg. 1, l. 8

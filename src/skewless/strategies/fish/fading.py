@@ -18,7 +18,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Ints
-from skewless.kernels.space_saving import SpaceSaving, decay, space_saving
+from skewless.kernels.space_saving import SpaceSaving, decay, list_shares, space_saving
 
 # Positions in `settings`.
 THETA = 0
@@ -62,20 +62,11 @@ def list_hot(fading: Fading, shares: Floats) -> I64:
     It also finds `top` again.
     """
     summary = fading.summary
-    hot = hot_above(fading)
-    n_hot = 0
     top = 0.0
     for entry in range(summary.size[0]):
-        count = summary.counts[entry]
-        if count > hot:
-            shares[n_hot] = count / summary.total[0]
-            n_hot += 1
-            top = max(top, count)
-    if n_hot == 0:
-        for entry in range(summary.size[0]):
-            top = max(top, summary.counts[entry])
+        top = max(top, summary.counts[entry])
     fading.top[0] = top
-    return n_hot
+    return list_shares(summary, hot_above(fading), summary.total[0], shares)
 
 
 @kernel

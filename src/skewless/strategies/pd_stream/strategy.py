@@ -160,7 +160,10 @@ def _route(keys: Keys, state: PdStreamState, out: Workers) -> None:
         # l. 1; the paper's text counts the incoming record, its pseudo-code does not.
         count = np.int64(window.counts[row])
         if incoming > 0:
-            count += np.int64(oldest != row) | np.int64(row == NO_ROW)
+            # This record enters and the oldest one leaves: if both have the same key, its count
+            # stays as it is.
+            leaves_too = (oldest == row) & (row != NO_ROW)
+            count += 1 - np.int64(leaves_too)
         one, other = two_workers(hashed, loads.size)
         first, second = np.uint64(one), np.uint64(other)
         if count >= hot_from:
