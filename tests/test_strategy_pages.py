@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from reference.cascade import CascadeReference
 
 PAGES = Path(__file__).parent.parent / "docs" / "strategies"
