@@ -75,7 +75,7 @@ def test_the_budget_needs_balance_and_few_replicas_with_every_seed():
     assert "| 1.4 | 32 | 0.0001 | 1.0079 | 1.0010 | 1.0080 | yes | fish 1.2000 |" in table
     table = frontier_tables.budget_table([good, {**good, "seed": 2, "replication": 1.01}])
     assert "Met in 0 of 1 cells." in table
-    assert "| 1.0100 | 1.0010 | 1.0080 | 1 of 2 seeds | nobody |" in table
+    assert "| 1.0100 | 1.0010 | 1.0080 | 1 of 2 seeds | none |" in table
 
 
 def test_low_skew_is_met_unless_someone_as_balanced_has_fewer_replicas():

@@ -77,7 +77,7 @@ def low_skew_table(records: Sequence[Row]) -> str:
                 _small(own["imbalance"]),
                 f"{own['replication']:.4f}",
                 "yes" if met else "no",
-                others or "nobody",
+                others or "none",
             ]
         )
     headings = ("z", "n", "imbalance", "replicas", "fewest", "others with that balance")
@@ -279,7 +279,7 @@ def _best_other(cell: Sequence[Row], most: float) -> str:
     """Return who, besides cascade, has the fewest replicas of those with so little imbalance."""
     others = [r for r in cell if r["strategy"] != "cascade" and r["imbalance"] <= most]
     if not others:
-        return "nobody"
+        return "none"
     best = min(others, key=lambda r: r["replication"])
     return f"{marked(best)} {best['replication']:.4f}"
 

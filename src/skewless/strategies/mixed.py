@@ -1,4 +1,4 @@
-"""Mixed: a table of bounded size over a hash ring, changed with as little state moved as it can."""
+"""Mixed: a routing table of bounded size over a hash ring, changed with few moves of state."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from skewless.strategies.rebalancing.vectors import Observed
 
 @dataclass(frozen=True)
 class Mixed(MinMig):
-    """Move little state, and send keys home only as far as the table's bound asks for it.
+    """Move little state, and send keys home only as far as the bound on the table requires.
 
-    Keys live with their owner on a ring unless the routing table names another worker. When a
-    worker has more than its share, the controller tries a plan with n = 0 keys sent home; while
-    its table is too large, it tries again with n larger by the excess. The lightest state goes
-    home first; overloaded workers give up keys with a high cost^β / state; LLFD places them.
+    A key is on its owner of a ring unless the routing table names another worker. When a worker is
+    overloaded, the controller tries a plan with n = 0 keys sent home. While the table is too
+    large, it tries again with n larger by the excess. The smallest state goes home first.
+    Overloaded workers give up keys with the highest cost^β / state first. LLFD places them.
 
     **Guarantee**: one worker per key, and nothing moves while no worker is above its limit,
     (1 + tolerance) of the mean. After a rebalance (not compact, workers equally fast) no worker is
@@ -46,14 +46,8 @@ class Mixed(MinMig):
     max_entries
         A_max: the bound on table entries; None: there is none, and this is `MinMig`.
 
-    **Deviations from the paper**: a candidate that no worker takes stays where it was, or goes to
-    the least loaded worker if that place has more than its share (Alg. 1 gives it no place).
-    "Fits" includes exactly full, as in the paper's text and example, unlike line 12. n grows by
-    the excess, where line 10 replaces it: that can alternate for ever. When sending all entries
-    home still leaves too large a table, the plan is MinTable's, bound or no bound, as the appendix
-    says. A discretised value is the neighbour that brings the sum of errors closer to 0: the rule
-    in the text ends with an error of 1 in the paper's example, which says 0. Each worker's errors
-    are cancelled apart. Limits are in proportion to the workers' speeds.
+    **Deviations from the paper**: a key that no worker accepts has a place, and n grows by the
+    excess. The complete list, with reasons, is in `docs/strategies/mixed.md`.
 
     Examples
     --------

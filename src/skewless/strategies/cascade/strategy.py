@@ -63,18 +63,18 @@ _EPOCH_PER_WORKER = 64
 class Cascade:
     """Send each record to the first worker of its key's order that has room.
 
-    Every key has its own order of workers, by hash. Light keys stay on their first worker until it
-    is clearly above the mean; heavy keys yield the sooner the heavier they are, and use no more of
-    their order than they must. So the heaviest keys fill like water what the others leave, nothing
-    is split without need, and sources that never talk lengthen the same orders.
+    Every key has its own order of workers, by hash. A light key stays on its first worker until
+    that is clearly above the mean. The heavier a key, the sooner it leaves a worker; it uses no
+    more of its order than it must. So the heaviest keys fill the gaps that the others leave,
+    nothing is split without need, and sources that exchange nothing extend the same orders.
 
     **Guarantee**: no worker gets a record while its level is more than `tolerance` · 10,000 / n
     records (7.5 at least) above the mean. So over all m records of a source, with equal workers and
     f records forgiven, the imbalance is at most (2 · `tolerance` · 10,000 + n + f) / m, or
-    (16 · n + f) / m where that is more; half of it is for handicaps. Forgiven is what a worker lags
-    behind by more than twice that room when a heavy key comes to it: to make up for it would be a
-    burst. `"splitting"` and `"yielding"` left out, there is no guarantee. Where records have
-    weights, a record in these numbers is one that weighs what they weigh on the average.
+    (16 · n + f) / m where that is more; half of it is for handicaps. When a heavy key comes to a
+    worker that lags more than twice that room behind the mean, the rest of the lag is forgiven,
+    because making up for it would need a burst. There is no guarantee without `"splitting"` or
+    `"yielding"`. Where records have weights, a record in these numbers has the average weight.
 
     Parameters
     ----------
@@ -85,7 +85,8 @@ class Cascade:
         them by weight, `"fading"` of old counts, `"yielding"` of light keys, or the `"handicaps"`
         of workers above the mean.
 
-    **Deviations from the paper**: there is none; this is our own.
+    **Deviations from the paper**: there is no paper, the strategy is our own. A worked example is
+    in `docs/strategies/cascade.md`.
 
     Examples
     --------

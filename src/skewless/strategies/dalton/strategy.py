@@ -64,10 +64,10 @@ _FIRST_SPLIT_LIMIT = 2
 class Dalton:
     """Learn for each hot key which workers reward its records; hash the other keys.
 
-    The reward of a worker is high when its load in the last records is low and the key is on few
-    workers. A hot record goes to the worker with the best average reward so far, now and then to
-    any worker. Untried workers have the worst value, so a key is split only where it pays.
-    Sources learn together by a weighted mean of what they learned.
+    The reward of a worker is high when its recent load is low and the key is on few workers. A hot
+    record goes to the worker with the best average reward so far, and sometimes to any worker.
+    Workers that were never tried have the worst value, so a key is split only where it pays.
+    Sources exchange a weighted mean of what they learned.
 
     **Guarantee**: there are fewer than n hot keys in a statistics window (Theorem 3.4), and every
     other key has exactly one worker.
@@ -79,16 +79,16 @@ class Dalton:
     load_weight
         p1; the replicas weigh p2 = 1 − p1.
     slide, n_slides
-        Loads and replicas count over `n_slides` slides of `slide` records of this source. Take
-        the window over which balance matters: in a much shorter one, a key is seen to stay long
-        where it was good to be.
+        Loads and replicas count over `n_slides` slides of `slide` records of this source. Use the
+        window over which balance matters. With a much shorter one, a key stays too long on a
+        worker that used to be good.
     stats_window
         Records over which keys are counted. A key is hot with more than 1/n of them, in that
         window and the next.
     statistics
         `"exact"`, `"count-min"`, or `"hybrid"`: exact while a window has at most `exact_keys` keys.
     max_split
-        A key on so many workers explores only those. The limit begins at 2 and grows by one when
+        A key on this many workers explores only those. The limit begins at 2 and grows by one when
         most hot keys have reached it, up to this; None for no limit.
     share_loads
         After a merge, loads go on from the mean of all sources' loads.
@@ -97,18 +97,10 @@ class Dalton:
     hybrid
         False: every key is hot, as in the paper's ablation; its memory grows with `stats_window`.
     forwarding
-        False: all results are merged by key, also those of keys with one worker (section 4.2).
+        False: all results are merged by key, even those of keys with one worker (section 4.2).
 
-    **Deviations from the paper**: windows are counted in records, so the previous window's total,
-    which stands for the present one's, is a constant, in the first window as well. Replicas are
-    known for hot keys only, and from a key's earlier records counts one replica, at its hash
-    worker, from the moment it turns hot: the table of all pairs in the window would cost more than
-    all the rest. A hot key is counted in its row, so sketches count cold keys only. The best worker
-    is found by a tournament instead of a scan (same worker). The mean of Q-tables is divided by the
-    sum of its weights: as printed, it would shrink all values towards 0, above every reward.
-    The paper's message has the total load only, yet its rewards are said to be wrong without the
-    real load of the workers: `share_loads` adds it. `max_split` is not in the paper but in its
-    public code.
+    **Deviations from the paper**: windows count records, replicas are known for hot keys only, and
+    sources share loads. The complete list, with reasons, is in `docs/strategies/dalton.md`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""FISH: the hot keys of the recent past, as many workers as each needs, the one who waits least."""
+"""FISH: recent hot keys, as many workers as each needs, the shortest estimated waiting time."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ _MINIMA = ("all-hot", "d-choices")
 
 @dataclass(frozen=True)
 class Fish:
-    """Find the hot keys of the recent past, and send each record to who will be free first.
+    """Find the recent hot keys, and send each record to the candidate that will be free first.
 
-    A SpaceSaving summary whose counts fade by `alpha` after every epoch knows the recent hot keys.
-    The hottest may go to all n workers, one half as frequent to n/2, and so on; the others have
-    two candidates. All candidates come from a consistent-hash ring. Of its candidates a record
-    takes the worker with the shortest waiting time, inferred from what was sent to it and from
-    its time per record: no messages.
+    A SpaceSaving summary, whose counts fade by `alpha` after every epoch, finds recent hot keys.
+    The hottest may use all n workers, a key half as frequent n/2, and so on; other keys have two
+    candidates. All candidates come from a consistent-hash ring. A record goes to the candidate
+    with the shortest waiting time, which the source infers from what it sent and from the time
+    per record of each worker. There are no messages.
 
     **Guarantee**: a key that never has more than (`hot_factor` / n − 1 / `capacity`) · `epoch`
     records in an epoch has at most two workers. The most frequent key always goes to a worker
-    who waits less than one record (of the fastest worker) longer than the least waiting one.
+    whose waiting time exceeds the shortest by less than one record of the fastest worker.
 
     Parameters
     ----------
     alpha
-        α: what remains of all counts after an epoch; 1 switches fading off.
+        α: the factor on all counts after an epoch; 1 switches fading off.
     epoch
         Records of an epoch.
     capacity
@@ -77,7 +77,7 @@ class Fish:
     interval
         T: seconds between two estimates of what the workers have done.
     seconds_per_record
-        P_w of a worker of capacity 1, until `observe` says better.
+        P_w of a worker of capacity 1, until `observe` sets it.
     utilisation
         Records arrive at this share of the workers' total speed: the clock's step per record.
     ring
@@ -85,14 +85,8 @@ class Fish:
     virtual_nodes
         Points of a worker on the ring.
 
-    **Deviations from the paper**: a frequency is relative to what a long stream weighs,
-    `epoch` / (1 − `alpha`): relative to the faded total, any key would be hot with its first
-    record after every fading. The paper says that d_min "is related to the sum of the frequency
-    of all hot keys": see `minimum`. M_k lives in the key's place in the summary, and is forgotten
-    when another key takes that place. Line 18 of Alg. 3 adds each record to C_w, so N_w would
-    count it twice: it is left out. The time that passed is subtracted, not T, since a clock that
-    is set from outside may have gone further. Hot keys compare waiting times in whole records of
-    the fastest worker, lowest index on a tie. Time is part of the state, see `observe`.
+    **Deviations from the paper**: N_w is left out, d_min is defined, and frequencies are relative
+    to the weight of a long stream. `docs/strategies/fish.md` has the complete list with reasons.
 
     Examples
     --------

@@ -210,11 +210,12 @@ def _merge_entry(merged: PdStreamState, states: Sequence[PdStreamState], hashed:
 
 @dataclass(frozen=True)
 class PdStream:
-    """Give a key that recurs among the last 2n records the workers its count may call for.
+    """Give a key that recurs among the last 2n records as many workers as its count may mean.
 
-    A key seen twice in the sampling window is hot. The count is turned into the largest share of
-    the stream that it may mean, and that into workers; the key gets one worker more, the least
-    loaded of all, while it has fewer and its own are all heavier. Others have two candidates.
+    A key seen twice in the sampling window is hot. Its count gives the largest share of the stream
+    that the key may have, and the share gives a number of workers. While the key has fewer, and
+    all of them are heavier than the lightest worker of all, that worker joins. Other keys have two
+    candidates.
 
     **Guarantee**: an entry of the routing table never has more workers than ⌊p̂·n⌋, p̂ for the
     largest count since it was made, or 2. The table has an entry only for keys in the window, so
@@ -230,24 +231,16 @@ class PdStream:
     confidence
         P̂: how sure it must be that a key with the share p̂ had occurred at least that often.
     count_incoming
-        Count the record to be routed, too: what the paper's Fig. 3 shows. See below.
+        Count the record to be routed too, as the paper's Fig. 3 does.
     adaptive
         Adjust α and θ, which the paper leaves for later. After every window in which the fullest
         worker is within 4 records of the emptiest, the window doubles, up to 4 times α; otherwise
         it is α again at once. In longer windows p̂ is closer to the truth, and a key is hot from
-        α − √α times on instead of 2: at α = 4 that is the same, at 16 it is 12. Both spare
-        replicas of keys that only seemed hot; and what is too little shows as imbalance.
+        α − √α occurrences on instead of 2: at α = 4 that is the same, at 16 it is 12. Both save
+        replicas of keys that only seemed hot. If they save too much, imbalance shows it.
 
-    **Deviations from the paper**: where it allows several readings, the default is the one nearest
-    to its Fig. 10. Alg. 2 counts before it adds the record to the window (l. 1, l. 18), its text
-    and Fig. 3 after; the former gives the figure's replication, the latter more. A worker joins
-    only if it is lighter than all that the key has (the text: none is added when the lightest is
-    there already). Of equals, the first going round from the key's first hashed worker is taken;
-    the lowest index of all would empty the same workers first for all keys, and cost replicas.
-    Hashed candidates may coincide; an entry then begins with one. Table III has P̂ = 99 %, the text
-    99.9 %. The probability table is a closed form instead of a search, counting takes O(1) instead
-    of a scan, and an entry's lightest worker is found by intersecting sets of bits. Sources can
-    merge: see `merge`.
+    **Deviations from the paper**: where it can be read in several ways, the default is the reading
+    nearest to its Fig. 10. The complete list, with reasons, is in `docs/strategies/pd-stream.md`.
 
     Examples
     --------

@@ -83,10 +83,10 @@ def _route(keys: Keys, state: PStreamState, out: Workers) -> None:
 class PStream:
     """Shuffle the records of hot keys over all workers, hash the others.
 
-    Hot keys are found by tossing coins: each record tosses until tails, and only a run of r heads
-    or more, of which there are few, reaches the synopsis of keys. A key with two different long
-    runs there is hot until they have faded, and a counting Bloom filter knows it. The threshold f
-    may adapt itself: few rare records against few hot keys.
+    Hot keys are found by tossing coins. Each record tosses until tails, and only a run of r heads
+    or more, which is rare, reaches the synopsis of keys. A key with two long runs of different
+    length is hot until they have faded; a counting Bloom filter holds the hot keys. The threshold
+    f may adapt itself: few rare records against few hot keys.
 
     **Guarantee**: a key that was never hot has one worker (or more, if the filter takes it for a
     hot one: `false_positive_rate`). A key with N records, x = N / 2^r, has had two long runs but
@@ -98,7 +98,7 @@ class PStream:
     ----------
     f
         The share of the records above which a key should be hot; p = f / 2, r = ⌊log2(1 / p)⌋.
-        None: begins at 0.02 and adapts itself.
+        None: starts at 0.02 and adapts itself.
     least_f
         The smallest f that may be adapted to; it sizes the memory. None means 1 / (5n). With half
         the f, keys take four times as long to be found.
@@ -112,15 +112,8 @@ class PStream:
     false_positive_rate
         Of the filter, while no more than 1 / f keys are hot.
 
-    **Deviations from the paper**: each source has a predictor, and they become the central one by
-    `merge`; the sources agree on the median of their f. H(f) is taken as a share of all keys, as
-    in Fig. 9–12, so the number of keys is estimated (HyperLogLog). Which line is drawn depends on
-    the weighted terms; if w_T·F_L is the larger, f falls, as drawn (the sentence says it rises).
-    A key is cold with fewer than two bits (l. 21 of Alg. 1; section 5 waits for none), and is
-    appended and deleted once, not at each update. r is rounded down. Shifts are P = p·m random
-    ones, fractions carried over. Theorem 4 bounds the entries by 1 / p: that holds right after all
-    were shifted, at other times it is 2 / p. A key that changes between shuffle and hash needs no
-    signal to workers: its partial results are merged by key, as those of any key.
+    **Deviations from the paper**: each source has a predictor of its own, and H(f) is a share of
+    all keys. The complete list, with reasons, is in `docs/strategies/pstream.md`.
 
     Examples
     --------
