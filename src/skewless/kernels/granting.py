@@ -30,6 +30,7 @@ from skewless.kernels.key_table import ABSENT, find_slot
 from skewless.kernels.sorting import sort_descending
 from skewless.kernels.space_saving import admit
 from skewless.kernels.waiting import send, send_to_least
+from skewless.sound import require_same, require_within
 
 # Positions in `modes`, and what `modes[CLASSIFY]` may be.
 CLASSIFY = 0
@@ -48,6 +49,12 @@ class Grants(NamedTuple):
     modes: Ints
     epsilon: Floats
     shares: Floats  # scratch
+
+    def check(self, fresh: Grants) -> None:
+        """Refuse other settings, and fewer candidates than a key must have."""
+        for name in ("growth", "modes", "epsilon"):
+            require_same(name, getattr(self, name), getattr(fresh, name))
+        require_within("d_min", self.d_min, 1, int(self.rows.n_workers[0]))
 
 
 @kernel

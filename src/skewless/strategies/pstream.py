@@ -23,6 +23,7 @@ from skewless.kernels.hot_predictor import (
     take_over,
 )
 from skewless.parameters import require
+from skewless.sound import require_same, require_within
 from skewless.state import copy_state
 from skewless.strategy import Traits
 
@@ -40,6 +41,12 @@ class PStreamState(NamedTuple):
     predictor: HotPredictor
     hot: SmallInts  # scratch, per record of a block
     places: SmallInts  # scratch
+
+    def check(self, fresh: PStreamState) -> None:
+        """Refuse another hash, and a worker that is not there."""
+        require_same("seed", self.seed, fresh.seed)
+        require_same("n_workers", self.n_workers, fresh.n_workers)
+        require_within("next_worker", self.next_worker, 0, int(self.n_workers[0]) - 1)
 
 
 @kernel
