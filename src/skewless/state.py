@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from skewless.sound import Unsound
 
 S = TypeVar("S")
 
@@ -57,3 +61,44 @@ def with_arrays(state: S, arrays: dict[str, NDArray[Any]], prefix: str = "") -> 
         else:
             fields.append(with_arrays(value, arrays, f"{prefix}{field}."))
     return type(state)(*fields)
+
+
+def layout(state: Any) -> str:
+    """Return a short digest of the names, types and shapes of the arrays of `state`."""
+    described = [(name, array.dtype.str, array.shape) for name, array in named_arrays(state)]
+    return hashlib.blake2b(json.dumps(described).encode(), digest_size=8).hexdigest()
+
+
+def restored(fresh: S, arrays: dict[str, NDArray[Any]]) -> S:
+    """Return the state that holds `arrays`, after a check against `fresh`, which `start` made.
+
+    Names, types and shapes must be those of `fresh`, and values must be such that no kernel reads
+    outside its arrays: each piece of the state says so in its method `check`, if it has one.
+    Fields that the state's class names in `grows` may have any length. Raises `Unsound`.
+    """
+    wanted = dict(named_arrays(fresh))
+    for name in sorted(wanted.keys() | arrays.keys()):
+        if name not in arrays or name not in wanted:
+            raise Unsound(f"it has {'no' if name in wanted else 'an unknown'} array {name!r}")
+        found, like = arrays[name], wanted[name]
+        if found.dtype != like.dtype:
+            raise Unsound(f"{name} must be of type {like.dtype}, not {found.dtype.str}")
+        may_grow = name in getattr(fresh, "grows", ()) and found.ndim == like.ndim
+        if found.shape != like.shape and not may_grow:
+            raise Unsound(f"{name} must have the shape {like.shape}, not {found.shape}")
+    state = with_arrays(fresh, arrays)
+    check_state(state, fresh)
+    return state
+
+
+def check_state(state: Any, fresh: Any, prefix: str = "") -> None:
+    """Raise `Unsound` if a piece of `state`, whose arrays have the right shapes, says so."""
+    for field, value in zip(fresh._fields, fresh, strict=True):
+        if not isinstance(value, np.ndarray):
+            check_state(getattr(state, field), value, f"{prefix}{field}.")
+    if "check" in state._fields or not hasattr(state, "check"):
+        return
+    try:
+        state.check(fresh)
+    except Unsound as error:
+        raise Unsound(f"{prefix}{error}") from None

@@ -217,6 +217,59 @@ def test_sealed_nonsense_is_corrupt(changes):
         from_bytes(with_metadata(**changes), "here")
 
 
+def file_of(*columns: tuple[str, str, str, Any], about: str = "{}", kind: Any = None) -> bytes:
+    """Return a sealed file of arrays by name, type, shape and bytes, as a stranger writes it."""
+    kind = kind or pa.large_binary()
+    fields = [
+        pa.field(name, kind, metadata={"dtype": dtype, "shape": shape})
+        for name, dtype, shape, _ in columns
+    ]
+    schema = pa.schema(fields, {"format": "skewless-state", "version": "1", "about": about})
+    arrays = [pa.array([values], kind) for *_, values in columns]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.record_batch(arrays, schema=schema))
+    return seal(sink.getvalue().to_pybytes())
+
+
+EIGHT = b"\1" * 8
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (file_of(("a", "|O", "[1]", EIGHT)), "has the type '|O'"),
+        (file_of(("a", "i4,i4", "[1]", EIGHT)), "has the type"),
+        (file_of(("a", "<V8", "[1]", EIGHT)), "has the type"),
+        (file_of(("a", "nonsense", "[1]", EIGHT)), "has the type"),
+        (file_of(("a", "|S0", "[4]", b"")), "0 bytes are no"),
+        (file_of(("a", "<i8", "[-1]", EIGHT)), r"has the shape \[-1\]"),
+        (file_of(("a", "<i8", "[-1, -1]", EIGHT)), "has the shape"),
+        (file_of(("a", "<i8", "[4294967296, 4294967296]", b"")), "0 bytes are no int64"),
+        (file_of(("a", "<i8", "[1.0]", EIGHT)), "has the shape"),
+        (file_of(("a", "<i8", "[true]", EIGHT)), "has the shape"),
+        (file_of(("a", "<i8", '"1"', EIGHT)), "has the shape"),
+        (file_of(("a", "<i8", "[" * 100_000, EIGHT)), "nested too deep"),
+        (file_of(("a", "<i8", f"{[1] * 65}", EIGHT)), "has the shape"),
+        (file_of(("a", "|b1", "[8]", b"\7" * 8)), "is no bool"),
+        (file_of(("a", "<U2", "[1]", b"\xff" * 8)), "is no <U2"),
+        (file_of(("a", "<i8", "[1]", None)), "without nulls"),
+        (file_of(("a", "<i8", "[1]", 7), kind=pa.int64()), "stored as int64"),
+        (file_of(*[("a", "<i8", "[1]", EIGHT)] * 2), "two arrays of the name 'a'"),
+        (file_of(about="[]"), "no dict"),
+        (file_of(about='{"a": NaN}'), "NaN"),
+        (file_of(about='{"a":' * 100_000), "nested too deep"),
+        (with_metadata(version="9" * 5_000), "version 9"),
+    ],
+)
+def test_what_a_stranger_seals_is_refused_in_one_line(content, text):
+    with pytest.raises((LedgerCorrupt, LedgerTooNew), match=text) as refused:
+        from_bytes(content, "here")
+    assert "\n" not in str(refused.value)
+    assert str(refused.value).startswith("here ")
+    assert len(str(refused.value)) < 500
+
+
 def test_a_sealed_file_without_arrow_is_corrupt():
     with pytest.raises(LedgerCorrupt, match="here is not readable"):
         from_bytes(seal(b"no arrow at all"), "here")
@@ -252,19 +305,53 @@ def test_another_identity_is_refused_by_its_first_difference(ledger, wanted, tex
     assert ledger.check(IDENTITY)
 
 
+def test_another_version_of_the_package_is_no_other_identity(ledger):
+    ledger.claim(IDENTITY | {"skewless": "0.1", "state_layout": "abc-1"})
+    ledger.claim(IDENTITY | {"skewless": "0.2", "state_layout": "abc-1"})
+    assert ledger.identity()["skewless"] == "0.1"
+
+
+@pytest.mark.parametrize(
+    ("wrote", "text"),
+    [
+        ({"skewless": "0.1", "state_layout": "abc-1"}, "by skewless 0.1, whose strategy pkg keeps"),
+        ({}, "by an older skewless, whose strategy pkg keeps its state in another layout"),
+    ],
+)
+def test_another_layout_of_the_state_is_refused_by_name(ledger, wrote, text):
+    ledger.claim(IDENTITY | wrote)
+    for ask in (ledger.claim, ledger.check):
+        with pytest.raises(LedgerMismatch, match=text):
+            ask(IDENTITY | {"skewless": "0.2", "state_layout": "abc-2"})
+
+
 def test_checking_creates_nothing(ledger):
     ledger.check(IDENTITY)
     assert not Path(ledger.folder).exists()
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{", '{"format": "skewless-identity", "version": 1}']
+    "content",
+    [
+        "",
+        "[]",
+        "{",
+        "7",
+        "[" * 100_000,
+        '{"format": "skewless-identity", "version": 1}',
+        '{"format": "skewless-identity", "version": 1, "identity": []}',
+        '{"format": "skewless-identity", "version": 1, "identity": {"seed": [1]}}',
+        '{"format": "skewless-identity", "version": 1, "identity": {"seed": NaN}}',
+        '{"format": {}, "version": 1, "identity": {}}',
+    ],
 )
 def test_a_damaged_identity_is_corrupt(ledger, content):
     ledger.claim(IDENTITY)
     (Path(ledger.folder) / "identity.json").write_text(content)
-    with pytest.raises(LedgerCorrupt, match=r"identity\.json"):
-        ledger.check(IDENTITY)
+    for ask in (lambda: ledger.check(IDENTITY), ledger.identity):
+        with pytest.raises(LedgerCorrupt, match=r"identity\.json") as refused:
+            ask()
+        assert "\n" not in str(refused.value)
 
 
 def test_an_identity_of_a_later_version_is_refused(ledger):
@@ -329,21 +416,57 @@ def test_reports_come_back_by_source_and_by_worker(ledger):
     assert ledger.read_workers(2) == {}
 
 
-def test_reports_of_another_run_than_the_first_sources_do_not_count(ledger):
-    for run, sources in (("dead", (0, 1, 2, 3)), ("alive", (0, 1))):
-        for source in sources:
-            ledger.write_report(1, source, small(source), run)
-    assert list(ledger.read_reports(1)) == [0, 1]
-    for report in (ledger.read_reports(1)[1], ledger.read_report(1, 1)):
-        assert same(report, small(1))  # the run is the ledger's affair
-    ledger.write_report(1, 0, small(0))  # as before runs had names: of another one
-    assert list(ledger.read_reports(1)) == [0]
-    ledger.write_report(1, 3, small(3))
-    assert list(ledger.read_reports(1)) == [0, 3]
+# Runs
+
+
+def test_each_run_reads_its_own_reports_whatever_a_late_task_writes(ledger):
+    dead, alive = ledger.of_run("dead"), ledger.of_run("alive")
+    for source in range(4):
+        dead.write_report(1, source, small(source))
+    for source in range(2):
+        alive.write_report(1, source, small(10 + source))
+    dead.write_report(1, 0, small(99))  # late
+    dead.write_report(1, 7, small(99))
+    dead.write_worker(1, 3, small(99))
+    for reader in (alive, ledger, ledger.of_run("later")):
+        reports = reader.read_reports(1)
+        assert list(reports) == [0, 1]
+        assert same(reports[0], small(10))
+        assert same(reader.read_report(1, 1), small(11))
+        assert reader.read_report(1, 7) is None
+        assert reader.read_workers(1) == {}
+
+
+def test_after_a_restart_the_last_run_before_it_counts(ledger):
+    for run in ("z", "m", "a"):
+        ledger.of_run(run).write_report(1, 0, small(ord(run)))
+    now = ledger.of_run("now")
+    assert same(now.read_reports(1)[0], small(ord("a")))
+    ledger.of_run("stranger").write_report(1, 0, small(1))  # registered after `now`
+    assert same(now.read_reports(1)[0], small(ord("a")))
+    assert same(ledger.read_reports(1)[0], small(1))
+    assert same(ledger.of_run("m").read_reports(1)[0], small(ord("m")))
+
+
+def test_a_run_is_registered_once_and_keeps_its_place(ledger):
+    for run in ("b", "a", "b", "a"):
+        ledger.of_run(run)
+    names = sorted(path.name for path in (Path(ledger.folder) / "runs").iterdir())
+    assert names == ["00000000.b.json", "00000001.a.json"]
+    assert ledger.of_run(None) == ledger
+
+
+def test_any_text_may_name_a_run(ledger):
+    odd = "../../etc/passwd und mehr\n" * 20
+    ledger.of_run(odd).write_report(1, 0, small())
+    assert list(ledger.of_run(odd).read_reports(1)) == [0]
+    assert all(ledger.folder in str(path) for path in Path(ledger.folder).rglob("*"))
+    ledger.purge(2)
+    assert ledger.batches() == []
 
 
 def test_a_retried_task_writes_the_same_file(ledger):
-    path = Path(ledger.folder) / "reports" / "00000001" / "source-00002.arrow"
+    path = Path(ledger.folder) / "reports" / "00000001" / "unnamed" / "source-00002.arrow"
     ledger.write_report(1, 2, small())
     first = path.read_bytes()
     ledger.write_report(1, 2, small())
@@ -412,11 +535,11 @@ def test_purging_leaves_unfinished_files_of_running_tasks(ledger):
     folder = Path(ledger.folder)
     old = [
         folder / "plans/.00000001.arrow.ab.tmp",
-        folder / "reports/00000001/.source-00009.arrow.ab.tmp",
+        folder / "reports/00000001/unnamed/.source-00009.arrow.ab.tmp",
     ]
     running = [
         folder / "plans/.00000003.arrow.ab.tmp",
-        folder / "workers/00000003/.worker-00009.arrow.ab.tmp",
+        folder / "workers/00000003/unnamed/.worker-00009.arrow.ab.tmp",
     ]
     claims = [folder / ".identity.json.ab.tmp", folder / ".query.json.ab.tmp"]
     for path in old + running + claims:

@@ -15,7 +15,7 @@ from skewless.arrays import Keys, Workers
 from skewless.simulator.cooperation import merge_and_fork
 from skewless.spark.ledger import Ledger, LedgerCorrupt, LedgerTooNew
 from skewless.spark.plans import KEPT_BATCHES, Routing
-from skewless.spark.state_files import seal, unseal
+from skewless.spark.state_files import Entry, from_bytes, seal, to_bytes, unseal
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.mixed import Mixed
@@ -44,11 +44,12 @@ def run_task(
     routing: Routing, ledger: Ledger, batch: int, source: int, run: str | None = None
 ) -> Workers:
     """Do what a task does: resume, route, report."""
+    ledger = ledger.of_run(run)
     state = routing.resume(ledger, batch, source)
     keys = keys_of(batch, source)
     workers = route(routing.strategy, keys, state)
     loads = np.bincount(workers, minlength=routing.n_workers)
-    ledger.write_report(batch, source, routing.report(state, loads, [keys], {}), run)
+    ledger.write_report(batch, source, routing.report(state, loads, [keys], {}))
     return workers
 
 
@@ -112,7 +113,7 @@ def test_reports_of_a_run_that_was_given_up_do_not_count(name: str, tmp_path: Pa
         for run, n_sources in attempts:
             for source in range(n_sources):
                 run_task(routing, ledger, 1, source, run)
-        plan = routing.next_plan(ledger, 2)
+        plan = routing.next_plan(ledger.of_run(attempts[-1][0]), 2)
         return {array_name: array.tobytes() for array_name, array in plan.arrays.items()}
 
     routing = Routing(registry.make(name), N_WORKERS, SEED)
@@ -121,6 +122,51 @@ def test_reports_of_a_run_that_was_given_up_do_not_count(name: str, tmp_path: Pa
     assert plan_after("with more sources", ("b", 1), ("c", 2)) == wanted
     assert plan_after("tasks run again", ("b", 3), ("c", 1), ("c", 2)) == wanted
     assert plan_after("all of b", ("b", 3)) != wanted
+    # A task of `b` writes when `c` has finished the batch already.
+    assert plan_after("late", ("b", 1), ("c", 2), ("b", 3), ("c", 0)) == wanted
+
+
+@pytest.mark.parametrize("name", ["cascade", "dalton", "pkg", "mixed"])
+def test_all_tasks_of_a_run_make_the_same_plan_whatever_is_written_late(
+    name: str, ledger: Ledger
+) -> None:
+    """What tasks on S3 need, where the last of two plans counts and not the first."""
+    routing = Routing(registry.make(name), N_WORKERS, SEED)
+    for source in range(3):
+        run_task(routing, ledger, 0, source, "dead")
+    for batch in (0, 1):
+        for source in range(2):
+            run_task(routing, ledger, batch, source, "alive")
+    for reader in (ledger.of_run("alive"), ledger.of_run("next")):
+        plans = []
+        for source in range(4):
+            plans.append(routing.next_plan(reader, 2).arrays)
+            run_task(routing, ledger, 1, source, "dead")
+        for plan in plans[1:]:
+            assert {n: a.tobytes() for n, a in plan.items()} == {
+                n: a.tobytes() for n, a in plans[0].items()
+            }
+
+
+@pytest.mark.parametrize("name", ["cascade", "dalton", "pkg", "mixed"])
+def test_a_plan_does_not_depend_on_which_attempt_of_a_task_wrote_last(
+    name: str, ledger: Ledger
+) -> None:
+    """Attempts differ in how long they took, and in nothing else."""
+    routing = Routing(registry.make(name), N_WORKERS, SEED)
+    plans = []
+    for seconds in (0.1, 7.0):
+        for source in range(2):
+            state = routing.start(source)
+            workers = route(routing.strategy, keys_of(0, source), state)
+            loads = np.bincount(workers, minlength=N_WORKERS)
+            about = {"records": N_RECORDS, "seconds": seconds * source}
+            ledger.write_report(
+                0, source, routing.report(state, loads, [keys_of(0, source)], about)
+            )
+        ledger.publish_plan(0, routing.next_plan(ledger, 0))
+        plans.append(to_bytes(routing.next_plan(ledger, 1)))
+    assert plans[0] == plans[1]
 
 
 @pytest.mark.parametrize("name", ["cascade", "dalton", "pkg", "mixed"])
@@ -224,3 +270,78 @@ def test_a_plan_of_a_later_version_is_refused(ledger: Ledger, tmp_path: Path) ->
     plan.write_bytes(seal(sink.getvalue().to_pybytes()))
     with pytest.raises(LedgerTooNew, match=r"00000000\.arrow"):
         routing.resume(ledger, 0, 0)
+
+
+def rewritten(path: Path, change: Any) -> None:
+    """Seal the file again after `change` was made to what it holds."""
+    entry = from_bytes(path.read_bytes(), "here")
+    arrays, about = dict(entry.arrays), dict(entry.about)
+    change(arrays, about)
+    path.write_bytes(to_bytes(Entry(arrays, about)))
+
+
+CHANGES = {
+    "no sources": lambda arrays, about: arrays.pop("sources"),
+    "no reported": lambda arrays, about: arrays.pop("reported"),
+    "sources twice": lambda arrays, about: arrays.update(sources=np.array([0, 0])),
+    "more reported": lambda arrays, about: arrays.update(reported=np.array([0, 0, 0])),
+    "text": lambda arrays, about: arrays.update(sources=np.array(["0", "1"])),
+    "a strange array": lambda arrays, about: arrays.update({"shared.more": np.zeros(3)}),
+    "no owners": lambda arrays, about: arrays.pop("shared.owners"),
+    "another order of bytes": lambda arrays, about: arrays.update(
+        {"shared.owners": arrays["shared.owners"].astype(">i4")}
+    ),
+    "long owners": lambda arrays, about: arrays.update(
+        {"shared.owners": np.zeros(1 << 20, np.int32)}
+    ),
+    "an owner that is not there": lambda arrays, about: arrays["shared.owners"].fill(1 << 30),
+    "a negative owner": lambda arrays, about: arrays["shared.owners"].fill(-7),
+    "a cursor that is not there": lambda arrays, about: arrays["shared.cursors"].fill(1 << 20),
+    "levels that are no numbers": lambda arrays, about: arrays["shared.levels"].fill(np.nan),
+    "spots elsewhere": lambda arrays, about: arrays["shared.spots"].fill(1 << 29),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_a_plan_from_a_stranger_is_refused_in_one_line(
+    change: Any, ledger: Ledger, tmp_path: Path
+) -> None:
+    routing = Routing(Cascade(), N_WORKERS, SEED)
+    for source in range(2):
+        run_task(routing, ledger, 0, source)
+    routing.resume(ledger, 1, 0)
+    rewritten(tmp_path / "ledger" / "plans" / "00000001.arrow", change)
+    with pytest.raises(LedgerCorrupt, match=r"00000001\.arrow cannot be used: ") as refused:
+        routing.resume(ledger, 1, 0)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_plan_for_other_workers_is_refused(ledger: Ledger) -> None:
+    for source in range(2):
+        run_task(Routing(Cascade(), 64, SEED), ledger, 0, source)
+    Routing(Cascade(), 64, SEED).resume(ledger, 1, 0)
+    with pytest.raises(LedgerCorrupt, match=r"00000001\.arrow cannot be used: .* the shape"):
+        Routing(Cascade(), 8, SEED).resume(ledger, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "text"),
+    [
+        ("cascade", lambda arrays: arrays.pop("loads"), "no array 'loads'"),
+        ("cascade", lambda arrays: arrays.update(loads=np.zeros(9, np.int64)), "loads must be 6"),
+        ("cascade", lambda arrays: arrays["own.owners"].fill(6), "owners must be"),
+        ("mixed", lambda arrays: arrays.update(keys=np.zeros(3)), "keys must be a row of uint64"),
+        ("mixed", lambda arrays: arrays["counts"].fill(-1), "counts must be from 0"),
+        ("mixed", lambda arrays: arrays.update(counts=np.ones(1, np.int64)), "as many"),
+    ],
+)
+def test_a_report_from_a_stranger_is_refused(
+    name: str, change: Any, text: str, ledger: Ledger, tmp_path: Path
+) -> None:
+    routing = Routing(registry.make(name), N_WORKERS, SEED)
+    for source in range(2):
+        run_task(routing, ledger, 0, source)
+    (path, _) = sorted((tmp_path / "ledger" / "reports").rglob("*.arrow"))
+    rewritten(path, lambda arrays, about: change(arrays))
+    with pytest.raises(LedgerCorrupt, match=rf"source-00000\.arrow cannot be used: .*{text}"):
+        routing.resume(ledger, 1, 0)

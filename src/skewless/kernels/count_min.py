@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from skewless._jit import kernel
 from skewless.arrays import F64, U64, Floats, Ints, Words
 from skewless.kernels.hashing import seed_array, seeded
+from skewless.sound import MOST_WEIGHT, require_same, require_within
 
 
 class CountMin(NamedTuple):
@@ -38,6 +39,14 @@ class CountMin(NamedTuple):
     total: Floats  # [weight of all records]
     bits: Ints  # [bits of a hash that choose a column]
     columns: Ints  # of the key at hand, one per row: scratch
+
+    def check(self, fresh: CountMin) -> None:
+        """Refuse other hashes, and columns that are not there."""
+        for name in ("seeds", "conservative", "bits"):
+            require_same(name, getattr(self, name), getattr(fresh, name))
+        require_within("columns", self.columns, 0, self.cells.shape[1] - 1)
+        require_within("cells", self.cells, 0, MOST_WEIGHT)
+        require_within("total", self.total, 0, MOST_WEIGHT)
 
 
 def count_min(

@@ -9,6 +9,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import U64, Floats
 from skewless.kernels.space_saving import SpaceSaving, offer, space_saving
+from skewless.sound import require_same
 
 
 class Head(NamedTuple):
@@ -16,6 +17,10 @@ class Head(NamedTuple):
 
     summary: SpaceSaving
     threshold: Floats
+
+    def check(self, fresh: Head) -> None:
+        """Refuse another threshold."""
+        require_same("threshold", self.threshold, fresh.threshold)
 
 
 def head(n_workers: int, hot_factor: float, capacity: int | None) -> Head:

@@ -5,13 +5,17 @@ tombstones and a table that lives for a billion records is as fast as a new one.
 the load below the size given to `key_table`; the kernels do not check it.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skewless._jit import kernel
-from skewless.arrays import I32, I64, U64, SmallInts, Words
+from skewless.arrays import I32, I64, U64, Ints, SmallInts, Words
 from skewless.kernels.hashing import mix
+from skewless.sound import require_rows, require_that, require_within
 
 ABSENT = -1
 
@@ -21,6 +25,18 @@ class KeyTable(NamedTuple):
 
     keys: Words
     values: SmallInts  # ABSENT marks an empty slot, so that every key hash is allowed, also 0
+
+    def check(self, fresh: KeyTable) -> None:
+        """Refuse a table in which a search would not end, or would not find a key."""
+        used = np.flatnonzero(self.values != ABSENT)
+        n_slots = self.values.size
+        require_that(self.keys.size == n_slots, "keys and values must be as many")
+        require_that(
+            n_slots > 1 and not n_slots & (n_slots - 1), "keys must be a power of two of slots"
+        )
+        require_that(2 * used.size <= n_slots, "values must leave half of the slots empty")
+        require_within("values", self.values, ABSENT, 2**30)
+        require_that(_are_found(self, used), "keys must each be where a search finds it, and once")
 
 
 def key_table(n_keys: int) -> KeyTable:
@@ -38,6 +54,23 @@ def find_slot(table: KeyTable, key: U64) -> I64:
     while table.values[slot] != ABSENT and table.keys[slot] != key:
         slot = (slot + 1) & mask
     return slot
+
+
+@kernel
+def _are_found(table: KeyTable, slots: Ints) -> bool:
+    """Tell whether a search for the key of each of these slots ends there."""
+    n_found = 0
+    for i in range(slots.size):
+        n_found += np.int64(find_slot(table, table.keys[slots[i]]) == slots[i])
+    return bool(n_found == slots.size)
+
+
+def require_entries(table: KeyTable, keys: Words, free: NDArray[Any]) -> None:
+    """Raise `Unsound` unless `table` leads from the keys of all rows but the free ones to them."""
+    used = np.flatnonzero(table.values != ABSENT)
+    rows = table.values[used]
+    require_rows("table", rows, free, keys.size)
+    require_that(np.array_equal(keys[rows], table.keys[used]), "keys must be those of the table")
 
 
 @kernel

@@ -13,6 +13,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I32, I64, Floats, Ints, SmallInts
+from skewless.sound import MOST_COUNTED, require_within
 
 FLOOR = 0
 CURSOR = 1
@@ -37,6 +38,13 @@ def floor_cursor(counts: Ints) -> Ints:
     return np.array([counts.min(), 0], np.int64)
 
 
+def require_cursor(loads: Ints, floor: Ints) -> None:
+    """Raise `Unsound` unless `floor` is a state of `least_count` over `loads`."""
+    require_within("loads", loads, 0, MOST_COUNTED)
+    require_within("floor", floor[[FLOOR]], 0, int(loads.min()))
+    require_within("floor", floor[[CURSOR]], 0, loads.size - 1)
+
+
 @kernel
 def least_count(counts: Ints, state: Ints) -> I64:
     """Return the worker with the smallest of `counts`, which never decrease.
@@ -50,7 +58,8 @@ def least_count(counts: Ints, state: Ints) -> I64:
 
     Why it is O(1) amortised when records count 1: the floor is never above the smallest count,
     hence never above total/n. The cursor passes each of n workers once per value of the floor:
-    at most n · (total/n + 1) = total + n steps in all, one per record and n besides.
+    at most n · (total/n + 1) = total + n steps in all, one per record and n besides. As many
+    again find the next floor; a look at all workers finds it at once, however far away it is.
     """
     floor = state[FLOOR]
     cursor = state[CURSOR]
@@ -58,7 +67,7 @@ def least_count(counts: Ints, state: Ints) -> I64:
         cursor += 1
         if cursor == counts.size:
             cursor = 0
-            floor += 1
+            floor = counts[first_least(counts)]
     state[FLOOR] = floor
     state[CURSOR] = cursor
     return cursor

@@ -18,6 +18,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import I32, I64, U64, Floats, Ints, SmallInts, Words, Workers
 from skewless.kernels.hashing import draw, seed_array
+from skewless.sound import MOST_COUNTED, require_same, require_within
 
 
 class Ring(NamedTuple):
@@ -33,6 +34,13 @@ class Ring(NamedTuple):
     unit: Floats  # [1] the capacity that is worth `virtual_nodes` points
     seen: Ints  # per worker: the stamp of the last walk that met it
     stamp: Ints  # [1] number of the current walk
+
+    def check(self, fresh: Ring) -> None:
+        """Refuse other points, and a walk that would never meet some worker."""
+        for name in ("positions", "workers", "first", "shift", "unit"):
+            require_same(name, getattr(self, name), getattr(fresh, name))
+        require_within("stamp", self.stamp, 0, MOST_COUNTED)
+        require_within("seen", self.seen, 0, int(self.stamp[0]))
 
 
 def ring(

@@ -41,7 +41,9 @@ from skewless.kernels.key_table import (
     find_slot,
     key_table,
     remove_slot,
+    require_entries,
 )
+from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_within
 
 #: The unit at which stored counts are brought back to today's: far from the largest float.
 _LARGEST_UNIT = 1e200
@@ -77,6 +79,24 @@ class SpaceSaving(NamedTuple):
     clock: Ints  # [number of offers so far]
     unit: Floats  # [what one record of today adds to a stored count]
     total: Floats  # [stored weight of all records offered]
+
+    def check(self, fresh: SpaceSaving) -> None:
+        """Refuse entries that are not there, and an order that eviction would not survive."""
+        capacity, begin = self.keys.size, self.keys.size + 3
+        require_within("size", self.size, 0, capacity)
+        require_within("heap_size", self.heap_size, 0, capacity)
+        require_within("head", self.head, begin, self.order.counts.size - 1)
+        require_within("order.entries", self.order.entries, 0, capacity - 1)
+        free = np.arange(int(self.size[0]), capacity)
+        require_entries(self.table, self.keys, free)
+        n_heap = int(self.heap_size[0])
+        require_within("order.counts", self.order.counts[:n_heap], 0, MOST_WEIGHT)
+        require_within("order.counts", self.order.counts[n_heap:begin], np.inf, np.inf)
+        require_within("order.counts", self.order.counts[begin:], 0, MOST_WEIGHT)
+        for name in ("counts", "errors", "total"):
+            require_within(name, getattr(self, name), 0, MOST_WEIGHT)
+        require_within("unit", self.unit, 1, _LARGEST_UNIT)
+        require_within("clock", self.clock, 0, MOST_COUNTED)
 
 
 def space_saving(capacity: int) -> SpaceSaving:

@@ -11,6 +11,7 @@ import numpy as np
 
 from skewless import metrics
 from skewless.arrays import Ints, Keys
+from skewless.spark.entry_checks import require_report, require_worker_report
 from skewless.spark.ledger import Entry, Ledger
 
 _SHOWN_HOT_KEYS = 10
@@ -75,7 +76,10 @@ def batch_balance(
     """Return the balance of a batch from the reports of its sources and of its workers."""
     loads = np.zeros(n_workers, np.int64)
     for report in sources.values():
+        require_report(report, n_workers)
         loads += report.arrays["loads"]
+    for report in workers.values():
+        require_worker_report(report)
     # A worker without records may have nothing to say; one with records reports when it is done.
     if not workers or not set(np.flatnonzero(loads).tolist()) <= workers.keys():
         rows = tuple(WorkerBalance(w, records) for w, records in enumerate(loads.tolist()))

@@ -13,9 +13,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from skewless.spark.balance import BatchBalance, read_balance
-from skewless.spark.ledger import Ledger
+from skewless.spark.ledger import Ledger, LedgerCorrupt
 from skewless.spark.ledger_folder import shown
 from skewless.spark.prometheus import balance_gauges, exposition
+from skewless.spark.routing import MOST_WORKERS
 from skewless.spark.text_tables import number, percent, printable, text_table
 
 _HOT_KEY = {
@@ -91,7 +92,12 @@ def read_balances(ledger: Ledger, query: str | None = None, last: int | None = N
             f"there is no ledger in {shown(ledger.folder)}: it appears with the first batch. Below "
             "spark.skewless.ledger, each query has a folder of its own, named by its id"
         )
-    n_workers = int(identity["workers"])
+    n_workers = identity.get("workers")
+    if type(n_workers) is not int or not 1 <= n_workers <= MOST_WORKERS:
+        raise LedgerCorrupt(
+            f"the identity of the ledger in {shown(ledger.folder)} must have workers from 1 to "
+            f"{MOST_WORKERS:,}, not {str(n_workers)[:40]}"
+        )
     batches = [batch for batch in ledger.batches() if last is None or batch <= last]
     return Balance(
         [read_balance(ledger, batch, n_workers) for batch in batches],

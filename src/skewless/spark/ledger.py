@@ -1,17 +1,24 @@
 """The ledger: how the tasks of a streaming query share what they learn, by files in one folder.
 
 ```
-identity.json                            what the ledger was made for
-query.json                               the one query that may use it
-plans/<batch>.arrow                      what all sources route by in this batch
-reports/<batch>/source-<source>.arrow    what one source learned in this batch
-workers/<batch>/worker-<worker>.arrow    what one worker learned in this batch
+identity.json                                  what the ledger was made for
+query.json                                     the one query that may use it
+runs/<number>.<run>.json                       the runs of that query, in order
+plans/<batch>.arrow                            what all sources route by in this batch
+reports/<batch>/<run>/source-<source>.arrow    what one source learned in this batch
+workers/<batch>/<run>/worker-<worker>.arrow    what one worker learned in this batch
 ```
 No file is ever seen half written, and a task that is run again writes the same files again.
+
+A query has another run after every restart. A task may outlive its run and write late: what it
+writes stays in the folder of its run. Tasks read the reports of their own run. That run has
+finished the batch before, so its reports are complete and do not change. Right after a restart
+there are none, and the reports of the last run before it count.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -26,6 +33,8 @@ from skewless.spark.state_files import (
     LedgerCorrupt,
     LedgerTooNew,
     from_bytes,
+    from_json,
+    one_line,
     require_version,
     to_bytes,
 )
@@ -34,11 +43,18 @@ __all__ = ["Entry", "Ledger", "LedgerCorrupt", "LedgerMismatch", "LedgerTooNew"]
 
 _PLAN = re.compile(r"plans/(\d{8,})\.arrow")
 _UNFINISHED_PLAN = re.compile(r"plans/\.(\d{8,})\.arrow\.\w+\.tmp")
-_UNFINISHED_CLAIM = re.compile(r"\.\w+\.json\.\w+\.tmp")
+_UNFINISHED_CLAIM = re.compile(r"(?:runs/)?\.[\w.-]+\.json\.\w+\.tmp")
 #: Nobody takes that long to write a few hundred bytes: who began has died.
 _SURELY_DEAD_S = 3600.0
-#: Where a report's file says in which run of the query it was written.
-_RUN = "run"
+#: Who writes the files of a folder.
+_ROLES = {"reports": "source", "workers": "worker"}
+_RUN = re.compile(r"runs/(\d{8,})\.([\w-]+)\.json")
+#: In the folders of reports, in place of a run that nobody named.
+_NO_RUN = "unnamed"
+#: Fields of an identity that are there to be read; a difference means nothing.
+_INFORMATIVE = ("skewless",)
+#: What an older version did not write into an identity.
+_LAYOUT = "state_layout"
 
 
 class LedgerMismatch(ValueError):  # noqa: N818 - it is read as a sentence
@@ -60,9 +76,13 @@ class Ledger:
         Options of the connection go into the URI, such as
         `s3://bucket/path?region=eu-west-1&endpoint_override=host:port&scheme=http`.
         The folder is created when first written to.
+    run
+        The run of the query whose reports are written and read, by `of_run`. None: of somebody who
+        only looks; the reports of the last run count.
     """
 
     folder: str
+    run: str | None = None
 
     def __post_init__(self) -> None:
         """Make a relative path absolute: tasks have other working folders."""
@@ -74,7 +94,18 @@ class Ledger:
 
     def below(self, name: str) -> Ledger:
         """Return the ledger in a folder inside this one's, such as one per query."""
-        return Ledger(below(self.folder, name))
+        return Ledger(below(self.folder, name), self.run)
+
+    def of_run(self, run: str | None) -> Ledger:
+        """Return the ledger as a task of this run of the query sees it; the run is registered."""
+        if run is None:
+            return self
+        name = _run_name(run)
+        order = self._runs()
+        if name not in order:
+            number = 1 + max(order.values(), default=-1)
+            self._files.create(f"runs/{number:08}.{name}.json", _statement("run", run))
+        return replace(self, run=run)
 
     def claim(self, identity: Mapping[str, str | int | float]) -> None:
         """Say what this ledger is for; raise LedgerMismatch if it is for something else."""
@@ -92,7 +123,7 @@ class Ledger:
     def bind(self, query_id: str) -> None:
         """Give the ledger to this query; raise LedgerMismatch if it belongs to another."""
         there = self._files.create("query.json", _statement("query", query_id))
-        owner = _read_statement(there, "query", self._where("query.json"))
+        owner = _read_statement(there, "query", self._where("query.json"), str)
         if owner != query_id:
             raise LedgerMismatch(
                 f"the ledger in {self._place} belongs to the query {owner}, not {query_id}: "
@@ -105,7 +136,7 @@ class Ledger:
         there = self._files.read("identity.json")
         if there is None:
             return None
-        found: dict[str, Any] = _read_statement(there, "identity", self._where("identity.json"))
+        found: dict[str, Any] = self._read_identity(there)
         return found
 
     def owner(self) -> str | None:
@@ -113,7 +144,7 @@ class Ledger:
         there = self._files.read("query.json")
         if there is None:
             return None
-        return str(_read_statement(there, "query", self._where("query.json")))
+        return str(_read_statement(there, "query", self._where("query.json"), str))
 
     def publish_plan(self, batch: int, plan: Entry) -> Entry:
         """Make `plan` the plan of `batch` if there is none; return the plan that counts."""
@@ -133,46 +164,31 @@ class Ledger:
         return None
 
     def write_report(self, batch: int, source: int, report: Entry, run: str | None = None) -> None:
-        """Write what `source` learned in `batch`, in place of an earlier attempt's report.
-
-        `run` names the run of the query, of which there is another after every restart.
-        """
-        if run is not None:
-            report = replace(report, about={**report.about, _RUN: run})
-        self._files.overwrite(_member_name("reports", batch, "source", source), to_bytes(report))
+        """Write what `source` learned in `batch`, in place of an earlier attempt's report."""
+        self._write("reports", batch, source, report, run)
 
     def read_reports(self, batch: int) -> dict[int, Entry]:
-        """Return the reports of `batch` by source, in the order of the sources.
-
-        A restarted query may repeat a batch with fewer sources, and then the reports of the run
-        before remain under the higher numbers. They do not count. The first source tells which
-        run does: it is there however few they are, and every run replaces its report.
-        """
-        found = self._read_members("reports", batch, "source")
-        runs = {source: report.about.pop(_RUN, None) for source, report in found.items()}
-        counts = next(iter(runs.values()), None)
-        return {source: report for source, report in found.items() if runs[source] == counts}
+        """Return the reports of `batch` that count, by source, in the order of the sources."""
+        return self._read_members("reports", batch)
 
     def read_report(self, batch: int, source: int) -> Entry | None:
-        """Return the report of one source, or None."""
-        report = self._read(_member_name("reports", batch, "source", source))
-        if report is not None:
-            report.about.pop(_RUN, None)
-        return report
+        """Return the report of one source, if there is one that counts, or None."""
+        run = self._run_that_counts(batch)
+        return None if run is None else self._read(_member_name("reports", batch, run, source))
 
-    def write_worker(self, batch: int, worker: int, report: Entry) -> None:
+    def write_worker(self, batch: int, worker: int, report: Entry, run: str | None = None) -> None:
         """Write what `worker` learned in `batch`, in place of an earlier attempt's report."""
-        self._files.overwrite(_member_name("workers", batch, "worker", worker), to_bytes(report))
+        self._write("workers", batch, worker, report, run)
 
     def read_workers(self, batch: int) -> dict[int, Entry]:
-        """Return the reports of `batch` by worker, in the order of the workers."""
-        return self._read_members("workers", batch, "worker")
+        """Return the reports of `batch` that count, by worker, in the order of the workers."""
+        return self._read_members("workers", batch)
 
     def batches(self) -> list[int]:
         """Return all batches of which the ledger holds a plan or a report, in order."""
         found = self._planned()
-        for kind, role in (("reports", "source"), ("workers", "worker")):
-            found.update(b for b in self._batch_folders(kind) if self._members(kind, b, role))
+        for kind in ("reports", "workers"):
+            found.update(b for b in self._batch_folders(kind) if self._runs_in(kind, b))
         return sorted(found)
 
     def purge(self, before: int) -> None:
@@ -189,7 +205,7 @@ class Ledger:
             plan = _PLAN.fullmatch(name) or _UNFINISHED_PLAN.fullmatch(name)
             if plan and int(plan[1]) < before:
                 files.delete(name)
-        for name in files.files(""):
+        for name in files.files("") + files.files("runs"):
             if (
                 _UNFINISHED_CLAIM.fullmatch(name)
                 and files.seconds_since_written(name) > _SURELY_DEAD_S
@@ -198,6 +214,8 @@ class Ledger:
         for kind in ("reports", "workers"):
             for batch, folder in self._batch_folders(kind).items():
                 if batch < before:
+                    for inner in files.folders(folder):
+                        files.delete_folder(inner)
                     files.delete_folder(folder)
 
     @property
@@ -212,8 +230,12 @@ class Ledger:
         return f"{self._place}/{name}"
 
     def _compare(self, there: bytes, identity: Mapping[str, str | int | float]) -> None:
-        found = _read_statement(there, "identity", self._where("identity.json"))
-        for field in [*identity, *(field for field in found if field not in identity)]:
+        found = self._read_identity(there)
+        for field in dict.fromkeys([*identity, *found]):
+            if field in _INFORMATIVE:
+                continue
+            if field == _LAYOUT and field in identity and found.get(field) != identity[field]:
+                raise LedgerMismatch(self._other_layout(found))
             if field not in found or field not in identity or found[field] != identity[field]:
                 was = f"{field}={found[field]}" if field in found else f"no {field}"
                 wanted = f"{identity[field]}" if field in identity else "without it"
@@ -221,6 +243,23 @@ class Ledger:
                     f"the ledger in {self._place} was written for {was}, not {wanted}: "
                     "use another ledger folder, or the settings that this one was written for"
                 )
+
+    def _read_identity(self, there: bytes) -> dict[str, Any]:
+        where = self._where("identity.json")
+        identity: dict[str, Any] = _read_statement(there, "identity", where, dict)
+        for field, value in identity.items():
+            if not isinstance(value, str | int | float):
+                raise LedgerCorrupt(f"{where} is not readable: {field[:40]!r} is no text or number")
+        return identity
+
+    def _other_layout(self, found: Mapping[str, Any]) -> str:
+        version = found.get("skewless")
+        wrote = "by an older skewless" if version is None else f"by skewless {version}"
+        return (
+            f"the ledger in {self._place} was written {wrote}, whose strategy "
+            f"{found.get('strategy')} keeps its state in another layout: use another ledger "
+            "folder, or the version that this one was written by"
+        )
 
     def _read(self, name: str) -> Entry | None:
         data = self._files.read(name)
@@ -234,17 +273,45 @@ class Ledger:
         matches = (re.fullmatch(rf"{kind}/(\d{{8,}})", f) for f in self._files.folders(kind))
         return {int(match[1]): match[0] for match in matches if match}
 
-    def _members(self, kind: str, batch: int, role: str) -> dict[int, str]:
-        """Return the finished files of one batch by source or worker, in order."""
-        pattern = re.compile(rf"{kind}/\d+/{role}-(\d{{5,}})\.arrow")
-        names = self._files.files(f"{kind}/{_padded('batch', batch, 8)}")
+    def _runs(self) -> dict[str, int]:
+        """Return the numbers of all registered runs by name; the earliest of a name counts."""
+        matches = (_RUN.fullmatch(name) for name in self._files.files("runs"))
+        found = sorted(((int(match[1]), match[2]) for match in matches if match), reverse=True)
+        return {name: number for number, name in found}
+
+    def _runs_in(self, kind: str, batch: int) -> list[str]:
+        """Return the runs that have finished files of one batch."""
+        folders = self._files.folders(f"{kind}/{_padded('batch', batch, 8)}")
+        names = [folder.rpartition("/")[2] for folder in folders]
+        return [name for name in names if self._members(kind, batch, name)]
+
+    def _run_that_counts(self, batch: int) -> str | None:
+        """Return the run whose reports of a batch count: our own, or the last one before it."""
+        runs = self._runs_in("reports", batch) or self._runs_in("workers", batch)
+        order = self._runs()
+        own = None if self.run is None else _run_name(self.run)
+        if own in runs:
+            return own
+        limit = order.get(own, 1 << 62) if own is not None else 1 << 62
+        earlier = [(order.get(name, -1), name) for name in runs if order.get(name, -1) < limit]
+        return max(earlier)[1] if earlier else None
+
+    def _members(self, kind: str, batch: int, run: str) -> dict[int, str]:
+        """Return the finished files of one batch and run by source or worker, in order."""
+        pattern = re.compile(rf"{kind}/\d+/[^/]+/{_ROLES[kind]}-(\d{{5,}})\.arrow")
+        names = self._files.files(f"{kind}/{_padded('batch', batch, 8)}/{run}")
         matches = (pattern.fullmatch(name) for name in names)
         return dict(sorted((int(match[1]), match[0]) for match in matches if match))
 
-    def _read_members(self, kind: str, batch: int, role: str) -> dict[int, Entry]:
-        members = self._members(kind, batch, role)
+    def _read_members(self, kind: str, batch: int) -> dict[int, Entry]:
+        run = self._run_that_counts(batch)
+        members = self._members(kind, batch, run) if run is not None else {}
         entries = ((member, self._read(name)) for member, name in members.items())
         return {member: entry for member, entry in entries if entry is not None}
+
+    def _write(self, kind: str, batch: int, member: int, entry: Entry, run: str | None) -> None:
+        name = _run_name(self.run if run is None else run)
+        self._files.overwrite(_member_name(kind, batch, name, member), to_bytes(entry))
 
 
 def _padded(what: str, number: int, digits: int) -> str:
@@ -257,8 +324,17 @@ def _plan_name(batch: int) -> str:
     return f"plans/{_padded('batch', batch, 8)}.arrow"
 
 
-def _member_name(kind: str, batch: int, role: str, member: int) -> str:
-    return f"{kind}/{_padded('batch', batch, 8)}/{role}-{_padded(role, member, 5)}.arrow"
+def _member_name(kind: str, batch: int, run: str, member: int) -> str:
+    role = _ROLES[kind]
+    return f"{kind}/{_padded('batch', batch, 8)}/{run}/{role}-{_padded(role, member, 5)}.arrow"
+
+
+def _run_name(run: str | None) -> str:
+    """Return the name of a run's folders: its id, or a digest where a file cannot be called so."""
+    if run is None:
+        return _NO_RUN
+    is_plain = re.fullmatch(r"[A-Za-z0-9_-]{1,64}", run)
+    return run if is_plain else hashlib.blake2b(run.encode(), digest_size=16).hexdigest()
 
 
 def _statement(what: str, value: Any) -> bytes:
@@ -270,13 +346,15 @@ def _statement(what: str, value: Any) -> bytes:
         raise ValueError(f"{what} must be text and finite numbers: {error}") from None
 
 
-def _read_statement(data: bytes, what: str, where: str) -> Any:
+def _read_statement(data: bytes, what: str, where: str, kind: type) -> Any:
     try:
-        content = json.loads(data)
+        content = from_json(data)
         found, version = content["format"], content["version"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise LedgerCorrupt(f"{where} is not readable: {error}") from error
+    except KeyError as error:
+        raise LedgerCorrupt(f"{where} is not readable: it has no {error}") from error
+    except (ValueError, TypeError) as error:
+        raise LedgerCorrupt(f"{where} is not readable: {one_line(error)}") from error
     require_version(found, version, f"skewless-{what}", where)
-    if what not in content:
-        raise LedgerCorrupt(f"{where} is not readable: it has no {what}")
+    if not isinstance(content.get(what), kind):
+        raise LedgerCorrupt(f"{where} is not readable: it has no {what}, or one of another type")
     return content[what]

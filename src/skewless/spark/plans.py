@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Ints, Keys
+from skewless.spark.entry_checks import require_plan, require_report, restored_from
 from skewless.spark.ledger import Entry, Ledger
-from skewless.state import copy_state, named_arrays, with_arrays
+from skewless.state import named_arrays
 from skewless.strategy import AnyStrategy, Forks, Merges, Rebalances, Report
 
 #: Batches whose files are kept behind the one that runs. Spark replays the last one or two; the
@@ -54,12 +55,13 @@ class Routing:
             if batch % _PURGE_EVERY == 0:
                 ledger.purge(batch - KEPT_BATCHES)
         fresh = self.start(source)
+        require_plan(plan)
         shared = _part(plan, _SHARED)
         keeps_own = isinstance(self.strategy, Forks) or not shared
         own = self._own(ledger, plan, source, fresh) if keeps_own else fresh
         if not shared:
             return own
-        state = copy_state(with_arrays(fresh, shared))
+        state = restored_from(plan, fresh, shared)
         if isinstance(self.strategy, Forks):
             return self.strategy.fork(state, own, source)
         return state
@@ -70,7 +72,10 @@ class Routing:
         if last is None:
             return Entry({"sources": _ints([]), "reported": _ints([])}, {"after": -1})
         before, plan = last
+        require_plan(plan)
         reports = ledger.read_reports(before)
+        for report in reports.values():
+            require_report(report, self.n_workers, with_keys=isinstance(self.strategy, Rebalances))
         reported = dict(
             zip(plan.arrays["sources"].tolist(), plan.arrays["reported"].tolist(), strict=True)
         )
@@ -78,12 +83,13 @@ class Routing:
         reported = {s: at for s, at in reported.items() if at >= batch - KEPT_BATCHES}
         shared = _part(plan, _SHARED)
         if isinstance(self.strategy, Rebalances):
-            state = with_arrays(self.start(0), shared) if shared else self.start(0)
-            state, _ = self.strategy.rebalance(_summed(reports), copy_state(state))
+            state = self.start(0)
+            state = restored_from(plan, state, shared) if shared else state
+            state, _ = self.strategy.rebalance(_summed(reports), state)
             shared = dict(named_arrays(state))
         elif isinstance(self.strategy, Merges) and reports:
             states = [
-                copy_state(with_arrays(self.start(source), _part(report, _OWN)))
+                restored_from(report, self.start(source), _part(report, _OWN))
                 for source, report in sorted(reports.items())
             ]
             shared = dict(named_arrays(self.strategy.merge(states)))
@@ -108,7 +114,7 @@ class Routing:
         if not at.size or isinstance(self.strategy, Rebalances):
             return fresh
         report = ledger.read_report(int(plan.arrays["reported"][at[0]]), source)
-        return fresh if report is None else copy_state(with_arrays(fresh, _part(report, _OWN)))
+        return fresh if report is None else restored_from(report, fresh, _part(report, _OWN))
 
 
 def _part(entry: Entry, prefix: str) -> dict[str, Any]:

@@ -37,8 +37,7 @@ def this_task() -> Task:
         context.partitionId(),
         None if batch is None else int(batch),
         context.getLocalProperty("sql.streaming.queryId"),
-        # A stream's jobs are a group by the id of its run, unless a sink of the user's says else.
-        None if batch is None else context.getLocalProperty("spark.jobGroup.id"),
+        None if batch is None else context.getLocalProperty("sql.streaming.runId"),
     )
 
 
@@ -58,7 +57,7 @@ class Router:
         ledger = self.ledger.below(str(task.query)) if self.per_query else self.ledger
         ledger.claim(self.identity)
         ledger.bind(str(task.query))
-        return ledger
+        return ledger.of_run(task.run)
 
     def route(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Yield the workers for each batch of key hashes, with weights if there are any."""
@@ -85,7 +84,7 @@ class Router:
         if ledger is not None:
             about = {"records": int(loads.sum()), "seconds": seconds}
             report = self.routing.report(state, loads, seen, about)
-            ledger.write_report(int(task.batch or 0), task.partition, report, task.run)
+            ledger.write_report(int(task.batch or 0), task.partition, report)
 
     def _decide(self, keys: Keys, weights: Sequence[pa.Array], state: Any) -> Workers:
         """Return the worker of each record of one batch."""

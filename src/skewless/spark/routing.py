@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from skewless.spark.columns import Key, computed, existing, key_columns, quoted
 from skewless.spark.ledger import Ledger
 from skewless.spark.plans import Routing
 from skewless.spark.router import Router
+from skewless.state import layout
 from skewless.strategy import AnyStrategy, Weighs
 
 #: Spark cannot shuffle to more partitions.
@@ -103,15 +105,28 @@ def make_router(
     seeded = _number(seed, "seed", spark, default=None)
     if seeded < 0:
         raise ValueError(f"seed must be at least 0, not {seeded}")
-    identity = {
+    identity: dict[str, Any] = {
         "strategy": chosen.name,
         "parameters": json.dumps(parameters.as_dict(chosen), sort_keys=True, default=str),
         "workers": n_workers,
         "seed": seeded,
         "key": ", ".join(names),
     }
+    if df.isStreaming:
+        identity |= state_identity(chosen)
     chosen_ledger, per_query = _ledger(df, ledger, identity)
     return Router(Routing(chosen, n_workers, seeded), chosen_ledger, per_query, identity)
+
+
+def state_identity(strategy: AnyStrategy) -> dict[str, str]:
+    """Return which version of the package writes the ledger, and how the strategy's state looks.
+
+    What a state looks like must not change under a ledger; the version is there to be read. A
+    strategy whose arrays mean something else than before, in the same layout, says so by another
+    `state_version`.
+    """
+    shape = f"{layout(strategy.start(4, 0))}-{getattr(strategy, 'state_version', 1)}"
+    return {"state_layout": shape, "skewless": version("skewless")}
 
 
 def router_udf(router: Router) -> Any:

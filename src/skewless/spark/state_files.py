@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +27,9 @@ _DIGEST_BYTES = 32
 _SEAL_BYTES = len(_LETTERS) + _DIGEST_BYTES
 #: Booleans, integers, floats, complex numbers, bytes, text, dates and spans of time.
 _KINDS = "biufcSUMm"
+_DTYPE = re.compile(rf"[<>|][{_KINDS}][0-9]{{1,9}}(\[[0-9A-Za-z]+\])?")
+_MOST_DIMENSIONS = 32
+_LAST_CHARACTER = 0x10FFFF
 
 
 class LedgerCorrupt(ValueError):  # noqa: N818 - it is read as a sentence
@@ -45,10 +50,13 @@ class Entry:
         Arrays of numbers, booleans, text or times, of any shape.
     about
         JSON values by name: text, finite numbers, booleans, None, lists, and dicts by text.
+    where
+        The file that it was read from, for messages; not part of what is written.
     """
 
     arrays: dict[str, NDArray[Any]]
     about: dict[str, Any] = field(default_factory=dict)
+    where: str = ""
 
 
 def to_bytes(entry: Entry) -> bytes:
@@ -85,17 +93,52 @@ def from_bytes(data: bytes, where: str) -> Entry:
         with pa.ipc.open_stream(stream) as reader:
             metadata = {k.decode(): v.decode() for k, v in (reader.schema.metadata or {}).items()}
             require_version(metadata.get("format"), metadata.get("version"), FORMAT, where)
+            _require_columns(reader.schema)
             batch = reader.read_next_batch()
         batch.validate(full=True)
+        if any(len(column) != 1 or column.null_count for column in batch.columns):
+            raise ValueError("it must have one row, without nulls")
         arrays = {
-            column.name: _array(column.metadata, values[0].as_buffer())
+            column.name: _array(column, values[0].as_buffer())
             for column, values in zip(batch.schema, batch.columns, strict=True)
         }
-        return Entry(arrays, json.loads(metadata["about"]))
+        about = from_json(metadata["about"])
+        if not isinstance(about, dict):
+            raise ValueError("what it says about itself is no dict")
+        return Entry(arrays, about, where)
     except (LedgerCorrupt, LedgerTooNew):
         raise
-    except (pa.ArrowException, OSError, KeyError, IndexError, TypeError, ValueError) as error:
-        raise LedgerCorrupt(f"{where} is not readable: {error}") from error
+    except KeyError as error:
+        raise LedgerCorrupt(f"{where} is not readable: it has no {error}") from error
+    except (pa.ArrowException, OSError, IndexError, TypeError, ValueError, MemoryError) as error:
+        raise LedgerCorrupt(f"{where} is not readable: {one_line(error)}") from error
+
+
+def from_json(text: str | bytes) -> Any:
+    """Return a JSON value; raise ValueError for whatever is none, nested too deep, or NaN."""
+
+    def refuse(constant: str) -> Any:
+        raise ValueError(f"{constant} is no JSON value")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def one_line(error: Exception) -> str:
+    """Return the text of an error, shortened, as part of a message of one line."""
+    return " ".join(str(error).split())[:300]
+
+
+def _require_columns(schema: pa.Schema) -> None:
+    names = schema.names
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"it has two arrays of the name {name!r}")
+    for column in schema:
+        if column.type != pa.large_binary():
+            raise ValueError(f"array {column.name!r} is stored as {column.type}")
 
 
 def seal(content: bytes) -> bytes:
@@ -117,12 +160,12 @@ def require_version(found: Any, version: Any, wanted: str, where: str) -> None:
     """Raise LedgerCorrupt for another format, LedgerTooNew for a later version of this one."""
     if found != wanted or not str(version).isdecimal():
         raise LedgerCorrupt(
-            f"{where} has the format {found!r} version {version!r}, "
+            f"{where} has the format {str(found)[:40]!r} version {str(version)[:20]!r}, "
             f"not {wanted!r} version {VERSION}"
         )
-    if int(version) > VERSION:
+    if len(str(version)) > 9 or int(version) > VERSION:
         raise LedgerTooNew(
-            f"{where} has version {version} of the format {wanted!r}; "
+            f"{where} has version {str(version)[:20]} of the format {wanted!r}; "
             f"this skewless reads versions up to {VERSION}: install the one that wrote it"
         )
 
@@ -144,14 +187,40 @@ def _require_storable(name: str, array: NDArray[Any]) -> None:
         )
 
 
-def _array(described: dict[bytes, bytes], values: pa.Buffer) -> NDArray[Any]:
-    dtype = np.dtype(described[b"dtype"].decode())
-    shape = tuple(json.loads(described[b"shape"]))
-    if values.size != dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
-        raise ValueError(f"{values.size} bytes are no array of {dtype} with the shape {shape}")
+def _array(column: pa.Field, values: pa.Buffer) -> NDArray[Any]:
+    described = column.metadata or {}
+    text, shape = described[b"dtype"].decode(), from_json(described[b"shape"])
+    if not _DTYPE.fullmatch(text):
+        raise ValueError(f"array {column.name!r} has the type {text[:40]!r}")
+    if (
+        not isinstance(shape, list)
+        or len(shape) > _MOST_DIMENSIONS
+        or not all(type(length) is int and length >= 0 for length in shape)
+    ):
+        raise ValueError(f"array {column.name!r} has the shape {str(shape)[:80]}")
+    dtype = np.dtype(text)
+    if not dtype.itemsize or values.size != dtype.itemsize * math.prod(shape):
+        raise ValueError(
+            f"array {column.name!r}: {values.size} bytes are no {dtype} of the shape {shape}"
+        )
     array = np.empty(shape, dtype)
     array[...] = np.ndarray(shape, dtype, buffer=values)
+    _require_values(column.name, array)
     return array
+
+
+def _require_values(name: str, array: NDArray[Any]) -> None:
+    """Raise ValueError for bytes that are no boolean, or no character."""
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    if not array.size or kind not in "bU":
+        return
+    if kind == "b":
+        largest, most = int(array.view(np.uint8).max()), 1
+    else:
+        words = np.ascontiguousarray(array).reshape(-1).view(f"{array.dtype.str[0]}u4")
+        largest, most = int(words.max()), _LAST_CHARACTER
+    if largest > most:
+        raise ValueError(f"array {name!r} of {size} bytes each holds what is no {array.dtype}")
 
 
 def _json_text(about: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from skewless.arrays import I64, Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table
 from skewless.parameters import require
+from skewless.sound import MOST_COUNTED, require_same, require_that, require_within
 from skewless.strategy import Traits
 
 _AT_FIRST, _AT_SECOND = 1, 2
@@ -28,6 +29,19 @@ class CardinalityState(NamedTuple):
     window_loads: Ints  # records per worker
     totals: Ints  # records and (key, worker) pairs in this window
     settings: Ints  # affinity, rule, window
+
+    def check(self, fresh: CardinalityState) -> None:
+        """Refuse another hash or setting, and more keys than the window has records."""
+        require_same("seed", self.seed, fresh.seed)
+        require_same("settings", self.settings, fresh.settings)
+        require_within("totals", self.totals, 0, MOST_COUNTED)
+        require_within("totals", self.totals[:1], 0, int(self.settings[2]))
+        n_seen = np.count_nonzero(self.seen.values != ABSENT)
+        require_that(
+            n_seen <= self.totals[0], "seen must have no more keys than there were records"
+        )
+        require_within("n_keys", self.n_keys, 0, MOST_COUNTED)
+        require_within("window_loads", self.window_loads, 0, MOST_COUNTED)
 
 
 @kernel

@@ -12,10 +12,11 @@ from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, Words, Workers
 from skewless.kernels.fewest_choices import fewest_choices
 from skewless.kernels.hashing import GOLDEN, mix, seed_array, seeded, to_worker, two_workers
 from skewless.kernels.head import Head, head, is_hot
-from skewless.kernels.least_loaded import floor_cursor, least_count
+from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
 from skewless.kernels.sorting import sort_descending
 from skewless.kernels.space_saving import list_shares
 from skewless.parameters import require
+from skewless.sound import MOST_COUNTED, require_same, require_within
 from skewless.strategy import Traits
 
 RECORDS, NEXT_REFRESH, CHOICES = 0, 1, 2
@@ -32,6 +33,14 @@ class DChoicesState(NamedTuple):
     shares: Floats  # scratch: shares of the hot keys
     counters: Ints  # RECORDS, NEXT_REFRESH, CHOICES
     settings: Floats  # epsilon, records between two refreshes
+
+    def check(self, fresh: DChoicesState) -> None:
+        """Refuse another hash or setting, a cursor that is not there, and too many choices."""
+        require_same("seed", self.seed, fresh.seed)
+        require_same("settings", self.settings, fresh.settings)
+        require_cursor(self.loads, self.floor)
+        require_within("counters", self.counters, 0, MOST_COUNTED)
+        require_within("counters", self.counters[[CHOICES]], 1, max(2, self.loads.size))
 
 
 @kernel

@@ -11,9 +11,18 @@ from skewless._jit import kernel
 from skewless.arrays import I32, I64, U64, Ints, Keys, SmallInts, Words, Workers
 from skewless.kernels.bits import add_worker, lowest_bit, without_lowest, words_for
 from skewless.kernels.hashing import seed_array, seeded, to_worker
-from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table, remove_slot
-from skewless.kernels.least_loaded import floor_cursor, least_count
+from skewless.kernels.key_table import (
+    ABSENT,
+    KeyTable,
+    clear,
+    find_slot,
+    key_table,
+    remove_slot,
+    require_entries,
+)
+from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
 from skewless.parameters import require
+from skewless.sound import MOST_COUNTED, require_same, require_that, require_within, require_workers
 from skewless.strategy import Traits
 
 RECORDS, N_FREE = 0, 1
@@ -40,6 +49,37 @@ class DAGreedyState(NamedTuple):
     free: SmallInts  # stack of unused rows
     counters: Ints  # RECORDS so far, N_FREE
     settings: Ints  # interval, records that make a key hot
+
+    def check(self, fresh: DAGreedyState) -> None:
+        """Refuse rows, cursors and holders that are not there, and counts that contradict them."""
+        require_same("seed", self.seed, fresh.seed)
+        require_same("settings", self.settings, fresh.settings)
+        require_cursor(self.loads, self.floor)
+        n_workers, n_rows = self.loads.size, self.row_keys.size
+        require_within("row_cursor", self.row_cursor, 0, n_workers - 1)
+        require_workers("holders", self.holders, n_workers)
+        require_within("counters", self.counters[[RECORDS]], 0, MOST_COUNTED)
+        require_within("counters", self.counters[[N_FREE]], 0, n_rows)
+        free = self.free[: int(self.counters[N_FREE])]
+        require_entries(self.rows, self.row_keys, free)
+        self._check_intervals(free)
+
+    def _check_intervals(self, free: SmallInts) -> None:
+        """Refuse more hot keys than an interval can have: there are rows for no more."""
+        length, hot_above = self.settings.tolist()
+        before, now = divmod(max(0, int(self.counters[RECORDS]) - 1), length)
+        counted = self.counts.values[self.counts.values != ABSENT].astype(np.int64)
+        n_records = now + 1 if self.counters[RECORDS] else 0
+        require_that(counted.sum() == n_records, "counts must be those of this interval's records")
+        require_within("counts", counted, 1, length)
+        require_within("row_interval", self.row_interval[free], _UNUSED, _UNUSED)
+        used = np.delete(self.row_interval, free)
+        require_within("row_interval", used, max(0, before - 1), before)
+        n_hot = np.count_nonzero(counted > hot_above)
+        require_that(np.count_nonzero(used == before) <= n_hot, "rows must be those of hot keys")
+        require_that(
+            np.count_nonzero(used < before) <= length // (hot_above + 1), "rows are too many"
+        )
 
 
 @kernel

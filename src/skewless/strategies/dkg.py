@@ -13,6 +13,7 @@ from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.key_table import ABSENT, KeyTable, get, key_table, put
 from skewless.kernels.space_saving import SpaceSaving, entries, offer, space_saving
 from skewless.parameters import require
+from skewless.sound import MOST_COUNTED, require_same, require_within
 from skewless.strategy import Moves, Report, Traits
 
 
@@ -24,6 +25,15 @@ class DKGState(NamedTuple):
     buckets: SmallInts  # bucket -> worker
     n_workers: Ints
     learned: Ints  # [reports that a plan was made from]
+
+    def check(self, fresh: DKGState) -> None:
+        """Refuse another hash, and workers that are not there."""
+        require_same("seed", self.seed, fresh.seed)
+        require_same("n_workers", self.n_workers, fresh.n_workers)
+        most = int(self.n_workers[0]) - 1
+        require_within("heavy", self.heavy.values, ABSENT, most)
+        require_within("buckets", self.buckets, 0, most)
+        require_within("learned", self.learned, 0, MOST_COUNTED)
 
 
 @kernel

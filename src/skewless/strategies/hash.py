@@ -12,6 +12,7 @@ from skewless.arrays import Floats, Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.ring import Ring, owner, ring
 from skewless.parameters import require
+from skewless.sound import require_same
 from skewless.strategy import Traits
 
 
@@ -21,6 +22,11 @@ class HashState(NamedTuple):
     seed: Words
     n_workers: Ints
     ring: Ring
+
+    def check(self, fresh: HashState) -> None:
+        """Refuse another hash."""
+        require_same("seed", self.seed, fresh.seed)
+        require_same("n_workers", self.n_workers, fresh.n_workers)
 
 
 @kernel

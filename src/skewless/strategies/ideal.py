@@ -10,6 +10,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded
+from skewless.sound import MOST_COUNTED, require_same, require_within
 from skewless.strategy import Traits
 
 
@@ -18,6 +19,13 @@ class IdealState(NamedTuple):
 
     seed: Words
     loads: Ints
+
+    def check(self, fresh: IdealState) -> None:
+        """Refuse another hash, and loads that are none."""
+        require_same("seed", self.seed, fresh.seed)
+        require_within("loads", self.loads, 0, MOST_COUNTED)
+        least = int(self.loads.min())
+        require_within("loads", self.loads, least, least + 1)
 
 
 @kernel

@@ -11,6 +11,7 @@ from skewless._jit import kernel
 from skewless.arrays import Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.two_choices import send_to_lighter
+from skewless.sound import MOST_COUNTED, require_same, require_within
 from skewless.strategy import Traits
 
 
@@ -19,6 +20,11 @@ class PartialKeyState(NamedTuple):
 
     seed: Words
     loads: Ints
+
+    def check(self, fresh: PartialKeyState) -> None:
+        """Refuse another hash, and loads that are none."""
+        require_same("seed", self.seed, fresh.seed)
+        require_within("loads", self.loads, 0, MOST_COUNTED)
 
 
 @kernel

@@ -11,6 +11,7 @@ from skewless._jit import kernel
 from skewless.arrays import I64, Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded
 from skewless.kernels.least_loaded import first_least
+from skewless.sound import require_same
 from skewless.strategy import Traits
 
 
@@ -19,6 +20,11 @@ class PromptState(NamedTuple):
 
     seed: Words
     n_workers: Ints
+
+    def check(self, fresh: PromptState) -> None:
+        """Refuse another hash."""
+        require_same("seed", self.seed, fresh.seed)
+        require_same("n_workers", self.n_workers, fresh.n_workers)
 
 
 class Pieces(NamedTuple):

@@ -10,6 +10,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import Ints, Keys, Workers
 from skewless.kernels.hashing import seed_array
+from skewless.sound import require_same, require_within
 from skewless.strategy import Traits
 
 
@@ -18,6 +19,11 @@ class ShuffleState(NamedTuple):
 
     next_worker: Ints
     n_workers: Ints
+
+    def check(self, fresh: ShuffleState) -> None:
+        """Refuse a worker that is not there."""
+        require_same("n_workers", self.n_workers, fresh.n_workers)
+        require_within("next_worker", self.next_worker, 0, int(self.n_workers[0]) - 1)
 
 
 @kernel

@@ -11,9 +11,10 @@ from skewless._jit import kernel
 from skewless.arrays import Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.head import Head, head, is_hot
-from skewless.kernels.least_loaded import floor_cursor, least_count
+from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
 from skewless.kernels.two_choices import send_to_lighter
 from skewless.parameters import require
+from skewless.sound import require_same
 from skewless.strategy import Traits
 
 
@@ -24,6 +25,11 @@ class WChoicesState(NamedTuple):
     loads: Ints
     floor: Ints
     head: Head
+
+    def check(self, fresh: WChoicesState) -> None:
+        """Refuse another hash, and a cursor that is not there."""
+        require_same("seed", self.seed, fresh.seed)
+        require_cursor(self.loads, self.floor)
 
 
 @kernel

@@ -9,7 +9,14 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats
 from skewless.kernels.hashing import GOLDEN, mix, seeded, to_unit
-from skewless.strategies.cascade.heavy_keys import ABSENT, admit, fade, find, first_place, n_places
+from skewless.strategies.cascade.heavy_keys import (
+    ABSENT,
+    admit,
+    fade,
+    find,
+    first_place,
+    n_places,
+)
 from skewless.strategies.cascade.state import (
     CHANGED,
     COUNT_EVERY,
@@ -226,8 +233,8 @@ def sweep(state: CascadeState) -> None:
         # The heaviest keys are the last to fill up what is left, so they keep what they reach.
         # Any other gives up what it has no use for; should it need it again, it is the same.
         reach = state.cursors[place * CURSORS + REACH]
-        if reach > 1 and 2.0 * heavy.counts[place] < numbers[TOP]:
-            most = 1 + np.int64(2.0 * heavy.counts[place] / fair)
+        if reach > 1 and fair > 0.0 and 2.0 * heavy.counts[place] < numbers[TOP]:
+            most = 1 + np.int64(min(2.0 * heavy.counts[place] / fair, state.levels.size))
             if reach > most:
                 state.cursors[place * CURSORS + REACH] = most
                 begin_again(state, place)

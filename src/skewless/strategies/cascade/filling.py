@@ -180,7 +180,8 @@ def heavy_worker(state: CascadeState, place: I64, level: F64) -> I64:
     cursors = state.cursors
     if cursors[place * CURSORS + REACH] <= FEW:
         return _one_of_few(state, place, level)
-    while True:
+    # Each refill moves on in the reach; twice through it, the lowest worker has been seen.
+    for _ in range(2 * WAITING * (state.levels.size + 1)):
         is_empty = cursors[place * CURSORS + NEXT] == cursors[place * CURSORS + END]
         if is_empty and not refill(state, place, level):
             return _extend(state, place, level)
@@ -188,6 +189,7 @@ def heavy_worker(state: CascadeState, place: I64, level: F64) -> I64:
         if state.levels[worker] <= level + state.marks[place * MARKS + LIMIT]:
             return worker
         cursors[place * CURSORS + NEXT] += 1
+    return first_least(state.levels)  # only if the mean is far from what the levels say
 
 
 @kernel

@@ -21,6 +21,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Ints, Keys
+from skewless.sound import MOST_WEIGHT, require_within
 
 PLACES = 8
 ABSENT = -1
@@ -38,6 +39,11 @@ class HeavyKeys(NamedTuple):
     keys: Keys
     counts: Floats  # stored: in today's records times `unit`; 0 where there is no key
     unit: Floats  # [what one record of today adds to a stored count]
+
+    def check(self, fresh: HeavyKeys) -> None:
+        """Refuse counts that are no numbers."""
+        require_within("counts", self.counts, 0, MOST_WEIGHT)
+        require_within("unit", self.unit, 1, _LARGEST_UNIT)
 
 
 def heavy_keys(n_keys: int) -> HeavyKeys:

@@ -8,7 +8,8 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Ints, Keys, SmallInts, Words, Workers
-from skewless.strategies.cascade.heavy_keys import HeavyKeys, n_places
+from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_that, require_within
+from skewless.strategies.cascade.heavy_keys import PLACES, HeavyKeys, n_places
 
 # Positions in `numbers`: the mean level; the weight of the records since the last sweep; the faded
 # weight and number of those before; the largest count; the count from which on a key is heavy; what
@@ -77,6 +78,66 @@ class CascadeState(NamedTuple):
     rooms: Floats
     rooms_of_one: Floats  # the same where a usual record weighs 1
     counters: Ints
+
+    def check(self, fresh: CascadeState) -> None:
+        """Refuse workers, places and turns that are not there, and numbers that are none."""
+        for name in ("seed", "owners", "strides", "costs", "rooms_of_one"):
+            require_same(name, getattr(self, name), getattr(fresh, name))
+        n_workers, n_places = self.levels.size, self.heavy.keys.size - PLACES
+        homes = self.waiting.size - n_workers
+        require_within("waiting", self.waiting[:homes], 0, n_workers - 1)
+        require_same("waiting", self.waiting[homes:], fresh.waiting[homes:])
+        at_home = self.spots == homes + np.repeat(self.owners, SPOTS_PER_SLOT)
+        spots = self.spots[~at_home]
+        require_within("spots", spots, 0, n_places * WAITING - 1)
+        require_that(not (spots % WAITING).any(), "spots must be where rows begin")
+        require_within("starts", self.starts, 0, self.waiting.size - 1)
+        self._check_cursors(fresh, n_places)
+        self._check_numbers(fresh)
+
+    def _check_cursors(self, fresh: CascadeState, n_places: int) -> None:
+        n_workers = self.levels.size
+        cursors = self.cursors.reshape(-1, CURSORS)
+        require_same("cursors", cursors[n_places], fresh.cursors.reshape(-1, CURSORS)[n_places])
+        most = {REACH: n_workers, POSITION: n_workers, END: WAITING, OTHER: 1}
+        for column in range(CURSORS):
+            high = most.get(column, n_workers - 1)
+            if column not in (NEXT, STRIDE):
+                low = 1 if column == REACH else 0
+                require_within("cursors", cursors[:n_places, column], low, high)
+        counted = cursors[:n_places]
+        require_that(
+            np.isin(counted[:, STRIDE], self.strides).all(), "cursors must step by strides"
+        )
+        require_within("cursors", counted[:, NEXT], 0, WAITING)
+        require_that(
+            (counted[:, NEXT] <= counted[:, END]).all(), "cursors must be before their end"
+        )
+        few = counted[counted[:, REACH] <= FEW]
+        require_within("cursors", few[:, END], 1, WAITING - 1)
+
+    def _check_numbers(self, fresh: CascadeState) -> None:
+        numbers, counters = self.numbers, self.counters
+        require_same("numbers", numbers[[KEEP, HANDICAP]], fresh.numbers[[KEEP, HANDICAP]])
+        require_within("levels", self.levels, -MOST_WEIGHT, MOST_WEIGHT)
+        require_within("numbers", numbers[[LEVEL]], -MOST_WEIGHT, MOST_WEIGHT)
+        require_within("numbers", numbers, min(0.0, float(numbers[LEVEL])), MOST_WEIGHT)
+        require_within("numbers", numbers[[WEIGHT, OLD_WEIGHT, OLD_RECORDS, TOP]], 0, MOST_WEIGHT)
+        require_within("numbers", numbers[[HEAVY, SCALE]], 1 / MOST_WEIGHT, MOST_WEIGHT)
+        require_within("handicaps", self.handicaps, 0, MOST_WEIGHT)
+        require_within("aside_weights", self.aside_weights, 0, MOST_WEIGHT)
+        rooms = self.rooms_of_one * numbers[SCALE]
+        require_that(np.array_equal(self.rooms, rooms), "rooms must follow from the scale")
+        require_within("marks", self.marks, -np.inf, np.inf)
+        own, other = (s.marks.reshape(-1, MARKS)[light(s)] for s in (self, fresh))
+        require_same("marks", own[[RECHECK, FLOOR]], other[[RECHECK, FLOOR]])
+        require_that(
+            own[LIMIT] == self.rooms[LIGHT_ROOM], "marks must limit light keys by their room"
+        )
+        require_same("counters", counters[[EPOCH]], fresh.counters[[EPOCH]])
+        require_within("counters", counters, 0, MOST_COUNTED)
+        left = counters[[SWEEP_AT]] - counters[RECORDS]
+        require_within("counters", left, 1, int(counters[EPOCH]))
 
 
 @kernel

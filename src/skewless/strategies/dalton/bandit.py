@@ -14,6 +14,7 @@ from skewless._jit import kernel
 from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, Words, Workers
 from skewless.kernels.hashing import draw, mix, seeded, to_unit, to_worker
 from skewless.kernels.key_table import ABSENT, get
+from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
 from skewless.strategies.dalton import slides
 from skewless.strategies.dalton.hot_keys import HotKeys, drop_row, has_owner, take_row
 from skewless.strategies.dalton.key_counts import KeyCounts, count, forget_counts
@@ -51,6 +52,21 @@ class Bandit(NamedTuple):
     hot: HotKeys
     replicas: Replicas  # of the keys with a row
     q: QTable
+
+    def check(self, fresh: Bandit) -> None:
+        """Refuse other parameters, workers that are not there, and numbers that are none."""
+        require_same("seeds", self.seeds[:1], fresh.seeds[:1])
+        parameters = [STATS_WINDOW, BY_BATCH, MOST_SPLITS]
+        require_same("counters", self.counters[parameters], fresh.counters[parameters])
+        require_same("levels", self.levels[RATE:], fresh.levels[RATE:])
+        n_workers = self.window.loads.size
+        require_within("counters", self.counters, 0, MOST_COUNTED)
+        require_within("counters", self.counters[[SPLIT_LIMIT]], 1, n_workers)
+        require_within("counters", self.counters[[WAITING]], 0, 1)
+        require_within("levels", self.levels[:RATE], 0, MOST_WEIGHT)
+        require_within("hot.homes", self.hot.homes, 0, n_workers - 1)
+        for name in ("elsewhere", "sent"):
+            require_within(name, getattr(self, name), -MOST_COUNTED, MOST_COUNTED)
 
 
 @kernel

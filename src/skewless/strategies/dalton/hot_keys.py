@@ -12,7 +12,15 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I32, I64, U64, Floats, Ints, SmallInts, Words
-from skewless.kernels.key_table import ABSENT, KeyTable, find_slot, key_table, remove_slot
+from skewless.kernels.key_table import (
+    ABSENT,
+    KeyTable,
+    find_slot,
+    key_table,
+    remove_slot,
+    require_entries,
+)
+from skewless.sound import MOST_WEIGHT, require_within
 
 #: Later than any period.
 ALWAYS = np.int64(2**62)
@@ -30,6 +38,12 @@ class HotKeys(NamedTuple):
     until: Ints  # the last period in which the key is hot
     free: SmallInts  # a stack
     n_free: Ints
+
+    def check(self, fresh: HotKeys) -> None:
+        """Refuse rows that are not there, or that nobody or two keys have."""
+        require_within("n_free", self.n_free, 0, self.free.size)
+        require_entries(self.table, self.keys, self.free[: int(self.n_free[0])])
+        require_within("counts", self.counts, -MOST_WEIGHT, MOST_WEIGHT)
 
 
 def hot_keys(n_rows: int) -> HotKeys:

@@ -17,6 +17,7 @@ from skewless.arrays import F64, U64, Ints
 from skewless.kernels import count_min as sketches
 from skewless.kernels.count_min import CountMin, count_min
 from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table
+from skewless.sound import MOST_COUNTED, require_same, require_that, require_within
 
 # Positions in `counters`.
 N_KEYS = 0  # keys met since the last clearing; with the sketch, at least so many
@@ -32,6 +33,18 @@ class KeyCounts(NamedTuple):
     table: KeyTable
     sketch: CountMin
     counters: Ints
+
+    def check(self, fresh: KeyCounts) -> None:
+        """Refuse counts that the table has no room for."""
+        n_used = np.count_nonzero(self.table.values != ABSENT)
+        constant = [ROOM, LEAST] if fresh.counters[LEAST] >= 0 else [ROOM, LEAST, SKETCHES]
+        require_same("counters", self.counters[constant], fresh.counters[constant])
+        require_that(self.counters[IN_TABLE] == n_used, "counters must count the keys of the table")
+        require_that(
+            n_used <= self.counters[ROOM], "table must have no more keys than there is room"
+        )
+        require_within("counters", self.counters[[N_KEYS]], 0, MOST_COUNTED)
+        require_within("counters", self.counters[[SKETCHES]], 0, 1)
 
 
 def exact_counts(n_keys: int) -> KeyCounts:

@@ -20,6 +20,9 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Ints, SmallInts
+from skewless.sound import require_same, require_that, require_within
+
+_MOST_VALUE = 1e9  # rewards are a few units at most
 
 
 class QTable(NamedTuple):
@@ -32,6 +35,26 @@ class QTable(NamedTuple):
     kept: Floats  # row by place, flat: what they add up to
     start: Floats  # [value of a worker that has never been tried]
     shape: Ints  # [workers, places of a row]
+
+    def check(self, fresh: QTable) -> None:
+        """Refuse values beyond any reward, and winners that did not win."""
+        require_same("shape", self.shape, fresh.shape)
+        require_same("start", self.start, fresh.start)
+        n_workers, n_places = self.shape.tolist()
+        values = self.values.reshape(-1, n_places)
+        require_within("values", values[:, :n_workers], -_MOST_VALUE, _MOST_VALUE)
+        require_within("values", values[:, n_workers:], -np.inf, -np.inf)
+        require_within("others", self.others, -np.inf, _MOST_VALUE)
+        require_within("kept", self.kept, -_MOST_VALUE, _MOST_VALUE)
+        require_within("n_kept", self.n_kept, 0, 2**30)
+        winners = self.winners.reshape(-1, n_places)
+        level = np.broadcast_to(np.arange(n_places), values.shape)
+        while level.shape[1] > 1:
+            left, right = level[:, ::2], level[:, 1::2]
+            won = np.take_along_axis(values, left, 1) >= np.take_along_axis(values, right, 1)
+            level = np.where(won, left, right)
+            found = winners[:, level.shape[1] : 2 * level.shape[1]]
+            require_that(np.array_equal(found, level), "winners must be those of the values")
 
 
 def q_table(n_rows: int, n_workers: int, start: float) -> QTable:

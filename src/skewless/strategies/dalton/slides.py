@@ -18,6 +18,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import I32, I64, Ints, SmallInts
+from skewless.sound import MOST_COUNTED, require_same, require_that, require_within
 
 # Positions in `counters`.
 TOTAL = 0  # records in the window
@@ -33,6 +34,15 @@ class SlideLoads(NamedTuple):
     by_slide: Ints  # place by worker, flat; at PLACE: the loads when the slide began
     counters: Ints
 
+    def check(self, fresh: SlideLoads) -> None:
+        """Refuse a slide that is not there."""
+        n_slides = self.by_slide.size // self.loads.size
+        require_same("counters", self.counters[[SLIDE]], fresh.counters[[SLIDE]])
+        require_within("counters", self.counters[[PLACE]], 0, n_slides - 1)
+        require_within("counters", self.counters[[RECORDS]], 0, int(self.counters[SLIDE]))
+        for name in ("loads", "by_slide", "counters"):
+            require_within(name, getattr(self, name), -MOST_COUNTED, MOST_COUNTED)
+
 
 class Replicas(NamedTuple):
     """`widths` is for reading: on how many workers the key of each row is."""
@@ -42,6 +52,24 @@ class Replicas(NamedTuple):
     by_slide: SmallInts  # row by place, flat: pairs whose latest record is in that slide
     slide: Ints  # [number of the present slide, from 1]
     shape: Ints  # [workers, slides]
+
+    def check(self, fresh: Replicas) -> None:
+        """Refuse slides to come, and counts of pairs that are not there."""
+        require_same("shape", self.shape, fresh.shape)
+        n_workers, n_slides = self.shape.tolist()
+        require_within("slide", self.slide, 1, MOST_COUNTED)
+        slide = int(self.slide[0])
+        require_within("latest", self.latest, 0, slide)
+        latest = self.latest.reshape(-1, n_workers)
+        rows, workers = np.nonzero((latest > 0) & (latest > slide - n_slides))
+        by_slide = np.zeros((latest.shape[0], n_slides), np.int32)
+        np.add.at(by_slide, (rows, latest[rows, workers] % n_slides), 1)
+        require_that(
+            np.array_equal(self.by_slide, by_slide.ravel()), "by_slide must count the pairs"
+        )
+        require_that(
+            np.array_equal(self.widths, by_slide.sum(axis=1)), "widths must count the pairs"
+        )
 
 
 def slide_loads(n_workers: int, slide: int, n_slides: int) -> SlideLoads:

@@ -18,6 +18,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, Floats, Ints
+from skewless.sound import MOST_COUNTED, require_same, require_that, require_within
 from skewless.strategies.fish.waiting import (
     TICKS,
     Waiting,
@@ -46,6 +47,18 @@ class Backlog(NamedTuple):
     waiting: Waiting
     clock: Floats
     records: Ints
+
+    def check(self, fresh: Backlog) -> None:
+        """Refuse another speed of time, and times that are out of order."""
+        clock, other = self.clock, fresh.clock
+        require_same("clock", clock[INTERVAL:], other[INTERVAL:])
+        # Merging computes them again.
+        near = np.allclose(clock[[STEP, TICK]], other[[STEP, TICK]], rtol=1e-6, atol=0)
+        require_that(near, "clock must have the steps that the strategy starts with")
+        require_within("records", self.records, 0, 2**62)
+        require_within("clock", clock[[ESTIMATED, SET]], 0, float(clock[TICK]) * 2**50)
+        require_within("clock", clock[[ESTIMATED]], 0, float(clock[SET]))
+        require_within("records", self.records[[SINCE]], 0, MOST_COUNTED)
 
 
 def backlog(seconds_per_record: Floats, interval: float, utilisation: float) -> Backlog:

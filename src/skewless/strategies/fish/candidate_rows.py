@@ -16,6 +16,7 @@ from skewless.arrays import I32, I64, U64, Ints, Words, Workers
 from skewless.kernels.bits import add_worker, words_for
 from skewless.kernels.hashing import GOLDEN, mix, seeded, to_worker, two_workers
 from skewless.kernels.ring import Ring, candidates, find_point, ring
+from skewless.sound import require_same, require_that, require_within, require_workers
 
 #: Words of a row before the set: the key, and how many candidates it has.
 HEADER = 2
@@ -37,6 +38,19 @@ class CandidateRows(NamedTuple):
     ring: Ring  # of one point when it is not used
     rows: Words
     walked: Workers  # scratch
+
+    def check(self, fresh: CandidateRows) -> None:
+        """Refuse candidates that are not there, and keys that have none."""
+        for name in ("seeds", "n_workers", "by_ring"):
+            require_same(name, getattr(self, name), getattr(fresh, name))
+        n_workers = int(self.n_workers[0])
+        rows = self.rows.reshape(-1, HEADER + words_for(n_workers))
+        sets = np.ascontiguousarray(rows[:, HEADER:])
+        require_within("rows", rows[:, 1], 0, n_workers)
+        require_workers("rows", sets, n_workers)
+        require_that(
+            sets[rows[:, 1] > 0].any(axis=1).all(), "rows must hold a candidate of each key"
+        )
 
 
 def candidate_rows(

@@ -19,6 +19,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Ints
 from skewless.kernels.space_saving import SpaceSaving, decay, list_shares, space_saving
+from skewless.sound import MOST_WEIGHT, require_same, require_within
 
 # Positions in `settings`.
 THETA = 0
@@ -34,6 +35,13 @@ class Fading(NamedTuple):
     n_in_epoch: Ints  # [records of the current epoch]
     epoch: Ints  # [records of an epoch]
     settings: Floats
+
+    def check(self, fresh: Fading) -> None:
+        """Refuse another epoch, and a count that is no number."""
+        require_same("epoch", self.epoch, fresh.epoch)
+        require_same("settings", self.settings, fresh.settings)
+        require_within("n_in_epoch", self.n_in_epoch, 0, int(self.epoch[0]))
+        require_within("top", self.top, 0, MOST_WEIGHT)
 
 
 def fading(capacity: int, epoch: int, alpha: float, theta: float) -> Fading:

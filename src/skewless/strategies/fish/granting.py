@@ -18,6 +18,7 @@ from skewless.kernels.fewest_choices import fewest_choices, fewest_for_all
 from skewless.kernels.key_table import ABSENT, find_slot
 from skewless.kernels.sorting import sort_descending
 from skewless.kernels.space_saving import admit
+from skewless.sound import require_same, require_within
 from skewless.strategies.fish.backlog import SINCE, UNTIL, Backlog, estimate
 from skewless.strategies.fish.candidate_rows import (
     HEADER,
@@ -49,6 +50,12 @@ class Grants(NamedTuple):
     modes: Ints
     epsilon: Floats
     shares: Floats  # scratch
+
+    def check(self, fresh: Grants) -> None:
+        """Refuse other settings, and fewer candidates than a key must have."""
+        for name in ("growth", "modes", "epsilon"):
+            require_same(name, getattr(self, name), getattr(fresh, name))
+        require_within("d_min", self.d_min, 1, int(self.rows.n_workers[0]))
 
 
 @kernel

@@ -16,6 +16,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Ints, Words
 from skewless.kernels.bits import lowest_bit, without_lowest, words_for
+from skewless.sound import MOST_COUNTED, require_that, require_within
 
 #: Ticks per record of the fastest worker: how finely speeds are told apart.
 TICKS = 1024
@@ -27,6 +28,8 @@ _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 _BITS = np.uint64(63)
 
+_LARGEST_LAG = 1 << 30  # levels
+
 
 class Waiting(NamedTuple):
     """`ticks[w]` is for reading; the rest through the functions below."""
@@ -36,6 +39,25 @@ class Waiting(NamedTuple):
     sets: Words  # LEVELS + 1 sets of workers, the last one of stragglers
     same: Ints  # [1 if all workers are equally fast]
     floor: Ints  # [a level that nobody is below]
+
+    def check(self, fresh: Waiting) -> None:
+        """Refuse sets that do not follow from the waiting times, and a floor far below them."""
+        require_within("ticks", self.ticks, 0, MOST_COUNTED)
+        require_within("costs", self.costs, 1, MOST_COUNTED >> 20)
+        require_that(
+            self.same[0] == int((self.costs == TICKS).all()), "same must follow from costs"
+        )
+        levels = self.ticks >> _SHIFT
+        lowest = int(levels.min())
+        # A floor that is raised level by level must not be too far away.
+        require_within("floor", self.floor, max(0, lowest - _LARGEST_LAG), lowest)
+        n_workers = self.ticks.size
+        workers = np.arange(n_workers)
+        rows = np.where(levels - self.floor[0] < LEVELS, levels & _MASK, LEVELS)
+        sets = np.zeros_like(self.sets)
+        bits = _ONE << (workers.astype(np.uint64) & _BITS)
+        np.bitwise_or.at(sets, rows * words_for(n_workers) + (workers >> 6), bits)
+        require_that(np.array_equal(self.sets, sets), "sets must be those of the waiting times")
 
 
 def waiting(seconds_per_record: Floats) -> Waiting:

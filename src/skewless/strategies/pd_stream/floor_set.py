@@ -14,6 +14,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import I64, U64, Ints, Words
 from skewless.kernels.bits import lowest_bit, without_lowest, words_for
+from skewless.sound import MOST_COUNTED, require_within
 
 LEVEL = 0
 SIZE = 1
@@ -35,6 +36,10 @@ class FloorSet(NamedTuple):
     counters: Ints  # LEVEL, SIZE
     lightest: Words
     following: Words
+
+    def check(self, fresh: FloorSet) -> None:
+        """Refuse a level that no count has."""
+        require_within("counters", self.counters, 0, MOST_COUNTED)
 
 
 def floor_set(counts: Ints) -> FloorSet:

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless._jit import kernel
-from skewless.arrays import U64, SmallInts, Words
+from skewless.arrays import U64, Ints, SmallInts, Words
+from skewless.sound import require_rows, require_that, require_within
 
 #: The row of whoever is not in the window; its count is always 0.
 NO_ROW = np.uint32(0)
@@ -44,6 +45,29 @@ class SamplingWindow(NamedTuple):
     free: NDArray[np.uint32]  # a stack of rows
     counters: Words
 
+    def check(self, fresh: SamplingWindow) -> None:
+        """Refuse rows, places and slots that are not there, or that contradict each other."""
+        n_rows = self.free.size
+        require_within("counters", self.counters[[PLACE]], 0, self.ring.size - 1)
+        require_within("counters", self.counters[[SIZE]], 0, n_rows - 1)
+        require_within("counters", self.counters[[N_FREE]], 1, n_rows)
+        place, size, n_free = self.counters.tolist()
+        recent = self.ring[np.arange(place - size, place) & (self.ring.size - 1)]
+        require_within("ring", recent, 1, n_rows)
+        counts = np.bincount(recent, minlength=n_rows + 1)
+        require_that(np.array_equal(self.counts, counts), "counts must be those of the ring")
+        used = np.flatnonzero(counts)
+        require_rows("free", used - 1, self.free[:n_free].astype(np.int64) - 1, n_rows)
+        require_within("slots", self.slots[used], 0, self.rows.size - 1)
+        require_that(
+            np.array_equal(self.rows[self.slots[used]], used), "slots must lead to the rows"
+        )
+        occupied = np.flatnonzero(self.rows != NO_ROW)
+        require_that(occupied.size == used.size, "rows must be those of the ring")
+        require_that(
+            _are_found(self, occupied), "hashes must each be where a search finds it, and once"
+        )
+
 
 def sampling_window(capacity: int) -> SamplingWindow:
     """Return an empty window that may hold up to `capacity` records."""
@@ -70,6 +94,15 @@ def find(window: SamplingWindow, hashed: U64) -> U64:
     while (window.rows[slot] != NO_ROW) & (window.hashes[slot] != hashed):
         slot = (slot + _ONE) & mask
     return slot
+
+
+@kernel
+def _are_found(window: SamplingWindow, slots: Ints) -> bool:
+    """Tell whether a search for the key of each of these slots ends there."""
+    n_found = 0
+    for i in range(slots.size):
+        n_found += np.int64(find(window, window.hashes[slots[i]]) == np.uint64(slots[i]))
+    return bool(n_found == slots.size)
 
 
 @kernel

@@ -15,6 +15,7 @@ from skewless.kernels.bits import words_for
 from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.two_choices import send_to_lighter
 from skewless.parameters import require
+from skewless.sound import MOST_COUNTED, require_same, require_that, require_within, require_workers
 from skewless.state import copy_state
 from skewless.strategies.pd_stream.floor_set import (
     LEVEL,
@@ -68,6 +69,27 @@ class PdStreamState(NamedTuple):
     hot_from: Ints  # per stage: the count in the window that makes a key hot
     needed: SmallInts  # per stage and count: how many workers the count may mean
     control: Ints
+
+    def check(self, fresh: PdStreamState) -> None:
+        """Refuse another hash or setting, wrong sets of workers, and keys without workers."""
+        for name in ("seed", "lengths", "hot_from", "needed"):
+            require_same(name, getattr(self, name), getattr(fresh, name))
+        require_same("control", self.control[INCOMING:], fresh.control[INCOMING:])
+        require_within("control", self.control[[STAGE]], 0, self.lengths.size - 1)
+        require_within("control", self.control[[UNTIL]], 0, _NEVER)
+        require_within("loads", self.loads, 0, MOST_COUNTED)
+        n_workers = self.loads.size
+        wanted = floor_set(self.loads)
+        for name in ("counters", "lightest", "following"):
+            require_same(f"floor.{name}", getattr(self.floor, name), getattr(wanted, name))
+        length = int(self.lengths[int(self.control[STAGE])])
+        require_within("window.counters", self.window.counters[[SIZE]], 0, length)
+        require_within("sizes", self.sizes, 0, n_workers)
+        require_workers("candidates", self.candidates, n_workers)
+        sets = self.candidates.reshape(self.sizes.size, -1)
+        require_that(
+            sets[self.sizes > 0].any(axis=1).all(), "candidates must be as many as sizes says"
+        )
 
 
 def probability_table(length: int, confidence: float) -> Floats:

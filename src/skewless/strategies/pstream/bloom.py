@@ -21,6 +21,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import I64, U64, Bytes, Ints, Words
 from skewless.kernels.hashing import mix, seeded, to_worker
+from skewless.sound import require_same
 
 _SATURATED = np.uint8(255)
 _ONE = np.uint8(1)
@@ -33,6 +34,11 @@ class CountingBloom(NamedTuple):
     counters: Bytes
     n_places: Ints  # [counters per key]
     seed: Words  # [seed of the hash]
+
+    def check(self, fresh: CountingBloom) -> None:
+        """Refuse another hash."""
+        require_same("n_places", self.n_places, fresh.n_places)
+        require_same("seed", self.seed, fresh.seed)
 
 
 def two_place_bloom(n_keys: int, false_positive_rate: float, seed: U64) -> CountingBloom:

@@ -30,7 +30,15 @@ from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Bytes, Ints, Words
 from skewless.kernels.bits import lowest_bit, without_lowest
 from skewless.kernels.hashing import draw, to_worker
-from skewless.kernels.key_table import ABSENT, KeyTable, find_slot, key_table, remove_slot
+from skewless.kernels.key_table import (
+    ABSENT,
+    KeyTable,
+    find_slot,
+    key_table,
+    remove_slot,
+    require_entries,
+)
+from skewless.sound import MOST_COUNTED, require_same, require_within
 
 # Positions in `counters`.
 SIZE = 0  # entries in use
@@ -57,6 +65,19 @@ class CoinSynopsis(NamedTuple):
     marked: Bytes  # for the user of the synopsis; 0 for a new entry
     counters: Ints
     seeds: Words  # of the coins, of the choices
+
+    def check(self, fresh: CoinSynopsis) -> None:
+        """Refuse entries that are not there, and coins that nobody can toss."""
+        counters = self.counters
+        require_within("counters", counters, 0, MOST_COUNTED)
+        require_within("counters", counters[[SIZE]], 0, self.keys.size)
+        require_within("counters", counters[[RUN]], 0, 32)
+        require_same("counters", counters[[LENGTH]], fresh.counters[[LENGTH]])
+        require_within("counters", counters[[RATE]], 1, _UNIT)
+        require_entries(self.table, self.keys, np.arange(int(counters[SIZE]), self.keys.size))
+        for name in ("shared", "fresh"):
+            require_within(name, getattr(self, name), 0, (1 << int(counters[LENGTH])) - 1)
+        require_within("marked", self.marked, 0, 1)
 
 
 def entries_for(rate: float) -> int:

@@ -28,8 +28,14 @@ from skewless.arrays import F64, I64, U64, Bytes, Floats, Ints, Keys, SmallInts,
 from skewless.kernels import distinct
 from skewless.kernels.hashing import seeded
 from skewless.kernels.key_table import ABSENT
+from skewless.sound import MOST_COUNTED, require_same, require_within
 from skewless.strategies.pstream import bloom as bf
-from skewless.strategies.pstream.bloom import CountingBloom, contains, place_of, two_place_bloom
+from skewless.strategies.pstream.bloom import (
+    CountingBloom,
+    contains,
+    place_of,
+    two_place_bloom,
+)
 from skewless.strategies.pstream.coin_synopsis import (
     CHOSEN,
     GENERATION,
@@ -77,6 +83,16 @@ class HotPredictor(NamedTuple):
     registers: Bytes  # number of keys so far; only used for an adaptive threshold
     counters: Ints
     settings: Floats
+
+    def check(self, fresh: HotPredictor) -> None:
+        """Refuse other settings, and numbers that no records lead to."""
+        require_same("settings", self.settings[LEAST:], fresh.settings[LEAST:])
+        require_within("settings", self.settings[[SHARE]], float(self.settings[LEAST]), 1)
+        require_same("counters", self.counters[[ADAPTIVE]], fresh.counters[[ADAPTIVE]])
+        require_within("counters", self.counters, 0, MOST_COUNTED)
+        require_within("counters", self.counters[[LONG_HOT]], 0, int(self.counters[LONG]))
+        # What is left of a hash when it has chosen its register, and one more.
+        require_within("registers", self.registers, 0, 65 - _PRECISION)
 
 
 def hot_predictor(

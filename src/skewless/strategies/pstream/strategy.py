@@ -12,6 +12,7 @@ from skewless._jit import kernel
 from skewless.arrays import Ints, Keys, SmallInts, Words, Workers
 from skewless.kernels.hashing import draw, seed_array, seeded, to_worker
 from skewless.parameters import require
+from skewless.sound import require_same, require_within
 from skewless.state import copy_state
 from skewless.strategies.pstream.coin_synopsis import RUN, heads, next_long_run
 from skewless.strategies.pstream.hot_predictor import (
@@ -40,6 +41,12 @@ class PStreamState(NamedTuple):
     predictor: HotPredictor
     hot: SmallInts  # scratch, per record of a block
     places: SmallInts  # scratch
+
+    def check(self, fresh: PStreamState) -> None:
+        """Refuse another hash, and a worker that is not there."""
+        require_same("seed", self.seed, fresh.seed)
+        require_same("n_workers", self.n_workers, fresh.n_workers)
+        require_within("next_worker", self.next_worker, 0, int(self.n_workers[0]) - 1)
 
 
 @kernel

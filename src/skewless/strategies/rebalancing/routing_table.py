@@ -16,6 +16,7 @@ from skewless.arrays import I32, U64, Floats, Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded
 from skewless.kernels.key_table import ABSENT, KeyTable, find_slot, key_table
 from skewless.kernels.ring import Ring, ring
+from skewless.sound import require_same, require_that, require_within
 from skewless.strategy import Moves
 
 _SPARSE = 1 << 13  # keys, which take 200 KB
@@ -29,6 +30,19 @@ class TableState(NamedTuple):
     ring: Ring
     table: KeyTable  # key -> worker, only where that is not the ring's
     n_entries: Ints
+
+    @property
+    def grows(self) -> tuple[str, ...]:
+        """The fields that a controller makes as long as it needs them."""
+        return "table.keys", "table.values"
+
+    def check(self, fresh: TableState) -> None:
+        """Refuse another ring, and workers that are not there."""
+        require_same("seeds", self.seeds, fresh.seeds)
+        require_same("capacities", self.capacities, fresh.capacities)
+        require_within("table", self.table.values, ABSENT, self.capacities.size - 1)
+        n_entries = np.count_nonzero(self.table.values != ABSENT)
+        require_that(self.n_entries[0] == n_entries, "n_entries must count the keys of the table")
 
 
 @kernel

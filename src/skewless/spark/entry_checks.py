@@ -1,0 +1,90 @@
+"""What plans and reports must hold, whoever wrote them: checked before anything is made of them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless.sound import MOST_COUNTED, Unsound, require_that, require_within
+from skewless.spark.state_files import Entry, LedgerCorrupt, one_line
+from skewless.state import restored
+
+S = TypeVar("S")
+
+
+def restored_from(entry: Entry, fresh: S, arrays: dict[str, NDArray[Any]]) -> S:
+    """Return the state that a file holds, or raise LedgerCorrupt; `fresh` is one without records.
+
+    The state shares no array with another, because files are read into arrays of their own.
+    """
+    try:
+        return restored(fresh, arrays)
+    except Unsound as error:
+        raise corrupt(entry, error) from None
+
+
+def require_plan(plan: Entry) -> None:
+    """Raise LedgerCorrupt unless a plan says for each source when it reported last."""
+    try:
+        sources, reported = (_ints(plan, name) for name in ("sources", "reported"))
+        require_that(sources.size == reported.size, "sources and reported must be as many")
+        require_that((np.diff(sources) > 0).all(), "sources must ascend")
+        require_within("sources", sources, 0, MOST_COUNTED)
+        require_within("reported", reported, 0, MOST_COUNTED)
+    except Unsound as error:
+        raise corrupt(plan, error) from None
+
+
+def require_report(report: Entry, n_workers: int, *, with_keys: bool = False) -> None:
+    """Raise LedgerCorrupt unless a source's report has its loads, and its keys where there are."""
+    try:
+        loads = _ints(report, "loads")
+        require_that(loads.size == n_workers, f"loads must be {n_workers}, not {loads.size}")
+        require_within("loads", loads, 0, MOST_COUNTED)
+        if with_keys:
+            keys, counts = _array(report, "keys", np.uint64), _ints(report, "counts")
+            require_that(keys.size == counts.size, "keys and counts must be as many")
+            require_within("counts", counts, 0, MOST_COUNTED)
+    except Unsound as error:
+        raise corrupt(report, error) from None
+
+
+def require_worker_report(report: Entry) -> None:
+    """Raise LedgerCorrupt unless a worker's report can be shown."""
+    about = report.about
+    try:
+        _array(report, "keys", np.uint64)
+        for name in ("records", "pairs", "sampled_by", "seconds"):
+            number: Any = about.get(name)
+            known = isinstance(number, int | float if name == "seconds" else int)
+            least = 1 if name == "sampled_by" else 0
+            text = f"{name} must be a number from {least} on, not {str(number)[:40]}"
+            require_that(known and least <= number <= MOST_COUNTED, text)
+        top = about.get("top")
+        require_that(isinstance(top, list), "top must be a list")
+        for row in top or []:
+            is_row = isinstance(row, list) and [type(v) for v in row] == [str, int, int]
+            require_that(is_row, "top must have a text, a count and a hash in each row")
+    except Unsound as error:
+        raise corrupt(report, error) from None
+
+
+def corrupt(entry: Entry, error: Exception) -> LedgerCorrupt:
+    """Return the error that names the file of `entry`."""
+    return LedgerCorrupt(f"{entry.where or 'an entry'} cannot be used: {one_line(error)}")
+
+
+def _ints(entry: Entry, name: str) -> NDArray[np.int64]:
+    return _array(entry, name, np.int64)
+
+
+def _array(entry: Entry, name: str, dtype: Any) -> NDArray[Any]:
+    if name not in entry.arrays:
+        raise Unsound(f"it has no array {name!r}")
+    array = entry.arrays[name]
+    wanted = np.dtype(dtype)
+    if array.dtype != wanted or array.ndim != 1:
+        raise Unsound(f"{name} must be a row of {wanted}, not {array.dtype.str} {array.shape}")
+    return array
