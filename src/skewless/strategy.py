@@ -79,11 +79,31 @@ class Strategy(Protocol[S]):
 
 
 class Report(NamedTuple):
-    """What was observed during one window, by key: the input of `rebalance`."""
+    """What was observed during one window, by key: the input of `rebalance`.
+
+    A report may leave light keys out. `rest` then holds the load that no key of the report
+    accounts for, by the worker that had it: the load of a worker is that of its keys and its rest.
+    A rest cannot be moved. A key that the report leaves out is not a key without load.
+    """
 
     keys: Keys  # distinct, ascending
     loads: Floats  # what the records of the key cost in this window
     state_sizes: Floats  # what the key's state weighs, should it move
+    rest: Floats | None = None  # by worker; None: the keys account for everything
+
+
+def rest_by_worker(report: Report, n_workers: int) -> Floats:
+    """Return the load of each worker that no key of the report accounts for.
+
+    >>> none = np.empty(0)
+    >>> rest_by_worker(Report(np.empty(0, np.uint64), none, none), 3).tolist()
+    [0.0, 0.0, 0.0]
+    """
+    if report.rest is None:
+        return np.zeros(n_workers)
+    if report.rest.shape != (n_workers,):
+        raise ValueError(f"rest of a report must be one number per worker, {n_workers} in all")
+    return report.rest
 
 
 class Moves(NamedTuple):

@@ -148,6 +148,17 @@ class LosesAMove(Hash):
 
 
 @dataclass(frozen=True)
+class TakesARestForAReset(Hash):
+    """Keeps its plan, unless a report has a rest."""
+
+    def rebalance(self, report, state):
+        if report.rest is not None:
+            state = state._replace(seed=state.seed + np.uint64(1))
+        none = np.empty(0, np.int32)
+        return state, Moves(np.empty(0, np.uint64), none, none)
+
+
+@dataclass(frozen=True)
 class SoundWithWeights(Sound):
     """Sends a record to the candidate to which less cost was sent."""
 
@@ -248,6 +259,7 @@ FAULTS = [
     (MergeDependsOnOrder, "merging_is_sound"),
     (MergeChangesItsInput, "merging_is_sound"),
     (LosesAMove, "moves_are_complete_and_true"),
+    (TakesARestForAReset, "reports_may_leave_keys_out"),
     (SkipsRecordsThatWeighNothing, "every_weighted_record_gets_a_worker"),
     (WeighsByAnotherRule, "weights_of_one_change_nothing"),
     (CountsOneMoreThanTheWeights, "weights_of_one_change_nothing"),

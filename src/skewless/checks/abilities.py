@@ -69,21 +69,59 @@ def rescaling_moves_only_what_it_must(strategy: Any, stream: Stream) -> None:
         )
 
 
+def _report(keys: Keys) -> Report:
+    """Return the report of a window that names every key."""
+    known, counts = np.unique(keys, return_counts=True)
+    return Report(known, counts.astype(np.float64), counts.astype(np.float64))
+
+
+def _bounded(report: Report, owners: Workers, n_workers: int) -> Report:
+    """Return the same report with the lighter half of the keys left out: they are the rest."""
+    order = np.argsort(-report.loads, kind="stable")
+    named, others = np.sort(order[: order.size // 2]), order[order.size // 2 :]
+    rest = np.bincount(owners[others], weights=report.loads[others], minlength=n_workers)
+    keys, loads, sizes = report.keys[named], report.loads[named], report.state_sizes[named]
+    return Report(keys, loads, sizes, rest.astype(np.float64))
+
+
+def reports_may_leave_keys_out(strategy: Any, stream: Stream) -> None:
+    """A report with a rest makes a plan with true moves; a rest of nothing is no rest."""
+    n_workers = stream.n_workers
+    state = strategy.start(n_workers, stream.seed)
+    for keys in np.array_split(stream.keys, 3):
+        full = _report(keys)
+        zeros = full._replace(rest=np.zeros(n_workers))
+        plans = (strategy.rebalance(r, copy_state(state))[0] for r in (full, zeros))
+        expect_same(
+            *(_owners(strategy, stream.keys, plan) for plan in plans),
+            "with a rest of 0 for every worker",
+        )
+        owners = _owners(strategy, full.keys, state)
+        state = _rebalanced(strategy, _bounded(full, owners, n_workers), state)
+        out = _owners(strategy, stream.keys, state)
+        assert ((out >= 0) & (out < n_workers)).all(), "routes out of range after a rest"
+
+
 def moves_are_complete_and_true(strategy: Any, stream: Stream) -> None:
     """`Moves` names every key that changes worker, once, with where it was and where it goes."""
     state = strategy.start(stream.n_workers, stream.seed)
     for keys in np.array_split(stream.keys, 3):
         routed(strategy, np.ascontiguousarray(keys), state)
-        known, counts = np.unique(keys, return_counts=True)
-        report = Report(known, counts.astype(np.float64), counts.astype(np.float64))
-        before = _owners(strategy, known, state)
-        state, moves = strategy.rebalance(report, state)
-        after = _owners(strategy, known, state)
-        assert np.unique(moves.keys).size == moves.keys.size, "a key moves twice"
-        places = np.searchsorted(known, moves.keys)
-        assert np.isin(moves.keys, known).all(), "a key moves that the report does not name"
-        expected = before.copy()
-        assert np.array_equal(before[places], moves.origins), "a move begins where the key is not"
-        expected[places] = moves.targets
-        expect_same(after, expected, "after the moves, a key is elsewhere")
-        assert (moves.origins != moves.targets).all(), "a key moves to where it is"
+        state = _rebalanced(strategy, _report(keys), state)
+
+
+def _rebalanced(strategy: Any, report: Report, state: Any) -> Any:
+    """Return the state after the report, whose moves must be true for the keys that it names."""
+    known = report.keys
+    before = _owners(strategy, known, state)
+    state, moves = strategy.rebalance(report, state)
+    after = _owners(strategy, known, state)
+    assert np.unique(moves.keys).size == moves.keys.size, "a key moves twice"
+    places = np.searchsorted(known, moves.keys)
+    assert np.isin(moves.keys, known).all(), "a key moves that the report does not name"
+    expected = before.copy()
+    assert np.array_equal(before[places], moves.origins), "a move begins where the key is not"
+    expected[places] = moves.targets
+    expect_same(after, expected, "after the moves, a key is elsewhere")
+    assert (moves.origins != moves.targets).all(), "a key moves to where it is"
+    return state

@@ -54,6 +54,7 @@ CHECKS: tuple[Check, ...] = (
     Check(abilities.rescaled_routing_stays_in_range, lambda s: isinstance(s, Rescales)),
     Check(abilities.rescaling_moves_only_what_it_must, lambda s: s.traits.minimal_rescale),
     Check(abilities.moves_are_complete_and_true, lambda s: isinstance(s, Rebalances)),
+    Check(abilities.reports_may_leave_keys_out, lambda s: isinstance(s, Rebalances)),
     Check(weighing.every_weighted_record_gets_a_worker, _weighs),
     Check(weighing.weights_of_one_change_nothing, _weighs),
     Check(weighing.weights_are_not_changed, _weighs),
