@@ -123,6 +123,29 @@ class Merges(Protocol[S]):
 
 
 @runtime_checkable
+class Condenses(Protocol[S]):
+    """A merging strategy that can say in little what a merge needs to know of a state.
+
+    The ledger then holds that instead of states. It is not asked of strategies that fork: their
+    sources continue with states of their own, of which all is needed.
+    """
+
+    def condense(self, state: S) -> Any:
+        """Return what `merge_condensed` needs of `state`: arrays in a NamedTuple, all of them new.
+
+        The arrays may be of any length. What follows from others, or is scratch, is left out.
+        """
+
+    def merge_condensed(self, parts: Sequence[Any], fresh: S) -> S:
+        """Return what `merge` returns for the states that `parts` were condensed from.
+
+        A merged state that is condensed, merged alone, is the same state again. `fresh` is a state
+        for the same workers and the same seed, of which nothing is learned and nothing kept.
+        Raises ValueError for parts that no state can have been condensed to.
+        """
+
+
+@runtime_checkable
 class Forks(Protocol[S]):
     """A merging strategy whose sources keep something of their own after a merge.
 

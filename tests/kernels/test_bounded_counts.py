@@ -38,7 +38,11 @@ def test_it_equals_its_oracle_however_the_records_are_cut(keys, n_kept, cuts):
 )
 def test_amounts_equal_the_oracle_and_their_bound(pairs, n_kept):
     counts, oracle, exact = bounded_counts(n_kept), BoundedCountsReference(n_kept), Counter()
-    add(counts, np.array([k for k, _ in pairs], np.uint64), np.array([a for _, a in pairs], np.int64))
+    add(
+        counts,
+        np.array([k for k, _ in pairs], np.uint64),
+        np.array([a for _, a in pairs], np.int64),
+    )
     for key, amount in pairs:
         oracle.add(key, amount)
         exact[key] += amount

@@ -73,7 +73,9 @@ def _lower(counts: BoundedCounts) -> None:
     """Make room: what stays are at most `n_kept` keys."""
     used = np.flatnonzero(counts.counts)
     keys, amounts = counts.keys[used], counts.counts[used]
-    cut = int(np.partition(amounts, used.size - 1 - counts.numbers[KEPT])[-1 - counts.numbers[KEPT]])
+    cut = int(
+        np.partition(amounts, used.size - 1 - counts.numbers[KEPT])[-1 - counts.numbers[KEPT]]
+    )
     stays = amounts > cut
     counts.counts[:] = 0
     counts.numbers[HELD] = 0

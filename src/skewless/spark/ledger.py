@@ -4,6 +4,7 @@
 identity.json                            what the ledger was made for
 query.json                               the one query that may use it
 plans/<batch>.arrow                      what all sources route by in this batch
+plans/<batch>.claim                      a task makes that plan now
 reports/<batch>/source-<source>.arrow    what one source learned in this batch
 workers/<batch>/worker-<worker>.arrow    what one worker learned in this batch
 ```
@@ -14,7 +15,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from os import fspath
 from typing import Any
@@ -33,7 +35,8 @@ from skewless.spark.state_files import (
 __all__ = ["Entry", "Ledger", "LedgerCorrupt", "LedgerMismatch", "LedgerTooNew"]
 
 _PLAN = re.compile(r"plans/(\d{8,})\.arrow")
-_UNFINISHED_PLAN = re.compile(r"plans/\.(\d{8,})\.arrow\.\w+\.tmp")
+_PLAN_CLAIM = re.compile(r"plans/(\d{8,})\.claim")
+_UNFINISHED_PLAN = re.compile(r"plans/\.(\d{8,})\.(?:arrow|claim)\.\w+\.tmp")
 _UNFINISHED_CLAIM = re.compile(r"\.\w+\.json\.\w+\.tmp")
 #: Nobody takes that long to write a few hundred bytes: who began has died.
 _SURELY_DEAD_S = 3600.0
@@ -132,6 +135,29 @@ class Ledger:
                 return batch, plan
         return None
 
+    def is_worth_a_claim(self, batch: int) -> bool:
+        """Return whether the plan of `batch` is made from the reports of several sources."""
+        before = max((b for b in self._planned() if b < batch), default=None)
+        return before is not None and len(self._members("reports", before, "source")) > 1
+
+    def claim_plan(self, batch: int) -> float | None:
+        """Claim to make the plan of `batch`; return the seconds since another task did, or None.
+
+        A claim is no lock: where a filesystem cannot tell who was first, two tasks may hold one.
+        """
+        name, mine = _claim_name(batch), uuid.uuid4().hex.encode()
+        if self._files.create(name, mine) == mine:
+            return None
+        return self._files.seconds_since_written(name)
+
+    def is_claimed(self, batch: int) -> bool:
+        """Return whether a task claims to make the plan of `batch`."""
+        return self._files.read(_claim_name(batch)) is not None
+
+    def withdraw_claim(self, batch: int) -> None:
+        """Take back the claim to make the plan of `batch`."""
+        self._files.delete(_claim_name(batch))
+
     def write_report(self, batch: int, source: int, report: Entry, run: str | None = None) -> None:
         """Write what `source` learned in `batch`, in place of an earlier attempt's report.
 
@@ -142,16 +168,23 @@ class Ledger:
         self._files.overwrite(_member_name("reports", batch, "source", source), to_bytes(report))
 
     def read_reports(self, batch: int) -> dict[int, Entry]:
-        """Return the reports of `batch` by source, in the order of the sources.
+        """Return the reports of `batch` by source, in order: all those of `each_report`."""
+        return dict(self.each_report(batch))
+
+    def each_report(self, batch: int) -> Iterator[tuple[int, Entry]]:
+        """Yield the reports of `batch` with their sources, in order; one is in memory at a time.
 
         A restarted query may repeat a batch with fewer sources, and then the reports of the run
         before remain under the higher numbers. They do not count. The first source tells which
         run does: it is there however few they are, and every run replaces its report.
         """
-        found = self._read_members("reports", batch, "source")
-        runs = {source: report.about.pop(_RUN, None) for source, report in found.items()}
-        counts = next(iter(runs.values()), None)
-        return {source: report for source, report in found.items() if runs[source] == counts}
+        runs: list[Any] = []
+        for source, name in self._members("reports", batch, "source").items():
+            report = self._read(name)
+            if report is not None:
+                runs.append(report.about.pop(_RUN, None))
+                if runs[-1] == runs[0]:
+                    yield source, report
 
     def read_report(self, batch: int, source: int) -> Entry | None:
         """Return the report of one source, or None."""
@@ -186,7 +219,8 @@ class Ledger:
         """
         files = self._files
         for name in files.files("plans"):
-            plan = _PLAN.fullmatch(name) or _UNFINISHED_PLAN.fullmatch(name)
+            patterns = (_PLAN, _PLAN_CLAIM, _UNFINISHED_PLAN)
+            plan = next(filter(None, (pattern.fullmatch(name) for pattern in patterns)), None)
             if plan and int(plan[1]) < before:
                 files.delete(name)
         for name in files.files(""):
@@ -255,6 +289,10 @@ def _padded(what: str, number: int, digits: int) -> str:
 
 def _plan_name(batch: int) -> str:
     return f"plans/{_padded('batch', batch, 8)}.arrow"
+
+
+def _claim_name(batch: int) -> str:
+    return f"plans/{_padded('batch', batch, 8)}.claim"
 
 
 def _member_name(kind: str, batch: int, role: str, member: int) -> str:
