@@ -79,11 +79,31 @@ class Strategy(Protocol[S]):
 
 
 class Report(NamedTuple):
-    """What was observed during one window, by key: the input of `rebalance`."""
+    """What was observed during one window, by key: the input of `rebalance`.
+
+    A report may leave light keys out. `rest` then holds the load that no key of the report
+    accounts for, by the worker that had it: the load of a worker is that of its keys and its rest.
+    A rest cannot be moved. A key that the report leaves out is not a key without load.
+    """
 
     keys: Keys  # distinct, ascending
     loads: Floats  # what the records of the key cost in this window
     state_sizes: Floats  # what the key's state weighs, should it move
+    rest: Floats | None = None  # by worker; None: the keys account for everything
+
+
+def rest_by_worker(report: Report, n_workers: int) -> Floats:
+    """Return the load of each worker that no key of the report accounts for.
+
+    >>> none = np.empty(0)
+    >>> rest_by_worker(Report(np.empty(0, np.uint64), none, none), 3).tolist()
+    [0.0, 0.0, 0.0]
+    """
+    if report.rest is None:
+        return np.zeros(n_workers)
+    if report.rest.shape != (n_workers,):
+        raise ValueError(f"rest of a report must be one number per worker, {n_workers} in all")
+    return report.rest
 
 
 class Moves(NamedTuple):
@@ -100,6 +120,28 @@ class Merges(Protocol[S]):
 
     def merge(self, states: Sequence[S]) -> S:
         """Return the state that knows what all `states` know. It changes none of them."""
+
+
+@runtime_checkable
+class Condenses(Protocol[S]):
+    """A merging strategy that can say in little what a merge needs to know of a state.
+
+    The ledger then holds that instead of states. It is not asked of strategies that fork: their
+    sources continue with states of their own, of which all is needed.
+    """
+
+    def condense(self, state: S) -> Any:
+        """Return what `merge_condensed` needs of `state`: arrays in a NamedTuple, all of them new.
+
+        The arrays may be of any length. What follows from others, or is scratch, is left out.
+        """
+
+    def merge_condensed(self, parts: Sequence[Any], fresh: S) -> S:
+        """Return what `merge` returns for the states that `parts` were condensed from.
+
+        A merged state that is condensed, merged alone, is the same state again. `fresh` is a state
+        for the same workers and the same seed, of which nothing is learned and nothing kept.
+        """
 
 
 @runtime_checkable

@@ -133,6 +133,34 @@ class MergeChangesItsInput(Sound):
 
 
 @dataclass(frozen=True)
+class CondensesTooMuch(Sound):
+    """Merges to the mean of the loads, and rounds them when it condenses."""
+
+    def merge(self, states):
+        return self.merge_condensed([state.loads for state in states], states[0])
+
+    def condense(self, state):
+        return state.loads // 2 * 2
+
+    def merge_condensed(self, parts, fresh):
+        return PartialKeyState(fresh.seed, sum(parts) // len(parts))
+
+
+@dataclass(frozen=True)
+class CountsAPlanTwice(Sound):
+    """Merges to the sum of the loads, half of which a plan that is read again adds once more."""
+
+    def merge(self, states):
+        return self.merge_condensed([state.loads for state in states], states[0])
+
+    def condense(self, state):
+        return state.loads.copy()
+
+    def merge_condensed(self, parts, fresh):
+        return PartialKeyState(fresh.seed, sum(parts) + sum(parts) // 2)
+
+
+@dataclass(frozen=True)
 class LosesAMove(Hash):
     """Gives every key another worker, and names all moves but one."""
 
@@ -145,6 +173,17 @@ class LosesAMove(Hash):
         before, after = owners(state.seed[0]), owners(moved.seed[0])
         changed = np.flatnonzero(before != after)[1:]
         return moved, Moves(report.keys[changed], before[changed], after[changed])
+
+
+@dataclass(frozen=True)
+class TakesARestForAReset(Hash):
+    """Keeps its plan, unless a report has a rest."""
+
+    def rebalance(self, report, state):
+        if report.rest is not None:
+            state = state._replace(seed=state.seed + np.uint64(1))
+        none = np.empty(0, np.int32)
+        return state, Moves(np.empty(0, np.uint64), none, none)
 
 
 @dataclass(frozen=True)
@@ -247,7 +286,10 @@ FAULTS = [
     (MovesEverythingOnRescale, "rescaling_moves_only_what_it_must"),
     (MergeDependsOnOrder, "merging_is_sound"),
     (MergeChangesItsInput, "merging_is_sound"),
+    (CondensesTooMuch, "condensed_states_merge_as_whole_ones"),
+    (CountsAPlanTwice, "condensed_states_merge_as_whole_ones"),
     (LosesAMove, "moves_are_complete_and_true"),
+    (TakesARestForAReset, "reports_may_leave_keys_out"),
     (SkipsRecordsThatWeighNothing, "every_weighted_record_gets_a_worker"),
     (WeighsByAnotherRule, "weights_of_one_change_nothing"),
     (CountsOneMoreThanTheWeights, "weights_of_one_change_nothing"),

@@ -43,27 +43,34 @@ class DKGReference:
     def owner(self, key: int) -> int:
         return self.heavy.get(key, self.buckets[self.bucket(key)])
 
-    def rebalance(self, loads: dict[int, float]) -> dict[int, tuple[int, int]]:
-        """Learn from loads by key; return who moves, from where to where."""
+    def rebalance(
+        self, loads: dict[int, float], rest: list[float] | None = None
+    ) -> dict[int, tuple[int, int]]:
+        """Learn from loads by key, and the rest by worker; return what moves, and where to."""
+        rest = rest or [0.0] * self.n_workers
         before = {key: self.owner(key) for key in loads}
-        if sum(loads.values()) > 0 and not self.fixed:
-            self.learn(loads)
+        if sum(loads.values()) + sum(rest) > 0 and not self.fixed:
+            self.learn(loads, rest)
             self.fixed = not self.relearn
         return {
             key: (before[key], self.owner(key)) for key in loads if before[key] != self.owner(key)
         }
 
-    def learn(self, loads: dict[int, float]) -> None:
+    def learn(self, loads: dict[int, float], rest: list[float]) -> None:
         summary = SpaceSavingReference(self.capacity)
         for key in sorted(loads):
             if loads[key] > 0:
                 summary.offer(key, loads[key])
-        enough = self.theta * sum(loads.values())
+        enough = self.theta * (sum(loads.values()) + sum(rest))
         heavy = [key for key, count in heaviest_first(summary) if count >= enough]
         light = [0.0] * len(self.buckets)
         for key, load in loads.items():
             if key not in heavy:
                 light[self.bucket(key)] += load
+        for worker, left in enumerate(rest):
+            own = [b for b, at in enumerate(self.buckets) if at == worker] or range(len(light))
+            for bucket in own:
+                light[bucket] += left / len(own)
         workers = longest_first([*(loads[key] for key in heavy), *light], self.n_workers)
         self.heavy = dict(zip(heavy, workers, strict=False))
         self.buckets = workers[len(heavy) :]

@@ -1,6 +1,7 @@
 """LLFD and the algorithms around it with dicts and lists, line by line.
 
 A key is any name that sorts; `costs`, `sizes`, `homes` (h) and `owners` (F) are dicts by key.
+`rest` is a list by worker: the load of keys that nobody names, which no plan can move.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ def priority(cost: float, size: float, beta: float | None) -> float:
 class Plan:
     """The assignment while it changes: `where[key]` is None for candidates."""
 
-    def __init__(self, costs, sizes, owners, beta, limits, capacities):
+    def __init__(self, costs, sizes, owners, beta, limits, capacities, rest=None):
         self.costs = costs
+        self.rest = rest or [0.0] * len(limits)
         self.owners = dict(owners)
         self.where = dict(owners)
         self.limits = limits
@@ -36,7 +38,8 @@ class Plan:
         self.by_priority = sorted(costs, key=lambda k: (-priority(costs[k], sizes[k], beta), k))
 
     def load(self, worker: int) -> float:
-        return sum(self.costs[key] for key, where in self.where.items() if where == worker)
+        own = sum(self.costs[key] for key, where in self.where.items() if where == worker)
+        return own + self.rest[worker]
 
     def relative(self, worker: int) -> float:
         return self.load(worker) / self.capacities[worker]
@@ -81,14 +84,18 @@ class Plan:
         return True
 
 
-def attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capacities):
+def total_of(costs, rest) -> float:
+    return float(sum(costs.values()) + sum(rest or []))
+
+
+def attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capacities, rest=None):
     """Phases I to III; `owners` and the result are dicts by key."""
     in_table = sorted((k for k in costs if owners[k] != homes[k]), key=lambda k: (sizes[k], k))
     cleaned = dict(owners)
     for key in in_table[:n_back]:
         cleaned[key] = homes[key]
-    limits = limits_of(float(sum(costs.values())), tolerance, capacities)
-    plan = Plan(costs, sizes, cleaned, beta, limits, capacities)
+    limits = limits_of(total_of(costs, rest), tolerance, capacities)
+    plan = Plan(costs, sizes, cleaned, beta, limits, capacities, rest)
     plan.prepare()
     plan.llfd()
     return plan.where
@@ -102,56 +109,58 @@ def state_moved(old, new, sizes) -> float:
     return sum(sizes[key] for key in old if old[key] != new[key])
 
 
-def is_overloaded(costs, owners, tolerance, capacities) -> bool:
-    loads = [0.0] * len(capacities)
+def is_overloaded(costs, owners, tolerance, capacities, rest=None) -> bool:
+    loads = list(rest or [0.0] * len(capacities))
     for key, owner in owners.items():
         loads[owner] += costs[key]
-    limits = limits_of(float(sum(costs.values())), tolerance, capacities)
+    limits = limits_of(total_of(costs, rest), tolerance, capacities)
     return any(load > limit for load, limit in zip(loads, limits, strict=True))
 
 
-def min_table(costs, sizes, homes, owners, tolerance, capacities):
-    return attempt(costs, sizes, homes, owners, len(costs), None, tolerance, capacities)
+def min_table(costs, sizes, homes, owners, tolerance, capacities, rest=None):
+    return attempt(costs, sizes, homes, owners, len(costs), None, tolerance, capacities, rest)
 
 
-def min_mig(costs, sizes, homes, owners, tolerance, capacities, beta=1.5):
-    return attempt(costs, sizes, homes, owners, 0, beta, tolerance, capacities)
+def min_mig(costs, sizes, homes, owners, tolerance, capacities, rest=None, beta=1.5):
+    return attempt(costs, sizes, homes, owners, 0, beta, tolerance, capacities, rest)
 
 
-def mixed(costs, sizes, homes, owners, tolerance, capacities, beta=1.5, max_entries=3_000):
+def mixed(
+    costs, sizes, homes, owners, tolerance, capacities, rest=None, beta=1.5, max_entries=3_000
+):
     if max_entries is None:
-        return min_mig(costs, sizes, homes, owners, tolerance, capacities, beta)
+        return min_mig(costs, sizes, homes, owners, tolerance, capacities, rest, beta)
     in_table = n_entries(owners, homes)
     n_back = 0
     while True:
-        new = attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capacities)
+        new = attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capacities, rest)
         excess = n_entries(new, homes) - max_entries
         if excess <= 0:
             return new
         if n_back >= in_table:
-            return min_table(costs, sizes, homes, owners, tolerance, capacities)
+            return min_table(costs, sizes, homes, owners, tolerance, capacities, rest)
         n_back += excess
 
 
 def mixed_brute_force(
-    costs, sizes, homes, owners, tolerance, capacities, beta=1.5, max_entries=3_000
+    costs, sizes, homes, owners, tolerance, capacities, rest=None, beta=1.5, max_entries=3_000
 ):
     best = None
     for n_back in range(n_entries(owners, homes) + 1):
-        new = attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capacities)
+        new = attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capacities, rest)
         fits = max_entries is None or n_entries(new, homes) <= max_entries
-        balanced = not is_overloaded(costs, new, tolerance, capacities)
+        balanced = not is_overloaded(costs, new, tolerance, capacities, rest)
         rank = (not fits, not balanced, state_moved(owners, new, sizes))
         if best is None or rank < best[0]:
             best = (rank, new)
     if best[0][0]:
-        return min_table(costs, sizes, homes, owners, tolerance, capacities)
+        return min_table(costs, sizes, homes, owners, tolerance, capacities, rest)
     return best[1]
 
 
-def simple(costs, sizes, homes, owners, tolerance, capacities):
+def simple(costs, sizes, homes, owners, tolerance, capacities, rest=None):
     new = dict(owners)
-    loads = [0.0] * len(capacities)
+    loads = list(rest or [0.0] * len(capacities))
     for key in sorted(costs, key=lambda k: (-costs[k], k)):
         if costs[key] > 0:
             worker = min(range(len(loads)), key=lambda d: (loads[d] / capacities[d], d))
@@ -183,7 +192,9 @@ def discretise(values: list[float], degree: int) -> list[float]:
     return out
 
 
-def compact_attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capacities, degree):
+def compact_attempt(
+    costs, sizes, homes, owners, n_back, beta, tolerance, capacities, degree, rest=None
+):
     """Return how many keys of each vector (d, d^h, v_c, v_S) go to which worker."""
     keys = sorted(costs)
     value: dict[Key, list[float]] = {key: [] for key in keys}
@@ -209,8 +220,8 @@ def compact_attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capaci
     unit_owners = {u: vector[1] if u[1] else vector[0] for u, vector in units.items()}
     unit_costs = {unit: vector[2] for unit, vector in units.items()}
     unit_sizes = {unit: vector[3] for unit, vector in units.items()}
-    limits = limits_of(float(sum(unit_costs.values())), tolerance, capacities)
-    plan = Plan(unit_costs, unit_sizes, unit_owners, beta, limits, capacities)
+    limits = limits_of(total_of(unit_costs, rest), tolerance, capacities)
+    plan = Plan(unit_costs, unit_sizes, unit_owners, beta, limits, capacities, rest)
     plan.prepare()
     plan.llfd()
     going: dict[tuple[Any, ...], int] = defaultdict(int)

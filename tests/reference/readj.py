@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from reference.mixed import limits_of
+from reference.mixed import limits_of, total_of
 
 
-def readjust(costs, homes, sigma, tolerance, capacities):
+def readjust(costs, homes, sigma, tolerance, capacities, rest):
     """Return where keys live after moving and swapping those with at least `sigma` of the mean."""
     n = len(capacities)
-    total = float(sum(costs.values()))
+    total = total_of(costs, rest)
     limits = limits_of(total, tolerance, capacities)
     where = dict(homes)
     heavy = sorted((k for k in costs if costs[k] >= sigma * total / n), key=lambda k: -costs[k])
     while True:
-        loads = [sum(costs[k] for k in costs if where[k] == worker) for worker in range(n)]
+        loads = loads_of(costs, where, rest)
         best = None
         for giver in range(n):
             for taker in range(n):
@@ -39,17 +39,20 @@ def readjust(costs, homes, sigma, tolerance, capacities):
             where[partner] = giver
 
 
-def peak(costs, where, n):
-    return max(sum(costs[k] for k in costs if where[k] == worker) for worker in range(n))
+def loads_of(costs, where, rest):
+    return [
+        left + sum(costs[k] for k in costs if where[k] == worker)
+        for worker, left in enumerate(rest)
+    ]
 
 
-def readj(costs, homes, tolerance, capacities, sigma=None):
-    n = len(capacities)
-    limits = limits_of(float(sum(costs.values())), tolerance, capacities)
+def readj(costs, homes, tolerance, capacities, sigma=None, rest=None):
+    rest = rest or [0] * len(capacities)
+    limits = limits_of(total_of(costs, rest), tolerance, capacities)
     plans = []
     for step in [2.0**-i for i in range(13)] if sigma is None else [sigma]:
-        where = readjust(costs, homes, step, tolerance, capacities)
-        highest = peak(costs, where, n)
+        where = readjust(costs, homes, step, tolerance, capacities, rest)
+        highest = max(loads_of(costs, where, rest))
         if highest <= limits[0]:
             return where
         plans.append((highest, where))

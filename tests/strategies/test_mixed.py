@@ -26,9 +26,10 @@ FAMILY = {
 }
 
 
-def report(costs, sizes, keys=None) -> Report:
+def report(costs, sizes, keys=None, rest=None) -> Report:
     keys = np.arange(len(costs), dtype=np.uint64) if keys is None else keys
-    return Report(keys, np.asarray(costs, np.float64), np.asarray(sizes, np.float64))
+    rest = None if rest is None else np.asarray(rest, np.float64)
+    return Report(keys, np.asarray(costs, np.float64), np.asarray(sizes, np.float64), rest)
 
 
 some_numbers = st.sampled_from([0, 1, 1, 2, 3, 5, 8, 40])
@@ -41,6 +42,9 @@ some_windows = st.integers(1, 14).flatmap(
 )
 
 
+some_rests = st.sampled_from([None, [0] * 5, [3, 0, 1, 8, 0], [50, 2, 2, 2, 2]])
+
+
 @pytest.mark.parametrize("name", FAMILY)
 @settings(deadline=None, max_examples=60)
 @given(
@@ -49,8 +53,9 @@ some_windows = st.integers(1, 14).flatmap(
     seed=st.integers(0, 50),
     tolerance=st.sampled_from([0.0, 0.08, 0.3]),
     max_entries=st.sampled_from([0, 1, 2, 4, 100, None]),
+    rest=some_rests,
 )
-def test_it_equals_its_oracle(name, windows, n_workers, seed, tolerance, max_entries):
+def test_it_equals_its_oracle(name, windows, n_workers, seed, tolerance, max_entries, rest):
     cls, oracle = FAMILY[name]
     bound = {"max_entries": max_entries} if name.startswith("mixed") else {}
     strategy = cls(tolerance=tolerance, virtual_nodes=8, **bound)
@@ -59,14 +64,15 @@ def test_it_equals_its_oracle(name, windows, n_workers, seed, tolerance, max_ent
     homes = reference_ring.route(keys, n_workers, seed, ring=True, virtual_nodes=8)
     homes = dict(enumerate(homes))
     owners = dict(homes)
+    rest = None if rest is None else rest[:n_workers]
     for costs, sizes in windows:
         by_key = dict(enumerate(costs)), dict(enumerate(sizes))
         speeds = [1.0] * n_workers
-        if reference.is_overloaded(by_key[0], owners, tolerance, speeds):
-            expected = oracle(*by_key, homes, owners, tolerance, speeds, **bound)
+        if reference.is_overloaded(by_key[0], owners, tolerance, speeds, rest):
+            expected = oracle(*by_key, homes, owners, tolerance, speeds, rest, **bound)
         else:
             expected = owners
-        state, moves = strategy.rebalance(report(costs, sizes, keys), state)
+        state, moves = strategy.rebalance(report(costs, sizes, keys, rest), state)
         out = np.empty(keys.size, np.int32)
         strategy.route(keys, state, out)
         assert dict(enumerate(out.tolist())) == expected
@@ -76,6 +82,83 @@ def test_it_equals_its_oracle(name, windows, n_workers, seed, tolerance, max_ent
         assert moves.targets.tolist() == [expected[key] for key in changed]
         assert state.n_entries[0] == reference.n_entries(expected, homes)
         owners = expected
+
+
+FAMILY_AND_READJ = [cls for cls, _ in FAMILY.values()] + [Readj]
+
+
+def table_of_light_keys(cls, keep):
+    """Return a strategy, a report that puts keys into its table, and the state after it."""
+    strategy = cls(keep_unreported=keep)
+    rng = np.random.default_rng(3)
+    costs = np.ceil(1000 * rng.permutation(np.arange(1, 301) ** -0.8))
+    full = report(costs, np.ones(300))
+    state, _ = strategy.rebalance(full, strategy.start(6, 1))
+    assert state.n_entries[0] > 3
+    return strategy, full, state
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("cls", FAMILY_AND_READJ)
+def test_a_key_that_a_bounded_report_leaves_out_stays_where_it_is(cls, keep):
+    strategy, full, state = table_of_light_keys(cls, keep)
+    known, workers = routing_table.entries(state)
+    left_out = np.isin(full.keys, known[1::2])
+    owners = routing_table.owners(full.keys, state)
+    # Worker 0 is overloaded by what the report does not name, so that there is a new plan.
+    rest = np.bincount(owners[left_out], full.loads[left_out], minlength=6) + 1.0
+    rest[0] += full.loads.sum()
+    named = ~left_out
+    bounded = report(full.loads[named], np.ones(named.sum()), full.keys[named], rest)
+    after, moves = strategy.rebalance(bounded, state)
+    assert moves.keys.size > 0
+    np.testing.assert_array_equal(routing_table.owners(known[1::2], after), workers[1::2])
+
+
+@pytest.mark.parametrize("cls", FAMILY_AND_READJ)
+def test_a_key_is_forgotten_only_if_all_records_of_its_worker_are_accounted_for(cls):
+    strategy, full, state = table_of_light_keys(cls, keep=False)
+    known, workers = routing_table.entries(state)
+    gone = np.isin(full.keys, known)  # none of them is named, and the workers 1 to 3 have a rest
+    rest = np.array([0.0, 1e6, 5.0, 5.0, 0.0, 0.0])
+    bounded = report(full.loads[~gone], np.ones((~gone).sum()), full.keys[~gone], rest)
+    after, _ = strategy.rebalance(bounded, state)
+    kept = routing_table.is_among(known, np.sort(routing_table.entries(after)[0]))
+    np.testing.assert_array_equal(kept, rest[workers] > 0)
+
+
+@pytest.mark.parametrize("cls", FAMILY_AND_READJ)
+def test_load_that_no_key_accounts_for_is_load(cls):
+    # Without the rest, the loads are even and nothing would move.
+    strategy = cls()
+    keys = np.arange(4000, dtype=np.uint64)
+    state = strategy.start(4, 0)
+    homes = routing_table.homes(keys, state)
+    keys = np.sort(np.concatenate([keys[homes == worker][:50] for worker in range(4)]))
+    even = report(np.ones(200), np.ones(200), keys)
+    assert strategy.rebalance(even, state)[1].keys.size == 0
+    rest = np.array([0.0, 40.0, 0.0, 0.0])
+    after, moves = strategy.rebalance(even._replace(rest=rest), state)
+    loads = np.bincount(routing_table.owners(keys, after), minlength=4) + rest
+    assert moves.keys.size > 0
+    assert loads.max() <= 1.08 * 60
+
+
+def test_a_rest_that_is_not_one_finite_number_per_worker_is_refused():
+    strategy = Mixed()
+    state = strategy.start(3, 0)
+    with pytest.raises(ValueError, match=r"rest of a report must be one number per worker, 3"):
+        strategy.rebalance(report([1], [1], rest=[1.0, 2.0]), state)
+    with pytest.raises(ValueError, match=r"rest of a report must be finite"):
+        strategy.rebalance(report([1], [1], rest=[1.0, 2.0, -1.0]), state)
+
+
+def test_a_report_without_keys_moves_nothing_whatever_its_rest():
+    strategy = Mixed()
+    state = strategy.start(3, 0)
+    after, moves = strategy.rebalance(report([], [], rest=[9.0, 0.0, 0.0]), state)
+    assert after is state
+    assert moves.keys.size == 0
 
 
 def fluctuating_reports(seed=0, n_keys=3_000, n_windows=12, z=0.85):

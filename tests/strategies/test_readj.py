@@ -21,18 +21,20 @@ some_costs = st.lists(st.sampled_from([0, 1, 1, 2, 3, 5, 8, 40]), min_size=1, ma
     seed=st.integers(0, 50),
     tolerance=st.sampled_from([0.0, 0.08, 0.3]),
     sigma=st.sampled_from([None, 0.01, 0.3, 1.0]),
+    rest=st.sampled_from([[0] * 5, [3, 0, 1, 8, 0], [50, 2, 2, 2, 2]]),
 )
-def test_it_equals_its_oracle(costs, n_workers, seed, tolerance, sigma):
+def test_it_equals_its_oracle(costs, n_workers, seed, tolerance, sigma, rest):
     strategy = Readj(tolerance=tolerance, sigma=sigma, virtual_nodes=8)
     keys = np.arange(len(costs), dtype=np.uint64)
     homes = reference_ring.route(keys, n_workers, seed, ring=True, virtual_nodes=8)
     homes, by_key = dict(enumerate(homes)), dict(enumerate(costs))
     speeds = [1.0] * n_workers
-    expected = homes
-    if reference_mixed.is_overloaded(by_key, homes, tolerance, speeds):
-        expected = reference.readj(by_key, homes, tolerance, speeds, sigma)
+    expected, rest = homes, rest[:n_workers]
+    if reference_mixed.is_overloaded(by_key, homes, tolerance, speeds, rest):
+        expected = reference.readj(by_key, homes, tolerance, speeds, sigma, rest)
     loads = np.array(costs, np.float64)
-    state, _ = strategy.rebalance(Report(keys, loads, loads), strategy.start(n_workers, seed))
+    report = Report(keys, loads, loads, np.array(rest, np.float64))
+    state, _ = strategy.rebalance(report, strategy.start(n_workers, seed))
     assert dict(enumerate(routing_table.owners(keys, state).tolist())) == expected
 
 

@@ -39,6 +39,34 @@ def merging_is_sound(strategy: Any, stream: Stream) -> None:
     expect_same(backwards, out, "merging in another order")
 
 
+def _expect_equal_states(one: Any, other: Any, what: str) -> None:
+    for (name, now), (_, then) in zip(named_arrays(one), named_arrays(other), strict=True):
+        same = now.dtype == then.dtype and now.tobytes() == then.tobytes()
+        assert same, f"{what}: {name} is another one"
+
+
+def condensed_states_merge_as_whole_ones(strategy: Any, stream: Stream) -> None:
+    """Merging what was condensed gives the merged state, and so does condensing that once more."""
+    states = []
+    for source in range(3):
+        state = strategy.start(stream.n_workers, stream.seed, source=source)
+        routed(strategy, np.ascontiguousarray(stream.keys[source::3]), state)
+        states.append(state)
+    before = [copy_state(state) for state in states]
+    parts = [strategy.condense(state) for state in states]
+    fresh = strategy.start(stream.n_workers, stream.seed)
+    merged = strategy.merge(states)
+    found = strategy.merge_condensed(parts, fresh)
+    _expect_equal_states(found, merged, "merging what was condensed")
+    for state, copy in zip(states, before, strict=True):
+        _expect_equal_states(state, copy, "condensing changes a state")
+    again = strategy.merge_condensed([strategy.condense(merged)], fresh)
+    _expect_equal_states(again, merged, "condensing a merged state")
+    _expect_equal_states(
+        fresh, strategy.start(stream.n_workers, stream.seed), "merging changes the fresh state"
+    )
+
+
 def rescaled_routing_stays_in_range(strategy: Any, stream: Stream) -> None:
     """After workers joined, left or changed speed, only workers that exist get records."""
     for n_workers in (stream.n_workers + 3, max(1, stream.n_workers // 2), stream.n_workers):
@@ -69,21 +97,59 @@ def rescaling_moves_only_what_it_must(strategy: Any, stream: Stream) -> None:
         )
 
 
+def _report(keys: Keys) -> Report:
+    """Return the report of a window that names every key."""
+    known, counts = np.unique(keys, return_counts=True)
+    return Report(known, counts.astype(np.float64), counts.astype(np.float64))
+
+
+def _bounded(report: Report, owners: Workers, n_workers: int) -> Report:
+    """Return the same report with the lighter half of the keys left out: they are the rest."""
+    order = np.argsort(-report.loads, kind="stable")
+    named, others = np.sort(order[: order.size // 2]), order[order.size // 2 :]
+    rest = np.bincount(owners[others], weights=report.loads[others], minlength=n_workers)
+    keys, loads, sizes = report.keys[named], report.loads[named], report.state_sizes[named]
+    return Report(keys, loads, sizes, rest.astype(np.float64))
+
+
+def reports_may_leave_keys_out(strategy: Any, stream: Stream) -> None:
+    """A report with a rest makes a plan with true moves; a rest of nothing is no rest."""
+    n_workers = stream.n_workers
+    state = strategy.start(n_workers, stream.seed)
+    for keys in np.array_split(stream.keys, 3):
+        full = _report(keys)
+        zeros = full._replace(rest=np.zeros(n_workers))
+        plain, _ = strategy.rebalance(full, copy_state(state))
+        same, _ = strategy.rebalance(zeros, copy_state(state))
+        wanted = _owners(strategy, stream.keys, plain)
+        found = _owners(strategy, stream.keys, same)
+        expect_same(found, wanted, "with a rest of 0 for every worker")
+        owners = _owners(strategy, full.keys, state)
+        state = _rebalanced(strategy, _bounded(full, owners, n_workers), state)
+        out = _owners(strategy, stream.keys, state)
+        assert ((out >= 0) & (out < n_workers)).all(), "routes out of range after a rest"
+
+
 def moves_are_complete_and_true(strategy: Any, stream: Stream) -> None:
     """`Moves` names every key that changes worker, once, with where it was and where it goes."""
     state = strategy.start(stream.n_workers, stream.seed)
     for keys in np.array_split(stream.keys, 3):
         routed(strategy, np.ascontiguousarray(keys), state)
-        known, counts = np.unique(keys, return_counts=True)
-        report = Report(known, counts.astype(np.float64), counts.astype(np.float64))
-        before = _owners(strategy, known, state)
-        state, moves = strategy.rebalance(report, state)
-        after = _owners(strategy, known, state)
-        assert np.unique(moves.keys).size == moves.keys.size, "a key moves twice"
-        places = np.searchsorted(known, moves.keys)
-        assert np.isin(moves.keys, known).all(), "a key moves that the report does not name"
-        expected = before.copy()
-        assert np.array_equal(before[places], moves.origins), "a move begins where the key is not"
-        expected[places] = moves.targets
-        expect_same(after, expected, "after the moves, a key is elsewhere")
-        assert (moves.origins != moves.targets).all(), "a key moves to where it is"
+        state = _rebalanced(strategy, _report(keys), state)
+
+
+def _rebalanced(strategy: Any, report: Report, state: Any) -> Any:
+    """Return the state after the report, whose moves must be true for the keys that it names."""
+    known = report.keys
+    before = _owners(strategy, known, state)
+    state, moves = strategy.rebalance(report, state)
+    after = _owners(strategy, known, state)
+    assert np.unique(moves.keys).size == moves.keys.size, "a key moves twice"
+    places = np.searchsorted(known, moves.keys)
+    assert np.isin(moves.keys, known).all(), "a key moves that the report does not name"
+    expected = before.copy()
+    assert np.array_equal(before[places], moves.origins), "a move begins where the key is not"
+    expected[places] = moves.targets
+    expect_same(after, expected, "after the moves, a key is elsewhere")
+    assert (moves.origins != moves.targets).all(), "a key moves to where it is"
+    return state

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from skewless.checks import abilities, routing, weighing
 from skewless.checks.streams import STREAMS, Stream
-from skewless.strategy import AnyStrategy, Merges, Rebalances, Rescales, Weighs
+from skewless.strategy import AnyStrategy, Condenses, Merges, Rebalances, Rescales, Weighs
 
 
 class CheckFailed(AssertionError):  # noqa: N818 - it is read as a sentence
@@ -51,9 +51,11 @@ CHECKS: tuple[Check, ...] = (
     Check(routing.fan_out_is_kept, lambda s: s.traits.fan_out is not None),
     Check(routing.moving_family_moves_only_by_moves, lambda s: s.traits.family == "moving"),
     Check(abilities.merging_is_sound, lambda s: isinstance(s, Merges)),
+    Check(abilities.condensed_states_merge_as_whole_ones, lambda s: isinstance(s, Condenses)),
     Check(abilities.rescaled_routing_stays_in_range, lambda s: isinstance(s, Rescales)),
     Check(abilities.rescaling_moves_only_what_it_must, lambda s: s.traits.minimal_rescale),
     Check(abilities.moves_are_complete_and_true, lambda s: isinstance(s, Rebalances)),
+    Check(abilities.reports_may_leave_keys_out, lambda s: isinstance(s, Rebalances)),
     Check(weighing.every_weighted_record_gets_a_worker, _weighs),
     Check(weighing.weights_of_one_change_nothing, _weighs),
     Check(weighing.weights_are_not_changed, _weighs),

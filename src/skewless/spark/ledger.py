@@ -5,6 +5,7 @@ identity.json                                  what the ledger was made for
 query.json                                     the one query that may use it
 runs/<number>.<run>.json                       the runs of that query, in order
 plans/<batch>.arrow                            what all sources route by in this batch
+plans/<batch>.claim                            a task makes that plan now
 reports/<batch>/<run>/source-<source>.arrow    what one source learned in this batch
 workers/<batch>/<run>/worker-<worker>.arrow    what one worker learned in this batch
 ```
@@ -21,7 +22,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from os import fspath
 from typing import Any
@@ -42,7 +44,8 @@ from skewless.spark.state_files import (
 __all__ = ["Entry", "Ledger", "LedgerCorrupt", "LedgerMismatch", "LedgerTooNew"]
 
 _PLAN = re.compile(r"plans/(\d{8,})\.arrow")
-_UNFINISHED_PLAN = re.compile(r"plans/\.(\d{8,})\.arrow\.\w+\.tmp")
+_PLAN_CLAIM = re.compile(r"plans/(\d{8,})\.claim")
+_UNFINISHED_PLAN = re.compile(r"plans/\.(\d{8,})\.(?:arrow|claim)\.\w+\.tmp")
 _UNFINISHED_CLAIM = re.compile(r"(?:runs/)?\.[\w.-]+\.json\.\w+\.tmp")
 #: Nobody takes that long to write a few hundred bytes: who began has died.
 _SURELY_DEAD_S = 3600.0
@@ -163,13 +166,40 @@ class Ledger:
                 return batch, plan
         return None
 
+    def is_worth_a_claim(self, batch: int) -> bool:
+        """Return whether the plan of `batch` is made from the reports of several sources."""
+        before = max((b for b in self._planned() if b < batch), default=None)
+        return before is not None and len(self._members_that_count("reports", before)) > 1
+
+    def claim_plan(self, batch: int) -> float | None:
+        """Claim to make the plan of `batch`; return the seconds since another task did, or None.
+
+        A claim is no lock: where a filesystem cannot tell who was first, two tasks may hold one.
+        """
+        name, mine = _claim_name(batch), uuid.uuid4().hex.encode()
+        if self._files.create(name, mine) == mine:
+            return None
+        return self._files.seconds_since_written(name)
+
+    def is_claimed(self, batch: int) -> bool:
+        """Return whether a task claims to make the plan of `batch`."""
+        return self._files.read(_claim_name(batch)) is not None
+
+    def withdraw_claim(self, batch: int) -> None:
+        """Take back the claim to make the plan of `batch`."""
+        self._files.delete(_claim_name(batch))
+
     def write_report(self, batch: int, source: int, report: Entry, run: str | None = None) -> None:
         """Write what `source` learned in `batch`, in place of an earlier attempt's report."""
         self._write("reports", batch, source, report, run)
 
     def read_reports(self, batch: int) -> dict[int, Entry]:
         """Return the reports of `batch` that count, by source, in the order of the sources."""
-        return self._read_members("reports", batch)
+        return dict(self.each_report(batch))
+
+    def each_report(self, batch: int) -> Iterator[tuple[int, Entry]]:
+        """Yield those reports with their sources, in order; one is in memory at a time."""
+        yield from self._each_member("reports", batch)
 
     def read_report(self, batch: int, source: int) -> Entry | None:
         """Return the report of one source, if there is one that counts, or None."""
@@ -182,7 +212,7 @@ class Ledger:
 
     def read_workers(self, batch: int) -> dict[int, Entry]:
         """Return the reports of `batch` that count, by worker, in the order of the workers."""
-        return self._read_members("workers", batch)
+        return dict(self._each_member("workers", batch))
 
     def batches(self) -> list[int]:
         """Return all batches of which the ledger holds a plan or a report, in order."""
@@ -202,7 +232,8 @@ class Ledger:
         """
         files = self._files
         for name in files.files("plans"):
-            plan = _PLAN.fullmatch(name) or _UNFINISHED_PLAN.fullmatch(name)
+            patterns = (_PLAN, _PLAN_CLAIM, _UNFINISHED_PLAN)
+            plan = next(filter(None, (pattern.fullmatch(name) for pattern in patterns)), None)
             if plan and int(plan[1]) < before:
                 files.delete(name)
         for name in files.files("") + files.files("runs"):
@@ -303,11 +334,15 @@ class Ledger:
         matches = (pattern.fullmatch(name) for name in names)
         return dict(sorted((int(match[1]), match[0]) for match in matches if match))
 
-    def _read_members(self, kind: str, batch: int) -> dict[int, Entry]:
+    def _members_that_count(self, kind: str, batch: int) -> dict[int, str]:
         run = self._run_that_counts(batch)
-        members = self._members(kind, batch, run) if run is not None else {}
-        entries = ((member, self._read(name)) for member, name in members.items())
-        return {member: entry for member, entry in entries if entry is not None}
+        return self._members(kind, batch, run) if run is not None else {}
+
+    def _each_member(self, kind: str, batch: int) -> Iterator[tuple[int, Entry]]:
+        for member, name in self._members_that_count(kind, batch).items():
+            entry = self._read(name)
+            if entry is not None:  # not purged since it was listed
+                yield member, entry
 
     def _write(self, kind: str, batch: int, member: int, entry: Entry, run: str | None) -> None:
         name = _run_name(self.run if run is None else run)
@@ -335,6 +370,10 @@ def _run_name(run: str | None) -> str:
         return _NO_RUN
     is_plain = re.fullmatch(r"[A-Za-z0-9_-]{1,64}", run)
     return run if is_plain else hashlib.blake2b(run.encode(), digest_size=16).hexdigest()
+
+
+def _claim_name(batch: int) -> str:
+    return f"plans/{_padded('batch', batch, 8)}.claim"
 
 
 def _statement(what: str, value: Any) -> bytes:

@@ -1,12 +1,15 @@
 """Plans: what all sources of a query route by during one micro-batch, made from reports.
 
 A plan is a pure function of the plan before it and of the reports of that batch. Whichever task
-needs it first makes it and publishes it; all others, and every replay of the batch, read it.
+needs it first makes it and publishes it; all others, and every replay of the batch, read it. The
+task that makes it holds one report at a time if the strategy rebalances, and what all reports hold
+if it merges.
 
 What a plan holds depends on what the strategy can do:
 
 - it merges: the state that knows what all sources know;
-- it rebalances: the state after the controller has seen the keys and loads of the last batch;
+- it rebalances: the state after the controller has seen the heaviest keys of the last batch, and
+  the load of each worker that those keys do not account for;
 - neither: nothing, and each source goes on from its own last report.
 
 A plan also says for each source in which batch it reported last, so that a source that keeps
@@ -15,17 +18,22 @@ something of its own finds it after a while away.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from skewless.arrays import Ints, Keys
-from skewless.spark.entry_checks import require_plan, require_report, restored_from
-from skewless.spark.ledger import Entry, Ledger
-from skewless.state import named_arrays
-from skewless.strategy import AnyStrategy, Forks, Merges, Rebalances, Report
+from skewless.arrays import Ints
+from skewless.kernels.bounded_counts import BoundedCounts, add, bounded_counts, heaviest
+from skewless.sound import Unsound
+from skewless.spark.entry_checks import corrupt, require_plan, require_report, restored_from
+from skewless.spark.ledger import Entry, Ledger, LedgerMismatch
+from skewless.spark.plan_claims import made_or_awaited
+from skewless.spark.state_changes import changes, fingerprint, with_changes
+from skewless.state import copy_state
+from skewless.strategy import AnyStrategy, Condenses, Forks, Merges, Rebalances, Report
 
 #: Batches whose files are kept behind the one that runs. Spark replays the last one or two; the
 #: rest is for people who look at the balance afterwards.
@@ -33,6 +41,13 @@ KEPT_BATCHES = 32
 _PURGE_EVERY = 8
 _SHARED = "shared."
 _OWN = "own."
+_BASE = "base"  # a checksum of the state whose changes are held
+
+#: The most keys that a source reports for a batch, the heaviest of them; 16 bytes each. Twice as
+#: many are counted exactly. With more, each is counted too low by at most 1/32,768 of the records.
+REPORTED_KEYS = 1 << 15
+#: The same for the keys of all sources together: the controller sees at most twice as many.
+_PLANNED_KEYS = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -47,23 +62,23 @@ class Routing:
         """Return the state of a source that knows nothing."""
         return self.strategy.start(self.n_workers, self.seed, source=source)
 
+    def seen(self) -> BoundedCounts | None:
+        """Return what counts the keys of a batch, where the strategy learns from them."""
+        return bounded_counts(REPORTED_KEYS) if isinstance(self.strategy, Rebalances) else None
+
     def resume(self, ledger: Ledger, batch: int, source: int) -> Any:
         """Return the state with which `source` begins `batch`."""
         plan = ledger.read_plan(batch)
         if plan is None:
-            plan = ledger.publish_plan(batch, self.next_plan(ledger, batch))
+            plan = made_or_awaited(ledger, batch, lambda: self.next_plan(ledger, batch))
             if batch % _PURGE_EVERY == 0:
                 ledger.purge(batch - KEPT_BATCHES)
-        fresh = self.start(source)
         require_plan(plan)
-        shared = _part(plan, _SHARED)
-        keeps_own = isinstance(self.strategy, Forks) or not shared
-        own = self._own(ledger, plan, source, fresh) if keeps_own else fresh
-        if not shared:
-            return own
-        state = restored_from(plan, fresh, shared)
+        if not _holds(plan, _SHARED):
+            return self._own(ledger, plan, source)
+        state = self._shared(plan, source)
         if isinstance(self.strategy, Forks):
-            return self.strategy.fork(state, own, source)
+            return self.strategy.fork(state, self._own(ledger, plan, source), source)
         return state
 
     def next_plan(self, ledger: Ledger, batch: int) -> Entry:
@@ -73,68 +88,136 @@ class Routing:
             return Entry({"sources": _ints([]), "reported": _ints([])}, {"after": -1})
         before, plan = last
         require_plan(plan)
-        reports = ledger.read_reports(before)
-        for report in reports.values():
-            require_report(report, self.n_workers, with_keys=isinstance(self.strategy, Rebalances))
         reported = dict(
             zip(plan.arrays["sources"].tolist(), plan.arrays["reported"].tolist(), strict=True)
         )
-        reported |= dict.fromkeys(reports, before)
-        reported = {s: at for s, at in reported.items() if at >= batch - KEPT_BATCHES}
-        shared = _part(plan, _SHARED)
-        if isinstance(self.strategy, Rebalances):
-            state = self.start(0)
-            state = restored_from(plan, state, shared) if shared else state
-            state, _ = self.strategy.rebalance(_summed(reports), state)
-            shared = dict(named_arrays(state))
-        elif isinstance(self.strategy, Merges) and reports:
-            states = [
-                restored_from(report, self.start(source), _part(report, _OWN))
-                for source, report in sorted(reports.items())
-            ]
-            shared = dict(named_arrays(self.strategy.merge(states)))
-        arrays = {_SHARED + name: array for name, array in shared.items()}
-        sources = sorted(reported)
-        arrays["sources"] = _ints(sources)
-        arrays["reported"] = _ints([reported[source] for source in sources])
-        return Entry(arrays, {"after": before})
+        now: list[int] = []
+        next_plan = self._learned(plan, self._checked(ledger.each_report(before), now))
+        reported |= dict.fromkeys(now, before)
+        sources = sorted(s for s, at in reported.items() if at >= batch - KEPT_BATCHES)
+        next_plan.arrays["sources"] = _ints(sources)
+        next_plan.arrays["reported"] = _ints([reported[source] for source in sources])
+        next_plan.about["after"] = before
+        return next_plan
 
-    def report(self, state: Any, loads: Ints, seen: Sequence[Keys], about: dict[str, Any]) -> Entry:
-        """Return what a source tells after a batch: its state, or the keys that it saw."""
-        arrays = {"loads": loads}
-        if isinstance(self.strategy, Rebalances):
-            keys = np.concatenate([np.empty(0, np.uint64), *seen])
-            arrays["keys"], arrays["counts"] = np.unique(keys, return_counts=True)
+    def report(
+        self, state: Any, loads: Ints, seen: BoundedCounts | None, about: dict[str, Any]
+    ) -> Entry:
+        """Return what a source tells after a batch: its state, or the heaviest of its keys.
+
+        The load of keys that are left out is in the loads of their workers.
+        """
+        if seen is None:
+            told = self._entry(_OWN, state)
         else:
-            arrays |= {_OWN + name: array for name, array in named_arrays(state)}
-        return Entry(arrays, about)
+            keys, counts = heaviest(seen, REPORTED_KEYS)
+            told = Entry({"keys": keys, "counts": counts})
+        return Entry(told.arrays | {"loads": loads}, told.about | about)
 
-    def _own(self, ledger: Ledger, plan: Entry, source: int, fresh: Any) -> Any:
+    def _checked(
+        self, reports: Iterator[tuple[int, Entry]], sources: list[int]
+    ) -> Iterator[tuple[int, Entry]]:
+        """Yield the reports after a check, and append the source of each to `sources`."""
+        with_keys = isinstance(self.strategy, Rebalances)
+        for source, report in reports:
+            require_report(report, self.n_workers, with_keys=with_keys)
+            sources.append(source)
+            yield source, report
+
+    def _learned(self, plan: Entry, reports: Iterator[tuple[int, Entry]]) -> Entry:
+        """Return the state for the next plan, if sources share one."""
+        if isinstance(self.strategy, Rebalances):
+            state = self._shared(plan, 0) if _holds(plan, _SHARED) else self.start(0)
+            report = _summed(
+                (report for _, report in reports), self.strategy, state, self.n_workers
+            )
+            state, _ = self.strategy.rebalance(report, copy_state(state))
+            return self._entry(_SHARED, state)
+        if isinstance(self.strategy, Merges):
+            parts = [self._restored(report, _OWN, source) for source, report in reports]
+            return self._entry(_SHARED, self._merged(parts)) if parts else _only(plan, _SHARED)
+        deque(reports, maxlen=0)  # only their sources are of interest
+        return Entry({})
+
+    def _told(self, state: Any) -> Any:
+        """Return what the ledger holds of a state: all, unless a merge can do with less."""
+        return self.strategy.condense(state) if _condenses(self.strategy) else state
+
+    def _merged(self, parts: list[Any]) -> Any:
+        """Return the state of all sources from what they told."""
+        if _condenses(self.strategy):
+            return self.strategy.merge_condensed(parts, self.start(0))
+        return self.strategy.merge(parts)  # type: ignore[attr-defined]
+
+    def _entry(self, prefix: str, state: Any) -> Entry:
+        """Return what is told of a state, as changes of one that has seen nothing."""
+        base = self._told(self.start(0))
+        found = {prefix + name: array for name, array in changes(self._told(state), base).items()}
+        return Entry(found, {prefix + _BASE: fingerprint(base)})
+
+    def _restored(self, entry: Entry, prefix: str, source: int) -> Any:
+        """Return what an entry tells of a state of `source`; it shares no array with another."""
+        base = self._told(self.start(0))
+        if entry.about.get(prefix + _BASE) != fingerprint(base):
+            raise LedgerMismatch(
+                f"{entry.where or 'the ledger'} was written by another version of this strategy, "
+                "which starts with another state: use another ledger folder and checkpoint, or "
+                "the version that wrote it"
+            )
+        found = _only(entry, prefix).arrays
+        try:
+            whole = with_changes(base, {n[len(prefix) :]: array for n, array in found.items()})
+        except Unsound as error:
+            raise corrupt(entry, error) from None
+        return restored_from(entry, self._told(self.start(source)), whole)
+
+    def _shared(self, plan: Entry, source: int) -> Any:
+        """Return the state that a plan holds; it shares no array with another."""
+        told = self._restored(plan, _SHARED, source)
+        return self._merged([told]) if _condenses(self.strategy) else told
+
+    def _own(self, ledger: Ledger, plan: Entry, source: int) -> Any:
+        """Return the state with which `source` ended its last batch."""
         at = np.flatnonzero(plan.arrays["sources"] == source)
-        if not at.size or isinstance(self.strategy, Rebalances):
-            return fresh
-        report = ledger.read_report(int(plan.arrays["reported"][at[0]]), source)
-        return fresh if report is None else restored_from(report, fresh, _part(report, _OWN))
+        if at.size and not isinstance(self.strategy, Rebalances):
+            report = ledger.read_report(int(plan.arrays["reported"][at[0]]), source)
+            if report is not None:
+                return self._restored(report, _OWN, source)
+        return self.start(source)
 
 
-def _part(entry: Entry, prefix: str) -> dict[str, Any]:
-    return {
-        name[len(prefix) :]: array
-        for name, array in entry.arrays.items()
-        if name.startswith(prefix)
-    }
+def _condenses(strategy: AnyStrategy) -> TypeGuard[Condenses[Any]]:
+    return isinstance(strategy, Condenses) and not isinstance(strategy, Forks)
 
 
-def _summed(reports: dict[int, Entry]) -> Report:
-    """Return the keys of all sources with their loads; the state of every key weighs the same."""
-    if not reports:
-        none = np.empty(0)
-        return Report(np.empty(0, np.uint64), none, none)
-    keys = np.concatenate([report.arrays["keys"] for report in reports.values()])
-    counts = np.concatenate([report.arrays["counts"] for report in reports.values()])
-    distinct, positions = np.unique(keys, return_inverse=True)
-    loads = np.bincount(positions, weights=counts, minlength=distinct.size)
-    return Report(distinct, loads.astype(np.float64, copy=False), np.ones(distinct.size))
+def _holds(entry: Entry, prefix: str) -> bool:
+    return prefix + _BASE in entry.about or any(name.startswith(prefix) for name in entry.arrays)
+
+
+def _only(entry: Entry, prefix: str) -> Entry:
+    """Return what an entry holds under a prefix."""
+    arrays = {name: array for name, array in entry.arrays.items() if name.startswith(prefix)}
+    about = {name: value for name, value in entry.about.items() if name.startswith(prefix)}
+    return Entry(arrays, about)
+
+
+def _summed(reports: Iterator[Entry], strategy: AnyStrategy, state: Any, n_workers: int) -> Report:
+    """Return the keys of all sources with their loads; the state of every key weighs the same.
+
+    What a worker got in all is known exactly. What its reported keys do not account for is its
+    rest, whoever left keys out: a source, or the sum of many sources.
+    """
+    counts = bounded_counts(_PLANNED_KEYS)
+    loads = np.zeros(n_workers)
+    for report in reports:
+        add(counts, report.arrays["keys"], report.arrays["counts"])
+        loads += report.arrays["loads"]
+    keys, amounts = heaviest(counts, 2 * _PLANNED_KEYS)
+    owners = np.full(keys.size, -1, np.int32)
+    strategy.route(keys, copy_state(state), owners)
+    rest = np.maximum(loads - np.bincount(owners, weights=amounts, minlength=n_workers), 0.0)
+    costs = amounts.astype(np.float64)
+    return Report(keys, costs, np.ones(keys.size), rest if rest.any() else None)
 
 
 def _ints(values: Any) -> Any:

@@ -12,9 +12,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from skewless.arrays import Keys, Workers
+from skewless.kernels.bounded_counts import add
 from skewless.spark.ledger import Ledger
 from skewless.spark.plans import Routing
-from skewless.strategy import Rebalances, Weighs, require_weights
+from skewless.strategy import Weighs, require_weights
 
 
 @dataclass(frozen=True)
@@ -68,16 +69,15 @@ class Router:
         else:
             state = self.routing.resume(ledger, int(task.batch or 0), task.partition)
         loads = np.zeros(self.routing.n_workers, np.int64)
-        seen: list[Keys] = []
-        remembers = ledger is not None and isinstance(self.routing.strategy, Rebalances)
+        seen = None if ledger is None else self.routing.seen()
         seconds = 0.0
         for hashes, *weights in batches:
             begin = time.perf_counter()
             keys = hashes.to_numpy().view(np.uint64)
             workers = self._decide(keys, weights, state)
             loads += np.bincount(workers, minlength=loads.size)
-            if remembers:
-                seen.append(keys.copy())
+            if seen is not None:
+                add(seen, keys)
             answer = pa.array(workers)
             seconds += time.perf_counter() - begin
             yield answer

@@ -14,7 +14,7 @@ from skewless.kernels.key_table import ABSENT, KeyTable, get, key_table, put
 from skewless.kernels.space_saving import SpaceSaving, entries, offer, space_saving
 from skewless.parameters import require
 from skewless.sound import MOST_COUNTED, require_same, require_within
-from skewless.strategy import Moves, Report, Traits
+from skewless.strategy import Moves, Report, Traits, rest_by_worker
 
 
 class DKGState(NamedTuple):
@@ -70,6 +70,17 @@ def assign(loads: Floats, order: Ints, totals: Floats, out: SmallInts) -> None:
         out[order[i]] = best
 
 
+def _by_bucket(rest: Floats, workers: SmallInts) -> Floats:
+    """Return the rest by bucket: what a worker has is spread evenly over its buckets.
+
+    A worker without a bucket has it from heavy keys that had little load; all buckets share it.
+    """
+    n_buckets = np.bincount(workers, minlength=rest.size)
+    homeless = float(rest[n_buckets == 0].sum())
+    spread: Floats = (rest / np.maximum(n_buckets, 1))[workers] + homeless / workers.size
+    return spread
+
+
 @dataclass(frozen=True)
 class DKG:
     """Learn the heavy keys and the weight of buckets of light ones, then schedule both.
@@ -99,7 +110,8 @@ class DKG:
     weights, so records need not cost the same; the paper reads the records of a learning phase.
     Before that, the map is a plain hash. θ is relative to 1/n, so that it fits any n. What
     SpaceSaving overestimates is not taken from the buckets: their loads are exact here, since the
-    report names every key.
+    report names every key. Where it leaves keys out, the rest of a worker is spread evenly over the
+    buckets of that worker, and the bound holds as far as that is true.
 
     Examples
     --------
@@ -158,14 +170,16 @@ class DKG:
         """Make a plan from the first report, or from every one if asked to."""
         origins = np.empty(report.keys.size, np.int32)
         _route(report.keys, state, origins)
-        if report.loads.sum() > 0 and (self.relearn or state.learned[0] == 0):
-            state = self._plan(report, state)
+        rest = rest_by_worker(report, int(state.n_workers[0]))
+        total = float(report.loads.sum()) + float(rest.sum())
+        if total > 0 and (self.relearn or state.learned[0] == 0):
+            state = self._plan(report, rest, total, state)
         targets = np.empty(report.keys.size, np.int32)
         _route(report.keys, state, targets)
         moved = origins != targets
         return state, Moves(report.keys[moved], origins[moved], targets[moved])
 
-    def _plan(self, report: Report, state: DKGState) -> DKGState:
+    def _plan(self, report: Report, rest: Floats, total: float, state: DKGState) -> DKGState:
         n_workers = int(state.n_workers[0])
         summary = space_saving(self._capacity(n_workers))
         buckets = np.zeros(state.buckets.size)
@@ -173,11 +187,12 @@ class DKG:
         _learn(report.keys, report.loads, state.seed, summary, buckets, bucket_of)
 
         keys, estimates, _ = entries(summary)
-        heavy = keys[estimates >= self.theta / n_workers * report.loads.sum()]
+        heavy = keys[estimates >= self.theta / n_workers * total]
         places = np.searchsorted(report.keys, heavy)
         np.subtract.at(buckets, bucket_of[places], report.loads[places])
 
-        loads = np.concatenate([report.loads[places], np.maximum(buckets, 0.0)])
+        buckets = np.maximum(buckets, 0.0) + _by_bucket(rest, state.buckets)
+        loads = np.concatenate([report.loads[places], buckets])
         order = np.argsort(-loads, kind="stable")
         workers = np.empty(loads.size, np.int32)
         assign(loads, order, np.zeros(n_workers), workers)

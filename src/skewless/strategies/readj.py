@@ -159,13 +159,13 @@ class Readj(TableRouting):
 
     def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
         by_cost = descending_order(observed.costs)
-        total = float(observed.costs.sum())
+        total = float(observed.costs.sum()) + float(observed.rest.sum())
         mean = total / capacities.size
         limits = worker_limits(total, self.tolerance, capacities)
         plans: list[tuple[float, Workers]] = []
         for sigma in _LADDER if self.sigma is None else (self.sigma,):
             targets: Workers = observed.homes.copy()
-            loads = worker_loads(targets, observed.costs, capacities.size)
+            loads = worker_loads(targets, observed.costs, capacities.size) + observed.rest
             n_heavy = int((observed.costs >= sigma * mean).sum())
             heavy = by_cost[:n_heavy]
             owners = targets[heavy]

@@ -68,7 +68,8 @@ class Simple(TableRouting):
 
     def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
         targets: Workers = observed.owners.copy()
-        loads = capacities * 0.0
+        loads = observed.rest.copy()
         by_cost = descending_order(observed.costs)
-        _assign_all(observed.costs, by_cost, capacities, loads, load_tree(loads), targets)
+        tree = load_tree(loads / capacities)
+        _assign_all(observed.costs, by_cost, capacities, loads, tree, targets)
         return targets

@@ -11,9 +11,9 @@ from reference.adaptive_count_min import AdaptiveCountMinReference
 from skewless._jit import JIT_OFF
 from skewless.arrays import Bytes, Keys
 from skewless.kernels.hashing import draw, seed_array, seeded
-from skewless.strategies.pstream.strategy import adaptive_count_min as ada
-from skewless.strategies.pstream.strategy import count_min_predictor as cmp
-from skewless.strategies.pstream.strategy import hot_predictor as hp
+from skewless.strategies.pstream import adaptive_count_min as ada
+from skewless.strategies.pstream import count_min_predictor as cmp
+from skewless.strategies.pstream import hot_predictor as hp
 
 
 def observed(module, predictor, keys: Keys) -> Bytes:

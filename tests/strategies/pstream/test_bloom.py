@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from reference.bloom import BagReference
 from skewless._jit import JIT_OFF, kernel
 from skewless.arrays import Bytes, Keys
-from skewless.strategies.pstream.strategy import bloom as bf
+from skewless.strategies.pstream import bloom as bf
 
 
 @kernel

@@ -18,6 +18,8 @@ from skewless._jit import JIT_OFF, kernel
 from skewless.arrays import Bytes, Ints, Keys, SmallInts
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.key_table import ABSENT
+from skewless.strategies.pstream import bloom as bf
+from skewless.strategies.pstream import hot_predictor as hp
 from skewless.strategies.pstream.coin_synopsis import (
     RUN,
     SIZE,
@@ -33,8 +35,6 @@ from skewless.strategies.pstream.coin_synopsis import (
     shift,
     vectors,
 )
-from skewless.strategies.pstream.strategy import bloom as bf
-from skewless.strategies.pstream.strategy import hot_predictor as hp
 
 #: Without compilation so short a stream would be measured that it says nothing.
 needs_a_long_stream = pytest.mark.skipif(JIT_OFF, reason="measures a long stream")

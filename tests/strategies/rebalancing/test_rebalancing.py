@@ -17,13 +17,14 @@ from skewless.strategies.rebalancing.phases import attempt, new_owners, problem
 from skewless.strategies.rebalancing.vectors import Observed, compact, full
 
 
-def observed(costs, owners, homes, sizes=None) -> Observed:
+def observed(costs, owners, homes, sizes=None, rest=()) -> Observed:
     return Observed(
         np.arange(len(costs), dtype=np.uint64),
         np.array(costs, np.float64),
         np.array(costs if sizes is None else sizes, np.float64),
         np.array(owners, np.int32),
         np.array(homes, np.int32),
+        np.array(rest, np.float64),
     )
 
 
@@ -91,19 +92,20 @@ some_capacities = st.sampled_from([[1.0] * 5, [2.0, 1.0, 1.0, 4.0, 1.0]])
     st.sampled_from([None, 0.5, 1.0, 1.5]),
     st.sampled_from([0.0, 0.08, 0.5]),
     some_capacities,
+    st.sampled_from([[0] * 5, [1, 0, 2, 0, 8], [40, 3, 1, 1, 0]]),
 )
-def test_an_attempt_equals_its_oracle(view_and_workers, n_back, beta, tolerance, capacities):
+def test_an_attempt_equals_its_oracle(view_and_workers, n_back, beta, tolerance, capacities, rest):
     view, n_workers = view_and_workers
     costs, sizes, homes, owners = as_dicts(view)
-    speeds = capacities[:n_workers]
-    expected = reference.attempt(costs, sizes, homes, owners, n_back, beta, tolerance, speeds)
-    task = problem(full(view), beta, tolerance, np.array(speeds))
+    speeds, rest = capacities[:n_workers], rest[:n_workers]
+    expected = reference.attempt(costs, sizes, homes, owners, n_back, beta, tolerance, speeds, rest)
+    task = problem(full(view), beta, tolerance, np.array(speeds), np.array(rest, np.float64))
     plan = attempt(task, n_back)
     assert dict(enumerate(new_owners(task, plan, view, beta).tolist())) == expected
     assert plan.n_entries == reference.n_entries(expected, homes)
     assert plan.state_moved == reference.state_moved(owners, expected, sizes)
     if speeds == [1.0] * n_workers:
-        overloaded = reference.is_overloaded(costs, expected, tolerance, speeds)
+        overloaded = reference.is_overloaded(costs, expected, tolerance, speeds, rest)
         assert plan.is_balanced == (not overloaded)
 
 
@@ -114,15 +116,20 @@ def test_an_attempt_equals_its_oracle(view_and_workers, n_back, beta, tolerance,
     st.sampled_from([None, 1.5]),
     st.sampled_from([0.0, 0.08, 0.5]),
     st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([[0] * 5, [1, 0, 2, 0, 8]]),
 )
-def test_a_compact_attempt_equals_its_oracle(view_and_workers, n_back, beta, tolerance, degree):
+def test_a_compact_attempt_equals_its_oracle(
+    view_and_workers, n_back, beta, tolerance, degree, rest
+):
     view, n_workers = view_and_workers
-    speeds = [1.0] * n_workers
+    speeds, rest = [1.0] * n_workers, rest[:n_workers]
     vectors = compact(view, degree, n_workers)
-    task = problem(vectors, beta, tolerance, np.array(speeds))
+    task = problem(vectors, beta, tolerance, np.array(speeds), np.array(rest, np.float64))
     plan = attempt(task, n_back)
     owners = new_owners(task, plan, view, beta)
-    expected = reference.compact_attempt(*as_dicts(view), n_back, beta, tolerance, speeds, degree)
+    expected = reference.compact_attempt(
+        *as_dicts(view), n_back, beta, tolerance, speeds, degree, rest
+    )
     kinds = zip(
         vectors.owners[vectors.of_key].tolist(),
         vectors.homes[vectors.of_key].tolist(),

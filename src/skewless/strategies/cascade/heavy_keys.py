@@ -27,6 +27,7 @@ PLACES = 8
 ABSENT = -1
 _LARGEST_UNIT = 1e150
 _KEY_OF_EMPTY = np.uint64(0)
+_AT_ONCE = 1 << 19  # places of all sources together that are merged at a time
 
 
 class HeavyKeys(NamedTuple):
@@ -40,7 +41,7 @@ class HeavyKeys(NamedTuple):
     counts: Floats  # stored: in today's records times `unit`; 0 where there is no key
     unit: Floats  # [what one record of today adds to a stored count]
 
-    def check(self, fresh: HeavyKeys) -> None:
+    def check(self, fresh: object) -> None:
         """Refuse counts that are no numbers."""
         require_within("counts", self.counts, 0, MOST_WEIGHT)
         require_within("unit", self.unit, 1, _LARGEST_UNIT)
@@ -124,24 +125,38 @@ def largest_together(heavies: Sequence[HeavyKeys], marks: Sequence[Ints]) -> tup
     """Return the largest keys of all sources together, and for each the largest of its marks.
 
     Counts of a key add up; each bucket keeps the eight largest. The order of the sources does not
-    matter.
+    matter. A key is in one bucket for all sources, so a few buckets are merged at a time.
     """
     size = n_places(heavies[0])
-    counts = np.concatenate([heavy.counts[:size] / heavy.unit[0] for heavy in heavies])
-    used = np.flatnonzero(counts > 0.0)
-    buckets = np.tile(np.arange(size) // PLACES, len(heavies))[used]
-    keys = np.concatenate([heavy.keys[:size] for heavy in heavies])[used]
     merged = heavy_keys(size)
     merged_marks = np.ones(size, np.int64)
+    step = max(1, _AT_ONCE // len(heavies) // PLACES) * PLACES
+    for begin in range(0, size, step):
+        _merge_places(heavies, marks, slice(begin, min(begin + step, size)), merged, merged_marks)
+    return merged, merged_marks
+
+
+def _merge_places(
+    heavies: Sequence[HeavyKeys],
+    marks: Sequence[Ints],
+    part: slice,
+    merged: HeavyKeys,
+    merged_marks: Ints,
+) -> None:
+    """Fill these places, which are those of whole buckets."""
+    counts = np.concatenate([heavy.counts[part] / heavy.unit[0] for heavy in heavies])
+    used = np.flatnonzero(counts > 0.0)
     if used.size == 0:
-        return merged, merged_marks
+        return
+    buckets = np.tile(np.arange(part.start, part.stop) // PLACES, len(heavies))[used]
+    keys = np.concatenate([heavy.keys[part] for heavy in heavies])[used]
 
     order = np.lexsort((counts[used], keys, buckets))
     is_first = np.append(True, np.diff(buckets[order]) != 0)
     is_first[1:] |= keys[order][1:] != keys[order][:-1]
     starts = np.flatnonzero(is_first)
     sums = np.add.reduceat(counts[used][order], starts)
-    largest = np.maximum.reduceat(np.concatenate([m[:size] for m in marks])[used][order], starts)
+    largest = np.maximum.reduceat(np.concatenate([m[part] for m in marks])[used][order], starts)
     keys, buckets = keys[order][starts], buckets[order][starts]
 
     order = np.lexsort((keys, -sums, buckets))
@@ -152,4 +167,3 @@ def largest_together(heavies: Sequence[HeavyKeys], marks: Sequence[Ints]) -> tup
     merged.keys[places] = keys[order][kept]
     merged.counts[places] = sums[order][kept]
     merged_marks[places] = largest[order][kept]
-    return merged, merged_marks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -93,7 +93,8 @@ class CascadeState(NamedTuple):
         require_that(not (spots % WAITING).any(), "spots must be where rows begin")
         require_within("starts", self.starts, 0, self.waiting.size - 1)
         self._check_cursors(fresh, n_places)
-        self._check_numbers(fresh)
+        check_numbers(self, fresh)
+        self._check_marks(fresh)
 
     def _check_cursors(self, fresh: CascadeState, n_places: int) -> None:
         n_workers = self.levels.size
@@ -116,17 +117,9 @@ class CascadeState(NamedTuple):
         few = counted[counted[:, REACH] <= FEW]
         require_within("cursors", few[:, END], 1, WAITING - 1)
 
-    def _check_numbers(self, fresh: CascadeState) -> None:
-        numbers, counters = self.numbers, self.counters
-        require_same("numbers", numbers[[KEEP, HANDICAP]], fresh.numbers[[KEEP, HANDICAP]])
-        require_within("levels", self.levels, -MOST_WEIGHT, MOST_WEIGHT)
-        require_within("numbers", numbers[[LEVEL]], -MOST_WEIGHT, MOST_WEIGHT)
-        require_within("numbers", numbers, min(0.0, float(numbers[LEVEL])), MOST_WEIGHT)
-        require_within("numbers", numbers[[WEIGHT, OLD_WEIGHT, OLD_RECORDS, TOP]], 0, MOST_WEIGHT)
-        require_within("numbers", numbers[[HEAVY, SCALE]], 1 / MOST_WEIGHT, MOST_WEIGHT)
-        require_within("handicaps", self.handicaps, 0, MOST_WEIGHT)
+    def _check_marks(self, fresh: CascadeState) -> None:
         require_within("aside_weights", self.aside_weights, 0, MOST_WEIGHT)
-        rooms = self.rooms_of_one * numbers[SCALE]
+        rooms = self.rooms_of_one * self.numbers[SCALE]
         require_that(np.array_equal(self.rooms, rooms), "rooms must follow from the scale")
         require_within("marks", self.marks, -np.inf, np.inf)
         own, other = (s.marks.reshape(-1, MARKS)[light(s)] for s in (self, fresh))
@@ -134,10 +127,22 @@ class CascadeState(NamedTuple):
         require_that(
             own[LIMIT] == self.rooms[LIGHT_ROOM], "marks must limit light keys by their room"
         )
-        require_same("counters", counters[[EPOCH]], fresh.counters[[EPOCH]])
-        require_within("counters", counters, 0, MOST_COUNTED)
-        left = counters[[SWEEP_AT]] - counters[RECORDS]
-        require_within("counters", left, 1, int(counters[EPOCH]))
+
+
+def check_numbers(state: Any, fresh: Any) -> None:
+    """Refuse levels and counters that no records lead to, of a whole state or a condensed one."""
+    numbers, counters = state.numbers, state.counters
+    require_same("numbers", numbers[[KEEP, HANDICAP]], fresh.numbers[[KEEP, HANDICAP]])
+    require_within("levels", state.levels, -MOST_WEIGHT, MOST_WEIGHT)
+    require_within("numbers", numbers[[LEVEL]], -MOST_WEIGHT, MOST_WEIGHT)
+    require_within("numbers", numbers, min(0.0, float(numbers[LEVEL])), MOST_WEIGHT)
+    require_within("numbers", numbers[[WEIGHT, OLD_WEIGHT, OLD_RECORDS, TOP]], 0, MOST_WEIGHT)
+    require_within("numbers", numbers[[HEAVY, SCALE]], 1 / MOST_WEIGHT, MOST_WEIGHT)
+    require_within("handicaps", state.handicaps, 0, MOST_WEIGHT)
+    require_same("counters", counters[[EPOCH]], fresh.counters[[EPOCH]])
+    require_within("counters", counters, 0, MOST_COUNTED)
+    left = counters[[SWEEP_AT]] - counters[RECORDS]
+    require_within("counters", left, 1, int(counters[EPOCH]))
 
 
 @kernel

@@ -13,6 +13,7 @@ from skewless.arrays import Floats, Keys, SmallInts, Workers
 from skewless.kernels.hashing import seed_array
 from skewless.parameters import require
 from skewless.state import copy_state
+from skewless.strategies.cascade.condensing import CondensedCascade, condense, counted_keys
 from skewless.strategies.cascade.counting import FIRST_HEAVY, prepare
 from skewless.strategies.cascade.heavy_keys import heavy_keys, largest_together
 from skewless.strategies.cascade.routing import route_records
@@ -220,34 +221,45 @@ class Cascade:
         Means, because every source continues with a copy: sums would count what was merged before
         once more with every merge, and all sources would make up for the same worker at once.
         """
-        first = states[0]
+        return self.merge_condensed([condense(state) for state in states], states[0])
+
+    def condense(self, state: CascadeState) -> CondensedCascade:
+        """Return the counted keys with their counts and reaches, the levels and the numbers."""
+        return condense(state)
+
+    def merge_condensed(
+        self, parts: Sequence[CondensedCascade], fresh: CascadeState
+    ) -> CascadeState:
+        """Return the state that `merge` makes of the same sources."""
+        first = parts[0]
         n_workers = first.levels.size
-        heavy, reaches = largest_together(
-            [state.heavy for state in states],
-            [state.cursors[REACH::CURSORS].astype(np.int64) for state in states],
-        )
-        heavy.counts[:] /= len(states)
-        merged = copy_state(first)._replace(
-            levels=_mean([state.levels for state in states]),
-            handicaps=_mean([state.handicaps for state in states]),
+        heavy, reaches = largest_together(*counted_keys(parts))
+        heavy.counts[:] /= len(parts)
+        merged = copy_state(fresh)._replace(
+            owners=first.owners.copy(),
+            costs=first.costs.copy(),
+            levels=_mean([part.levels for part in parts]),
+            handicaps=_mean([part.handicaps for part in parts]),
             heavy=heavy,
-            marks=np.zeros_like(first.marks),
+            marks=np.zeros_like(fresh.marks),
             cursors=_cursors(heavy.keys.size),
             waiting=_waiting(heavy.keys.size, n_workers),
+            numbers=first.numbers.copy(),
+            counters=first.counters.copy(),
         )
         for scratch in (merged.hashes, merged.starts, merged.aside, merged.aside_weights):
             scratch[:] = 0
         merged.cursors[REACH : reaches.size * CURSORS : CURSORS] = reaches
         numbers = merged.numbers
-        numbers[LEVEL] = _mean([s.numbers[LEVEL : LEVEL + 1] for s in states])[0]
+        numbers[LEVEL] = _mean([part.numbers[LEVEL : LEVEL + 1] for part in parts])[0]
         numbers[WEIGHT] = 0.0
-        numbers[OLD_WEIGHT] = _mean([_faded(s)[0] for s in states])
-        numbers[OLD_RECORDS] = _mean([_faded(s)[1] for s in states])
+        numbers[OLD_WEIGHT] = _mean([_faded(part)[0] for part in parts])
+        numbers[OLD_RECORDS] = _mean([_faded(part)[1] for part in parts])
         if numbers[OLD_WEIGHT] > 0.0:
             numbers[SCALE] = numbers[OLD_WEIGHT] / numbers[OLD_RECORDS]
             numbers[HEAVY] = numbers[OLD_WEIGHT] / n_workers / HEAVY_PARTS
         # Begun anew with a block: what one source has put aside stands for nobody else.
-        records = max(int(state.counters[RECORDS]) for state in states)
+        records = max(int(part.counters[RECORDS]) for part in parts)
         records += -records % BLOCK
         merged.counters[RECORDS] = records
         merged.counters[SWEEP_AT] = records + merged.counters[EPOCH]
@@ -255,11 +267,11 @@ class Cascade:
         return merged
 
 
-def _faded(state: CascadeState) -> tuple[Floats, Floats]:
+def _faded(part: CondensedCascade) -> tuple[Floats, Floats]:
     """Return the faded weight and number of all records of a source, in today's records."""
-    old_weight, old_records = state.numbers[OLD_WEIGHT], state.numbers[OLD_RECORDS]
-    since = state.counters[RECORDS] - (state.counters[SWEEP_AT] - state.counters[EPOCH])
-    return np.asarray(old_weight + state.numbers[WEIGHT]), np.asarray(old_records + since)
+    old_weight, old_records = part.numbers[OLD_WEIGHT], part.numbers[OLD_RECORDS]
+    since = part.counters[RECORDS] - (part.counters[SWEEP_AT] - part.counters[EPOCH])
+    return np.asarray(old_weight + part.numbers[WEIGHT]), np.asarray(old_records + since)
 
 
 def _cursors(n_rows: int) -> SmallInts:

@@ -13,7 +13,7 @@ from skewless.strategies.rebalancing import routing_table
 from skewless.strategies.rebalancing.phases import Problem, problem, worker_limits, worker_loads
 from skewless.strategies.rebalancing.routing_table import TableState
 from skewless.strategies.rebalancing.vectors import Observed, compact, full
-from skewless.strategy import Moves, Report, Traits
+from skewless.strategy import Moves, Report, Traits, rest_by_worker
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,9 @@ class TableRouting(ABC):
     keep_unreported
         Keep table entries of keys that the report does not name: such a key may have state that
         nobody reported, and would lose it. Where reports name every key that has state, say
-        False: the table then forgets keys that are gone.
+        False: the table then forgets keys that are gone. A report with a `rest` does not name
+        every key. So an entry is forgotten only if its worker has no rest: then all records of
+        that worker are accounted for, and the key had none.
     """
 
     tolerance: float = 0.08
@@ -62,7 +64,9 @@ class TableRouting(ABC):
 
     def rebalance(self, report: Report, state: TableState) -> tuple[TableState, Moves]:
         """Return the plan for the next window; without an overloaded worker, the same as before."""
-        for name, values in (("loads", report.loads), ("state_sizes", report.state_sizes)):
+        rest = rest_by_worker(report, state.capacities.size)
+        parts = (("loads", report.loads), ("state_sizes", report.state_sizes), ("rest", rest))
+        for name, values in parts:
             if not ((values >= 0) & (values < np.inf)).all():
                 raise ValueError(f"{name} of a report must be finite numbers of at least 0")
         observed = Observed(
@@ -71,18 +75,25 @@ class TableRouting(ABC):
             report.state_sizes,
             routing_table.owners(report.keys, state),
             routing_table.homes(report.keys, state),
+            rest,
         )
-        loads = worker_loads(observed.owners, observed.costs, state.capacities.size)
-        limits = worker_limits(float(report.loads.sum()), self.tolerance, state.capacities)
-        if (loads <= limits).all():
+        loads = worker_loads(observed.owners, observed.costs, state.capacities.size) + rest
+        total = float(report.loads.sum()) + float(rest.sum())
+        limits = worker_limits(total, self.tolerance, state.capacities)
+        if report.keys.size == 0 or (loads <= limits).all():
             none = np.empty(0, np.int32)
             return state, Moves(np.empty(0, np.uint64), none, none)
-        in_table = int((observed.owners != observed.homes).sum())
-        n_kept = int(state.n_entries[0]) - in_table if self.keep_unreported else 0
-        targets = self._plan(observed, state.capacities, n_kept)
+        kept = self._kept(observed, state)
+        targets = self._plan(observed, state.capacities, kept[0].size)
         return routing_table.moved(
-            state, observed.keys, observed.homes, observed.owners, targets, self.keep_unreported
+            state, observed.keys, observed.homes, observed.owners, targets, kept
         )
+
+    def _kept(self, observed: Observed, state: TableState) -> tuple[Keys, Workers]:
+        """Return the entries of keys that are not reported, as far as they stay in the table."""
+        keys, workers = routing_table.unreported(state, observed.keys)
+        stay = (observed.rest[workers] > 0.0) | self.keep_unreported
+        return keys[stay], workers[stay]
 
     @abstractmethod
     def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
@@ -113,4 +124,4 @@ class PhasedPlanning(TableRouting):
             vectors = compact(observed, 1 << self.discretisation, capacities.size)
         else:
             vectors = full(observed)
-        return problem(vectors, beta, self.tolerance, capacities)
+        return problem(vectors, beta, self.tolerance, capacities, observed.rest)

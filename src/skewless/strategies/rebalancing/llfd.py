@@ -174,6 +174,9 @@ def assign(
     return placed
 
 
-def start_balance(loads: Floats, limits: Floats, capacities: Floats) -> Balance:
-    """Return the balance of workers with these loads, before the plan changes anything."""
-    return Balance(loads, np.zeros(loads.size), limits, capacities, load_tree(loads / capacities))
+def start_balance(loads: Floats, rest: Floats, limits: Floats, capacities: Floats) -> Balance:
+    """Return the balance of workers with these loads, before the plan changes anything.
+
+    `rest` is the part of the loads that no plan can move.
+    """
+    return Balance(loads, rest.copy(), limits, capacities, load_tree(loads / capacities))

@@ -60,6 +60,7 @@ class Problem(NamedTuple):
     in_table: Ints  # items of the table, the smallest state first (the paper's η)
     by_cost: Ints
     by_priority: Ints
+    rest: Floats  # load of each worker that stays where it is
     limits: Floats
     capacities: Floats
 
@@ -88,8 +89,19 @@ def worker_limits(total: float, tolerance: float, capacities: Floats) -> Floats:
     return limits
 
 
-def problem(vectors: Vectors, beta: float | None, tolerance: float, capacities: Floats) -> Problem:
-    """Return what all attempts share; β of the priority, or None for the highest cost first."""
+def problem(
+    vectors: Vectors,
+    beta: float | None,
+    tolerance: float,
+    capacities: Floats,
+    rest: Floats | None = None,
+) -> Problem:
+    """Return what all attempts share; β of the priority, or None for the highest cost first.
+
+    `rest` is the load of each worker that no vector accounts for.
+    """
+    rest = np.zeros(capacities.size) if rest is None else rest
+    total = float((vectors.costs * vectors.counts).sum()) + float(rest.sum())
     away = vectors.owners != vectors.homes
     vector = np.repeat(np.arange(vectors.costs.size), 1 + away)
     is_back = np.zeros(vector.size, np.int64)
@@ -109,7 +121,8 @@ def problem(vectors: Vectors, beta: float | None, tolerance: float, capacities: 
         in_table[np.argsort(sizes[in_table], kind="stable")],
         by_cost,
         by_cost if beta is None else descending_order(priorities),
-        worker_limits(float((vectors.costs * vectors.counts).sum()), tolerance, capacities),
+        rest,
+        worker_limits(total, tolerance, capacities),
         capacities,
     )
 
@@ -125,8 +138,8 @@ def attempt(problem: Problem, n_back: int) -> Attempt:
         left[problem.in_table + 1] += back
 
     items = Items(problem.costs, problem.owners, left, np.zeros(left.size, np.int64))
-    loads = worker_loads(problem.owners, left * problem.costs, n_workers)
-    balance = start_balance(loads, problem.limits, problem.capacities)
+    loads = worker_loads(problem.owners, left * problem.costs, n_workers) + problem.rest
+    balance = start_balance(loads, problem.rest, problem.limits, problem.capacities)
     lists = Lists(*(np.empty(size, np.int64) for size in (left.size, n_workers, n_workers)))
     list_by_worker(items, problem.by_priority, lists)
     prepare(items, lists, balance)

@@ -161,22 +161,25 @@ def moved(
     key_homes: Workers,
     origins: Workers,
     targets: Workers,
-    keep_unreported: bool,
+    kept: tuple[Keys, Workers],
 ) -> tuple[TableState, Moves]:
     """Return the state in which `keys` live at `targets`, and the keys that move: Δ(F, F′).
 
-    `keep_unreported` says what becomes of entries whose keys are not among `keys`.
+    `kept` are the entries of other keys that stay in the table.
     """
     away = targets != key_homes
-    in_table, workers = keys[away], targets[away]
-    if keep_unreported:
-        known, known_workers = entries(state)
-        others = ~is_among(known, keys)
-        in_table = np.concatenate((in_table, known[others]))
-        workers = np.concatenate((workers, known_workers[others]))
+    in_table = np.concatenate((keys[away], kept[0]))
+    workers = np.concatenate((targets[away], kept[1]))
     moving = np.flatnonzero(origins != targets)
     moves = Moves(keys[moving], origins[moving], targets[moving])
     return with_entries(state, in_table, workers), moves
+
+
+def unreported(state: TableState, keys: Keys) -> tuple[Keys, Workers]:
+    """Return the entries of the table whose keys are not among `keys`, which are ascending."""
+    known, workers = entries(state)
+    others = ~is_among(known, keys)
+    return known[others], workers[others]
 
 
 def is_among(few: Keys, keys: Keys) -> NDArray[np.bool_]:

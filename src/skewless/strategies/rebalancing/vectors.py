@@ -26,6 +26,7 @@ class Observed(NamedTuple):
     sizes: Floats  # S
     owners: Workers  # F
     homes: Workers  # h
+    rest: Floats  # by worker: load of keys that are not reported
 
 
 class Vectors(NamedTuple):
@@ -42,7 +43,8 @@ class Vectors(NamedTuple):
 def full(observed: Observed) -> Vectors:
     """Return one vector per key."""
     n = observed.keys.size
-    return Vectors(*observed[1:], np.ones(n, np.int64), np.arange(n, dtype=np.int32))
+    _, costs, sizes, owners, homes, _ = observed
+    return Vectors(costs, sizes, owners, homes, np.ones(n, np.int64), np.arange(n, dtype=np.int32))
 
 
 @kernel

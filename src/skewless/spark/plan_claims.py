@@ -1,0 +1,61 @@
+"""One task makes a plan while the others wait for it, and nobody waits for long.
+
+The first task of a batch that finds no plan claims it by a file. Whoever comes later waits for the
+plan instead of reading all reports as well. A task that dies with its claim costs the others a
+bounded wait: they then make the plan themselves. That is harmless, since all make the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from skewless.spark.ledger import Entry, Ledger
+
+#: The longest wait for a plan that another task has claimed.
+PATIENCE_S = 10.0
+_FIRST_PAUSE_S = 0.005
+_LONGEST_PAUSE_S = 0.25
+
+
+def made_or_awaited(
+    ledger: Ledger,
+    batch: int,
+    make: Callable[[], Entry],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Entry:
+    """Return the plan of `batch`, by `make` unless another task is about to publish it."""
+    if not ledger.is_worth_a_claim(batch):
+        return ledger.publish_plan(batch, make())
+    age = ledger.claim_plan(batch)
+    if age is not None:
+        # By the clock of this task as well: that of the folder may be another machine's.
+        plan = _awaited(ledger, batch, PATIENCE_S - max(age, 0.0), sleep, clock)
+        return ledger.publish_plan(batch, make()) if plan is None else plan
+    try:
+        # It may have been published, and its claim withdrawn, since this task looked.
+        plan = ledger.read_plan(batch)
+        return ledger.publish_plan(batch, make()) if plan is None else plan
+    finally:
+        ledger.withdraw_claim(batch)
+
+
+def _awaited(
+    ledger: Ledger,
+    batch: int,
+    patience: float,
+    sleep: Callable[[float], None],
+    clock: Callable[[], float],
+) -> Entry | None:
+    """Return the plan as soon as it is there; None if it does not come, or its maker gave up."""
+    end = clock() + patience
+    pause = _FIRST_PAUSE_S
+    while True:
+        is_claimed = ledger.is_claimed(batch)  # before the plan: it is published first
+        plan = ledger.read_plan(batch)
+        if plan is not None or not is_claimed or clock() >= end:
+            return plan
+        sleep(pause)
+        pause = min(2.0 * pause, _LONGEST_PAUSE_S)

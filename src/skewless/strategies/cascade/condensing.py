@@ -1,0 +1,97 @@
+"""What a merge needs to know of a source of Cascade: a twelfth of its state, and less.
+
+Left out is what `prepare` makes from the rest (the workers that wait, homes, strides, grades,
+spots), the scratch of a block, and empty places. No counted key is left out for being light: a key
+that gets a few records per batch becomes heavy only because its count outlives the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
+from skewless.sound import require_same, require_that, require_within
+from skewless.strategies.cascade.heavy_keys import PLACES, HeavyKeys, n_places
+from skewless.strategies.cascade.state import CURSORS, REACH, CascadeState, check_numbers
+
+
+class CondensedCascade(NamedTuple):
+    """The counted keys in the order of their buckets, and what is as in `CascadeState`."""
+
+    owners: Workers
+    levels: Floats
+    handicaps: Floats
+    costs: Floats
+    filled: NDArray[np.uint8]  # counted keys of each bucket
+    keys: Keys
+    counts: Floats
+    unit: Floats
+    wide: SmallInts  # which of the keys use more than one worker
+    reaches: SmallInts  # and how many
+    numbers: Floats
+    counters: Ints
+
+    @property
+    def grows(self) -> tuple[str, ...]:
+        """What is as long as there are keys, and keys with several workers."""
+        return ("keys", "counts", "wide", "reaches")
+
+    def check(self, fresh: CondensedCascade) -> None:
+        """Refuse workers and places that are not there, and numbers that are none."""
+        n_keys, n_workers = self.keys.size, self.levels.size
+        for name in ("owners", "costs"):
+            require_same(name, getattr(self, name), getattr(fresh, name))
+        require_that(self.counts.size == n_keys, f"counts must be {n_keys}, one per key")
+        require_that(self.reaches.size == self.wide.size, "wide and reaches must be as many")
+        require_within("filled", self.filled, 0, PLACES)
+        total = int(self.filled.sum(dtype=np.int64))
+        require_that(total == n_keys, f"filled must add up to the number of keys, {n_keys}")
+        require_within("wide", self.wide, 0, n_keys - 1)
+        require_within("reaches", self.reaches, 1, n_workers)
+        HeavyKeys(self.keys, self.counts, self.unit).check(fresh)
+        check_numbers(self, fresh)
+
+
+def condense(state: CascadeState) -> CondensedCascade:
+    """Return what a merge needs of `state`."""
+    size = n_places(state.heavy)
+    used = np.flatnonzero(state.heavy.counts[:size] > 0.0)
+    reaches = state.cursors[REACH::CURSORS][used]
+    wide = np.flatnonzero(reaches > 1)
+    return CondensedCascade(
+        owners=state.owners.copy(),
+        levels=state.levels.copy(),
+        handicaps=state.handicaps.copy(),
+        costs=state.costs.copy(),
+        filled=np.bincount(used // PLACES, minlength=size // PLACES).astype(np.uint8),
+        keys=state.heavy.keys[used],
+        counts=state.heavy.counts[used],
+        unit=state.heavy.unit.copy(),
+        wide=wide.astype(np.int32),
+        reaches=reaches[wide],
+        numbers=state.numbers.copy(),
+        counters=state.counters.copy(),
+    )
+
+
+def counted_keys(parts: Sequence[CondensedCascade]) -> tuple[list[HeavyKeys], list[Ints]]:
+    """Return the counters of all sources, and how many workers each of their keys uses."""
+    heavies, reaches = [], []
+    for part in parts:
+        # Keys fill the places of their bucket from the first on.
+        begins = np.cumsum(part.filled, dtype=np.int64) - part.filled
+        buckets = np.repeat(np.arange(part.filled.size), part.filled)
+        places = buckets * PLACES + np.arange(part.keys.size) - begins[buckets]
+        n_all = (part.filled.size + 1) * PLACES
+        heavy = HeavyKeys(np.zeros(n_all, np.uint64), np.zeros(n_all), part.unit)
+        heavy.keys[places] = part.keys
+        heavy.counts[places] = part.counts
+        reach = np.ones(n_all, np.int64)
+        reach[places[part.wide]] = part.reaches
+        heavies.append(heavy)
+        reaches.append(reach)
+    return heavies, reaches
