@@ -29,8 +29,8 @@ COLUMNS = ("k", "n", "s", "spread")
 POINTS = (
     "checkpoint/offsets/0",
     "ledger/plans/00000000.arrow",
-    "ledger/reports/00000001/source-*.arrow",
-    "ledger/workers/00000001/worker-*.arrow",
+    "ledger/reports/00000001/*/source-*.arrow",
+    "ledger/workers/00000001/*/worker-*.arrow",
     "checkpoint/state/0/*/3.changelog",
     "out/batch=2/*",
     "checkpoint/commits/2",
@@ -38,7 +38,7 @@ POINTS = (
 )
 POINTS_WITH_FILES = (
     "ledger/plans/00000001.arrow",
-    "ledger/workers/00000001/worker-*.arrow",
+    "ledger/workers/00000001/*/worker-*.arrow",
     "out/_spark_metadata/2",
     "ledger/plans/00000003.arrow",
 )

@@ -27,7 +27,7 @@ from skewless.spark.balance import batch_balance
 from skewless.spark.balance_listener import BalanceListener
 from skewless.spark.combining import RECORDS, _report
 from skewless.spark.explaining import Balance, explain_balance
-from skewless.spark.ledger import Entry, Ledger
+from skewless.spark.ledger import Entry, Ledger, LedgerCorrupt
 from skewless.spark.partials import Partials
 from skewless.spark.prometheus import Gauge, exposition
 from skewless.spark.routing import route
@@ -345,7 +345,7 @@ def test_errors_are_logged_once_per_kind_and_break_nothing(
         assert [record.message.split(" (")[0] for record in caplog.records] == [
             "cannot write JSON lines"
         ]
-        damaged = next(Path(ledger.folder).glob("workers/*1/worker-00000.arrow"))
+        damaged = next(Path(ledger.folder).glob("workers/*1/*/worker-00000.arrow"))
         damaged.write_bytes(damaged.read_bytes()[:-1])
         listener.onQueryProgress(event(batch=1))
         listener.onQueryProgress(event(batch=1))
@@ -355,6 +355,47 @@ def test_errors_are_logged_once_per_kind_and_break_nothing(
     ]
     assert [batch.balance.batch for batch in listener.history] == [0, 1]
     assert 'skewless_batch{query="query-1"} 1' in (tmp_path / "balance.prom").read_text()
+
+
+def test_people_are_shown_the_run_that_counts(tmp_path: Path) -> None:
+    made = Ledger(str(tmp_path / "ledger"))
+    made.claim(IDENTITY)
+    dead, alive = made.of_run("dead"), made.of_run("alive")
+    alive.write_report(0, 0, source(1, 2, 3))
+    for number in range(3):
+        dead.write_report(0, number, source(9, 9, 9))
+        dead.write_worker(0, number, worker(["late"]))
+    (batch,) = explain_balance(made.folder).batches
+    assert [row.records for row in batch.workers] == [1, 2, 3]
+    assert batch.hot_keys is None
+
+
+@pytest.mark.parametrize(
+    ("about", "text"),
+    [
+        ({"records": "many"}, "records must be a number"),
+        ({"seconds": None}, "seconds must be a number"),
+        ({"sampled_by": 0}, "sampled_by must be a number from 1"),
+        ({"pairs": -1}, "pairs must be a number"),
+        ({"top": 7}, "top must be a list"),
+        ({"top": [["a", "b"]]}, "top must have a text"),
+    ],
+)
+def test_a_worker_report_from_a_stranger_is_refused(
+    ledger: Ledger, about: dict[str, Any], text: str
+) -> None:
+    good = worker(["a"])
+    ledger.write_worker(1, 0, Entry(good.arrays, good.about | about))
+    with pytest.raises(LedgerCorrupt, match=rf"worker-00000\.arrow cannot be used: {text}"):
+        explain_balance(ledger.folder)
+
+
+@pytest.mark.parametrize("workers", ["3", 0, -1, 1 << 40, True, 2.5])
+def test_an_identity_with_odd_workers_is_refused(tmp_path: Path, workers: Any) -> None:
+    made = Ledger(str(tmp_path / "ledger"))
+    made.claim(IDENTITY | {"workers": workers})
+    with pytest.raises(LedgerCorrupt, match=r"identity\.json cannot be used: workers must be"):
+        explain_balance(made.folder)
 
 
 # On Spark

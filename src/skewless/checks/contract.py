@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from skewless.checks import abilities, routing, weighing
+from skewless.checks import abilities, routing, tampering, weighing
 from skewless.checks.streams import STREAMS, Stream
 from skewless.strategy import AnyStrategy, Condenses, Merges, Rebalances, Rescales, Weighs
 
@@ -47,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     Check(routing.batching_is_invisible, _decides_per_record),
     Check(routing.state_is_bounded_arrays, _always),
     Check(routing.restored_state_continues, _always),
+    Check(tampering.saved_states_are_accepted, _always),
     Check(routing.loads_are_conserved, _always),
     Check(routing.fan_out_is_kept, lambda s: s.traits.fan_out is not None),
     Check(routing.moving_family_moves_only_by_moves, lambda s: s.traits.family == "moving"),

@@ -9,6 +9,9 @@ import typer
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 
+#: States from a file that somebody changed: enough to find an index that is not checked.
+_TAMPERED = 60
+
 
 @app.command()
 def check(
@@ -19,6 +22,7 @@ def check(
 ) -> None:
     """Check a strategy against the contract; exit code 1 when it breaks it."""
     from skewless.checks import CheckFailed, check_strategy
+    from skewless.checks.tampering import failures_elsewhere
 
     with refusing_bad_input():
         (subject,) = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
@@ -28,3 +32,11 @@ def check(
         raise stopped(str(error), 1) from None
     for name in passed:
         print(f"passed  {name.replace('_', ' ')}")
+    unsafe = failures_elsewhere([subject], _TAMPERED)
+    if unsafe:
+        raise stopped(
+            f"a state from a file that was changed is accepted, and then: {unsafe[0]}. Give the "
+            "state a method `check(fresh)` that refuses it; see skewless.sound",
+            1,
+        )
+    print(f"passed  {_TAMPERED} tampered states are refused or safe")

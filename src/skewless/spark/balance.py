@@ -12,7 +12,9 @@ import numpy as np
 from skewless import metrics
 from skewless.arrays import Ints, Keys
 from skewless.spark.entry_checks import require_report, require_worker_report
-from skewless.spark.ledger import Entry, Ledger
+from skewless.spark.ledger import Entry, Ledger, LedgerCorrupt
+from skewless.spark.ledger_folder import shown
+from skewless.spark.routing import MOST_WORKERS
 
 _SHOWN_HOT_KEYS = 10
 
@@ -68,6 +70,20 @@ class BatchBalance:
 def read_balance(ledger: Ledger, batch: int, n_workers: int) -> BatchBalance:
     """Return the balance of one batch of a ledger."""
     return batch_balance(batch, n_workers, ledger.read_reports(batch), ledger.read_workers(batch))
+
+
+def workers_of(ledger: Ledger) -> int | None:
+    """Return the number of workers that a ledger was made for, or None while it is nobody's."""
+    identity = ledger.identity()
+    if identity is None:
+        return None
+    n_workers = identity.get("workers")
+    if type(n_workers) is not int or not 1 <= n_workers <= MOST_WORKERS:
+        raise LedgerCorrupt(
+            f"{shown(ledger.folder)}/identity.json cannot be used: workers must be from 1 to "
+            f"{MOST_WORKERS}, not {str(n_workers)[:40]}"
+        )
+    return n_workers
 
 
 def batch_balance(

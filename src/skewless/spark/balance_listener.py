@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from skewless.spark.balance import BatchBalance, read_balance
+from skewless.spark.balance import BatchBalance, read_balance, workers_of
 from skewless.spark.explaining import json_line
 from skewless.spark.ledger import Ledger
 from skewless.spark.prometheus import Gauge, balance_gauges, exposition, replace_file
@@ -139,7 +139,9 @@ class BalanceListener(StreamingQueryListener):
         """Return the batch, or None when it is another query's."""
         if self.ledger.owner() != str(progress.id):
             return None
-        identity = self.ledger.identity() or {}
+        n_workers = workers_of(self.ledger)
+        if n_workers is None:
+            return None
         seconds = progress.durationMs.get("triggerExecution")
         rate = float(progress.processedRowsPerSecond or 0.0)
         return BatchProgress(
@@ -148,7 +150,7 @@ class BalanceListener(StreamingQueryListener):
             input_rows=int(progress.numInputRows or 0),
             rows_per_second=rate if math.isfinite(rate) else None,  # of no rows, or in no time
             batch_seconds=None if seconds is None else seconds / 1000,
-            balance=read_balance(self.ledger, int(progress.batchId), int(identity["workers"])),
+            balance=read_balance(self.ledger, int(progress.batchId), n_workers),
         )
 
     def _log(self, what: str, error: Exception) -> None:

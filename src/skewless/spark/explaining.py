@@ -12,11 +12,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from skewless.spark.balance import BatchBalance, read_balance
-from skewless.spark.ledger import Ledger, LedgerCorrupt
+from skewless.spark.balance import BatchBalance, read_balance, workers_of
+from skewless.spark.ledger import Ledger
 from skewless.spark.ledger_folder import shown
 from skewless.spark.prometheus import balance_gauges, exposition
-from skewless.spark.routing import MOST_WORKERS
 from skewless.spark.text_tables import number, percent, printable, text_table
 
 _HOT_KEY = {
@@ -86,17 +85,11 @@ def explain_balance(
 
 def read_balances(ledger: Ledger, query: str | None = None, last: int | None = None) -> Balance:
     """Return the balance of all batches in the ledger, up to batch `last` if that is given."""
-    identity = ledger.identity()
-    if identity is None:
+    identity, n_workers = ledger.identity(), workers_of(ledger)
+    if identity is None or n_workers is None:
         raise ValueError(
             f"there is no ledger in {shown(ledger.folder)}: it appears with the first batch. Below "
             "spark.skewless.ledger, each query has a folder of its own, named by its id"
-        )
-    n_workers = identity.get("workers")
-    if type(n_workers) is not int or not 1 <= n_workers <= MOST_WORKERS:
-        raise LedgerCorrupt(
-            f"the identity of the ledger in {shown(ledger.folder)} must have workers from 1 to "
-            f"{MOST_WORKERS:,}, not {str(n_workers)[:40]}"
         )
     batches = [batch for batch in ledger.batches() if last is None or batch <= last]
     return Balance(
