@@ -144,12 +144,12 @@ class Routing:
         return Entry(found, {prefix + _BASE: fingerprint(base)})
 
     def _shared(self, plan: Entry) -> Any:
-        """Return the state that a plan holds; nobody else has its arrays."""
+        """Return the state that a plan holds, in arrays of its own."""
         told = _restored(plan, _SHARED, self._told(self.start(0)))
         return self._merged([told]) if _condenses(self.strategy) else told
 
     def _own(self, ledger: Ledger, plan: Entry, source: int) -> Any:
-        """Return the state with which `source` ended its last batch; nobody else has its arrays."""
+        """Return the state with which `source` ended its last batch, in arrays of its own."""
         at = np.flatnonzero(plan.arrays["sources"] == source)
         if at.size and not isinstance(self.strategy, Rebalances):
             report = ledger.read_report(int(plan.arrays["reported"][at[0]]), source)
@@ -197,8 +197,8 @@ def _noted(reports: Iterator[tuple[int, Entry]], sources: list[int]) -> Iterator
 def _summed(reports: Iterator[Entry], strategy: AnyStrategy, state: Any, n_workers: int) -> Report:
     """Return the keys of all sources with their loads; the state of every key weighs the same.
 
-    What a worker got in all is known exactly. What its reported keys do not account for is its
-    rest, whoever left keys out: a source, or the sum of many sources.
+    The load of each worker is known exactly. What the keys do not account for is its rest, whether
+    a source left keys out or the sum over all sources did.
     """
     counts = bounded_counts(_PLANNED_KEYS)
     loads = np.zeros(n_workers)
