@@ -1,4 +1,4 @@
-"""One task makes a plan, the others wait for it; nobody waits for what will not come."""
+"""One task makes a plan, and the others wait for it for a bounded time."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_task_that_fails_takes_its_claim_back(ledger: Ledger) -> None:
     assert not ledger.is_claimed(1)
 
 
-def test_who_waits_notices_that_the_claim_was_taken_back(ledger: Ledger) -> None:
+def test_a_waiting_task_notices_that_the_claim_was_taken_back(ledger: Ledger) -> None:
     make, clock = Maker(), Clock()
     assert ledger.claim_plan(1) is None
     clock.at_pause[2] = lambda: ledger.withdraw_claim(1)
@@ -120,7 +120,7 @@ def test_who_waits_notices_that_the_claim_was_taken_back(ledger: Ledger) -> None
 
 
 @pytest.mark.parametrize("n_reports", [0, 1])
-def test_nobody_claims_or_waits_where_there_is_little_to_read(
+def test_no_task_claims_or_waits_where_there_is_little_to_read(
     n_reports: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = Ledger(str(tmp_path / "other"))

@@ -1,8 +1,8 @@
-"""One task makes a plan while the others wait for it, and nobody waits for long.
+"""One task makes a plan while the others wait for it, for a bounded time.
 
-The first task of a batch that finds no plan claims it by a file. Whoever comes later waits for the
-plan instead of reading all reports as well. A task that dies with its claim costs the others a
-bounded wait: they then make the plan themselves. That is harmless, since all make the same.
+The first task of a batch that finds no plan claims it by a file. Later tasks wait for the plan
+instead of reading all reports as well. If the first task dies, the others make the plan themselves
+after a bounded wait. That is harmless, since all tasks make the same plan.
 """
 
 from __future__ import annotations

@@ -204,8 +204,8 @@ def _only(entry: Entry, prefix: str) -> Entry:
 def _summed(reports: Iterator[Entry], strategy: AnyStrategy, state: Any, n_workers: int) -> Report:
     """Return the keys of all sources with their loads; the state of every key weighs the same.
 
-    What a worker got in all is known exactly. What its reported keys do not account for is its
-    rest, whoever left keys out: a source, or the sum of many sources.
+    The load of each worker is known exactly. What the keys do not account for is its rest, whether
+    a source left keys out or the sum over all sources did.
     """
     counts = bounded_counts(_PLANNED_KEYS)
     loads = np.zeros(n_workers)
