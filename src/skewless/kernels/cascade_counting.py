@@ -51,6 +51,7 @@ from skewless.kernels.cascade_state import (
 )
 from skewless.kernels.hashing import mix, seeded, to_unit
 from skewless.kernels.heavy_keys import ABSENT, admit, fade, find, first_place, n_places
+from skewless.kernels.least_loaded import renew_bounds
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _NEVER = 0.0  # in place of the count at which a heavy key is graded again: it is light
@@ -213,6 +214,7 @@ def sweep(state: CascadeState) -> None:
     numbers = state.numbers
     heavy = state.heavy
     _handicap(state)
+    renew_bounds(state.bounds, state.levels)  # some levels have fallen
     fade(heavy, numbers[KEEP])
     numbers[OLD_WEIGHT] = (numbers[OLD_WEIGHT] + numbers[WEIGHT]) * numbers[KEEP]
     numbers[OLD_RECORDS] = (numbers[OLD_RECORDS] + state.counters[EPOCH]) * numbers[KEEP]
@@ -244,6 +246,7 @@ def prepare(state: CascadeState) -> None:
         begin_again(state, place)
     measure_rooms(state, state.numbers[SCALE])
     grade_all(state)
+    renew_bounds(state.bounds, state.levels)
     # Light keys are never graded by what they all weigh together, and never leave their home.
     state.marks[light(state) * MARKS + RECHECK] = np.inf
     state.marks[light(state) * MARKS + FLOOR] = np.inf

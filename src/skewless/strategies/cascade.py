@@ -37,6 +37,7 @@ from skewless.kernels.cascade_state import (
     ROOMS,
     SCALE,
     SPOTS_PER_SLOT,
+    STEPS,
     SWEEP_AT,
     WAITING,
     WEIGHT,
@@ -45,6 +46,7 @@ from skewless.kernels.cascade_state import (
 from skewless.kernels.cascading import route_records
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.heavy_keys import heavy_keys, largest_together
+from skewless.kernels.least_loaded import lower_bounds
 from skewless.kernels.slot_table import reassigned, slot_table, strides
 from skewless.parameters import require
 from skewless.state import copy_state
@@ -136,6 +138,7 @@ class Cascade:
             levels=np.zeros(n_workers),
             handicaps=np.zeros(n_workers),
             costs=np.ones(n_workers),
+            bounds=lower_bounds(np.zeros(n_workers)),
             heavy=heavy,
             spots=np.zeros(SPOTS_PER_SLOT * owners.size, np.int32),
             marks=np.zeros(n_rows * MARKS),
@@ -148,7 +151,7 @@ class Cascade:
             numbers=numbers,
             rooms=np.zeros(ROOMS),
             rooms_of_one=self._rooms(n_workers),
-            counters=np.array([0, epoch, epoch, 0]),
+            counters=np.array([0, epoch, epoch, 0, 0]),
         )
         prepare(state)
         return state
@@ -206,6 +209,7 @@ class Cascade:
             levels=levels,
             handicaps=handicaps,
             costs=speeds.mean() / speeds,
+            bounds=lower_bounds(levels),
             cursors=_cursors(n_rows),
             waiting=_waiting(n_rows, n_workers),
             rooms_of_one=self._rooms(n_workers),
@@ -249,6 +253,7 @@ class Cascade:
         records = max(int(state.counters[RECORDS]) for state in states)
         records += -records % BLOCK
         merged.counters[RECORDS] = records
+        merged.counters[STEPS] = 0
         merged.counters[SWEEP_AT] = records + merged.counters[EPOCH]
         prepare(merged)
         return merged
