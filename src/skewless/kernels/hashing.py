@@ -3,7 +3,7 @@
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, I32, I64, U64, Words
+from skewless.arrays import F64, I32, I64, U64, Keys, Words
 
 _SHIFT_30 = np.uint64(30)
 _SHIFT_27 = np.uint64(27)
@@ -33,6 +33,13 @@ def seeded(key: U64, seed: U64) -> U64:
     would share their workers under every seed.
     """
     return mix(mix(key + _GOLDEN) ^ seed)
+
+
+@kernel
+def keyed(first: Keys, second: Keys, seeds: Words, out: Keys) -> None:
+    """Fill `out` with one hash for each pair, which nobody can predict without the two seeds."""
+    for i in range(out.size):
+        out[i] = seeded(seeded(first[i], seeds[0]) ^ second[i], seeds[1])
 
 
 @kernel

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from os import fspath
 from typing import Any
@@ -76,17 +76,24 @@ class Ledger:
         """Return the ledger in a folder inside this one's, such as one per query."""
         return Ledger(below(self.folder, name))
 
-    def claim(self, identity: Mapping[str, str | int | float]) -> None:
-        """Say what this ledger is for; raise LedgerMismatch if it is for something else."""
-        there = self._files.create("identity.json", _statement("identity", dict(identity)))
-        self._compare(there, identity)
+    def claim(
+        self, identity: Mapping[str, str | int | float], *, drawn: Collection[str] = ()
+    ) -> None:
+        """Say what this ledger is for; raise LedgerMismatch if it is for something else.
 
-    def check(self, identity: Mapping[str, str | int | float]) -> bool:
+        Fields that were `drawn` by chance may differ: what the ledger has counts.
+        """
+        there = self._files.create("identity.json", _statement("identity", dict(identity)))
+        self._compare(there, identity, drawn)
+
+    def check(
+        self, identity: Mapping[str, str | int | float], *, drawn: Collection[str] = ()
+    ) -> bool:
         """Return whether the ledger was claimed; raise LedgerMismatch if for something else."""
         there = self._files.read("identity.json")
         if there is None:
             return False
-        self._compare(there, identity)
+        self._compare(there, identity, drawn)
         return True
 
     def bind(self, query_id: str) -> None:
@@ -107,6 +114,14 @@ class Ledger:
             return None
         found: dict[str, Any] = _read_statement(there, "identity", self._where("identity.json"))
         return found
+
+    def seed(self) -> int | None:
+        """Return the seed that the ledger was claimed with, or None while it is nobody's."""
+        seed = (self.identity() or {}).get("seed")
+        if seed is None or (isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0):
+            return seed
+        where = self._where("identity.json")
+        raise LedgerCorrupt(f"{where}: seed must be a whole number of at least 0, not {seed!r}")
 
     def owner(self) -> str | None:
         """Return the id of the query that the ledger belongs to, or None before its first batch."""
@@ -211,8 +226,11 @@ class Ledger:
     def _where(self, name: str) -> str:
         return f"{self._place}/{name}"
 
-    def _compare(self, there: bytes, identity: Mapping[str, str | int | float]) -> None:
+    def _compare(
+        self, there: bytes, given: Mapping[str, str | int | float], drawn: Collection[str]
+    ) -> None:
         found = _read_statement(there, "identity", self._where("identity.json"))
+        identity = {**given, **{field: found[field] for field in drawn if field in found}}
         for field in [*identity, *(field for field in found if field not in identity)]:
             if field not in found or field not in identity or found[field] != identity[field]:
                 was = f"{field}={found[field]}" if field in found else f"no {field}"
