@@ -59,7 +59,7 @@ def with_work(folder: Path, n_records: int, repeats: int) -> list[dict[str, Any]
         df = spark.read.parquet(str(path))
         jobs: dict[str, Callable[[], Any]] = {
             "hash": lambda df=df: df.repartition(WORKERS, "key"),
-            "cascade": lambda df=df: route(df, "key", strategy="cascade", workers=WORKERS),
+            "cascade": lambda df=df: route(df, "key", strategy="cascade", workers=WORKERS, seed=0),
             **{
                 f"salt {salt}": lambda df=df, salt=salt: df.withColumn(
                     "salt", (F.rand(seed=1) * salt).cast("int")
@@ -96,8 +96,8 @@ def without_work(folder: Path, n_rows: int, repeats: int) -> list[dict[str, Any]
     df = spark.read.parquet(str(path))
     jobs: dict[str, Callable[[], Any]] = {
         "hash": lambda: df.repartition(WORKERS, "key"),
-        "cascade": lambda: route(df, "key", strategy="cascade", workers=WORKERS),
-        "hash, routed": lambda: route(df, "key", strategy="hash", workers=WORKERS),
+        "cascade": lambda: route(df, "key", strategy="cascade", workers=WORKERS, seed=0),
+        "hash, routed": lambda: route(df, "key", strategy="hash", workers=WORKERS, seed=0),
     }
     results = []
     for job in jobs.values():
@@ -159,7 +159,7 @@ def time_first_route(module: str, cache: Path) -> dict[str, float]:
         return time.perf_counter() - begin
 
     def routed() -> Any:
-        return route(df, "key", strategy="cascade", workers=2)
+        return route(df, "key", strategy="cascade", workers=2, seed=0)
 
     throw_away(df.repartition(2, "key"))
     measured = {

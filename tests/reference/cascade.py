@@ -14,6 +14,8 @@ BLOCK = 256
 COUNT_EVERY = 16
 FEW = 8
 MOST_WAITING = 32
+STEPS_PER_RECORD = 16
+SAVED_PER_WORKER = 1024
 
 
 @dataclass
@@ -46,6 +48,9 @@ class CascadeReference:
         self.tolerance = tolerance
         self.keep = 1.0 if without == "fading" else 0.8
         self.forgiven = 0.0
+        self.steps = 0  # as they are charged
+        self.looks = 0  # at a worker's level, on the way to one that has room
+        self.n_refused = 0  # searches
 
         self.levels = [0.0] * n_workers
         self.handicaps = [0.0] * n_workers
@@ -198,10 +203,29 @@ class CascadeReference:
     def least(self) -> int:
         return min(range(self.n), key=lambda w: self.levels[w])
 
+    def may_search(self) -> bool:
+        saved = SAVED_PER_WORKER * self.n
+        return self.steps <= STEPS_PER_RECORD * self.records + saved
+
+    def charge(self, n_steps: int) -> None:
+        self.steps = max(self.steps, STEPS_PER_RECORD * self.records) + n_steps
+
+    def level_of(self, worker: int) -> float:
+        self.looks += 1
+        return self.levels[worker]
+
     def light_worker(self, order: list[int]) -> int:
-        for worker in order:
-            if self.levels[worker] <= self.level + self.light_room:
-                return worker
+        limit = self.level + self.light_room
+        if self.level_of(order[0]) <= limit:
+            return order[0]
+        if not self.may_search():
+            self.n_refused += 1
+            return self.least()
+        for position in range(1, self.n):
+            if self.level_of(order[position]) <= limit:
+                self.charge(position)
+                return order[position]
+        self.charge(self.n)
         return self.least()
 
     def heavy_worker(self, place: Place) -> int:
@@ -218,7 +242,7 @@ class CascadeReference:
         if self.levels[worker] <= limit:
             return worker
         for turn in range(place.reach):
-            if self.levels[place.order[turn]] <= limit:
+            if self.level_of(place.order[turn]) <= limit:
                 place.turn = turn
                 return place.order[turn]
         return self.extend(place)
@@ -237,6 +261,14 @@ class CascadeReference:
             return worker
 
     def refill(self, place: Place) -> bool:
+        if not self.may_search():
+            return False
+        before = self.looks
+        found = self.look_within_reach(place)
+        self.charge(self.looks - before)
+        return found
+
+    def look_within_reach(self, place: Place) -> bool:
         limit = self.level + place.room if place.reach < self.n else math.inf
         floor = max(place.floor, self.level - self.scale)
         shares = place.count / (8 * self.heavy_from)
@@ -248,22 +280,26 @@ class CascadeReference:
                     return False
                 floor += self.scale
                 if from_the_first:
-                    floor = max(floor, min(self.levels[w] for w in place.order[: place.reach]))
+                    floor = max(floor, min(map(self.level_of, place.order[: place.reach])))
                 floor = min(floor, limit)
                 place.position = 0
                 from_the_first = True
             while place.position < place.reach and len(place.waiting) < most:
                 worker = place.order[place.position]
-                if self.levels[worker] <= floor:
+                if self.level_of(worker) <= floor:
                     place.waiting.append(worker)
                 place.position += 1
         place.floor = floor
         return True
 
     def extend(self, place: Place) -> int:
+        if not self.may_search():
+            self.n_refused += 1
+            return self.least()
         for position in range(place.reach, self.n):
             worker = place.order[position]
-            if self.levels[worker] <= self.level:
+            if self.level_of(worker) <= self.level:
+                self.charge(position + 1 - place.reach)
                 level = self.level
                 missing = level - self.debt - self.levels[worker]
                 if missing > 0:
@@ -275,6 +311,7 @@ class CascadeReference:
                 place.turn = position if position < FEW else 0
                 place.floor = level
                 return worker
+        self.charge(self.n - place.reach)
         place.reach = self.n
         self.begin_again(place)
         return self.least()

@@ -443,9 +443,8 @@ def stream(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Stream:
     spark.streams.addListener(listener)
     try:
         df = read(spark, folder / "in")
-        df = aggregate(
-            df, "k", {"n": aggs.count()}, workers=N_WORKERS, ledger=str(folder / "ledger")
-        )
+        ledger = str(folder / "ledger")
+        df = aggregate(df, "k", {"n": aggs.count()}, workers=N_WORKERS, seed=0, ledger=ledger)
         query = run(df, folder / "checkpoint")
         run(read(spark, folder / "in"), folder / "other")  # another query: not for this listener
         _wait_for(listener, 3)

@@ -33,6 +33,7 @@ def run(spark: Any, records: Path, folder: Path, results: dict[int, Counter[Any]
         {"n": aggs.count(), "s": aggs.sum("v")},
         strategy=BombedCascade(folder=str(folder)),
         workers=4,
+        seed=0,
         ledger=str(folder / "ledger"),
     )
 

@@ -137,7 +137,8 @@ def test_settings_stand_in_for_arguments_and_arguments_win(
         arguments = {"workers": None, "seed": None, "ledger": None} | given
         return make_router(df, "k", strategy="pkg", **arguments)
 
-    assert (router(numbered).routing.n_workers, router(numbered).routing.seed) == (2, 0)
+    assert router(numbered).routing.n_workers == 2
+    assert router(numbered).routing.seed != router(numbered).routing.seed  # drawn
     settings("spark.skewless.workers", "1e3")
     settings("spark.skewless.seed", "9")
     settings("spark.skewless.ledger", str(tmp_path / "all"))

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from skewless.arrays import Keys, Workers
+from skewless.arrays import Keys, Words, Workers
+from skewless.kernels.hashing import seed_array
 from skewless.strategy import AnyStrategy
 
 _KEYS = st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, 2**63, 2**64 - 1])
@@ -84,3 +85,29 @@ def workers_by_key(keys: Keys, workers: Workers) -> dict[int, set[int]]:
 def imbalance(workers: Workers, n_workers: int) -> float:
     loads = np.bincount(workers, minlength=n_workers)
     return float(loads.max() / loads.mean() - 1)
+
+
+def unmixed(hashed: Words) -> Words:
+    """Return what `mix` makes these of. It loses nothing, so there is a way back."""
+    found = hashed
+    for shift, factor in ((31, 1), (27, 0x94D049BB133111EB), (30, 0xBF58476D1CE4E5B9)):
+        product = found * np.uint64(pow(factor, -1, 1 << 64))
+        found = product
+        for _ in range(64 // shift):
+            found = product ^ (found >> np.uint64(shift))
+    return found
+
+
+def keys_with_hash(hashed: Words, seed: int) -> Keys:
+    """Return the keys that have these hashes under a seed which is known."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    return unmixed(unmixed(hashed) ^ seed_array(seed, 1)[0]) - golden
+
+
+def keys_of_one_order(n_keys: int, n_workers: int, seed: int) -> Keys:
+    """Return distinct keys that in Cascade go through the workers in one and the same order."""
+    numbers = np.arange(n_keys, dtype=np.uint64)
+    apart = np.uint64((1 << 32) // n_workers // 4096)  # all within one home
+    upper = np.uint64(int(0.3 * (1 << 32))) + numbers % np.uint64(64) * apart
+    lower = np.uint64(1 << 31) + numbers // np.uint64(64)  # all with one step
+    return keys_with_hash((upper << np.uint64(32)) | lower, seed)

@@ -37,7 +37,7 @@ class WordCount:
     watermark
         How late a record of a stream may be.
     seed
-        Of the routing.
+        Of the routing; None: see `aggregate`.
     """
 
     key: tuple[str, ...]
@@ -46,7 +46,7 @@ class WordCount:
     time: str | None = None
     window: str | None = None
     watermark: str | None = None
-    seed: int = 0
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what does not go together."""

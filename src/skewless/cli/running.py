@@ -66,7 +66,9 @@ def wordcount(
     files_per_batch: Annotated[
         int | None, typer.Option(help="Files of a micro-batch; all that are there if not given.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the routing.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the routing; a random one if not given.")
+    ] = None,
     master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[*]",
 ) -> None:
     """Count the records of each key, or of each window and key."""
@@ -79,7 +81,8 @@ def wordcount(
         if len(chosen) != 1:
             raise ValueError(f"--strategy takes one strategy, not {strategy!r}")
         reading.at_least(workers, "--workers", 1)
-        reading.at_least(seed, "--seed", 0)
+        if seed is not None:
+            reading.at_least(seed, "--seed", 0)
         if files_per_batch is not None:
             reading.at_least(files_per_batch, "--files-per-batch", 1)
         if not stream:

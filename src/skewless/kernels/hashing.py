@@ -3,7 +3,7 @@
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, I32, I64, U64, Words
+from skewless.arrays import F64, I32, I64, U64, Keys, Words
 
 #: 2^64 divided by the golden ratio: multiples of it are spread evenly over all 64-bit numbers.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -34,6 +34,13 @@ def seeded(key: U64, seed: U64) -> U64:
     would share their workers under every seed.
     """
     return mix(mix(key + GOLDEN) ^ seed)
+
+
+@kernel
+def keyed(first: Keys, second: Keys, seeds: Words, out: Keys) -> None:
+    """Fill `out` with one hash for each pair, which nobody can predict without the two seeds."""
+    for i in range(out.size):
+        out[i] = seeded(seeded(first[i], seeds[0]) ^ second[i], seeds[1])
 
 
 @kernel

@@ -32,6 +32,7 @@ from skewless.spark.columns import (
     quoted,
 )
 from skewless.spark.combining import Combiner
+from skewless.spark.key_hashes import hashed_key
 from skewless.spark.native_merging import is_native, merge_natively, plain_type
 from skewless.spark.partials import TIME, Partials
 from skewless.spark.router import Router
@@ -60,6 +61,7 @@ def aggregate(
     weight: str | Column | None = None,
     seed: int | None = None,
     ledger: str | None = None,
+    untrusted_keys: bool | None = None,
     mode: Literal["update", "append"] | None = None,
 ) -> DataFrame:
     """Return one row per key, or per window and key, with the results of `aggs`.
@@ -85,7 +87,7 @@ def aggregate(
     strategy
         A name of the registry or a strategy; "auto" is `cascade`, our own, or `hash` where an
         aggregator says that it cannot be merged.
-    workers, weight, seed, ledger
+    workers, weight, seed, ledger, untrusted_keys
         As for `route`.
     mode
         The output mode of the stream, where the merging is ours: with own aggregators and with
@@ -109,6 +111,7 @@ def aggregate(
         workers=workers,
         seed=seed,
         ledger=ledger,
+        untrusted_keys=untrusted_keys,
     )
     if unmergeable:
         _check_one_part(df, unmergeable[0], span, router.routing.strategy)
@@ -195,7 +198,8 @@ class _Query:
 
 
 def _routed(records: DataFrame, names: Sequence[str], router: Router) -> DataFrame:
-    hashed = [F.xxhash64(*[F.col(name) for name in names])]
+    columns = [F.col(name) for name in names]
+    hashed = hashed_key(records, columns, untrusted=router.untrusted_keys)
     if _COST in records.columns:
         hashed.append(F.col(_COST))
     routed = records.withColumn(_WORKER, router_udf(router)(*hashed))

@@ -73,7 +73,8 @@ def hot_keys(
         rest are left out.
     seed
         Of the sample and of the routing. The same seed gives the same answer as long as Spark
-        reads the same records in the same order.
+        reads the same records in the same order. It does not go by `spark.skewless.seed`: a job
+        that draws its seed at random is predicted by any.
 
     Examples
     --------

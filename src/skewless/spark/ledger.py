@@ -23,7 +23,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from os import fspath
 from typing import Any
@@ -110,17 +110,24 @@ class Ledger:
             self._files.create(f"runs/{number:08}.{name}.json", _statement("run", run))
         return replace(self, run=run)
 
-    def claim(self, identity: Mapping[str, str | int | float]) -> None:
-        """Say what this ledger is for; raise LedgerMismatch if it is for something else."""
-        there = self._files.create("identity.json", _statement("identity", dict(identity)))
-        self._compare(there, identity)
+    def claim(
+        self, identity: Mapping[str, str | int | float], *, drawn: Collection[str] = ()
+    ) -> None:
+        """Say what this ledger is for; raise LedgerMismatch if it is for something else.
 
-    def check(self, identity: Mapping[str, str | int | float]) -> bool:
+        Fields that were `drawn` by chance may differ: what the ledger has counts.
+        """
+        there = self._files.create("identity.json", _statement("identity", dict(identity)))
+        self._compare(there, identity, drawn)
+
+    def check(
+        self, identity: Mapping[str, str | int | float], *, drawn: Collection[str] = ()
+    ) -> bool:
         """Return whether the ledger was claimed; raise LedgerMismatch if for something else."""
         there = self._files.read("identity.json")
         if there is None:
             return False
-        self._compare(there, identity)
+        self._compare(there, identity, drawn)
         return True
 
     def bind(self, query_id: str) -> None:
@@ -141,6 +148,14 @@ class Ledger:
             return None
         found: dict[str, Any] = self._read_identity(there)
         return found
+
+    def seed(self) -> int | None:
+        """Return the seed that the ledger was claimed with, or None while it is nobody's."""
+        seed = (self.identity() or {}).get("seed")
+        if seed is None or (isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0):
+            return seed
+        where = self._where("identity.json")
+        raise LedgerCorrupt(f"{where}: seed must be a whole number of at least 0, not {seed!r}")
 
     def owner(self) -> str | None:
         """Return the id of the query that the ledger belongs to, or None before its first batch."""
@@ -260,8 +275,11 @@ class Ledger:
     def _where(self, name: str) -> str:
         return f"{self._place}/{name}"
 
-    def _compare(self, there: bytes, identity: Mapping[str, str | int | float]) -> None:
+    def _compare(
+        self, there: bytes, given: Mapping[str, str | int | float], drawn: Collection[str]
+    ) -> None:
         found = self._read_identity(there)
+        identity = {**given, **{field: found[field] for field in drawn if field in found}}
         for field in dict.fromkeys([*identity, *found]):
             if field in _INFORMATIVE:
                 continue

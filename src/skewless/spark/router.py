@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ from pyspark import TaskContext
 
 from skewless.arrays import Keys, Workers
 from skewless.kernels.bounded_counts import add
+from skewless.spark.key_hashes import keyed_hashes
 from skewless.spark.ledger import Ledger
 from skewless.spark.plans import Routing
+from skewless.spark.seeds import seed_of_query
 from skewless.strategy import Weighs, require_weights
 
 
@@ -50,30 +52,42 @@ class Router:
     ledger: Ledger | None
     per_query: bool  # the ledger has a folder for each query
     identity: dict[str, Any]
+    keeps_seed: bool = True  # else a stream's ledger or its query says which one counts
+    untrusted_keys: bool = False
 
     def ledger_of(self, task: Task) -> Ledger | None:
         """Return the ledger of the query that `task` belongs to, ours and nobody else's."""
         if self.ledger is None or task.batch is None:
             return None
         ledger = self.ledger.below(str(task.query)) if self.per_query else self.ledger
-        ledger.claim(self.identity)
+        ledger.claim(self.identity, drawn=() if self.keeps_seed else ("seed",))
         ledger.bind(str(task.query))
         return ledger.of_run(task.run)
+
+    def routing_of(self, task: Task, ledger: Ledger | None) -> Routing:
+        """Return the routing with the seed that counts for all tasks, attempts and runs alike."""
+        if self.keeps_seed:
+            return self.routing
+        kept = None if ledger is None else ledger.seed()
+        if kept is None and task.query is not None:
+            kept = seed_of_query(task.query)
+        return self.routing if kept is None else replace(self.routing, seed=kept)
 
     def route(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Yield the workers for each batch of key hashes, with weights if there are any."""
         task = this_task()
         ledger = self.ledger_of(task)
+        routing = self.routing_of(task, ledger)
         if ledger is None:
-            state = self.routing.start(task.partition)
+            state = routing.start(task.partition)
         else:
-            state = self.routing.resume(ledger, int(task.batch or 0), task.partition)
+            state = routing.resume(ledger, int(task.batch or 0), task.partition)
         loads = np.zeros(self.routing.n_workers, np.int64)
-        seen = None if ledger is None else self.routing.seen()
+        seen = None if ledger is None else routing.seen()
         seconds = 0.0
-        for hashes, *weights in batches:
+        for columns in batches:
             begin = time.perf_counter()
-            keys = hashes.to_numpy().view(np.uint64)
+            keys, weights = self._read(columns, routing.seed)
             workers = self._decide(keys, weights, state)
             loads += np.bincount(workers, minlength=loads.size)
             if seen is not None:
@@ -83,8 +97,15 @@ class Router:
             yield answer
         if ledger is not None:
             about = {"records": int(loads.sum()), "seconds": seconds}
-            report = self.routing.report(state, loads, seen, about)
+            report = routing.report(state, loads, seen, about)
             ledger.write_report(int(task.batch or 0), task.partition, report)
+
+    def _read(self, columns: Sequence[pa.Array], seed: int) -> tuple[Keys, Sequence[pa.Array]]:
+        """Return the keys of one batch, and the columns behind them."""
+        first = columns[0].to_numpy().view(np.uint64)
+        if not self.untrusted_keys:
+            return first, columns[1:]
+        return keyed_hashes(first, columns[1].to_numpy().view(np.uint64), seed), columns[2:]
 
     def _decide(self, keys: Keys, weights: Sequence[pa.Array], state: Any) -> Workers:
         """Return the worker of each record of one batch."""

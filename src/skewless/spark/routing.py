@@ -16,9 +16,11 @@ from pyspark.sql.types import NumericType
 
 from skewless import parameters, registry
 from skewless.spark.columns import Key, computed, existing, key_columns, quoted
+from skewless.spark.key_hashes import hashed_key
 from skewless.spark.ledger import Ledger
 from skewless.spark.plans import Routing
 from skewless.spark.router import Router
+from skewless.spark.seeds import draw_seed, log_seed
 from skewless.state import layout
 from skewless.strategy import AnyStrategy, Weighs
 
@@ -35,6 +37,7 @@ def route(
     weight: str | Column | None = None,
     seed: int | None = None,
     ledger: str | None = None,
+    untrusted_keys: bool | None = None,
     column: str = "worker",
 ) -> DataFrame:
     """Return `df` with the worker of every record, each record in the partition of its worker.
@@ -58,12 +61,18 @@ def route(
         What a record costs, for strategies that take that into account; null, and whatever is not
         a finite number of at least 0, counts as 1.
     seed
-        The seed of the routing; `spark.skewless.seed`, or else 0.
+        The seed of the routing, `spark.skewless.seed` when it is not given. Without either, a batch
+        job draws one and logs it; a stream takes the one of its ledger, which keeps the first that
+        was drawn, or without a ledger one that follows from the id of the query.
     ledger
         The folder in which the sources of a stream share what they learn; it survives restarts.
         One query and one `route` use it; a folder beside the checkpoint is a good place. None: a
         subfolder of `spark.skewless.ledger` named by the query's id; without that, every
         micro-batch begins with nothing learned.
+    untrusted_keys
+        Whether strangers choose the keys, `spark.skewless.untrustedKeys` when it is not given. Then
+        a keyed hash, which costs some time, takes the place of `xxhash64`: see
+        `docs/chosen-keys.md`.
     column
         The name of the new column.
 
@@ -71,7 +80,15 @@ def route(
     --------
     >>> route(orders, "customer", strategy="cascade", workers=64)  # doctest: +SKIP
     """
-    router = make_router(df, key, strategy=strategy, workers=workers, seed=seed, ledger=ledger)
+    router = make_router(
+        df,
+        key,
+        strategy=strategy,
+        workers=workers,
+        seed=seed,
+        ledger=ledger,
+        untrusted_keys=untrusted_keys,
+    )
     columns, _ = key_columns(df, key)
     if not isinstance(column, str) or not column:
         raise ValueError(f"column must be a name for the new column, not {column!r}")
@@ -79,7 +96,7 @@ def route(
         raise ValueError(
             f"column: the DataFrame has a column {column!r} already; it has {', '.join(df.columns)}"
         )
-    hashed = [F.xxhash64(*columns)]
+    hashed = hashed_key(df, columns, untrusted=router.untrusted_keys)
     if weight is not None:
         hashed.append(weight_column(df, weight, router.routing.strategy))
     routed = df.withColumn(column, router_udf(router)(*hashed))
@@ -94,6 +111,7 @@ def make_router(
     workers: int | None,
     seed: int | None,
     ledger: str | None,
+    untrusted_keys: bool | None = None,
 ) -> Router:
     """Return the router for these arguments; raise ValueError for bad ones."""
     spark = df.sparkSession
@@ -102,20 +120,34 @@ def make_router(
     n_workers = _number(workers, "workers", spark, default="spark.sql.shuffle.partitions")
     if not 1 <= n_workers <= MOST_WORKERS:
         raise ValueError(f"workers must be 1 … {MOST_WORKERS:,}, not {n_workers}")
-    seeded = _number(seed, "seed", spark, default=None)
-    if seeded < 0:
-        raise ValueError(f"seed must be at least 0, not {seeded}")
+    given_seed = _seed(seed, spark)
+    untrusted = _switch(untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", spark)
     identity: dict[str, Any] = {
         "strategy": chosen.name,
         "parameters": json.dumps(parameters.as_dict(chosen), sort_keys=True, default=str),
         "workers": n_workers,
-        "seed": seeded,
+        "seed": draw_seed() if given_seed is None else given_seed,
         "key": ", ".join(names),
     }
     if df.isStreaming:
         identity |= state_identity(chosen)
-    chosen_ledger, per_query = _ledger(df, ledger, identity)
-    return Router(Routing(chosen, n_workers, seeded), chosen_ledger, per_query, identity)
+    if untrusted:
+        identity["untrusted_keys"] = True
+    drawn = ("seed",) if given_seed is None else ()
+    chosen_ledger, per_query = _ledger(df, ledger, identity, drawn)
+    if drawn and chosen_ledger is not None and not per_query:
+        kept = chosen_ledger.seed()
+        identity["seed"] = identity["seed"] if kept is None else kept
+    if drawn and not df.isStreaming:
+        log_seed(identity["seed"])
+    return Router(
+        Routing(chosen, n_workers, identity["seed"]),
+        chosen_ledger,
+        per_query,
+        identity,
+        keeps_seed=not (drawn and df.isStreaming),
+        untrusted_keys=untrusted,
+    )
 
 
 def state_identity(strategy: AnyStrategy) -> dict[str, str]:
@@ -189,15 +221,35 @@ def _number(value: int | None, name: str, spark: Any, *, default: str | None) ->
         raise ValueError(f"{name} must be a whole number, not {text!r}") from None
 
 
+def _seed(value: int | None, spark: Any) -> int | None:
+    """Return the seed that was given, or None."""
+    if value is None and spark.conf.get("spark.skewless.seed", None) is None:
+        return None
+    seed = _number(value, "seed", spark, default=None)
+    if seed < 0:
+        raise ValueError(f"seed must be at least 0, not {seed}")
+    return seed
+
+
+def _switch(value: bool | None, name: str, setting: str, spark: Any) -> bool:
+    """Return whether something is on, by the argument or else by the setting."""
+    if value is None:
+        name, value = setting, spark.conf.get(setting, "false")
+    text = str(value).lower()
+    if not isinstance(value, bool | str) or text not in ("true", "false"):
+        raise ValueError(f"{name} must be true or false, not {value!r}")
+    return text == "true"
+
+
 def _ledger(
-    df: DataFrame, folder: str | None, identity: dict[str, Any]
+    df: DataFrame, folder: str | None, identity: dict[str, Any], drawn: tuple[str, ...]
 ) -> tuple[Ledger | None, bool]:
     """Return the ledger, and whether it has a folder for every query."""
     if not df.isStreaming:
         return None, False
     if folder is not None:
         ledger = Ledger(str(folder))
-        ledger.check(identity)
+        ledger.check(identity, drawn=drawn)
         return ledger, False
     root = df.sparkSession.conf.get("spark.skewless.ledger", None)
     if root is not None:

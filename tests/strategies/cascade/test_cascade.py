@@ -22,7 +22,10 @@ from skewless.strategies.cascade.state import (
     OLD_WEIGHT,
     RECORDS,
     ROOM,
+    SAVED_PER_WORKER,
     SCALE,
+    STEPS,
+    STEPS_PER_RECORD,
     WEIGHT,
     slot_of,
 )
@@ -30,6 +33,7 @@ from skewless.workloads import EvolvingZipf, Zipf
 from strategies.streams import (
     as_keys,
     drifting,
+    keys_of_one_order,
     returning,
     routed,
     skewed,
@@ -67,6 +71,8 @@ def assert_equal_to_the_oracle(keys, n_workers, seed, weights=None, **parameters
     assert state.numbers[SCALE] == oracle.scale
     counts = state.heavy.counts[: n_places(state.heavy)]
     assert counts.tolist() == [place.count for place in oracle.places()]
+    assert state.counters[STEPS] == oracle.steps
+    return oracle
 
 
 @settings(deadline=None)
@@ -103,6 +109,54 @@ def test_it_equals_its_oracle_when_faded_counts_are_scaled_down():
     n_workers = 1
     keys = drifting(1_560 * 64 * n_workers, every=9_000, z=1.4)
     assert_equal_to_the_oracle(keys, n_workers, 5)
+
+
+def chosen_keys(kind, n_records, n_workers, seed):
+    """Return keys that were chosen by someone who knows the seed, to make searches long."""
+    rng = np.random.default_rng(2)
+    many = keys_of_one_order(n_records, n_workers, seed)
+    numbers = {
+        "light": np.arange(n_records),
+        "heavy": rng.integers(0, 2 * n_workers, n_records),
+        "drifting": np.arange(n_records) // 64 + rng.integers(0, 64, n_records),
+        "both": np.where(
+            rng.random(n_records) < 0.5, rng.integers(0, 64, n_records), np.arange(n_records)
+        ),
+    }
+    return many[numbers[kind]]
+
+
+CHOSEN = pytest.mark.parametrize("kind", ["light", "heavy", "drifting", "both"])
+
+
+@CHOSEN
+def test_chosen_keys_make_no_record_dear(kind):
+    n_workers, n_records, seed = 128, 12_000, 5
+    keys = chosen_keys(kind, n_records, n_workers, seed)
+    oracle = assert_equal_to_the_oracle(keys, n_workers, seed)
+    assert oracle.n_refused > 100  # without a bound, searches would be longer
+    # One look at home, eight at the few workers of a key, the steps that records pay for, those
+    # that are saved up, and the one search that may take more than is left.
+    paid = (9 + STEPS_PER_RECORD) * n_records + (SAVED_PER_WORKER + 4) * n_workers
+    assert oracle.looks <= paid
+
+
+@CHOSEN
+def test_the_guarantee_holds_for_chosen_keys(kind):
+    n_workers, n_records, seed = 128, 12_000, 5
+    keys = chosen_keys(kind, n_records, n_workers, seed)
+    room = max(7.5, 0.05 * 10_000 / n_workers)
+    for _, level, mean in followed(Cascade(), keys, n_workers, seed):
+        assert level <= mean + room
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_ordinary_streams_never_run_out_of_steps(stream):
+    n_workers = 60
+    oracle = CascadeReference(n_workers, 1)
+    for key in STREAMS[stream].tolist():
+        oracle.route_one(key)
+    assert oracle.n_refused == 0
 
 
 def test_records_that_weigh_nothing_are_routed_too():
@@ -148,9 +202,9 @@ def test_the_mean_that_is_kept_is_the_mean(stream, capacities):
     )
 
 
-def followed(strategy, keys, n_workers):
+def followed(strategy, keys, n_workers, seed=1):
     """Route record by record; yield the worker with its level and the mean before the record."""
-    state = strategy.start(n_workers, 1)
+    state = strategy.start(n_workers, seed)
     out = np.empty(1, np.int32)
     for i in range(keys.size):
         before, mean = state.levels.copy(), state.numbers[LEVEL]

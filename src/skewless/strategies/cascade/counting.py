@@ -9,6 +9,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats
 from skewless.kernels.hashing import GOLDEN, mix, seeded, to_unit
+from skewless.kernels.least_loaded import renew_bounds
 from skewless.strategies.cascade.heavy_keys import (
     ABSENT,
     admit,
@@ -219,6 +220,7 @@ def sweep(state: CascadeState) -> None:
     numbers = state.numbers
     heavy = state.heavy
     _handicap(state)
+    renew_bounds(state.bounds, state.levels)  # some levels have fallen
     fade(heavy, numbers[KEEP])
     numbers[OLD_WEIGHT] = (numbers[OLD_WEIGHT] + numbers[WEIGHT]) * numbers[KEEP]
     numbers[OLD_RECORDS] = (numbers[OLD_RECORDS] + state.counters[EPOCH]) * numbers[KEEP]
@@ -250,6 +252,7 @@ def prepare(state: CascadeState) -> None:
         begin_again(state, place)
     measure_rooms(state, state.numbers[SCALE])
     grade_all(state)
+    renew_bounds(state.bounds, state.levels)
     # Light keys are never graded by what they all weigh together, and never leave their home.
     state.marks[light(state) * MARKS + RECHECK] = np.inf
     state.marks[light(state) * MARKS + FLOOR] = np.inf

@@ -6,7 +6,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64
-from skewless.kernels.least_loaded import first_least
+from skewless.kernels.least_loaded import first_least, least_of_rising
 from skewless.strategies.cascade.state import (
     CURSORS,
     DEBT,
@@ -32,7 +32,9 @@ from skewless.strategies.cascade.state import (
     WORKER,
     CascadeState,
     begin_again,
+    charge,
     following,
+    may_search,
 )
 
 _NONE = np.uint64(0)
@@ -41,14 +43,23 @@ _AHEAD = 2.0  # records by which the mean may rise while workers wait
 
 
 @kernel
-def light_worker(state: CascadeState, home: I64, stride: I64, limit: F64) -> I64:
-    """Return the first worker in the order of a light key that has room."""
+def light_worker(state: CascadeState, home: I64, stride: I64, limit: F64, n_records: I64) -> I64:
+    """Return the first worker in the order of a light key that has room.
+
+    The least loaded one where too many searches were long, see `may_search`.
+    """
+    if state.levels[home] <= limit:
+        return home
+    if not may_search(state, n_records):
+        return least_of_rising(state.bounds, state.levels)
     worker = home
-    for _ in range(state.levels.size):
-        if state.levels[worker] <= limit:
-            return worker
+    for position in range(1, state.levels.size):
         worker = following(worker, stride, state.levels.size)
-    return first_least(state.levels)
+        if state.levels[worker] <= limit:
+            charge(state, n_records, position)
+            return worker
+    charge(state, n_records, state.levels.size)
+    return least_of_rising(state.bounds, state.levels)
 
 
 @kernel
@@ -64,8 +75,13 @@ def _forgive(state: CascadeState, worker: I64, level: F64) -> None:
 
 
 @kernel
-def _extend(state: CascadeState, place: I64, level: F64) -> I64:
-    """Lengthen the reach of a heavy key up to the next worker that is not above the mean."""
+def _extend(state: CascadeState, place: I64, level: F64, n_records: I64) -> I64:
+    """Lengthen the reach of a heavy key up to the next worker that is not above the mean.
+
+    Where too many searches were long, the reach stays, and the least loaded worker has the record.
+    """
+    if not may_search(state, n_records):
+        return least_of_rising(state.bounds, state.levels)
     n_workers = state.levels.size
     home = np.int64(state.cursors[place * CURSORS + HOME])
     stride = np.int64(state.cursors[place * CURSORS + STRIDE])
@@ -73,6 +89,7 @@ def _extend(state: CascadeState, place: I64, level: F64) -> I64:
     worker = (home + reach * stride) % n_workers
     for position in range(reach, n_workers):
         if state.levels[worker] <= level:
+            charge(state, n_records, position + 1 - reach)
             _forgive(state, worker, level)
             state.cursors[place * CURSORS + REACH] = position + 1
             begin_again(state, place)
@@ -82,9 +99,10 @@ def _extend(state: CascadeState, place: I64, level: F64) -> I64:
                 state.marks[place * MARKS + FLOOR] = level
             return worker
         worker = following(worker, stride, n_workers)
+    charge(state, n_records, n_workers - reach)
     state.cursors[place * CURSORS + REACH] = n_workers
     begin_again(state, place)
-    return first_least(state.levels)
+    return least_of_rising(state.bounds, state.levels)
 
 
 @kernel
@@ -99,18 +117,21 @@ def _least_within_reach(state: CascadeState, place: I64) -> F64:
 
 
 @kernel
-def refill(state: CascadeState, place: I64, level: F64) -> bool:
+def refill(state: CascadeState, place: I64, level: F64, n_records: I64, is_last: bool) -> bool:
     """Let the next workers within its reach wait for the key; tell whether there are any.
 
     They are those at the key's floor or below, up to the end of the reach: as many as it can fill
     while the mean rises by two records, for after that what was seen of them is old. Each time the
     key has gone through its reach its floor rises, up to the room that the key may take. So the
-    workers within the reach fill up evenly. False: nobody within the reach has room.
+    workers within the reach fill up evenly. False: nobody within the reach has room, or it may not
+    be searched, see `may_search`. A search in vain is charged if it is the last for this record.
     """
     cursors, marks, levels, waiting = state.cursors, state.marks, state.levels, state.waiting
     if cursors[place * CURSORS + REACH] <= FEW:
         cursors[place * CURSORS + NEXT] = 0
         return True
+    if not may_search(state, n_records):
+        return False
     # Unsigned wherever it is an index: a signed one may be negative, and costs a test.
     n_workers = np.uint64(levels.size)
     reach = np.uint64(cursors[place * CURSORS + REACH])
@@ -124,17 +145,23 @@ def refill(state: CascadeState, place: I64, level: F64) -> bool:
     shares = state.heavy.counts[place] / (HEAVY_PARTS * state.numbers[HEAVY])
     most = np.uint64(max(1.0, min(_AHEAD * shares, WAITING)))
     from_the_first = False
+    n_steps = np.int64(0)
     while n_waiting == _NONE:
         if position >= reach:
             if floor >= limit:
+                if is_last:
+                    charge(state, n_records, n_steps)
+                    cursors[place * CURSORS + POSITION] = np.int32(reach)
                 return False
             floor += state.rooms[RISE]
             if from_the_first:  # all are above the floor, who knows how far
                 floor = max(floor, _least_within_reach(state, place))
+                n_steps += np.int64(reach)
             floor = min(floor, limit)
             position = _NONE
             worker = np.uint64(cursors[place * CURSORS + HOME])
             from_the_first = True
+        before = position
         while (position < reach) & (n_waiting < most):
             # Written in any case and kept if it counts: no branch to guess.
             waiting[row + n_waiting] = np.int32(worker)
@@ -142,6 +169,8 @@ def refill(state: CascadeState, place: I64, level: F64) -> bool:
             worker += stride
             worker = worker - n_workers if worker >= n_workers else worker
             position += _ONE
+        n_steps += np.int64(position - before)
+    charge(state, n_records, n_steps)
     cursors[place * CURSORS + POSITION] = np.int32(position)
     cursors[place * CURSORS + WORKER] = np.int32(worker)
     cursors[place * CURSORS + NEXT] = 0
@@ -151,7 +180,7 @@ def refill(state: CascadeState, place: I64, level: F64) -> bool:
 
 
 @kernel
-def _one_of_few(state: CascadeState, place: I64, level: F64) -> I64:
+def _one_of_few(state: CascadeState, place: I64, level: F64, n_records: I64) -> I64:
     """Return the worker of a key with few: the same as before, unless the next is better off."""
     cursors, levels = state.cursors, state.levels
     if cursors[place * CURSORS + NEXT] == cursors[place * CURSORS + END]:
@@ -171,20 +200,20 @@ def _one_of_few(state: CascadeState, place: I64, level: F64) -> I64:
         if levels[worker] <= limit:
             cursors[place * CURSORS + NEXT] = i
             return worker
-    return _extend(state, place, level)
+    return _extend(state, place, level, n_records)
 
 
 @kernel
-def heavy_worker(state: CascadeState, place: I64, level: F64) -> I64:
+def heavy_worker(state: CascadeState, place: I64, level: F64, n_records: I64) -> I64:
     """Return the worker of a heavy key: the next that waits and still has room."""
     cursors = state.cursors
     if cursors[place * CURSORS + REACH] <= FEW:
-        return _one_of_few(state, place, level)
+        return _one_of_few(state, place, level, n_records)
     # Each refill moves on in the reach; twice through it, the lowest worker has been seen.
     for _ in range(2 * WAITING * (state.levels.size + 1)):
         is_empty = cursors[place * CURSORS + NEXT] == cursors[place * CURSORS + END]
-        if is_empty and not refill(state, place, level):
-            return _extend(state, place, level)
+        if is_empty and not refill(state, place, level, n_records, True):
+            return _extend(state, place, level, n_records)
         worker = np.int64(state.waiting[place * WAITING + cursors[place * CURSORS + NEXT]])
         if state.levels[worker] <= level + state.marks[place * MARKS + LIMIT]:
             return worker

@@ -141,7 +141,10 @@ def _route_common(
         before = beside if is_second else in_front
         counted = counts[place] + weight * unit
         if turn == cursors[cursor + _END]:
-            if counted > marks[mark + _RECHECK] or not refill(state, np.int64(place), level):
+            n_records = state.counters[RECORDS] + i - begin
+            if counted > marks[mark + _RECHECK]:
+                break
+            if not refill(state, np.int64(place), level, n_records, False):
                 break
             continue
         if (counted > marks[mark + _RECHECK]) | (before > level + marks[mark + _LIMIT]):
@@ -177,7 +180,7 @@ def _route_one(
         counted = heavy.counts[place] + amount
         if counted > state.marks[place * MARKS + RECHECK]:
             grade(state, place, counted)
-        worker = heavy_worker(state, place, level)
+        worker = heavy_worker(state, place, level, counters[RECORDS])
         make_way(state, place)
         heavy.counts[place] = counted
     else:
@@ -187,7 +190,8 @@ def _route_one(
         # once, for a key that has just become hot announces itself by that.
         if state.levels[home] > limit and (i + shift) % COUNT_EVERY != 0:
             count(state, keys[i], hashed, amount, counters[RECORDS])
-        worker = light_worker(state, home, stride_of(state, hashed), limit)
+        stride = stride_of(state, hashed)
+        worker = light_worker(state, home, stride, limit, counters[RECORDS])
     state.levels[worker] += weight * state.costs[worker]
     numbers[LEVEL] += weight * (1.0 / state.levels.size)  # rounded as in `_route_common`
     numbers[WEIGHT] += weight

@@ -24,8 +24,9 @@ NUMBERS = 9
 LIGHT_ROOM, LEAST_ROOM, ROOM_PER_HALVING, MOST_ROOM, DEBT, LAG, RISE = range(7)
 ROOMS = 7
 # Positions in `counters`: records so far; the number of them at which the next sweep is due;
-# records between two sweeps; whether `spots` has changed since somebody looked.
-RECORDS, SWEEP_AT, EPOCH, CHANGED = range(4)
+# records between two sweeps; whether `spots` has changed since the last look; steps that were taken
+# in search of a worker, see `may_search`.
+RECORDS, SWEEP_AT, EPOCH, CHANGED, STEPS = range(5)
 
 # Columns of `marks`, a row per place: how far above the mean the key takes workers, at the most;
 # the count at which it is graded again; the level up to which it fills its workers now; how far
@@ -46,6 +47,8 @@ BLOCK = 256
 HEAVY_PARTS = 8.0  # a key is heavy from 1/8 of a worker's fair share on
 COUNT_EVERY = 16  # light records: one in so many is counted, for as many
 SPOTS_PER_SLOT = 2
+STEPS_PER_RECORD = 16  # steps that a record pays for, in the search of whichever record needs them
+SAVED_PER_WORKER = 1024  # steps per worker that earlier records may have saved up
 
 _SHIFT_32 = np.uint64(32)
 _LOW_32 = np.uint64(0xFFFFFFFF)
@@ -65,6 +68,7 @@ class CascadeState(NamedTuple):
     levels: Floats  # what each worker got, per capacity
     handicaps: Floats  # how much of each level is no record, but makes up for being above the mean
     costs: Floats  # what a record of weight 1 adds to the level of each worker
+    bounds: Floats  # of levels, from below: where the least one is found
     heavy: HeavyKeys
     spots: SmallInts  # upper bits of a hash -> where in `waiting` the row of its heavy key begins
     marks: Floats
@@ -121,6 +125,9 @@ class CascadeState(NamedTuple):
         require_within("aside_weights", self.aside_weights, 0, MOST_WEIGHT)
         rooms = self.rooms_of_one * self.numbers[SCALE]
         require_that(np.array_equal(self.rooms, rooms), "rooms must follow from the scale")
+        n_leaves = self.bounds.size // 2
+        leaves = self.bounds[n_leaves : n_leaves + self.levels.size]
+        require_that((leaves <= self.levels).all(), "bounds must not exceed the levels")
         require_within("marks", self.marks, -np.inf, np.inf)
         own, other = (s.marks.reshape(-1, MARKS)[light(s)] for s in (self, fresh))
         require_same("marks", own[[RECHECK, FLOOR]], other[[RECHECK, FLOOR]])
@@ -190,6 +197,25 @@ def measure_rooms(state: CascadeState, scale: F64) -> None:
     for i in range(state.rooms.size):
         state.rooms[i] = state.rooms_of_one[i] * scale
     state.marks[light(state) * MARKS + LIMIT] = state.rooms[LIGHT_ROOM]
+
+
+@kernel
+def may_search(state: CascadeState, n_records: I64) -> bool:
+    """Tell whether record number `n_records` may look at more workers than the usual one or two.
+
+    Every record pays for some steps, and what is not used is saved up to a limit. Whoever chooses
+    keys can make searches long, but not longer on the average than what records pay for.
+    """
+    saved = SAVED_PER_WORKER * state.levels.size
+    return bool(state.counters[STEPS] <= STEPS_PER_RECORD * n_records + saved)
+
+
+@kernel
+def charge(state: CascadeState, n_records: I64, n_steps: I64) -> None:
+    """Note the steps of a search, which may be more than there was left."""
+    # What earlier records did not use is saved; what they saved beyond the limit is lost.
+    before = max(state.counters[STEPS], STEPS_PER_RECORD * n_records)
+    state.counters[STEPS] = before + n_steps
 
 
 @kernel

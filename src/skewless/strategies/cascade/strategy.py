@@ -11,6 +11,7 @@ import numpy as np
 
 from skewless.arrays import Floats, Keys, SmallInts, Workers
 from skewless.kernels.hashing import seed_array
+from skewless.kernels.least_loaded import lower_bounds
 from skewless.parameters import require
 from skewless.state import copy_state
 from skewless.strategies.cascade.condensing import CondensedCascade, condense, counted_keys
@@ -44,6 +45,7 @@ from skewless.strategies.cascade.state import (
     ROOMS,
     SCALE,
     SPOTS_PER_SLOT,
+    STEPS,
     SWEEP_AT,
     WAITING,
     WEIGHT,
@@ -138,6 +140,7 @@ class Cascade:
             levels=np.zeros(n_workers),
             handicaps=np.zeros(n_workers),
             costs=np.ones(n_workers),
+            bounds=lower_bounds(np.zeros(n_workers)),
             heavy=heavy,
             spots=np.zeros(SPOTS_PER_SLOT * owners.size, np.int32),
             marks=np.zeros(n_rows * MARKS),
@@ -150,7 +153,7 @@ class Cascade:
             numbers=numbers,
             rooms=np.zeros(ROOMS),
             rooms_of_one=self._rooms(n_workers),
-            counters=np.array([0, epoch, epoch, 0]),
+            counters=np.array([0, epoch, epoch, 0, 0]),
         )
         prepare(state)
         return state
@@ -208,6 +211,7 @@ class Cascade:
             levels=levels,
             handicaps=handicaps,
             costs=speeds.mean() / speeds,
+            bounds=lower_bounds(levels),
             cursors=_cursors(n_rows),
             waiting=_waiting(n_rows, n_workers),
             rooms_of_one=self._rooms(n_workers),
@@ -262,6 +266,7 @@ class Cascade:
         records = max(int(part.counters[RECORDS]) for part in parts)
         records += -records % BLOCK
         merged.counters[RECORDS] = records
+        merged.counters[STEPS] = 0
         merged.counters[SWEEP_AT] = records + merged.counters[EPOCH]
         prepare(merged)
         return merged

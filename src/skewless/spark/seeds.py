@@ -1,0 +1,36 @@
+"""The seed of the routing: given, drawn for a batch job, or kept by a stream.
+
+Whoever knows the seed can choose keys that all go to one worker. So it is not the same for every
+job unless the user says so. And a task that runs again must have the seed of its first attempt,
+a restarted stream that of its last run:
+
+- given: it counts, and a ledger that was written for another one is refused;
+- a batch job: the driver draws one and logs it, and all tasks get it with their function;
+- a stream with a ledger: the driver draws one, and the ledger keeps the first that was drawn;
+- a stream without: it follows from the id of the query, which Spark draws and the checkpoint keeps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+
+_BITS = 63  # fits every signed integer of 64 bits on the way
+_LOGGER = logging.getLogger("skewless")
+
+
+def draw_seed() -> int:
+    """Return a seed that cannot be guessed."""
+    return secrets.randbits(_BITS)
+
+
+def seed_of_query(query: str) -> int:
+    """Return the seed of a stream without a ledger, the same after every restart."""
+    digest = hashlib.sha256(f"skewless seed of {query}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> (64 - _BITS)
+
+
+def log_seed(seed: int) -> None:
+    """Tell how to repeat a batch job."""
+    _LOGGER.info("the routing has the random seed %d; seed=%d repeats it", seed, seed)
