@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -92,8 +92,12 @@ def make_router(
     workers: int | None,
     seed: int | None,
     ledger: str | None,
+    state: Mapping[str, str] | None = None,
 ) -> Router:
-    """Return the router for these arguments; raise ValueError for bad ones."""
+    """Return the router for these arguments; raise ValueError for bad ones.
+
+    `state` says what else of the query must be as it was when the ledger began.
+    """
     spark = df.sparkSession
     _, names = key_columns(df, key)
     chosen = _strategy(strategy)
@@ -109,6 +113,7 @@ def make_router(
         "workers": n_workers,
         "seed": seeded,
         "key": ", ".join(names),
+        **(state or {}),
     }
     chosen_ledger, per_query = _ledger(df, ledger, identity)
     return Router(Routing(chosen, n_workers, seeded), chosen_ledger, per_query, identity)
