@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
-from skewless.spark.slots import check_slots, murmur3, slots
+from skewless.spark.slots import (
+    ANY_PARTITIONS,
+    check_slots,
+    even_slots,
+    murmur3,
+    slots,
+    unhash,
+)
 
 INTS = [0, 1, -1, 42, 2**31 - 1, -(2**31), *range(-50, 1000, 37)]
 
@@ -20,6 +27,21 @@ def test_murmur3_is_sparks_hash(spark: Any) -> None:
     values = ", ".join(f"({value})" for value in INTS)
     found = spark.sql(f"SELECT i, hash(CAST(i AS INT)) AS h FROM VALUES {values} AS t(i)").collect()
     assert {row["i"]: row["h"] for row in found} == {value: murmur3(value) for value in INTS}
+
+
+@given(st.integers(-(2**31), 2**31 - 1))
+def test_unhash_undoes_the_hash(value: int) -> None:
+    assert unhash(murmur3(value)) == value
+    assert murmur3(unhash(value)) == value
+
+
+@given(st.integers(1, 60), st.integers(1, 300))
+def test_even_slots_lie_evenly_on_any_number_of_partitions(n_slots: int, n_partitions: int) -> None:
+    found = even_slots(n_slots)
+    assert np.unique(found).size == n_slots
+    places = [murmur3(slot) % n_partitions for slot in found.tolist()]
+    assert places == [number % n_partitions for number in range(n_slots)]
+    assert found.tolist() == even_slots(n_slots + 1).tolist()[:-1]
 
 
 @given(st.integers(1, 60), st.integers(1, 20))
@@ -36,9 +58,35 @@ def test_no_slots_or_partitions_are_refused(n_slots: int, n_partitions: int) -> 
         slots(n_slots, n_partitions)
 
 
+def test_no_even_slots_are_refused() -> None:
+    with pytest.raises(ValueError, match="n_slots must be at least 1, not 0"):
+        even_slots(0)
+
+
 @pytest.mark.spark
 def test_spark_is_asked_where_slots_lie(spark: Any) -> None:
     found = slots(12, 5)
     check_slots(spark, found, 5)
     with pytest.raises(RuntimeError, match=r"places slot \d+ on partition 1, not on 0"):
         check_slots(spark, np.roll(found, 1), 5)
+    check_slots(spark, even_slots(64), ANY_PARTITIONS)
+    with pytest.raises(RuntimeError, match=r"places slot -?\d+ on partition 63, not on 0"):
+        check_slots(spark, np.roll(even_slots(64), 1), ANY_PARTITIONS)
+
+
+@pytest.mark.spark
+def test_slots_of_windows_lie_about_evenly(spark: Any) -> None:
+    """A window of a slot goes by Spark's hash of both; its share of the slots is never far off."""
+    values = ", ".join(f"({slot})" for slot in even_slots(64).tolist())
+    placed = spark.sql(
+        "SELECT start, p, pmod(hash(CAST(slot AS INT), start * 60000000), p) AS place, count(*) "
+        f"AS n FROM VALUES {values} AS slots(slot), (SELECT id + 28333333 AS start FROM range(20)),"
+        " (VALUES (2), (4), (8)) AS partitions(p) GROUP BY ALL"
+    ).collect()
+    for p, most in ((2, 1.5), (4, 2.0), (8, 2.5)):
+        loads = {(row["start"], row["place"]): row["n"] for row in placed if row["p"] == p}
+        worst = max(loads.values()) / (64 / p)
+        assert len(loads) == 20 * p
+        assert worst < most
+        together = [sum(n for (_, q), n in loads.items() if q == place) for place in range(p)]
+        assert max(together) / (20 * 64 / p) < 1.2

@@ -21,7 +21,7 @@ from skewless.aggregations import (
     TopK,
 )
 from skewless.spark.block_merging import merge_blocks, merge_rows
-from skewless.spark.blocks import Packing
+from skewless.spark.blocks import FORMAT, N_SLOTS, Packing
 from skewless.spark.columns import (
     Key,
     arrow_schema,
@@ -37,14 +37,14 @@ from skewless.spark.native_merging import is_native, merge_natively, plain_type
 from skewless.spark.partials import TIME, Partials
 from skewless.spark.router import Router
 from skewless.spark.routing import make_router, router_udf, weight_column
-from skewless.spark.slots import check_slots, slots
+from skewless.spark.slots import ANY_PARTITIONS, check_slots, even_slots
+from skewless.spark.state_layout import layout_text, state_layout
 from skewless.spark.windows import WATERMARK, Window, as_window, microseconds
 from skewless.strategy import AnyStrategy
 
 _WORKER = internal("worker")
 _COST = internal("cost")
 _WINDOW = "window"
-_SLOTS_PER_PARTITION = 4
 
 AnyAggregation = Aggregation | Aggregator[Any] | ApproxDistinct
 
@@ -104,6 +104,8 @@ def aggregate(
     chosen = _aggregations(df, key, aggs, span)
     unmergeable = [n for n, a in aggs.items() if isinstance(a, Aggregator) and not a.merges]
     _check_times(df, key, span, watermark, mode)
+    is_ours = not all(is_native(aggregation) for aggregation in aggs.values())
+    layout = _layout(df, key, chosen, span) if is_ours and df.isStreaming else {}
     router = make_router(
         df,
         key,
@@ -112,6 +114,7 @@ def aggregate(
         seed=seed,
         ledger=ledger,
         untrusted_keys=untrusted_keys,
+        state=layout,
     )
     if unmergeable:
         _check_one_part(df, unmergeable[0], span, router.routing.strategy)
@@ -120,12 +123,12 @@ def aggregate(
     partials = _partials(df, records.schema, key, chosen, span)
     query = _Query(df, partials, dict(zip(partials.aggregations, aggs.values(), strict=True)), span)
     routed = _routed(records, partials.key, router)
-    if all(is_native(aggregation) for aggregation in aggs.values()):
+    if not is_ours:
         merged = query.merged_by_spark(routed, router, watermark)
     elif df.isStreaming:
         closes = span is not None and watermark is not None
         chosen_mode = mode or ("append" if closes else "update")
-        merged = query.merged_in_blocks(routed, router, watermark, chosen_mode)
+        merged = query.merged_in_blocks(routed, router, watermark, chosen_mode, layout_text(layout))
     else:
         merged = query.merged_in_rows(routed, router)
     names = [*([_WINDOW] if span is not None else []), *key_columns(df, key)[1], *aggs]
@@ -164,15 +167,14 @@ class _Query:
         return merge_natively(combined, grouping, self.aggs, n_states, self.df)
 
     def merged_in_blocks(
-        self, routed: DataFrame, router: Router, watermark: str | None, mode: str
+        self, routed: DataFrame, router: Router, watermark: str | None, mode: str, layout: str
     ) -> DataFrame:
         """Partial results in blocks, then our own merging with state."""
-        spark = routed.sparkSession
-        n_partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
-        places = slots(_SLOTS_PER_PARTITION * n_partitions, n_partitions)
-        check_slots(spark, places, n_partitions)
+        places = even_slots(N_SLOTS)
+        check_slots(routed.sparkSession, places, ANY_PARTITIONS)
         packed = self._combined(routed, router, Packing(self.partials, places))
-        return self._typed(merge_blocks(packed, self.partials, self.window, watermark, mode))
+        merged = merge_blocks(packed, self.partials, self.window, watermark, mode, layout)
+        return self._typed(merged)
 
     def merged_in_rows(self, routed: DataFrame, router: Router) -> DataFrame:
         """Partial results as rows, then our own merging, at once."""
@@ -247,6 +249,15 @@ def _partials(
     }
     pane, begin = (window.pane, window.begin) if window else (None, 0)
     return Partials(described, tuple(ours[-len(names) :]), numbered, pane, begin)
+
+
+def _layout(
+    df: DataFrame, key: Key, aggregations: Mapping[str, Aggregation], window: Window | None
+) -> dict[str, str]:
+    """Return what the state of our own merging is made of."""
+    records = _records(df, key, aggregations, window, None)
+    partials = _partials(df, records.schema, key, aggregations, window)
+    return state_layout(FORMAT, partials, key_columns(df, key)[1], list(aggregations), window)
 
 
 def _inputs(aggregations: Mapping[str, Aggregation]) -> list[str]:

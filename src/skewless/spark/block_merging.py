@@ -22,16 +22,23 @@ from pyspark.sql.types import TimestampNTZType
 from skewless.spark.blocks import BLOCK, SLOT, by_key, from_block, to_block
 from skewless.spark.columns import internal
 from skewless.spark.partials import PANE, TIME, Partials
+from skewless.spark.state_layout import require_layout
 from skewless.spark.windows import WATERMARK, Window, microseconds
 
 _START = internal("start")
 _END = internal("end")
+_LAYOUT = internal("layout")
 
 
 def merge_blocks(
-    blocks: DataFrame, partials: Partials, window: Window | None, watermark: str | None, mode: str
+    blocks: DataFrame,
+    partials: Partials,
+    window: Window | None,
+    watermark: str | None,
+    mode: str,
+    layout: str,
 ) -> DataFrame:
-    """Return the results of a stream of blocks."""
+    """Return the results of a stream of blocks; a state with another `layout` is refused."""
     grouping = [SLOT]
     timeout = GroupStateTimeout.NoTimeout
     if window is not None:
@@ -52,7 +59,7 @@ def merge_blocks(
             ),
         )
         grouping = [SLOT, _START]
-    merger = BlockMerger(by_key(partials), window, watermark is not None, mode)
+    merger = BlockMerger(by_key(partials), window, watermark is not None, mode, layout)
 
     def merge(
         key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
@@ -60,7 +67,11 @@ def merge_blocks(
         yield from merger.merge(key, frames, state)
 
     merged = blocks.groupBy(*grouping).applyInPandasWithState(
-        merge, f"`{_START}` bigint, `{BLOCK}` binary", f"`{BLOCK}` binary", mode, timeout
+        merge,
+        f"`{_START}` bigint, `{BLOCK}` binary",
+        f"`{BLOCK}` binary, `{_LAYOUT}` string",
+        mode,
+        timeout,
     )
     return _unpacked(merged, partials, window)
 
@@ -98,6 +109,7 @@ class BlockMerger:
     window: Window | None
     closes: bool  # a watermark passes the windows, which are then complete and forgotten
     mode: str
+    layout: str  # what the state is made of; stored with every block of it
 
     def merge(
         self, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
@@ -105,7 +117,7 @@ class BlockMerger:
         """Merge what came into the group's state; yield blocks of results."""
         schema = self.partials.table_schema
         start = int(key[1]) if self.window is not None else 0
-        kept = from_block(state.get[0], schema) if state.exists else schema.empty_table()
+        kept = self._kept(state)
         if state.hasTimedOut:
             state.remove()
             if self.mode == "append":
@@ -123,7 +135,7 @@ class BlockMerger:
             if state.exists:
                 state.remove()
         else:
-            state.update((to_block(merged),))
+            state.update((to_block(merged), self.layout))
             if self.closes:
                 # Spark calls when the watermark is above this, so at the end of the window.
                 state.setTimeoutTimestamp(end_ms - 1)
@@ -131,6 +143,14 @@ class BlockMerger:
             yield self._results(start, merged.slice(0, touched.num_rows))
         elif complete:
             yield self._results(start, merged)
+
+    def _kept(self, state: GroupState) -> pa.Table:
+        schema = self.partials.table_schema
+        if not state.exists:
+            return schema.empty_table()
+        block, layout = state.get
+        require_layout(layout, self.layout)
+        return from_block(block, schema)
 
     def _end_ms(self, start: int) -> int:
         if self.window is None:

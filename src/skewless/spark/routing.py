@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -112,8 +112,12 @@ def make_router(
     seed: int | None,
     ledger: str | None,
     untrusted_keys: bool | None = None,
+    state: Mapping[str, str] | None = None,
 ) -> Router:
-    """Return the router for these arguments; raise ValueError for bad ones."""
+    """Return the router for these arguments; raise ValueError for bad ones.
+
+    `state` says what else of the query must be as it was when the ledger began.
+    """
     spark = df.sparkSession
     _, names = key_columns(df, key)
     chosen = _strategy(strategy)
@@ -128,6 +132,7 @@ def make_router(
         "workers": n_workers,
         "seed": draw_seed() if given_seed is None else given_seed,
         "key": ", ".join(names),
+        **(state or {}),
     }
     if df.isStreaming:
         identity |= state_identity(chosen)

@@ -2,7 +2,9 @@
 
 A stateful operator of Spark accepts only Spark's hash partitioning: a group goes to partition
 `pmod(murmur3(group), P)`. So a group that shall live on partition p is named by an integer, its
-slot, for which that is p. No salt, no lookup table: the first few integers do.
+slot, for which that is p. `slots` takes the first few integers that do. `even_slots` needs no P: it
+takes the integers that Spark hashes to 0, 1, 2 and so on, which lie evenly on any number of
+partitions. State that outlives a session needs those, since a restart may bring another number.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from skewless.arrays import Ints
 
 _SPARK_SEED = 42
 _MASK = 0xFFFFFFFF
+#: More partitions than Spark can have: with as many, the partition of a slot is its whole hash.
+ANY_PARTITIONS = (1 << 31) - 1
 
 
 def murmur3(value: int, seed: int = _SPARK_SEED) -> int:
@@ -33,6 +37,46 @@ def murmur3(value: int, seed: int = _SPARK_SEED) -> int:
     state = (state ^ (state >> 13)) * 0xC2B2AE35 & _MASK
     state ^= state >> 16
     return state - (1 << 32) if state >> 31 else state
+
+
+def unhash(hashed: int, seed: int = _SPARK_SEED) -> int:
+    """Return the INT that Spark hashes to `hashed`; murmur3 maps the INTs onto each other.
+
+    >>> unhash(933211791), murmur3(unhash(7))
+    (0, 7)
+    """
+    state = _unshifted(hashed & _MASK, 16) * _inverse(0xC2B2AE35) & _MASK
+    state = _unshifted(state, 13) * _inverse(0x85EBCA6B) & _MASK
+    state = _unshifted(state, 16) ^ 4
+    state = (state - 0xE6546B64) * _inverse(5) & _MASK
+    state = ((state >> 13) | (state << 19)) & _MASK
+    mixed = (state ^ (seed & _MASK)) * _inverse(0x1B873593) & _MASK
+    mixed = ((mixed >> 15) | (mixed << 17)) & _MASK
+    value = mixed * _inverse(0xCC9E2D51) & _MASK
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _inverse(factor: int) -> int:
+    return pow(factor, -1, 1 << 32)
+
+
+def _unshifted(mixed: int, bits: int) -> int:
+    """Return x for which x ^ (x >> bits) is `mixed`."""
+    found = mixed
+    for _ in range(32 // bits):  # each turn makes `bits` more of the bits right
+        found = mixed ^ (found >> bits)
+    return found
+
+
+def even_slots(n_slots: int) -> Ints:
+    """Return one integer per slot; slot i lies on partition i modulo P, for every P.
+
+    >>> [murmur3(slot) for slot in even_slots(4).tolist()]
+    [0, 1, 2, 3]
+    """
+    if n_slots < 1:
+        raise ValueError(f"n_slots must be at least 1, not {n_slots}")
+    return np.array([unhash(number) for number in range(n_slots)], np.int64)
 
 
 def slots(n_slots: int, n_partitions: int) -> Ints:

@@ -1,0 +1,157 @@
+"""What a state was written for, as texts that are stored with it and compared before it is read.
+
+Blocks have no schema of their own: bytes of another query would be read as wrong values. So every
+state carries its layout: the format, the key, the windows, and each aggregation with its types.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import date, time, timedelta
+from decimal import Decimal
+from itertools import zip_longest
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from skewless.aggregations import Aggregation, PerKey
+from skewless.spark.partials import Partials
+from skewless.spark.windows import Window, microseconds
+
+#: A mismatch names at most so many differences.
+_MOST_SHOWN = 3
+#: Attributes of an own aggregator that the layout has in another place, or that no state needs.
+_TOLD_ELSEWHERE = ("inputs", "state", "result", "merges")
+
+
+class StateMismatch(ValueError):  # noqa: N818 - it is read as a sentence
+    """The state in the checkpoint was written by another aggregation than the query's."""
+
+
+def state_layout(
+    blocks: str,
+    partials: Partials,
+    key: Sequence[str],
+    results: Sequence[str],
+    window: Window | None,
+) -> dict[str, str]:
+    """Return what the state of an aggregation is made of, by the name of each part.
+
+    Parameters
+    ----------
+    blocks
+        The format of the blocks.
+    partials
+        How records become partial results, whose columns a block holds.
+    key, results
+        The user's names for the key's columns and for the results.
+    window
+        The windows of the query.
+    """
+    kinds = [type_text(partials.schema.field(name).type) for name in partials.key]
+    layout = {
+        "blocks": blocks,
+        "state key": ", ".join(f"{n}: {kind}" for n, kind in zip(key, kinds, strict=True)),
+        "state windows": _window_text(window),
+    }
+    chosen = zip(results, partials.aggregations.values(), strict=True)
+    for number, (result, aggregation) in enumerate(chosen, start=1):
+        states = aggregation.state_types(partials.input_types(aggregation))
+        held = ", ".join(map(type_text, states))
+        layout[f"state {number}"] = f"{result} = {described(aggregation)}: {held}"
+    return layout
+
+
+def layout_text(layout: Mapping[str, str]) -> str:
+    """Return the layout as one text, to be stored with the state."""
+    return json.dumps(layout, ensure_ascii=False)
+
+
+def require_layout(written: str | None, wanted: str) -> None:
+    """Raise StateMismatch, which says what differs, unless the two texts of layouts are equal."""
+    if written == wanted:
+        return
+    try:
+        before, now = list(json.loads(written or "").items()), list(json.loads(wanted).items())
+    except (ValueError, AttributeError):
+        before, now = [], []
+    pairs = zip_longest(before, now, fillvalue=("", "nothing"))
+    differing = [f"{w[0] or n[0]} {w[1]!r}, not {n[1]!r}" for w, n in pairs if w != n]
+    if not before or not differing:
+        differing = [f"{written!r}, not {wanted!r}"]
+    raise StateMismatch(
+        "the state in the checkpoint was written for "
+        + "; ".join(differing[:_MOST_SHOWN])
+        + (f"; and {len(differing) - _MOST_SHOWN} more" if len(differing) > _MOST_SHOWN else "")
+        + ": use another checkpoint, or the query that this one was written for"
+    )
+
+
+def described(aggregation: Aggregation) -> str:
+    """Return an aggregation with its inputs and parameters.
+
+    Of a user's own these are the attributes of the object whose names do not begin with an
+    underscore. Texts among them are told apart by a digest: they may be secrets.
+    """
+    one: Any = aggregation.aggregator if isinstance(aggregation, PerKey) else aggregation
+    name = type(one).__name__
+    if type(one).__module__.startswith("skewless."):
+        return f"{name}({', '.join(f'{n}={value!r}' for n, value in vars(one).items())})"
+    parts = [*one.inputs]
+    for attribute, value in sorted(vars(one).items()):
+        if not attribute.startswith("_") and attribute not in _TOLD_ELSEWHERE:
+            parts.append(f"{attribute}={_value_text(value)}")
+    return f"{name}({', '.join(parts)})"
+
+
+def type_text(kind: pa.DataType) -> str:
+    """Return an Arrow type as text that tells apart what is stored differently.
+
+    >>> type_text(pa.struct([("n", pa.int64()), ("items", pa.list_(pa.string()))]))
+    'struct<n: int64, items: list<string>>'
+    """
+    if pt.is_struct(kind):
+        return f"struct<{', '.join(f'{field.name}: {type_text(field.type)}' for field in kind)}>"
+    if pt.is_map(kind):
+        return f"map<{type_text(kind.key_type)}, {type_text(kind.item_type)}>"
+    if pt.is_list(kind):  # Arrow's own text has a name for the items, which says nothing
+        return f"list<{type_text(kind.value_type)}>"
+    return str(kind)
+
+
+def _window_text(window: Window | None) -> str:
+    if window is None:
+        return "none"
+    size = microseconds(window.size)
+    slide = microseconds(window.slide) if window.slide else size
+    begin = window.begin % slide
+    return f"{size} µs long, one every {slide} µs, from {begin} µs"
+
+
+def _value_text(value: Any) -> str:
+    """Return a parameter's value if it is a number, else a digest of it, or its type."""
+    if hasattr(value, "tolist"):  # numpy's
+        value = value.tolist()
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    plain = _plain_text(value)
+    kind = type(value).__name__
+    if plain is None:
+        return kind
+    return f"{kind}#{hashlib.sha256(plain.encode()).hexdigest()[:12]}"
+
+
+def _plain_text(value: Any) -> str | None:
+    """Return a text that is the same in every process, or None where there is none."""
+    if isinstance(value, list | tuple | set | frozenset | Mapping):
+        members = value.items() if isinstance(value, Mapping) else value
+        parts = [_plain_text(part) for part in members]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        return repr(known if isinstance(value, list | tuple) else sorted(known))
+    kinds = bool | int | float | str | bytes | Decimal | date | time | timedelta | pa.DataType
+    return repr(value) if value is None or isinstance(value, kinds) else None
