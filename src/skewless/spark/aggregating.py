@@ -38,6 +38,7 @@ from skewless.spark.router import Router
 from skewless.spark.routing import make_router, router_udf, weight_column
 from skewless.spark.slots import check_slots, slots
 from skewless.spark.windows import WATERMARK, Window, as_window, microseconds
+from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
 
 _WORKER = internal("worker")
@@ -113,6 +114,7 @@ def aggregate(
     if unmergeable:
         _check_one_part(df, unmergeable[0], span, router.routing.strategy)
     cost = None if weight is None else weight_column(df, weight, router.routing.strategy)
+    require_skewless(df.sparkSession)
     records = _records(df, key, chosen, span, cost)
     partials = _partials(df, records.schema, key, chosen, span)
     query = _Query(df, partials, dict(zip(partials.aggregations, aggs.values(), strict=True)), span)

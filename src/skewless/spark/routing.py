@@ -18,6 +18,7 @@ from skewless.spark.columns import Key, computed, existing, key_columns, quoted
 from skewless.spark.ledger import Ledger
 from skewless.spark.plans import Routing
 from skewless.spark.router import Router
+from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy, Weighs
 
 #: Spark cannot shuffle to more partitions.
@@ -80,6 +81,7 @@ def route(
     hashed = [F.xxhash64(*columns)]
     if weight is not None:
         hashed.append(weight_column(df, weight, router.routing.strategy))
+    require_skewless(df.sparkSession)
     routed = df.withColumn(column, router_udf(router)(*hashed))
     return routed.repartitionById(router.routing.n_workers, F.col(quoted(column)))
 
