@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import textwrap
 import venv
 from pathlib import Path
 from typing import Any
@@ -18,40 +16,11 @@ from pyspark.sql import SparkSession
 import skewless
 from skewless.spark import configure, worker_python
 from skewless.spark.worker_python import DAEMON, DAEMON_SETTING, choose_python, master_of
+from spark.scripts import REFUSED, SOURCES, said_by
 
-SOURCES = Path(skewless.__file__).parent.parent
-QUIET = """
-import os, sys, warnings
-sys.path.insert(0, {sources!r})
-from pyspark.sql import SparkSession, functions as F
-from skewless.spark import configure, route
-
-builder = configure(SparkSession.builder).master({master!r})
-for name, value in {{
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.log.level": "OFF",
-}}.items():
-    builder = builder.config(name, value)
-with warnings.catch_warnings(record=True) as told:
-    warnings.simplefilter("always")
-    spark = builder.getOrCreate()
-print("warned", [str(one.message) for one in told if "skewless" in str(one.message)], sep="=")
-python = F.udf(lambda _: __import__("sys").executable, "string", useArrow=False)
-print("python", spark.range(1).select(python("id")).collect()[0][0], sep="=")
-"""
 ROUTED = """
 workers = route(spark.range(0, 100, 1, 2), "id", strategy="own:Own", workers=4, column="to")
 print("workers", workers.select("to").distinct().count(), sep="=")
-"""
-REFUSED = """
-try:
-    route(spark.range(100), "id", workers=4)
-except RuntimeError as error:
-    print("refused", error, sep="=")
-print("after", spark.range(1).select(python("id")).collect()[0][0], sep="=")
 """
 OWN = "from skewless.strategies.hash import Hash\n\nclass Own(Hash):\n    name = 'own'\n"
 
@@ -62,27 +31,6 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bare")
     venv.create(folder, with_pip=False, symlinks=True)
     return folder / "bin" / "python3"
-
-
-def said_by(
-    program: str, folder: Path, master: str = "local[2]", **variables: str | None
-) -> dict[str, str]:
-    """Return what a script prints that the Python of this environment runs."""
-    script = folder / "scripts" / "script.py"
-    script.parent.mkdir()
-    begin = QUIET.format(sources=str(SOURCES), master=master)
-    script.write_text(begin + textwrap.dedent(program) + "spark.stop()\n")
-    changed = {**os.environ, "SPARK_LOCAL_DIRS": str(folder), "SKEWLESS_WARM": "", **variables}
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=folder,
-        env={name: value for name, value in changed.items() if value is not None},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
 
 
 @pytest.mark.spark

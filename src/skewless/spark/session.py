@@ -124,6 +124,7 @@ def session(
         Further settings of Spark; they win over ours.
     """
     os.environ["JAVA_HOME"] = str(find_java())
+    choose_python(settings or {})
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     slots = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", master)
     n_slots = slots.group(1) if slots else None

@@ -58,7 +58,7 @@ def is_local(master: str) -> bool:
 
 
 def choose_python(options: Mapping[str, str]) -> str:
-    """Return the Python of local workers: the one that was asked for, or that of the driver.
+    """Return the Python of the workers: the one that was asked for, or that of the driver.
 
     Spark looks at PYSPARK_PYTHON alone when a script is run by Python, and takes any `python3`
     without it. So the choice is written there.
