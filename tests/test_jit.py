@@ -1,6 +1,11 @@
+import logging
 import os
+import pickle
+import stat
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -81,17 +86,22 @@ def _printed(program: str, folder: Path, cache: Path) -> str:
     return done.stdout
 
 
-def test_the_cache_folder_follows_the_sources(monkeypatch, tmp_path):
-    monkeypatch.setenv("SKEWLESS_CACHE_DIR", str(tmp_path))
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Let the cache folder be looked for anew, by the environment of this test."""
+    monkeypatch.delenv("SKEWLESS_CACHE_DIR", raising=False)
     _jit.cache_folder.cache_clear()
-    try:
-        first = _jit.cache_folder()
-        assert first.parent == tmp_path
-        _jit.cache_folder.cache_clear()
-        monkeypatch.setattr(_jit, "__file__", str(_copied_package(tmp_path) / "_jit.py"))
-        assert _jit.cache_folder() != first
-    finally:
-        _jit.cache_folder.cache_clear()
+    yield monkeypatch
+    _jit.cache_folder.cache_clear()
+
+
+def test_the_cache_folder_follows_the_sources(fresh, tmp_path):
+    fresh.setenv("SKEWLESS_CACHE_DIR", str(tmp_path))
+    first = _jit.cache_folder()
+    assert first.parent == tmp_path
+    _jit.cache_folder.cache_clear()
+    fresh.setattr(_jit, "__file__", str(_copied_package(tmp_path) / "_jit.py"))
+    assert _jit.cache_folder() != first
 
 
 def _copied_package(folder: Path) -> Path:
@@ -101,16 +111,102 @@ def _copied_package(folder: Path) -> Path:
     return package
 
 
-def test_no_folder_that_can_be_written_is_said_clearly(monkeypatch, tmp_path):
+def test_no_folder_that_can_be_written_is_said_clearly(fresh, tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
-    monkeypatch.setenv("SKEWLESS_CACHE_DIR", str(blocked))
+    fresh.setenv("SKEWLESS_CACHE_DIR", str(blocked))
+    with pytest.raises(OSError, match="Set SKEWLESS_CACHE_DIR to a folder that can"):
+        _jit.cache_folder()
+
+
+def test_a_cache_folder_that_others_write_to_is_refused_with_what_to_do(fresh, tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    fresh.setenv("SKEWLESS_CACHE_DIR", str(shared / "cache"))
+    with pytest.raises(OSError, match=r"SKEWLESS_CACHE_DIR=.*mode 0777.*chmod go-w") as refused:
+        _jit.cache_folder()
+    assert "\n" not in str(refused.value)
+
+
+def test_without_a_home_the_folder_is_new_and_private(fresh, tmp_path, caplog):
+    """A folder under a name that can be guessed may hold files of another user."""
+    name = _without_a_home(fresh, tmp_path)
+    planted = tmp_path / "tmp" / f"skewless-{os.getuid()}" / name
+    planted.mkdir(parents=True)
+    with caplog.at_level(logging.WARNING):
+        found = _jit.cache_folder()
+    assert found.parent == tmp_path / "tmp"
+    assert found not in planted.parents
+    assert stat.S_IMODE(found.stat().st_mode) == 0o700
+    assert "SKEWLESS_CACHE_DIR" in caplog.text
     _jit.cache_folder.cache_clear()
-    try:
-        with pytest.raises(OSError, match="Set SKEWLESS_CACHE_DIR to a folder that can"):
-            _jit.cache_folder()
-    finally:
-        _jit.cache_folder.cache_clear()
+    assert _jit.cache_folder() != found
+
+
+def test_a_temporary_folder_that_others_can_rename_is_refused(fresh, tmp_path):
+    _without_a_home(fresh, tmp_path)
+    (tmp_path / "tmp").chmod(0o777)
+    with pytest.raises(OSError, match=r"no folder can hold compiled kernels: .*mode 0777"):
+        _jit.cache_folder()
+
+
+def _without_a_home(monkeypatch: pytest.MonkeyPatch, folder: Path) -> str:
+    """Leave only a folder for temporary files; return the name that kernels would have."""
+    monkeypatch.setenv("SKEWLESS_CACHE_DIR", str(folder))
+    name = _jit.cache_folder().name
+    _jit.cache_folder.cache_clear()
+    monkeypatch.delenv("SKEWLESS_CACHE_DIR")
+    (folder / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "file"))
+    (folder / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "tmp"))
+    return name
+
+
+class Planted:
+    """Touches a file when it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self):
+        return Path.touch, (self.trace,)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_kernels_that_another_user_planted_are_not_loaded(tmp_path):
+    cache, trace = tmp_path / "cache", tmp_path / "trace"
+    program = "import numpy as np; from skewless.kernels.hashing import mix; mix(np.uint64(1))"
+    _printed(program, tmp_path, cache)
+    indexes = list(cache.rglob("*.nbi"))
+    assert indexes
+    for index in indexes:
+        # numba reads its version and then the index, which it unpickles.
+        with index.open("rb") as file:
+            version = pickle.load(file)
+        index.write_bytes(pickle.dumps(version) + pickle.dumps(Planted(trace)))
+    with pytest.raises(subprocess.CalledProcessError):
+        _printed(program, tmp_path, cache)
+    assert trace.exists()  # the planted file does run code where it is believed
+    trace.unlink()
+    os.chown(next(cache.glob("kernels-*")), 54_321, 54_321)
+    with pytest.raises(subprocess.CalledProcessError):
+        _printed(program, tmp_path, cache)
+    assert not trace.exists()
+
+
+def test_locks_are_for_this_user_alone_and_follow_no_link(fresh, tmp_path):
+    fresh.setenv("SKEWLESS_CACHE_DIR", str(tmp_path))
+    with _jit._compiling_alone("one"):
+        lock = _jit.cache_folder() / "one.lock"
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    lock.unlink()
+    lock.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"), _jit._compiling_alone("one"):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_kernel_that_allocates_is_refused():

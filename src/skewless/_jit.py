@@ -7,14 +7,20 @@ would otherwise keep calling an old version of a piece that lives in another fil
 Several processes may need the same kernel at the same moment (Spark starts its Python workers in
 crowds), and filling numba's cache from several processes at once is known to crash. So whoever
 compiles first holds a file lock, and the others wait and load.
+
+numba unpickles what it finds in its cache, which can run any code. So the folder is one that no
+other user can write to or replace.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import hashlib
+import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,10 +31,15 @@ import numpy as np
 from numba.core import config as numba_config
 from numba.core.compiler_lock import global_compiler_lock
 
+from skewless.private_files import PRIVATE
+from skewless.private_folders import private_folder
+
 try:
     import fcntl
 except ImportError:  # pragma: no cover - Windows: no advisory locks, so no shared cache either
     fcntl = None  # type: ignore[assignment]
+
+_LOG = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,8 +51,10 @@ JIT_OFF = bool(numba_config.DISABLE_JIT)
 def cache_folder() -> Path:
     """Return the folder of compiled kernels for exactly this source code.
 
-    `SKEWLESS_CACHE_DIR` names its parent; without it, the user's cache folder does, and where
-    that cannot be written (a Spark executor without a home), the folder for temporary files.
+    `SKEWLESS_CACHE_DIR` names its parent; without it, the user's cache folder does. Where that
+    cannot be used (a Spark executor without a home), the folder is a new one for this process,
+    which then compiles again. The folder belongs to this user and has mode 0700, and no other
+    user can replace it.
     """
     digest = hashlib.sha256()
     package = Path(__file__).parent
@@ -54,26 +67,48 @@ def cache_folder() -> Path:
 
     asked = os.environ.get("SKEWLESS_CACHE_DIR")
     if asked:
-        parents = [Path(asked)]
-    else:
-        home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-        user = os.getuid() if hasattr(os, "getuid") else "user"
-        parents = [
-            Path(home).expanduser() / "skewless",
-            Path(tempfile.gettempdir()) / f"skewless-{user}",
-        ]
-    for parent in parents:
-        folder = parent / name
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                return folder
-        except OSError:
-            continue
-    raise OSError(
-        f"no folder for compiled kernels can be written; tried {', '.join(map(str, parents))}. "
-        "Set SKEWLESS_CACHE_DIR to a folder that can."
-    )
+            return _writable(Path(asked) / name)
+        except OSError as error:
+            raise OSError(
+                f"SKEWLESS_CACHE_DIR={asked} cannot hold compiled kernels: {error}. "
+                "Set SKEWLESS_CACHE_DIR to a folder that can be written by you alone."
+            ) from None
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    try:
+        return _writable(Path(home).expanduser() / "skewless" / name)
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
+        _LOG.warning(
+            "kernels are compiled for this process alone, because the cache folder cannot be "
+            "used: %s. Set SKEWLESS_CACHE_DIR to a folder that can be written by you alone.",
+            error,
+        )
+    return _folder_of_this_process()
+
+
+def _writable(folder: Path) -> Path:
+    """Return the folder, made and checked, or raise OSError."""
+    real = private_folder(folder)
+    with tempfile.TemporaryFile(dir=real):
+        return real
+
+
+def _folder_of_this_process() -> Path:
+    """Return a new folder with a name that cannot be guessed; it goes when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="skewless-"))
+    atexit.register(_remove, folder, os.getpid())
+    try:
+        return _writable(folder)
+    except OSError as error:
+        raise OSError(
+            f"no folder can hold compiled kernels: {error}. "
+            "Set SKEWLESS_CACHE_DIR to a folder that can be written by you alone."
+        ) from None
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # not a fork, which uses the folder of its parent
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -84,9 +119,14 @@ def _compiling_alone(name: str) -> Iterator[None]:
     compiler would otherwise block the thread that compiles and waits for the file lock.
     Between processes there is no circle, because calls between kernels have none.
     """
-    with global_compiler_lock, (cache_folder() / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    path = cache_folder() / f"{name}.lock"
+    with global_compiler_lock:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
 
 
 def _folder_name(function: Callable[..., Any]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +50,18 @@ def make(name: str, **settings: Any) -> AnyStrategy:
 
 def _import(name: str) -> type[Any]:
     module_name, _, class_name = name.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:  # an installed command does not look where it was called
-        sys.path.insert(0, here)
+    if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
+        raise ValueError(f"strategy {name!r} is not module:Class")
     try:
-        module = importlib.import_module(module_name)
+        with _working_folder_last():
+            module = importlib.import_module(module_name)
     except ImportError as error:
-        raise ValueError(f"cannot import {module_name!r} for strategy {name!r}: {error}") from error
+        raise ValueError(
+            f"cannot import {module_name!r} for strategy {name!r}: {error}{_hidden(module_name)}"
+        ) from error
+    hidden = _hidden(module_name)
+    if hidden:
+        raise ValueError(f"strategy {name!r} is ambiguous{hidden}")
     cls = getattr(module, class_name, None)
     if not isinstance(cls, type):
         raise ValueError(f"{module_name!r} has no class {class_name!r} (strategy {name!r})")
@@ -62,3 +69,40 @@ def _import(name: str) -> type[Any]:
     if missing:
         raise ValueError(f"{name!r} is not a strategy: it lacks {', '.join(missing)}")
     return cls
+
+
+@contextlib.contextmanager
+def _working_folder_last() -> Iterator[None]:
+    """Look for modules in the working folder too, where an installed command does not look.
+
+    Last, and only here: a file `numpy.py` that lies there must not take the place of numpy.
+    """
+    here = str(Path.cwd())
+    if here in sys.path or "" in sys.path:
+        yield
+        return
+    sys.path.append(here)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # the module took it away itself
+            sys.path.remove(here)
+
+
+def _hidden(module_name: str) -> str:
+    """Return which file of the working folder an installed module of the same name hides, if any.
+
+    The answer ends a message; it is empty when the file is the module itself.
+    """
+    inner = Path(*module_name.split("."))
+    files = [Path.cwd() / inner.with_suffix(".py"), Path.cwd() / inner / "__init__.py"]
+    mine = next((file for file in files if file.is_file()), None)
+    for name in (module_name, module_name.partition(".")[0]):
+        found = getattr(sys.modules.get(name), "__file__", None)
+        if mine is None or (found and mine.samefile(found)):
+            return ""
+        if found or name in sys.builtin_module_names:
+            where = found or "the interpreter"
+            return f": {mine} is hidden by the module {name!r} of {where}; rename the file"
+    return ""

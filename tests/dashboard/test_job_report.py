@@ -1,4 +1,6 @@
+import os
 import re
+import stat
 
 import pytest
 
@@ -30,6 +32,7 @@ def test_the_page_needs_no_network_and_says_what_it_shows(tmp_path):
     for text in ("hash: load per worker", "cascade: load per worker", "Seconds per micro-batch"):
         assert text in html
     assert "12 <b>words" not in html  # text, not HTML
+    assert os.name == "nt" or stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_a_difference_is_said_by_name():

@@ -10,11 +10,13 @@ from faults.bombs import decisions, lay, not_fired
 from faults.cluster import Cluster
 from faults.conftest import Setting
 from faults.jobs import Job, assert_done, batches_of, learned, plans_of, query
+from skewless.spark.worker_python import DAEMON
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 
 COLUMNS = ("k", "n", "s", "spread")
 SETTINGS = {
+    **DAEMON,  # skewless is installed on this cluster
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
     "spark.cores.max": "2",

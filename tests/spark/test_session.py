@@ -14,6 +14,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import SparkSession
 
 from skewless.spark.session import SETTINGS, configure, find_java
+from skewless.spark.worker_python import DAEMON
 
 STARTED = """
 import os, sys
@@ -45,6 +46,8 @@ def test_configure_leaves_a_builders_own_settings_and_adds_ours() -> None:
             return self
 
     assert configure(Builder()).settings == {"mine": "1", **SETTINGS}
+    assert configure(Builder(), daemon=False).settings == {"mine": "1", **SETTINGS}
+    assert configure(Builder(), daemon=True).settings == {"mine": "1", **SETTINGS, **DAEMON}
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -85,7 +88,8 @@ def test_without_java_it_is_said_what_to_install(no_java: pytest.MonkeyPatch) ->
 @pytest.mark.spark
 def test_a_session_has_our_settings_and_yours_win(spark: SparkSession, tmp_path: Path) -> None:
     """`spark` is there to skip without Java; the session of this test is another process's."""
-    names = [*SETTINGS, "spark.sql.session.timeZone", "spark.sql.shuffle.partitions"]
+    wanted = SETTINGS | DAEMON
+    names = [*wanted, "spark.sql.session.timeZone", "spark.sql.shuffle.partitions"]
     done = subprocess.run(
         [sys.executable, "-c", STARTED, *names],
         capture_output=True,
@@ -96,7 +100,7 @@ def test_a_session_has_our_settings_and_yours_win(spark: SparkSession, tmp_path:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-    assert {name: said[name] for name in SETTINGS} == SETTINGS
+    assert {name: said[name] for name in wanted} == wanted
     assert said["spark.sql.session.timeZone"] == "Asia/Tokyo"
     assert said["spark.sql.shuffle.partitions"] == said["slots"] == "3"
     assert said["workers"] == "4"

@@ -13,6 +13,7 @@ from bokeh.plotting import figure
 from bokeh.resources import INLINE
 
 from skewless.metrics import relative_loads
+from skewless.private_files import write_private
 from skewless.simulator import Run
 
 _BAR = "#4477aa"
@@ -21,9 +22,9 @@ _SMALLEST_IMBALANCE = 1e-6  # where imbalance 0 stands on a logarithmic axis
 
 
 def write_page(runs: Sequence[Run], path: Path) -> None:
-    """Write the page; its JavaScript is inside, so it opens without a network."""
+    """Write the page, with mode 0600; its JavaScript is inside, so it opens without a network."""
     page = column(trade_off(runs), gridplot([load_bars(run) for run in runs], ncols=3))
-    path.write_text(file_html(page, INLINE, "skewless: load per worker"), encoding="utf-8")
+    write_private(path, file_html(page, INLINE, "skewless: load per worker"))
 
 
 def load_bars(run: Run) -> Any:

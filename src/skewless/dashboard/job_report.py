@@ -14,6 +14,7 @@ from bokeh.plotting import figure
 from bokeh.resources import INLINE
 
 from skewless.metrics import relative_loads
+from skewless.private_files import write_private
 
 #: What one strategy did: `strategy`, `loads`, `rows`, `differences`, and `batches`, each with
 #: `batch`, `seconds`, `imbalance` and `replication`.
@@ -25,7 +26,7 @@ _WIDTH = 1140
 
 
 def write_job_report(runs: Sequence[Record], about: str, path: Path) -> None:
-    """Write the page; its JavaScript is inside, so it opens without a network.
+    """Write the page, with mode 0600; its JavaScript is inside, so it opens without a network.
 
     `about` says what the job was. It and the names of strategies are text, not HTML.
     """
@@ -40,7 +41,7 @@ def write_job_report(runs: Sequence[Record], about: str, path: Path) -> None:
         over_batches(runs, "imbalance", "Imbalance per micro-batch", "(max − mean) / mean"),
         over_batches(runs, "replication", "Replicas per key in a micro-batch", "replicas per key"),
     )
-    path.write_text(file_html(page, INLINE, "skewless: the main job"), encoding="utf-8")
+    write_private(path, file_html(page, INLINE, "skewless: the main job"))
 
 
 def equality(runs: Sequence[Record]) -> str:

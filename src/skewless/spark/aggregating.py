@@ -40,6 +40,7 @@ from skewless.spark.routing import make_router, router_udf, weight_column
 from skewless.spark.slots import ANY_PARTITIONS, check_slots, even_slots
 from skewless.spark.state_layout import layout_text, state_layout
 from skewless.spark.windows import WATERMARK, Window, as_window, microseconds
+from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
 
 _WORKER = internal("worker")
@@ -119,6 +120,7 @@ def aggregate(
     if unmergeable:
         _check_one_part(df, unmergeable[0], span, router.routing.strategy)
     cost = None if weight is None else weight_column(df, weight, router.routing.strategy)
+    require_skewless(df.sparkSession)
     records = _records(df, key, chosen, span, cost)
     partials = _partials(df, records.schema, key, chosen, span)
     query = _Query(df, partials, dict(zip(partials.aggregations, aggs.values(), strict=True)), span)

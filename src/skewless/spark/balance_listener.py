@@ -13,10 +13,11 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from skewless.private_files import append_private, replace_file
 from skewless.spark.balance import BatchBalance, read_balance, workers_of
 from skewless.spark.explaining import json_line
 from skewless.spark.ledger import Ledger
-from skewless.spark.prometheus import Gauge, balance_gauges, exposition, replace_file
+from skewless.spark.prometheus import FILE_MODE, Gauge, balance_gauges, exposition
 
 _LOG = logging.getLogger(__name__)
 #: Batches that a listener remembers; a stream has no end.
@@ -69,10 +70,11 @@ class BalanceListener(StreamingQueryListener):
         query's folder in it: `f"{root}/{query.id}"`. Other queries' batches do not count.
     json_lines
         A file to which one line of JSON per batch is added. A batch that Spark runs again after
-        a crash may appear twice.
+        a crash may appear twice. It holds the texts of hot keys: a new file has mode 0600.
     prometheus
         A file that holds the last batch in Prometheus' text format, replaced as a whole. The
-        textfile collector of node_exporter reads it if its name ends with `.prom`.
+        textfile collector of node_exporter reads it if its name ends with `.prom`. It holds no
+        keys and has mode 0644, because the collector runs as another user.
 
     Examples
     --------
@@ -125,13 +127,12 @@ class BalanceListener(StreamingQueryListener):
             self._history.append(batch)
         try:
             if self._json_lines is not None:
-                with self._json_lines.open("a", encoding="utf-8", newline="\n") as file:
-                    file.write(json_line(batch.as_dict()))
+                append_private(self._json_lines, json_line(batch.as_dict()))
         except Exception as error:
             self._log("write JSON lines", error)
         try:
             if self._prometheus is not None:
-                replace_file(self._prometheus, exposition(batch.gauges()))
+                replace_file(self._prometheus, exposition(batch.gauges()), FILE_MODE)
         except Exception as error:
             self._log("write for Prometheus", error)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from pathlib import Path
 
 
 def main() -> None:
@@ -20,6 +21,19 @@ def main() -> None:
     from pyspark import daemon
 
     daemon.manager()
+
+
+def _working_folder_last() -> None:
+    """Let workers find modules in the working folder, as Spark's own do, but after all others.
+
+    Python puts the folder first, unless PYTHONSAFEPATH is set. A file `numpy.py` that lies there
+    must not take the place of numpy.
+    """
+    here = str(Path.cwd())
+    if not getattr(sys.flags, "safe_path", False) and sys.path[0] in ("", here):
+        del sys.path[0]
+    if here not in sys.path:
+        sys.path.append(here)
 
 
 def _warm(names: list[str]) -> None:
@@ -37,4 +51,5 @@ def _warm(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    _working_folder_last()
     main()

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from skewless.private_files import write_private
 from skewless.spark.balance import BatchBalance, read_balance, workers_of
 from skewless.spark.ledger import Ledger
 from skewless.spark.ledger_folder import shown
@@ -131,8 +132,8 @@ class Balance:
         return "".join(json_line(line) for line in lines)
 
     def write_json_lines(self, path: str | os.PathLike[str]) -> None:
-        """Write one line of JSON per batch to a file of this machine."""
-        Path(path).write_text(self.to_json_lines(), encoding="utf-8")
+        """Write one line of JSON per batch to a file of this machine, with mode 0600."""
+        write_private(Path(path), self.to_json_lines())
 
     def to_prometheus(self) -> str:
         """Return the last batch in Prometheus' text format, version 0.0.4."""

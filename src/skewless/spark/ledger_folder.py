@@ -4,6 +4,9 @@ On a local disk the first to create a file wins, by a hard link. Elsewhere pyarr
 thing: S3 and GCS show a file when its upload is complete, the others get it by a move, and in both
 cases a second writer at the very same moment replaces the first. There, whoever creates a file
 must write what anybody else would have written.
+
+Reports hold the texts of hot keys. On a local disk, files have mode 0600 and folders 0700, unless
+they lie in a folder that is made for sharing: with the setgid bit, and writable by its group.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import errno
 import functools
 import os
 import re
+import stat
 import time
 import uuid
 from collections.abc import Iterator
@@ -29,6 +33,9 @@ _SHOWN_WHEN_COMPLETE = ("s3", "gcs")
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 #: The option by which S3 gets a small file in one request instead of three.
 _ONE_REQUEST = "allow_delayed_open"
+#: Modes of files and of folders.
+_FOR_OWNER = (0o600, 0o700)
+_FOR_GROUP = (0o660, 0o2770)
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 # A colon with something else behind it than a port: name and secret.
 _SECRET = re.compile(r"^([A-Za-z][\w+.-]*://)[^/:@?]*:(?!\d+(?:/|$))[^?]*@")
@@ -234,9 +241,12 @@ class LocalFolder:
     def _written(self, name: str, data: bytes) -> Iterator[Path]:
         """Give a finished file under an unfinished name, and take that name away afterwards."""
         path = self.root / _unfinished(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._make(path.parent)
         try:
-            with path.open("xb") as file:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+            with os.fdopen(os.open(path, flags, _FOR_OWNER[0]), "wb") as file:
+                if _is_shared(path.parent):
+                    path.chmod(_FOR_GROUP[0])
                 _fill(file, data)
                 # An empty file after a power cut would be a damaged one, and stop the query.
                 file.flush()
@@ -244,6 +254,23 @@ class LocalFolder:
             yield path
         finally:
             path.unlink(missing_ok=True)
+
+    def _make(self, folder: Path) -> None:
+        """Make a folder of the ledger, if it is missing."""
+        if folder == self.root:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        elif not folder.parent.is_dir():
+            self._make(folder.parent)
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(_FOR_OWNER[1])
+            if _is_shared(folder.parent):
+                folder.chmod(_FOR_GROUP[1])
+
+
+def _is_shared(folder: Path) -> bool:
+    """Return whether the members of the folder's group share what is in it."""
+    wanted = stat.S_ISGID | stat.S_IWGRP
+    return folder.stat().st_mode & wanted == wanted
 
 
 def _fill(file: Any, data: bytes) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from skewless.spark.balance import BatchBalance
+
+#: Mode of a file with this text. The collector that reads it runs as another user, and the text
+#: holds no keys: hot keys are told by rank.
+FILE_MODE = 0o644
 
 
 @dataclass(frozen=True)
@@ -79,17 +81,6 @@ def balance_gauges(balance: BatchBalance, query: str) -> list[Gauge]:
             tuple((labels, key.share) for labels, key in zip(by_rank, hot, strict=True)),
         ),
     ]
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Write the file so that a reader finds the old one or the new one, and whole."""
-    # The name must not end like those that the collector of node_exporter looks for.
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        unfinished.write_text(text, encoding="utf-8", newline="\n")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _escaped(text: str) -> str:

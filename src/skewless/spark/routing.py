@@ -21,6 +21,7 @@ from skewless.spark.ledger import Ledger
 from skewless.spark.plans import Routing
 from skewless.spark.router import Router
 from skewless.spark.seeds import draw_seed, log_seed
+from skewless.spark.worker_python import require_skewless
 from skewless.state import layout
 from skewless.strategy import AnyStrategy, Weighs
 
@@ -99,6 +100,7 @@ def route(
     hashed = hashed_key(df, columns, untrusted=router.untrusted_keys)
     if weight is not None:
         hashed.append(weight_column(df, weight, router.routing.strategy))
+    require_skewless(df.sparkSession)
     routed = df.withColumn(column, router_udf(router)(*hashed))
     return routed.repartitionById(router.routing.n_workers, F.col(quoted(column)))
 

@@ -5,23 +5,32 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from skewless.spark.finding_java import find_java
+from skewless.spark.worker_python import (
+    DAEMON,
+    DAEMON_SETTING,
+    choose_python,
+    has_skewless,
+    is_local,
+    master_of,
+    what_to_install,
+)
 
 __all__ = ["SETTINGS", "configure", "find_java", "session"]
 
 #: What skewless wants of any session; `configure` sets it, and none of it is needed for exactness
-#: but the checksums, which Spark 4.3 has on by itself.
+#: but the checksums, which Spark 4.3 has on by itself. `configure` also chooses the daemon.
 SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # With this on, rows that come from a columnar scan go to columns and back on their way around a
     # Python function: routing then costs several times as much.
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
-    # Python workers are forked from a process that has the kernels compiled already.
-    "spark.python.daemon.module": "skewless.spark.daemon",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
@@ -40,15 +49,57 @@ _LOCAL = {
 }
 
 
-def configure(builder: Any) -> Any:
+def configure(builder: Any, *, daemon: bool | None = None) -> Any:
     """Return a session builder of yours with the settings that skewless wants.
 
-    >>> configure(SparkSession.builder.appName("mine"))._options["spark.python.daemon.module"]
+    Parameters
+    ----------
+    builder
+        What `SparkSession.builder` gives.
+    daemon
+        Whether Python workers are forked from skewless's daemon, which has the kernels loaded. No
+        Python function of a session can run where the daemon is set and skewless is not
+        installed. None: on a local master whose Python has skewless, which is looked at
+        when the session starts. True: always; for clusters on which skewless is installed.
+
+    Examples
+    --------
+    >>> built = configure(SparkSession.builder.appName("mine"), daemon=True)
+    >>> built._options["spark.python.daemon.module"]
     'skewless.spark.daemon'
     """
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
+    if daemon:
+        return _with_daemon(builder)
+    if daemon is None and hasattr(builder, "getOrCreate"):
+        start = builder.getOrCreate
+
+        def get_or_create() -> Any:
+            # Not earlier: the master may be set after this.
+            _choose_daemon(builder)
+            return start()
+
+        builder.getOrCreate = get_or_create
     return builder
+
+
+def _with_daemon(builder: Any) -> Any:
+    for name, value in DAEMON.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def _choose_daemon(builder: Any) -> None:
+    """Set the daemon if workers run on this machine and have skewless; warn if they lack it."""
+    options = builder._options
+    if SparkContext._active_spark_context is not None or not is_local(master_of(options)):
+        return
+    python = choose_python(options)
+    if not has_skewless(python):
+        warnings.warn(what_to_install(python), stacklevel=3)
+    elif DAEMON_SETTING not in options:
+        _with_daemon(builder)
 
 
 def session(
@@ -73,7 +124,7 @@ def session(
         Further settings of Spark; they win over ours.
     """
     os.environ["JAVA_HOME"] = str(find_java())
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    choose_python(settings or {})
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     slots = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", master)
     n_slots = slots.group(1) if slots else None

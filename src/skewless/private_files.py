@@ -1,0 +1,62 @@
+"""Files for this user alone, written so that no other user can redirect them.
+
+What is new gets mode 0600. A file is replaced as a whole, by way of a new file with a name that
+cannot be guessed. A symbolic link is followed only if it belongs to this user or to root.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+PRIVATE = 0o600
+
+_ROOT = 0
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file for this user alone, in place of the one that may be there."""
+    place = _followed(path)
+    if place.exists() and not place.is_file():  # a pipe or a device
+        place.write_text(text, encoding="utf-8")
+    else:
+        replace_file(place, text, PRIVATE)
+
+
+def append_private(path: Path, text: str) -> None:
+    """Add to a file; a new one is for this user alone, another one keeps its owner and mode."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    descriptor = os.open(_followed(path), flags, PRIVATE)
+    with os.fdopen(descriptor, "a", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+
+
+def replace_file(path: Path, text: str, mode: int) -> None:
+    """Write the file so that a reader finds the old one or the new one, and whole."""
+    # A name that cannot be guessed, opened only if it is new: a link cannot lead elsewhere.
+    descriptor, name = tempfile.mkstemp(prefix=".skewless-", suffix=".tmp", dir=path.parent)
+    unfinished = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        unfinished.chmod(mode)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _followed(path: Path) -> Path:
+    """Return where a path leads; refuse a symbolic link that another user made."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return path
+    if not stat.S_ISLNK(status.st_mode):
+        return path
+    if hasattr(os, "geteuid") and status.st_uid not in (_ROOT, os.geteuid()):
+        raise PermissionError(
+            f"{path} is a symbolic link of user {status.st_uid}: remove it, or name another file"
+        )
+    return path.resolve()

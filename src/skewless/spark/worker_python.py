@@ -1,0 +1,183 @@
+"""The Python of Spark's workers: which one it is, and whether skewless is installed in it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.sql import functions as F
+
+import skewless
+
+DAEMON_SETTING = "spark.python.daemon.module"
+#: Python workers forked from a process that has the kernels loaded.
+DAEMON = {
+    DAEMON_SETTING: "skewless.spark.daemon",
+    # `python -m` puts the working folder first in the path. The daemon puts it last.
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
+}
+#: How many tasks look for skewless on a cluster.
+_TASKS = 16
+_LONGEST_S = 60
+
+
+class WorkersLackSkewless(RuntimeError):  # noqa: N818 - it is read as a sentence
+    """The Python of Spark's workers has no skewless; says in one line what to install."""
+
+
+def master_of(options: Mapping[str, str]) -> str:
+    """Return where a session with these options will run, as Spark itself finds it."""
+    remote = options.get("spark.remote") or os.environ.get("SPARK_REMOTE")
+    if remote:
+        return remote
+    if "spark.master" in options:
+        return options["spark.master"]
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit, which knows
+        SparkContext._ensure_initialized()
+        return str(SparkConf().get("spark.master", "local[*]"))
+    submitted = _submitted(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))
+    return submitted or _default_master() or os.environ.get("MASTER") or "local[*]"
+
+
+def is_local(master: str) -> bool:
+    """Return whether Python workers run on this machine.
+
+    >>> [is_local(one) for one in ("local", "local[2,4]", "local-cluster[2,1,1024]", "yarn")]
+    [True, True, True, False]
+    """
+    return re.fullmatch(r"local(\[.*\])?|local-cluster\[.*\]", master) is not None
+
+
+def choose_python(options: Mapping[str, str]) -> str:
+    """Return the Python of the workers: the one that was asked for, or that of the driver.
+
+    Spark looks at PYSPARK_PYTHON alone when a script is run by Python, and takes any `python3`
+    without it. So the choice is written there.
+    """
+    asked = options.get("spark.pyspark.python")
+    return os.environ.setdefault("PYSPARK_PYTHON", asked or sys.executable)
+
+
+@functools.lru_cache(maxsize=32)
+def has_skewless(python: str) -> bool:
+    """Return whether a Python of this machine finds skewless, wherever it is called."""
+    program = "import importlib.util as u, sys; sys.exit(u.find_spec('skewless') is None)"
+    try:
+        done = subprocess.run(
+            [python, "-c", program],
+            env={**os.environ, "PYTHONSAFEPATH": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_LONGEST_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def require_skewless(spark: Any) -> None:
+    """Raise WorkersLackSkewless unless the workers have skewless; looks once per application."""
+    application = spark.conf.get("spark.app.id", None)
+    if application not in _CHECKED:
+        _check(spark)
+        _CHECKED.add(application)
+
+
+_CHECKED: set[str | None] = set()
+
+
+def _check(spark: Any) -> None:
+    ours = spark.conf.get(DAEMON_SETTING, None) == DAEMON[DAEMON_SETTING]
+    if is_local(spark.conf.get("spark.master", None) or ""):
+        context = SparkContext._active_spark_context
+        # Our daemon was set because skewless was found.
+        if not ours and context is not None and not has_skewless(context.pythonExec):
+            raise WorkersLackSkewless(what_to_install(context.pythonExec))
+        return
+    try:
+        found = _found_by_workers(spark)
+    except Exception as error:
+        if ours and "daemon" in str(error):
+            raise WorkersLackSkewless(
+                f"{what_to_install('python')}; or leave out daemon=True of configure, with which "
+                "no Python function of this session can run"
+            ) from None
+        raise
+    for python, version in found:
+        if version is None:
+            raise WorkersLackSkewless(what_to_install(python))
+        if version not in ("", skewless.__version__):
+            raise WorkersLackSkewless(
+                f"the workers' Python {python} has skewless {version}, and the driver has "
+                f"{skewless.__version__}: install the same version on both"
+            )
+
+
+def what_to_install(python: str) -> str:
+    """Return the line that says what is missing where, and how to mend it."""
+    return (
+        f"skewless is not installed in the workers' Python, {python}: "
+        f"run `{python} -m pip install skewless=={skewless.__version__}` on each machine, or let "
+        "PYSPARK_PYTHON name a Python that has it"
+    )
+
+
+def _found_by_workers(spark: Any) -> set[tuple[str, str | None]]:
+    """Return the Pythons of the workers, each with its version of skewless.
+
+    None stands for no skewless, and an empty text for one that is not installed as a package.
+    """
+
+    # It travels by value, being inside of a function: workers without skewless can read it.
+    def look(_: int) -> str:
+        import importlib.metadata
+        import importlib.util
+        import sys
+
+        if importlib.util.find_spec("skewless") is None:
+            return f"{sys.executable}\n-"
+        try:
+            return f"{sys.executable}\n{importlib.metadata.version('skewless')}"
+        except importlib.metadata.PackageNotFoundError:
+            return f"{sys.executable}\n"
+
+    # Without Arrow, which those workers may lack as well.
+    looked = F.udf(look, "string", useArrow=False)
+    rows = spark.range(0, _TASKS, 1, _TASKS).select(looked("id")).collect()
+    told = {tuple(row[0].split("\n")) for row in rows}
+    return {(python, None if version == "-" else version) for python, version in told}
+
+
+def _submitted(arguments: list[str]) -> str | None:
+    """Return the master among the arguments of spark-submit."""
+    for number, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        following = arguments[number + 1] if number + 1 < len(arguments) else ""
+        if name == "--master":
+            return value if equals else following
+        if name == "--conf":
+            setting = (value if equals else following).partition("=")
+            if setting[0] == "spark.master":
+                return setting[2]
+    return None
+
+
+def _default_master() -> str | None:
+    """Return the master of Spark's file of defaults."""
+    folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf"
+    try:
+        text = (Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    found = re.search(r"^\s*spark\.master(?:\s*[=:]\s*|\s+)(\S+)\s*$", text, re.MULTILINE)
+    return found.group(1) if found else None
