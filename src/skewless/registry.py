@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import sys
 from pathlib import Path
 from typing import Any
 
 from skewless import parameters
+from skewless.arguments import shown
 from skewless.strategies import ALL
 from skewless.strategy import AnyStrategy
 
@@ -29,6 +31,8 @@ def get(name: str) -> type[Any]:
         ...
     ValueError: unknown strategy 'w-choice'; did you mean 'w-choices'?
     """
+    if not isinstance(name, str):
+        raise ValueError(f"strategy must be a name of the registry, not {shown(name)}")
     if ":" in name:
         return _import(name)
     if name not in _BY_NAME:
@@ -46,6 +50,29 @@ def make(name: str, **settings: Any) -> AnyStrategy:
     return strategy
 
 
+def strategy_of(value: Any, argument: str = "strategy") -> AnyStrategy:
+    """Return the strategy that a user gave: a name of the registry, `module:Class`, or a strategy.
+
+    >>> strategy_of("pkg")
+    PartialKey()
+    """
+    if isinstance(value, str):
+        return make(value)
+    is_instance = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    # Some objects, such as Spark's columns, have an attribute of every name.
+    if not is_instance or not isinstance(getattr(value, "name", None), str) or _missing(value):
+        raise ValueError(
+            f"{argument} must be a name of the registry, 'module:Class', or a strategy such as "
+            f"Cascade(), not {shown(value)}"
+        )
+    strategy: AnyStrategy = value
+    return strategy
+
+
+def _missing(thing: Any) -> list[str]:
+    return [member for member in ("name", "traits", "start", "route") if not hasattr(thing, member)]
+
+
 def _import(name: str) -> type[Any]:
     module_name, _, class_name = name.partition(":")
     here = str(Path.cwd())
@@ -53,12 +80,17 @@ def _import(name: str) -> type[Any]:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ValueError(f"cannot import {module_name!r} for strategy {name!r}: {error}") from error
+    except Exception as error:  # whatever a module of the user's raises
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(
+            f"cannot import {module_name!r} for strategy {name!r}: {reason}"
+        ) from error
     cls = getattr(module, class_name, None)
     if not isinstance(cls, type):
         raise ValueError(f"{module_name!r} has no class {class_name!r} (strategy {name!r})")
-    missing = [m for m in ("name", "traits", "start", "route") if not hasattr(cls, m)]
+    missing = _missing(cls)
     if missing:
         raise ValueError(f"{name!r} is not a strategy: it lacks {', '.join(missing)}")
+    if not dataclasses.is_dataclass(cls):
+        raise ValueError(f"{name!r} is not a strategy: it is no dataclass")
     return cls

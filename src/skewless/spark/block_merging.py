@@ -22,7 +22,7 @@ from pyspark.sql.types import TimestampNTZType
 from skewless.spark.blocks import BLOCK, SLOT, by_key, from_block, to_block
 from skewless.spark.columns import internal
 from skewless.spark.partials import PANE, TIME, Partials
-from skewless.spark.windows import WATERMARK, Window, microseconds
+from skewless.spark.windows import WATERMARK, Window, microseconds, spelled
 
 _START = internal("start")
 _END = internal("end")
@@ -36,7 +36,7 @@ def merge_blocks(
     timeout = GroupStateTimeout.NoTimeout
     if window is not None:
         if watermark is not None:
-            blocks = blocks.withWatermark(TIME, watermark)
+            blocks = blocks.withWatermark(TIME, spelled(watermark))
             timeout = GroupStateTimeout.EventTimeTimeout
         blocks = blocks.select(window.of(F.col(TIME)).alias("window"), SLOT, BLOCK)
         noted = blocks.schema["window"].metadata

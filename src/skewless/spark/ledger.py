@@ -16,10 +16,17 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from os import fspath
 from typing import Any
 
-from skewless.spark.ledger_folder import Folder, absolute, below, open_folder, shown
+from skewless.arguments import path_text
+from skewless.spark.ledger_folder import (
+    Folder,
+    absolute,
+    below,
+    open_folder,
+    require_folder,
+    shown,
+)
 from skewless.spark.state_files import (
     VERSION,
     Entry,
@@ -62,11 +69,14 @@ class Ledger:
         The folder is created when first written to.
     """
 
-    folder: str
+    folder: str  # given as any path
 
     def __post_init__(self) -> None:
         """Make a relative path absolute: tasks have other working folders."""
-        object.__setattr__(self, "folder", absolute(fspath(self.folder)))
+        given = path_text(self.folder, "ledger", "a folder, as a path or as a URI")
+        folder = absolute(given)
+        require_folder(folder)
+        object.__setattr__(self, "folder", folder)
 
     def __repr__(self) -> str:
         """Show the folder without secrets."""

@@ -14,14 +14,19 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import NumericType
 
 from skewless import parameters, registry
-from skewless.spark.columns import Key, computed, existing, key_columns, quoted
+from skewless.arguments import MOST_WORKERS, seed_number, text, whole
+from skewless.spark.columns import (
+    Key,
+    computed,
+    existing,
+    key_columns,
+    quoted,
+    require_dataframe,
+)
 from skewless.spark.ledger import Ledger
 from skewless.spark.plans import Routing
 from skewless.spark.router import Router
 from skewless.strategy import AnyStrategy, Weighs
-
-#: Spark cannot shuffle to more partitions.
-MOST_WORKERS = (1 << 24) - 1
 
 
 def route(
@@ -71,8 +76,7 @@ def route(
     """
     router = make_router(df, key, strategy=strategy, workers=workers, seed=seed, ledger=ledger)
     columns, _ = key_columns(df, key)
-    if not isinstance(column, str) or not column:
-        raise ValueError(f"column must be a name for the new column, not {column!r}")
+    text(column, "column", "a name for the new column")
     if column.lower() in [name.lower() for name in df.columns]:  # Spark would replace it
         raise ValueError(
             f"column: the DataFrame has a column {column!r} already; it has {', '.join(df.columns)}"
@@ -94,15 +98,13 @@ def make_router(
     ledger: str | None,
 ) -> Router:
     """Return the router for these arguments; raise ValueError for bad ones."""
+    require_dataframe(df)
     spark = df.sparkSession
     _, names = key_columns(df, key)
-    chosen = _strategy(strategy)
-    n_workers = _number(workers, "workers", spark, default="spark.sql.shuffle.partitions")
-    if not 1 <= n_workers <= MOST_WORKERS:
-        raise ValueError(f"workers must be 1 … {MOST_WORKERS:,}, not {n_workers}")
-    seeded = _number(seed, "seed", spark, default=None)
-    if seeded < 0:
-        raise ValueError(f"seed must be at least 0, not {seeded}")
+    chosen = registry.strategy_of(strategy)
+    given = _given(workers, "workers", spark, default="spark.sql.shuffle.partitions")
+    n_workers = whole(given, "workers", least=1, most=MOST_WORKERS)
+    seeded = seed_number(_given(seed, "seed", spark, default=None))
     identity = {
         "strategy": chosen.name,
         "parameters": json.dumps(parameters.as_dict(chosen), sort_keys=True, default=str),
@@ -151,39 +153,24 @@ def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) ->
     return F.when((cost >= 0) & (cost < float("inf")), cost).otherwise(1.0)  # NaN is above infinity
 
 
-def _strategy(strategy: str | AnyStrategy) -> AnyStrategy:
-    if isinstance(strategy, str):
-        return registry.make(strategy)
-    if isinstance(strategy, type) or not all(
-        hasattr(strategy, name) for name in ("name", "traits", "start", "route")
-    ):
-        raise ValueError(
-            "strategy must be a name of the registry, 'module:Class', or a strategy such as "
-            f"Cascade(), not {strategy!r}"
-        )
-    return strategy
-
-
-def _number(value: int | None, name: str, spark: Any, *, default: str | None) -> int:
-    text = value if value is not None else spark.conf.get(f"spark.skewless.{name}", None)
-    if text is None:
-        text = 0 if default is None else spark.conf.get(default)
-    try:
-        return parameters.whole_number(str(text))
-    except (ValueError, OverflowError):
-        raise ValueError(f"{name} must be a whole number, not {text!r}") from None
+def _given(value: Any, name: str, spark: Any, *, default: str | None) -> Any:
+    """Return what was given: as an argument, as a setting of ours, or as Spark's own setting."""
+    found = value if value is not None else spark.conf.get(f"spark.skewless.{name}", None)
+    if found is not None:
+        return found
+    return 0 if default is None else spark.conf.get(default)
 
 
 def _ledger(
     df: DataFrame, folder: str | None, identity: dict[str, Any]
 ) -> tuple[Ledger | None, bool]:
     """Return the ledger, and whether it has a folder for every query."""
+    given = None if folder is None else Ledger(folder)  # refuses what is no folder
     if not df.isStreaming:
         return None, False
-    if folder is not None:
-        ledger = Ledger(str(folder))
-        ledger.check(identity)
-        return ledger, False
+    if given is not None:
+        given.check(identity)
+        return given, False
     root = df.sparkSession.conf.get("spark.skewless.ledger", None)
     if root is not None:
         return Ledger(str(root)), True

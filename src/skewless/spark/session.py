@@ -9,7 +9,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from skewless.arguments import shown
 from skewless.spark.finding_java import find_java
+from skewless.spark.session_arguments import require_session
 
 __all__ = ["SETTINGS", "configure", "find_java", "session"]
 
@@ -46,6 +48,8 @@ def configure(builder: Any) -> Any:
     >>> configure(SparkSession.builder.appName("mine"))._options["spark.python.daemon.module"]
     'skewless.spark.daemon'
     """
+    if not isinstance(builder, SparkSession.Builder):
+        raise ValueError(f"builder must be SparkSession.builder, not {shown(builder)}")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     return builder
@@ -72,6 +76,7 @@ def session(
     settings
         Further settings of Spark; they win over ours.
     """
+    require_session(name, master, memory, settings)
     os.environ["JAVA_HOME"] = str(find_java())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

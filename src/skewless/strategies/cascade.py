@@ -46,7 +46,7 @@ from skewless.kernels.cascading import route_records
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.heavy_keys import heavy_keys, largest_together
 from skewless.kernels.slot_table import reassigned, slot_table, strides
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.state import copy_state
 from skewless.strategy import Traits
 
@@ -109,6 +109,7 @@ class Cascade:
     )
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         require(self, "tolerance", 0 < self.tolerance < math.inf, "a finite number above 0")
         parts = ("nothing", "splitting", "grading", "fading", "yielding", "handicaps")
         require(self, "without", self.without in parts, f"one of {', '.join(parts)}")

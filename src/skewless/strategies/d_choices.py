@@ -14,7 +14,7 @@ from skewless.kernels.hashing import mix, seed_array, seeded, to_worker, two_wor
 from skewless.kernels.head import Head, head, is_hot
 from skewless.kernels.least_loaded import floor_cursor, least_count
 from skewless.kernels.sorting import sort_descending
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.strategy import Traits
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -131,6 +131,7 @@ class DChoices:
     refresh: int = 10_000
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         require(self, "hot_factor", self.hot_factor > 0, "above 0")
         require(self, "capacity", self.capacity is None or self.capacity >= 1, "at least 1 or None")
         require(self, "epsilon", self.epsilon >= 0, "at least 0")

@@ -38,7 +38,7 @@ from skewless.kernels.key_counts import (
 from skewless.kernels.key_table import ABSENT, get
 from skewless.kernels.q_table import clear_row, forget_kept, q_table, row_values, set_row, with_kept
 from skewless.kernels.slides import clear_replicas, place_on
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.state import copy_state
 from skewless.strategy import Traits
 
@@ -127,6 +127,7 @@ class Dalton:
     forwarding: bool = True
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         require(self, "learning_rate", 0 < self.learning_rate <= 1, "above 0 and at most 1")
         require(self, "exploration", 0 <= self.exploration <= 1, "from 0 to 1")
         require(self, "load_weight", 0 <= self.load_weight <= 1, "from 0 to 1")

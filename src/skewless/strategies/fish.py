@@ -33,7 +33,7 @@ from skewless.kernels.granting import (
 )
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.space_saving import merge as merge_summaries
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.state import copy_state
 from skewless.strategy import Traits
 
@@ -125,6 +125,7 @@ class Fish:
     virtual_nodes: int = 128
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         require(self, "alpha", 0 < self.alpha <= 1, "above 0 and at most 1")
         for name in ("epoch", "capacity", "virtual_nodes"):
             require(self, name, getattr(self, name) >= 1, "at least 1")

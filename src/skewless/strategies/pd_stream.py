@@ -39,7 +39,7 @@ from skewless.kernels.sampling_window import (
     window_keys,
 )
 from skewless.kernels.two_choices import send_to_lighter
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.state import copy_state
 from skewless.strategy import Traits
 
@@ -269,6 +269,7 @@ class PdStream:
     adaptive: bool = False
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         require(self, "alpha", self.alpha > 0, "above 0")
         require(self, "theta", self.theta > 0, "above 0")
         require(self, "confidence", 0 < self.confidence < 1, "above 0 and below 1")

@@ -22,7 +22,7 @@ from skewless.kernels.hot_predictor import (
     merge,
     take_over,
 )
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.state import copy_state
 from skewless.strategy import Traits
 
@@ -146,6 +146,7 @@ class PStream:
     false_positive_rate: float = 0.01
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         in_range = f"from {_SMALLEST_F} to 1"
         for name, value in (("f", self.f), ("least_f", self.least_f)):
             require(self, name, value is None or _SMALLEST_F <= value <= 1, f"{in_range} or None")

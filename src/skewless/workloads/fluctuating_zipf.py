@@ -13,7 +13,7 @@ from skewless._jit import kernel
 from skewless.arrays import F64, I32, U64, Floats, Ints, Keys, SmallInts, Workers
 from skewless.kernels.hashing import draw
 from skewless.kernels.xxhash64 import hash_ranks
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, segments, spans
 from skewless.workloads.zipf import fill_zipf, require_zipf, zipf_probabilities, zipf_shape
 
@@ -118,6 +118,7 @@ class FluctuatingZipf(Ranked):
 
     def __post_init__(self) -> None:
         """Refuse parameters out of range."""
+        check_types(self)
         require_zipf(self, "z")
         require(self, "interval", self.interval >= 1, "at least 1")
         require(self, "f", self.f >= 0, "at least 0")

@@ -16,9 +16,10 @@ import pyarrow.json
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from skewless.arguments import path_text
 from skewless.arrays import Floats, Keys
 from skewless.keys import hash_keys
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.strategy import WeightError
 from skewless.workloads.workload import CHUNK_SIZE
 
@@ -83,12 +84,16 @@ class Trace:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be read."""
-        object.__setattr__(self, "path", str(self.path))
+        path = path_text(self.path, "trace: path", "the path of a file or folder")
+        object.__setattr__(self, "path", path)
         if isinstance(self.key, str):
             object.__setattr__(self, "key", tuple(self.key.split(",")))
+        are_names = isinstance(self.key, tuple | list) and all(
+            isinstance(name, str) and name for name in self.key
+        )
+        require(self, "key", are_names and bool(self.key), "at least one column, each by its name")
         object.__setattr__(self, "key", tuple(self.key))
-        require(self, "path", bool(self.path), "the path of a file or folder")
-        require(self, "key", bool(self.key) and all(self.key), "at least one column")
+        check_types(self)
         allowed = ("auto", *sorted(set(_FORMATS.values())))
         require(self, "format", self.format in allowed, f"one of {', '.join(allowed)}")
         require(self, "limit", self.limit is None or self.limit >= 0, "at least 0, or None")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.strategies.rebalancing import routing_table
 from skewless.strategies.rebalancing.phases import Problem, problem, worker_limits, worker_loads
 from skewless.strategies.rebalancing.routing_table import TableState
@@ -37,6 +37,7 @@ class TableRouting(ABC):
     keep_unreported: bool = True
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         allowed = 0 <= self.tolerance < float("inf")
         require(self, "tolerance", allowed, "a finite number of at least 0")
         require(self, "virtual_nodes", self.virtual_nodes >= 1, "at least 1")
