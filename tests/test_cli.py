@@ -175,7 +175,14 @@ def test_bad_input_is_one_clear_line(tmp_path):
     simulate = ["simulate", "--strategy"]
     cases = {
         "did you mean 'pkg'": [*simulate, "pgk", *SMALL],
-        "--workers must be 1 … 16,777,215, not 0": [*simulate, "pkg", "--zipf", "1", "--workers", "0"],
+        "--workers must be 1 … 16,777,215, not 0": [
+            *simulate,
+            "pkg",
+            "--zipf",
+            "1",
+            "--workers",
+            "0",
+        ],
         "--workers takes whole numbers": [*simulate, "pkg", "--zipf", "1", "--workers", "many"],
         "--sources must be 1 … 1,048,576, not 0": [*simulate, "pkg", *SMALL, "--sources", "0"],
         "--window must be at least 1": [*simulate, "pkg", *SMALL, "--window", "0"],

@@ -14,6 +14,8 @@ from typing import Any, Literal, TypeVar
 from skewless.arguments import LARGEST, shown, whole_number
 
 __all__ = [
+    "MOST_PLACES",
+    "MOST_POINTS",
     "as_dict",
     "check_types",
     "defaults",
@@ -21,10 +23,16 @@ __all__ = [
     "names",
     "nearest",
     "require",
+    "require_count",
     "whole_number",
 ]
 
 T = TypeVar("T")
+
+#: The most places of a table that a parameter sizes, for one source: some hundred megabytes.
+MOST_PLACES = 1 << 24
+#: The most points of a worker on a ring.
+MOST_POINTS = 1 << 16
 
 
 def require(owner: object, parameter: str, allowed: bool, what_is_allowed: str) -> None:
@@ -40,6 +48,17 @@ def require(owner: object, parameter: str, allowed: bool, what_is_allowed: str) 
     name = owner if isinstance(owner, str) else getattr(owner, "name", type(owner).__name__)
     value = "" if isinstance(owner, str) else f", not {shown(getattr(owner, parameter))}"
     raise ValueError(f"{name}: {parameter} must be {what_is_allowed}{value}")
+
+
+def require_count(owner: object, *parameters: str, most: int = LARGEST) -> None:
+    """Refuse parameters, all of them whole numbers, unless they are at least 1 and at most `most`.
+
+    A parameter that says how much is remembered has a limit, because memory has one.
+    """
+    for parameter in parameters:
+        value = getattr(owner, parameter)
+        limit = "at least 1" if value < 1 or most == LARGEST else f"at least 1 and at most {most:,}"
+        require(owner, parameter, 1 <= value <= most, limit)
 
 
 def nearest(name: str, names: Iterable[str], what: str) -> str:

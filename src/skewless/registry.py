@@ -57,7 +57,12 @@ def strategy_of(value: Any, argument: str = "strategy") -> AnyStrategy:
     PartialKey()
     """
     if isinstance(value, str):
-        return make(value)
+        try:
+            return make(value)
+        except ValueError as error:
+            if argument == "strategy":
+                raise
+            raise ValueError(f"{argument}: {error}") from None
     is_instance = dataclasses.is_dataclass(value) and not isinstance(value, type)
     # Some objects, such as Spark's columns, have an attribute of every name.
     if not is_instance or not isinstance(getattr(value, "name", None), str) or _missing(value):

@@ -19,12 +19,12 @@ _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 class OneLine(TyperGroup):
     """Commands whose errors are one line each, those in the options as well."""
 
-    def main(self, *arguments: Any, standalone_mode: bool = True, **settings: Any) -> Any:
+    def main(self, *args: Any, standalone_mode: bool = True, **settings: Any) -> Any:
         """Run a command; end the program unless somebody else does that."""
         if not standalone_mode:
-            return super().main(*arguments, standalone_mode=False, **settings)
+            return super().main(*args, standalone_mode=False, **settings)  # type: ignore[misc]
         try:
-            code = super().main(*arguments, standalone_mode=False, **settings)
+            code = super().main(*args, standalone_mode=False, **settings)  # type: ignore[misc]
         except typer.Abort:
             code = stopped("aborted", 1).exit_code
         except _UsageError as error:

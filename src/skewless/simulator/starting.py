@@ -31,7 +31,7 @@ def require_parts(strategy: object, workload: object) -> None:
     """Raise ValueError unless these are a strategy and a workload."""
     if isinstance(strategy, str):
         raise ValueError(
-            f"strategy must be a strategy such as registry.make({strategy!r}), not its name"
+            f"strategy must be a strategy such as registry.make({shown(strategy)}), not its name"
         )
     strategy_of(strategy)
     if isinstance(workload, type) or not all(

@@ -166,7 +166,13 @@ def _with_window(results: pa.Table, starts: Any, partials: Partials, window: Any
         return results.cast(schema)
     kind = schema.field("window").type.field("start").type
     begins = starts.combine_chunks() if isinstance(starts, pa.ChunkedArray) else starts
-    ends = pa.compute.add(begins, microseconds(window.size))
+    try:
+        ends = pa.compute.add_checked(begins, microseconds(window.size))
+    except pa.ArrowInvalid:
+        raise OverflowError(
+            f"window: a record is so late that its window of {window.size} ends beyond the last "
+            "time that there is"
+        ) from None
     windows = pa.StructArray.from_arrays(
         [begins.cast(kind), ends.cast(kind)], fields=list(schema.field("window").type)
     )

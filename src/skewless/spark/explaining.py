@@ -92,7 +92,7 @@ def read_balances(ledger: Ledger, query: str | None = None, last: int | None = N
     if identity is None:
         raise ValueError(
             f"there is no ledger in {address_text(ledger.folder)}: it appears with the first "
-            "batch. Below spark.skewless.ledger, each query has a folder of its own, named by its id"
+            "batch. Below spark.skewless.ledger, each query has a folder of its own, by its id"
         )
     n_workers = int(identity["workers"])
     batches = [batch for batch in ledger.batches() if last is None or batch <= last]

@@ -13,7 +13,7 @@ from skewless.kernels.bits import add_worker, lowest_bit, without_lowest, words_
 from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table, remove_slot
 from skewless.kernels.least_loaded import floor_cursor, least_count
-from skewless.parameters import check_types, require
+from skewless.parameters import MOST_PLACES, check_types, require_count
 from skewless.strategy import Traits
 
 RECORDS, N_FREE = 0, 1
@@ -199,8 +199,7 @@ class DAGreedy:
 
     def __post_init__(self) -> None:  # noqa: D105
         check_types(self)
-        require(self, "interval", self.interval >= 1, "at least 1")
-        require(self, "hot_divisor", self.hot_divisor >= 1, "at least 1")
+        require_count(self, "interval", "hot_divisor", most=MOST_PLACES)
 
     @property
     def traits(self) -> Traits:

@@ -38,7 +38,7 @@ from skewless.kernels.key_counts import (
 from skewless.kernels.key_table import ABSENT, get
 from skewless.kernels.q_table import clear_row, forget_kept, q_table, row_values, set_row, with_kept
 from skewless.kernels.slides import clear_replicas, place_on
-from skewless.parameters import check_types, require
+from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
 from skewless.state import copy_state
 from skewless.strategy import Traits
 
@@ -131,8 +131,9 @@ class Dalton:
         require(self, "learning_rate", 0 < self.learning_rate <= 1, "above 0 and at most 1")
         require(self, "exploration", 0 <= self.exploration <= 1, "from 0 to 1")
         require(self, "load_weight", 0 <= self.load_weight <= 1, "from 0 to 1")
-        for name in ("slide", "n_slides", "stats_window", "exact_keys"):
-            require(self, name, getattr(self, name) >= 1, "at least 1")
+        require_count(self, "slide", "stats_window")
+        require_count(self, "n_slides", most=MOST_POINTS)
+        require_count(self, "exact_keys", most=MOST_PLACES)
         known = self.statistics in ("exact", "count-min", "hybrid")
         require(self, "statistics", known, "'exact', 'count-min' or 'hybrid'")
         require(

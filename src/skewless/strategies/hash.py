@@ -11,7 +11,7 @@ from skewless._jit import kernel
 from skewless.arrays import Floats, Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.ring import Ring, owner, ring
-from skewless.parameters import check_types, require
+from skewless.parameters import MOST_POINTS, check_types, require_count
 from skewless.strategy import Traits
 
 
@@ -79,7 +79,7 @@ class Hash:
 
     def __post_init__(self) -> None:  # noqa: D105
         check_types(self)
-        require(self, "virtual_nodes", self.virtual_nodes >= 1, "at least 1")
+        require_count(self, "virtual_nodes", most=MOST_POINTS)
 
     @property
     def traits(self) -> Traits:

@@ -270,8 +270,9 @@ class PdStream:
 
     def __post_init__(self) -> None:  # noqa: D105
         check_types(self)
-        require(self, "alpha", self.alpha > 0, "above 0")
+        require(self, "alpha", 0 < self.alpha <= 1_000, "above 0 and at most 1,000")
         require(self, "theta", self.theta > 0, "above 0")
+        require(self, "theta", self.theta >= 0.001, "at least 0.001")
         require(self, "confidence", 0 < self.confidence < 1, "above 0 and below 1")
 
     @property

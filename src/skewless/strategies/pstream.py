@@ -157,6 +157,7 @@ class PStream:
         require(self, "interval", 0 < self.interval < np.inf, "above 0 and finite")
         rate = self.false_positive_rate
         require(self, "false_positive_rate", 0 < rate < 1, "above 0 and below 1")
+        require(self, "false_positive_rate", 1e-9 <= rate <= 1 - 1e-9, "at least 1e-9 from 0 and 1")
 
     @property
     def traits(self) -> Traits:

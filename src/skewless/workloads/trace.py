@@ -16,7 +16,7 @@ import pyarrow.json
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from skewless.arguments import path_text
+from skewless.arguments import path_text, shown
 from skewless.arrays import Floats, Keys
 from skewless.keys import hash_keys
 from skewless.parameters import check_types, require
@@ -123,7 +123,11 @@ class Trace:
 
     def _files(self) -> list[Path]:
         path = Path(self.path)
-        if not path.exists():
+        try:
+            is_there = path.exists()
+        except OSError as error:  # such as a name that is too long
+            raise ValueError(f"trace: path {shown(self.path)}: {error.strerror}") from None
+        if not is_there:
             raise FileNotFoundError(f"trace: there is no file or folder {self.path!r}")
         if not path.is_dir():
             return [path]
@@ -142,7 +146,7 @@ class Trace:
         suffix = _suffix(file)
         if suffix not in _FORMATS:
             raise ValueError(
-                f"trace: the format of {file.name!r} is not known by its name; set format to "
+                f"trace: path: the format of {file.name!r} is not known by its name; set format to "
                 f"one of {', '.join(sorted(set(_FORMATS.values())))}"
             )
         return _FORMATS[suffix]
