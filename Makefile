@@ -8,13 +8,16 @@ READY := .venv/ready-$(subst /,-,$(PYTHON))
 WITH_JAVA = JAVA_HOME=$$($(BIN)/python scripts/find_java.py) && export JAVA_HOME &&
 PYTEST = $(BIN)/python -m pytest -n 2
 
+# Cases of each kind for `make fuzz`.
+CASES ?= 2000
+
 # Compiled kernels stay inside the project, and Spark uses the same Python.
 export SKEWLESS_CACHE_DIR ?= $(CURDIR)/.venv/kernels
 export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-nojit test-statistics test-faults test-matrix lint format bench bench-spark
-.PHONY: overview frontier docs-tables java clean
+.PHONY: fuzz overview frontier docs-tables java clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +39,10 @@ test-faults: $(READY) ## Kill tasks, stages, executors and drivers, and compare 
 
 test-matrix: $(READY) ## Compare with plain Spark: every strategy, window and output mode
 	@$(WITH_JAVA) SKEWLESS_FULL_MATRIX=1 $(BIN)/python -m pytest tests/spark
+
+fuzz: $(READY) ## Try thousands of bad arguments and options (SEED=number repeats, CASES=number each)
+	@seed=$${SEED:-$$(date +%s)} && echo "fuzz: SEED=$$seed CASES=$(CASES)" && $(WITH_JAVA) \
+		SKEWLESS_FUZZ_SEED=$$seed SKEWLESS_FUZZ_CASES=$(CASES) $(PYTEST) tests/fuzz
 
 lint: $(READY) ## Check style, types and the direction of imports
 	$(BIN)/ruff check .

@@ -175,9 +175,16 @@ def test_bad_input_is_one_clear_line(tmp_path):
     simulate = ["simulate", "--strategy"]
     cases = {
         "did you mean 'pkg'": [*simulate, "pgk", *SMALL],
-        "--workers must be at least 1, not 0": [*simulate, "pkg", "--zipf", "1", "--workers", "0"],
+        "--workers must be 1 … 16,777,215, not 0": [
+            *simulate,
+            "pkg",
+            "--zipf",
+            "1",
+            "--workers",
+            "0",
+        ],
         "--workers takes whole numbers": [*simulate, "pkg", "--zipf", "1", "--workers", "many"],
-        "--sources must be at least 1, not 0": [*simulate, "pkg", *SMALL, "--sources", "0"],
+        "--sources must be 1 … 1,048,576, not 0": [*simulate, "pkg", *SMALL, "--sources", "0"],
         "--window must be at least 1": [*simulate, "pkg", *SMALL, "--window", "0"],
         "--seed must be at least 0": [*simulate, "pkg", *SMALL, "--seed", "-1"],
         "hot_factor must be above 0, not -1.0": [
@@ -288,7 +295,7 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
         "there is no file or folder": ["run", "wordcount", "--input", str(tmp_path / "none.csv")],
         "--key COLUMN is needed (several with commas)": count,
         "unknown column 'usr'; did you mean 'user'?": [*count, "--key", "usr"],
-        "--workers must be at least 1, not 0": [*count, "--key", "user", "--workers", "0"],
+        "--workers must be 1 … 16,777,215, not 0": [*count, "--key", "user", "--workers", "0"],
         "did you mean 'cascade'": [*count, "--key", "user", "--strategy", "cascad"],
         "--strategy takes one strategy": [*count, "--key", "user", "--strategy", "hash,pkg"],
         "--checkpoint goes with --stream": [*count, "--key", "user", "--checkpoint", "x"],
@@ -305,7 +312,7 @@ def test_demo_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
     let_java_be_found(monkeypatch, lambda: tmp_path)
     monkeypatch.setattr("skewless.cli.demo.spark_session", None)  # starting would fail
     assert "--batches must be 1 … 30, not 31" in refused("demo", "--batches", "31")
-    assert "--work-us must be at least 0, not -1" in refused("demo", "--work-us", "-1")
+    assert "--work-us must be 0 … 60,000,000, not -1" in refused("demo", "--work-us", "-1")
     assert "--records takes a whole number, not 'many'" in refused("demo", "--records", "many")
     assert "did you mean 'hash'" in refused("demo", "--strategy", "hsh")
 

@@ -4,12 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
+import numbers
 import types
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
+from skewless.arguments import LARGEST, shown, whole_number
+
+__all__ = [
+    "MOST_PLACES",
+    "MOST_POINTS",
+    "as_dict",
+    "check_types",
+    "defaults",
+    "make",
+    "names",
+    "nearest",
+    "require",
+    "require_count",
+    "whole_number",
+]
+
 T = TypeVar("T")
+
+#: The most places of a table that a parameter sizes, for one source: some hundred megabytes.
+MOST_PLACES = 1 << 24
+#: The most points of a worker on a ring.
+MOST_POINTS = 1 << 16
 
 
 def require(owner: object, parameter: str, allowed: bool, what_is_allowed: str) -> None:
@@ -23,8 +46,19 @@ def require(owner: object, parameter: str, allowed: bool, what_is_allowed: str) 
     if allowed:
         return
     name = owner if isinstance(owner, str) else getattr(owner, "name", type(owner).__name__)
-    value = "" if isinstance(owner, str) else f", not {getattr(owner, parameter)!r}"
+    value = "" if isinstance(owner, str) else f", not {shown(getattr(owner, parameter))}"
     raise ValueError(f"{name}: {parameter} must be {what_is_allowed}{value}")
+
+
+def require_count(owner: object, *parameters: str, most: int = LARGEST) -> None:
+    """Refuse parameters, all of them whole numbers, unless they are at least 1 and at most `most`.
+
+    A parameter that says how much is remembered has a limit, because memory has one.
+    """
+    for parameter in parameters:
+        value = getattr(owner, parameter)
+        limit = "at least 1" if value < 1 or most == LARGEST else f"at least 1 and at most {most:,}"
+        require(owner, parameter, 1 <= value <= most, limit)
 
 
 def nearest(name: str, names: Iterable[str], what: str) -> str:
@@ -32,7 +66,54 @@ def nearest(name: str, names: Iterable[str], what: str) -> str:
     known = sorted(names)
     close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-    return f"unknown {what} {name!r}; {hint}"
+    return f"unknown {what} {shown(name)}; {hint}"
+
+
+def check_types(owner: Any) -> None:
+    """Refuse fields whose values are not of the declared types; make all numbers plain ones.
+
+    Every strategy and workload calls it first in `__post_init__`, so that what follows can compare.
+    A number of numpy becomes one of Python, and a whole number that is given for a float becomes
+    a float: equal parameters then look alike wherever they are written down.
+    """
+    hints = typing.get_type_hints(type(owner))
+    for name in names(type(owner)):
+        value = getattr(owner, name)
+        plain, what_is_allowed = _plain(value, hints[name])
+        require(owner, name, what_is_allowed is None, str(what_is_allowed))
+        if plain is not value:
+            object.__setattr__(owner, name, plain)
+
+
+def _plain(value: Any, kind: Any) -> tuple[Any, str | None]:
+    """Return the value as the type has it, and what is allowed if this is not."""
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        options = typing.get_args(kind)
+        if value is None and type(None) in options:
+            return None, None
+        (kind,) = (option for option in options if option is not type(None))
+        plain, what_is_allowed = _plain(value, kind)
+        return plain, what_is_allowed and f"{what_is_allowed}, or None"
+    if typing.get_origin(kind) is Literal:
+        allowed = None if isinstance(value, str) else f"one of {', '.join(typing.get_args(kind))}"
+        return value, allowed
+    if kind is str:
+        return value, None if isinstance(value, str) else "a text"
+    if kind is bool:
+        return value, None if isinstance(value, bool) else "True or False"
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if kind is int:
+        whole = int(value) if is_number and isinstance(value, numbers.Integral) else None
+        if whole is None:
+            return value, "a whole number"
+        return whole, None if abs(whole) <= LARGEST else f"at most {LARGEST:,}"
+    if kind is float:
+        try:
+            number = float(value) if is_number else math.nan
+        except OverflowError:
+            number = math.inf
+        return number, None if math.isfinite(number) else "a finite number"
+    return value, None
 
 
 def make(cls: type[T], settings: Mapping[str, Any]) -> T:
@@ -70,14 +151,14 @@ def _from_text(where: str, text: str, kind: Any) -> Any:
     if origin is Literal:
         allowed = typing.get_args(kind)
         if text not in allowed:
-            raise ValueError(f"{where} must be one of {', '.join(allowed)}, not {text!r}")
+            raise ValueError(f"{where} must be one of {', '.join(allowed)}, not {shown(text)}")
         return text
     if kind is bool:
         if text.lower() in ("true", "yes", "on", "1"):
             return True
         if text.lower() in ("false", "no", "off", "0"):
             return False
-        raise ValueError(f"{where} must be true or false, not {text!r}")
+        raise ValueError(f"{where} must be true or false, not {shown(text)}")
     try:
         if kind is int:
             return whole_number(text)
@@ -85,23 +166,8 @@ def _from_text(where: str, text: str, kind: Any) -> Any:
             return float(text)
     except ValueError:
         expected = "a whole number" if kind is int else "a number"
-        raise ValueError(f"{where} must be {expected}, not {text!r}") from None
+        raise ValueError(f"{where} must be {expected}, not {shown(text)}") from None
     return text
-
-
-def whole_number(text: str) -> int:
-    """Read a count: `1000`, `1_000`, and `1e3` as well.
-
-    >>> whole_number("1e6")
-    1000000
-    """
-    try:
-        return int(text)
-    except ValueError:
-        number = float(text)
-        if number != int(number):
-            raise ValueError(f"{text!r} is not a whole number") from None
-        return int(number)
 
 
 def names(cls: type) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skewless import parameters
+from skewless.arguments import shown
 from skewless.strategies import ALL
 from skewless.strategy import AnyStrategy
 
@@ -31,6 +33,8 @@ def get(name: str) -> type[Any]:
         ...
     ValueError: unknown strategy 'w-choice'; did you mean 'w-choices'?
     """
+    if not isinstance(name, str):
+        raise ValueError(f"strategy must be a name of the registry, not {shown(name)}")
     if ":" in name:
         return _import(name)
     if name not in _BY_NAME:
@@ -48,6 +52,34 @@ def make(name: str, **settings: Any) -> AnyStrategy:
     return strategy
 
 
+def strategy_of(value: Any, argument: str = "strategy") -> AnyStrategy:
+    """Return the strategy that a user gave: a name of the registry, `module:Class`, or a strategy.
+
+    >>> strategy_of("pkg")
+    PartialKey()
+    """
+    if isinstance(value, str):
+        try:
+            return make(value)
+        except ValueError as error:
+            if argument == "strategy":
+                raise
+            raise ValueError(f"{argument}: {error}") from None
+    is_instance = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    # Some objects, such as Spark's columns, have an attribute of every name.
+    if not is_instance or not isinstance(getattr(value, "name", None), str) or _missing(value):
+        raise ValueError(
+            f"{argument} must be a name of the registry, 'module:Class', or a strategy such as "
+            f"Cascade(), not {shown(value)}"
+        )
+    strategy: AnyStrategy = value
+    return strategy
+
+
+def _missing(thing: Any) -> list[str]:
+    return [member for member in ("name", "traits", "start", "route") if not hasattr(thing, member)]
+
+
 def _import(name: str) -> type[Any]:
     module_name, _, class_name = name.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
@@ -55,9 +87,10 @@ def _import(name: str) -> type[Any]:
     try:
         with _working_folder_last():
             module = importlib.import_module(module_name)
-    except ImportError as error:
+    except Exception as error:  # whatever a module of the user's raises
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(
-            f"cannot import {module_name!r} for strategy {name!r}: {error}{_hidden(module_name)}"
+            f"cannot import {module_name!r} for strategy {name!r}: {reason}{_hidden(module_name)}"
         ) from error
     hidden = _hidden(module_name)
     if hidden:
@@ -65,9 +98,11 @@ def _import(name: str) -> type[Any]:
     cls = getattr(module, class_name, None)
     if not isinstance(cls, type):
         raise ValueError(f"{module_name!r} has no class {class_name!r} (strategy {name!r})")
-    missing = [m for m in ("name", "traits", "start", "route") if not hasattr(cls, m)]
+    missing = _missing(cls)
     if missing:
         raise ValueError(f"{name!r} is not a strategy: it lacks {', '.join(missing)}")
+    if not dataclasses.is_dataclass(cls):
+        raise ValueError(f"{name!r} is not a strategy: it is no dataclass")
     return cls
 
 

@@ -225,8 +225,8 @@ def test_a_report_has_what_keys_cost_in_a_window_and_records_for_their_state():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_workers": 0}, "workers must be at least 1, not 0"),
-        ({"n_workers": 2, "n_sources": 0}, "sources must be at least 1, not 0"),
+        ({"n_workers": 0}, "n_workers must be 1 … 16,777,215, not 0"),
+        ({"n_workers": 2, "n_sources": 0}, "n_sources must be 1 … 1,048,576, not 0"),
         ({"n_workers": 2, "window": 0}, "window must be at least 1, not 0"),
         ({"n_workers": 2, "capacities": [1]}, "one number per worker: 2, not 1"),
         ({"n_workers": 2, "capacities": [1, 0]}, "above 0"),

@@ -14,10 +14,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import DataFrame
+from pyspark.sql import Window as Frame
 from pyspark.sql import functions as F
 
 from skewless import aggregations as aggs
 from skewless.spark.aggregating import aggregate
+from skewless.spark.finding_hot_keys import hot_keys
 from skewless.spark.ledger import Ledger, LedgerCorrupt, LedgerMismatch, LedgerTooNew
 from skewless.spark.routing import make_router, route
 from skewless.strategies.cascade import Cascade
@@ -74,6 +76,29 @@ ROUTES: list[tuple[dict[str, Any], str]] = [
     ({"weight": lambda: F.col("ww")}, "weight: Column<'ww'> cannot be computed"),
     ({"weight": 5}, "weight must be the name of a column, not 5"),
     ({"weight": "k"}, "weight: column 'k' must be a number, not string"),
+    ({"key": lambda: F.sum("v")}, "key: Column<'sum(v)'> must have one value for each record"),
+    ({"key": lambda: F.explode(F.array("v"))}, "must have one value for each record; an aggregate"),
+    (
+        {"key": lambda: F.row_number().over(Frame.orderBy("v"))},
+        "must have one value for each record; an aggregate, a generator or a window function",
+    ),
+    ({"key": lambda: F.col("*")}, "key: Column<'*'> is 8 columns; name each"),
+    ({"key": {"k"}}, "key must be a column, its name, or several of them, not {'k'}"),
+    ({"strategy": lambda: F.col("k")}, "or a strategy such as Cascade(), not Column<'k'>"),
+    ({"workers": True}, "workers must be a whole number, not True"),
+    ({"workers": 10**5000}, "workers must be 1 … 16,777,215, not a value of type int"),
+    (
+        {"seed": 1 << 64},
+        "seed must be at most 18,446,744,073,709,551,615, not 18446744073709551616",
+    ),
+    ({"weight": lambda: F.sum("v")}, "weight: Column<'sum(v)'> must have one value for each"),
+    ({"ledger": True}, "ledger must be a folder, as a path or as a URI, not True"),
+    ({"ledger": "/dev/null"}, "ledger must be a folder, not '/dev/null': '/dev/null' is a file"),
+    (
+        {"ledger": "/dev/null/x"},
+        "ledger must be a folder, not '/dev/null/x': '/dev/null' is a file",
+    ),
+    ({"ledger": ""}, "ledger must be a folder, as a path or as a URI, not ''"),
     (
         {"weight": "w", "strategy": "pkg"},
         "weight: strategy 'pkg' does not weigh records; 'cascade'",
@@ -167,6 +192,45 @@ def test_route_replaces_no_column(df: DataFrame, column: Any) -> None:
     assert repr(column) in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"top": "x"}, "top must be a whole number, not 'x'"),
+        ({"top": True}, "top must be a whole number, not True"),
+        ({"top": 10_001}, "top must be 1 … 10,000, not 10001"),
+        ({"sample": None}, "sample must be a whole number, not None"),
+        ({"sample": float("nan")}, "sample must be a whole number, not nan"),
+        ({"sample": 0}, "sample must be at least 1, not 0"),
+        ({"seed": 10**30}, "seed must be at most 18,446,744,073,709,551,615, not 1000"),
+        ({"strategies": 3}, "strategies must be names or strategies, or 'all', not 3"),
+        ({"strategies": lambda: F.col("k")}, "strategies must be names or strategies, or 'all'"),
+        ({"strategies": [None]}, "strategies must be a name of the registry, 'module:Class'"),
+        ({"strategies": ["hsh"]}, "strategies: unknown strategy 'hsh'; did you mean 'hash'?"),
+        ({"df": 5}, "df must be a DataFrame of Spark, not 5"),
+    ],
+    ids=shown,
+)
+def test_hot_keys_refuses(df: DataFrame, changed: dict[str, Any], message: str) -> None:
+    options = {"df": df, "key": "k", "workers": 2, **made(changed)}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        hot_keys(**options)
+
+
+def test_columns_that_occur_twice_are_refused_only_where_they_are_used(df: DataFrame) -> None:
+    twice = df.select("k", "v", F.col("w").alias("V"), F.col("w").alias("W"), "w", "ts")
+    ambiguous = "is ambiguous: the DataFrame has k, v, V, W, w, ts; rename all but one"
+    for call in (
+        lambda: route(twice, "v", workers=2),
+        lambda: route(twice, "k", workers=2, weight="w"),
+        lambda: aggregate(twice, "k", {"n": aggs.sum("v")}, workers=2),
+        lambda: hot_keys(twice, "v", workers=2),
+    ):
+        with pytest.raises(ValueError, match=ambiguous):
+            call()
+    assert aggregate(twice, "k", COUNT, workers=2).columns == ["k", "n"]
+    assert route(twice, "k", workers=2).columns == [*twice.columns, "worker"]
+
+
 def test_streams_with_a_watermark_are_refused(stream: DataFrame, tmp_path: Path) -> None:
     late = stream.withWatermark("ts", "1 minute")
     folder = str(tmp_path / "ledger")
@@ -244,8 +308,6 @@ def test_a_damaged_or_newer_ledger_is_refused_before_data_is_read(
 
 
 def test_a_ledger_without_a_name_is_refused(stream: DataFrame) -> None:
-    with pytest.raises(
-        ValueError, match="folder must name a folder, as a path or as a URI, not ''"
-    ):
+    with pytest.raises(ValueError, match="ledger must be a folder, as a path or as a URI, not ' '"):
         route(stream, "k", workers=2, ledger=" ")
     assert Ledger("x").folder == str(Path("x").absolute())

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import is_dataclass
 
 import pyarrow as pa
 
 from skewless.arrays import Ints
+from skewless.parameters import check_types
 
 
 class Aggregation(ABC):
@@ -18,6 +20,11 @@ class Aggregation(ABC):
     every method that takes it returns one row per group, in the order of the groups, also for
     groups without rows.
     """
+
+    def __post_init__(self) -> None:
+        """Refuse arguments of other types than the fields of the dataclass declare."""
+        if is_dataclass(self):
+            check_types(self)
 
     @property
     @abstractmethod

@@ -14,6 +14,7 @@ import pyarrow.types as pt
 from skewless.aggregations.aggregation import Aggregation
 from skewless.aggregations.columns import by_group, plain
 from skewless.aggregations.types import parse_type
+from skewless.arguments import shown
 from skewless.arrays import Ints
 
 S = TypeVar("S")
@@ -150,7 +151,7 @@ class PerKey(Aggregation):
         if not isinstance(self.aggregator, Aggregator):
             raise ValueError(
                 f"PerKey: aggregator must be an object of a class derived from Aggregator, "
-                f"not {self.aggregator!r}"
+                f"not {shown(self.aggregator)}"
             )
         name = type(self.aggregator).__name__
         for attribute in ("inputs", "state", "result"):

@@ -11,7 +11,7 @@ from skewless.aggregations.aggregation import Aggregation
 from skewless.aggregations.columns import exploded, list_lengths, list_of, lists, without_nulls
 from skewless.aggregations.grouping import distinct_pairs
 from skewless.arrays import Ints
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ class ApproxDistinct:
 
     def __post_init__(self) -> None:
         """Refuse an error that no sketch has."""
+        check_types(self)
         error = self.relative_error
         is_share = isinstance(error, float) and 0.0 < error < 1.0
         require(self, "relative_error", is_share, "a float between 0 and 1, both excluded")

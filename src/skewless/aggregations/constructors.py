@@ -8,6 +8,7 @@ from skewless.aggregations.collecting import ApproxDistinct, Collect, CollectSet
 from skewless.aggregations.extremes import Max, Min, TopK
 from skewless.aggregations.spread import Stddev, Variance
 from skewless.aggregations.sums import Count, Mean, Sum, WeightedMean
+from skewless.arguments import shown
 
 
 def count(column: str | None = None) -> Count:
@@ -56,6 +57,8 @@ def distinct(column: str, exact: Literal[True] = True) -> Distinct: ...
 def distinct(column: str, exact: Literal[False]) -> ApproxDistinct: ...
 def distinct(column: str, exact: bool = True) -> Distinct | ApproxDistinct:
     """Return the number of distinct values of a column, exact or by the engine's sketch."""
+    if not isinstance(exact, bool):
+        raise ValueError(f"distinct: exact must be True or False, not {shown(exact)}")
     return Distinct(column) if exact else ApproxDistinct(column)
 
 

@@ -26,6 +26,9 @@ from skewless.aggregations.sums import count_rows
 from skewless.arrays import Ints
 from skewless.parameters import require
 
+#: Spark has no longer arrays.
+_LARGEST_K = (1 << 31) - 1
+
 
 def _ordered_type(owner: object, column: str, kind: pa.DataType) -> pa.DataType:
     kind = plain_type(kind)
@@ -116,8 +119,10 @@ class TopK(Aggregation):
 
     def __post_init__(self) -> None:
         """Refuse a `k` that keeps nothing."""
-        is_count = isinstance(self.k, int) and not isinstance(self.k, bool) and self.k >= 1
-        require(self, "k", is_count, "an integer of at least 1")
+        is_count = isinstance(self.k, int) and not isinstance(self.k, bool)
+        allowed = is_count and 1 <= self.k <= _LARGEST_K
+        require(self, "k", allowed, f"an integer of at least 1 and at most {_LARGEST_K:,}")
+        super().__post_init__()
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.workloads import ShiftingZipf
 
 #: The columns of the files, as Spark spells a schema.
@@ -56,6 +56,7 @@ class DriftingWords:
 
     def __post_init__(self) -> None:
         """Refuse parameters out of range."""
+        check_types(self)
         for name in ("n_batches", "n_files", "n_periods", "seconds"):
             require(self, name, getattr(self, name) >= 1, "at least 1")
         n_pieces = self.n_batches * self.n_files

@@ -5,13 +5,39 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import skewless
 
+# What is wrong with options; Typer has no public name for it.
+_UsageError: type[Any] = typer.BadParameter.__mro__[1]
+
+
+class OneLine(TyperGroup):
+    """Commands whose errors are one line each, those in the options as well."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **settings: Any) -> Any:
+        """Run a command; end the program unless somebody else does that."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **settings)  # type: ignore[misc]
+        try:
+            code = super().main(*args, standalone_mode=False, **settings)  # type: ignore[misc]
+        except typer.Abort:
+            code = stopped("aborted", 1).exit_code
+        except _UsageError as error:
+            if type(error).__name__ == "NoArgsIsHelpError":
+                error.show()
+                code = 2
+            else:
+                code = stopped(error.format_message(), 2).exit_code
+        sys.exit(code if isinstance(code, int) else 0)
+
+
 app = typer.Typer(
+    cls=OneLine,
     help="Which worker gets this record? Skew-aware partitioning of keyed streams.",
     no_args_is_help=True,
     add_completion=False,
@@ -25,13 +51,15 @@ def refusing_bad_input() -> Iterator[None]:
     """Turn what is wrong with the input into one line and exit code 2."""
     try:
         yield
+    except MemoryError as error:
+        raise stopped(f"there is not enough memory: {error}", 2) from None
     except (ValueError, TypeError, OSError) as error:
         raise stopped(str(error), 2) from None
 
 
 def stopped(message: str, code: int) -> typer.Exit:
     """Print one line about what went wrong; return what ends the program with `code`."""
-    print(f"skewless: {message}", file=sys.stderr)
+    print(f"skewless: {' '.join(message.split())}", file=sys.stderr)
     return typer.Exit(code)
 
 

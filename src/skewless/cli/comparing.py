@@ -31,7 +31,7 @@ def compare(
         stream = workloads.make(
             "evolving-zipf", z=1.4, n_keys=100_000, n_records=n_records, period=n_records // 4
         )
-        out.parent.mkdir(parents=True, exist_ok=True)
+        reading.page(out)
     runs = []
     with progress_bar() as bar:
         for name in registry.names():

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from skewless.arguments import seed_number, whole
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.needs import needing_bokeh
@@ -15,6 +16,9 @@ from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
 from skewless.cli.screen import console, progress_bar, small_bars
 
 _MOST_BATCHES = 30  # the ledger keeps no more
+_MOST_SLOTS = 1024  # each is a thread and a Python process
+_MOST_RECORDS = 1_000_000_000  # they are made in memory
+_LONGEST_US = 60_000_000
 
 
 @app.command()
@@ -40,14 +44,14 @@ def demo(
 
     with refusing_bad_input():
         names = [one.name for one in reading.strategies(strategy, {})]
-        reading.at_least(workers, "--workers", 1)
-        reading.at_least(work_us, "--work-us", 0)
-        if not 1 <= batches <= _MOST_BATCHES:
-            raise ValueError(f"--batches must be 1 … {_MOST_BATCHES}, not {batches}")
+        whole(workers, "--workers", least=1, most=_MOST_SLOTS)
+        whole(work_us, "--work-us", most=_LONGEST_US)
+        whole(batches, "--batches", least=1, most=_MOST_BATCHES)
+        n_records = reading.count(records, "--records", least=1, most=_MOST_RECORDS)
         words = DriftingWords(
-            n_records=reading.count(records, "--records", least=1), n_batches=batches, seed=seed
+            n_records=n_records, n_batches=batches, seed=seed_number(seed, "--seed")
         )
-        out.parent.mkdir(parents=True, exist_ok=True)
+        reading.page(out)
     about = (
         f"{words.n_records:,} words in {batches} micro-batches; the hot words change "
         f"{words.n_periods - 1} times. Words per window of {MainJob.window} are counted by "

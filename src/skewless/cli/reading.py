@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from skewless import parameters, registry
+from skewless.arguments import path_text, shown, whole, whole_number
 from skewless.strategy import AnyStrategy
 
 
@@ -12,33 +15,36 @@ def pairs(texts: list[str], option: str) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise ValueError(f"{option} takes name=value, not {text!r}")
+            raise ValueError(f"{option} takes name=value, not {shown(text)}")
         found[name.strip()] = value.strip()
     return found
 
 
-def counts(text: str, option: str) -> list[int]:
+def counts(text: str, option: str, least: int = 0, most: int | None = None) -> list[int]:
     """Return the whole numbers between commas."""
     try:
-        return [parameters.whole_number(part) for part in text.split(",")]
-    except (ValueError, OverflowError):
-        raise ValueError(f"{option} takes whole numbers with commas, not {text!r}") from None
+        numbers = [whole_number(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{option} takes whole numbers with commas, not {shown(text)}") from None
+    return [whole(number, option, least=least, most=most) for number in numbers]
 
 
-def count(text: str, option: str, least: int = 0) -> int:
+def count(text: str, option: str, least: int = 0, most: int | None = None) -> int:
     """Return a whole number of at least `least`."""
     try:
-        number = parameters.whole_number(text)
-    except (ValueError, OverflowError):
-        raise ValueError(f"{option} takes a whole number, not {text!r}") from None
-    return at_least(number, option, least)
+        number = whole_number(text)
+    except ValueError:
+        raise ValueError(f"{option} takes a whole number, not {shown(text)}") from None
+    return whole(number, option, least=least, most=most)
 
 
-def at_least(number: int, option: str, least: int) -> int:
-    """Return the number unless it is too small."""
-    if number < least:
-        raise ValueError(f"{option} must be at least {least}, not {number}")
-    return number
+def page(out: Path) -> Path:
+    """Return the path of a page, in a folder that is there."""
+    path_text(out, "--out", "the path of a file")
+    if out.is_dir():
+        raise ValueError(f"--out must be the path of a file, and {str(out)!r} is a folder")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    return out
 
 
 def strategies(names: str, settings: dict[str, str]) -> list[AnyStrategy]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from skewless.arguments import MOST_WORKERS, path_text, seed_number, whole
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
@@ -75,16 +76,21 @@ def wordcount(
     require_spark()
     from skewless.apps.inputs import WORD, find_input, is_remote
     from skewless.apps.wordcount import WordCount, require_writable
+    from skewless.spark.session_arguments import require_session
 
     with refusing_bad_input():
         chosen = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
         if len(chosen) != 1:
             raise ValueError(f"--strategy takes one strategy, not {strategy!r}")
-        reading.at_least(workers, "--workers", 1)
+        whole(workers, "--workers", least=1, most=MOST_WORKERS)
         if seed is not None:
-            reading.at_least(seed, "--seed", 0)
+            seed_number(seed, "--seed")
+        require_session("skewless", master, "1g", None)
+        for option, place in (("--output", output), ("--checkpoint", checkpoint)):
+            if place is not None:
+                path_text(place, option)
         if files_per_batch is not None:
-            reading.at_least(files_per_batch, "--files-per-batch", 1)
+            whole(files_per_batch, "--files-per-batch", least=1, most=(1 << 31) - 1)
         if not stream:
             for option, value in (
                 ("--checkpoint", checkpoint),

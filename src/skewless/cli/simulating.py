@@ -12,12 +12,14 @@ import typer
 from rich.table import Table
 
 from skewless import workloads
+from skewless.arguments import MOST_WORKERS, seed_number, shown
 from skewless.arrays import Floats
 from skewless.cli import reading
-from skewless.cli.application import app, refusing_bad_input, stopped
+from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.screen import bytes_text, console, progress_bar
 from skewless.simulator import Run, simulate
-from skewless.strategy import AnyStrategy, Merges, WeightError
+from skewless.simulator.starting import MOST_SOURCES
+from skewless.strategy import AnyStrategy, Merges
 from skewless.workloads import Workload
 
 
@@ -59,9 +61,9 @@ def _speeds(text: str | None, n_workers: int) -> Floats | None:
     try:
         pattern = [float(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"--capacities takes numbers with commas, not {text!r}") from None
+        raise ValueError(f"--capacities takes numbers with commas, not {shown(text)}") from None
     if any(not 0 < speed < float("inf") for speed in pattern):
-        raise ValueError(f"--capacities must be above 0 and finite, not {text!r}")
+        raise ValueError(f"--capacities must be above 0 and finite, not {shown(text)}")
     if n_workers % len(pattern):
         raise ValueError(
             f"--capacities: {len(pattern)} numbers do not repeat evenly over {n_workers} workers"
@@ -76,7 +78,7 @@ def simulate_command(
         typer.Option(help="Names with commas, 'all', or module:Class for one's own."),
     ],
     workers: Annotated[str, typer.Option(help="Number of workers; several with commas.")] = "16",
-    sources: Annotated[int, typer.Option(help="Sources; record i goes through i mod S.")] = 1,
+    sources: Annotated[str, typer.Option(help="Sources; record i goes through i mod S.")] = "1",
     seed: Annotated[int, typer.Option(help="Seed of workload and routing.")] = 0,
     zipf: Annotated[float | None, typer.Option(help="Exponent of the Zipf distribution.")] = None,
     keys: Annotated[str | None, typer.Option(help="Keys in the domain, e.g. 1e5.")] = None,
@@ -125,15 +127,14 @@ def simulate_command(
                 "weight": weight,
             },
         )
-        reading.at_least(sources, "--sources", 1)
-        reading.at_least(seed, "--seed", 0)
+        n_sources = reading.count(sources, "--sources", least=1, most=MOST_SOURCES)
+        seed_number(seed, "--seed")
         records_per_window = reading.count(window, "--window", least=1)
         records_per_sync = reading.count(sync, "--sync")
         if records_per_sync and not any(isinstance(one, Merges) for one in chosen):
             raise ValueError("--sync: none of the chosen strategies merges what its sources learn")
         cells = []
-        for n in reading.counts(workers, "--workers"):
-            reading.at_least(n, "--workers", 1)
+        for n in reading.counts(workers, "--workers", least=1, most=MOST_WORKERS):
             cells += [(chosen_one, n, _speeds(capacities, n)) for chosen_one in chosen]
 
     def one(cell: tuple[AnyStrategy, int, Floats | None], progress: Callable[[int], None]) -> Run:
@@ -141,7 +142,7 @@ def simulate_command(
             cell[0],
             stream,
             n_workers=cell[1],
-            n_sources=sources,
+            n_sources=n_sources,
             seed=seed,
             window=records_per_window,
             capacities=cell[2],
@@ -153,10 +154,8 @@ def simulate_command(
     with progress_bar() as bar:
         for cell in cells:
             task = bar.add_task(f"{cell[0].name}, {cell[1]} workers", total=stream.n_records)
-            try:
+            with refusing_bad_input():  # what a trace holds is seen only here
                 runs.append(one(cell, lambda done, task=task: bar.update(task, completed=done)))  # type: ignore[misc]
-            except WeightError as error:
-                raise stopped(str(error), 2) from None
             bar.update(task, visible=False)
             if as_json:
                 print(json.dumps(runs[-1].summary()), flush=True)

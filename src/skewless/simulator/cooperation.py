@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skewless.arguments import whole
 from skewless.arrays import Ints, Keys, Workers
+from skewless.simulator.starting import require_counts, require_parts, start_sources
 from skewless.simulator.tally import Tally, Windows
 from skewless.state import copy_state
 from skewless.strategy import AnyStrategy, Forks, Forwards, Merges, Waits
@@ -116,12 +118,12 @@ def cooperate(
     adaptive, shortest, longest
         Let `next_interval` change the interval, within these bounds.
     """
+    require_parts(strategy, workload)
+    n_workers, n_sources, window = require_counts(n_workers, n_sources, window)
+    interval = whole(interval, "interval", least=1)
     delays = [delay] * n_sources if isinstance(delay, int) else list(delay)
     if not isinstance(strategy, Merges):
         raise ValueError(f"{strategy.name} does not merge, so its sources cannot cooperate")
-    for name, value in (("n_workers", n_workers), ("n_sources", n_sources), ("interval", interval)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, not {value}")
     if len(delays) != n_sources or min(delays) < 0:
         raise ValueError(f"delay must be 0 or more, one or {n_sources} numbers, not {delay!r}")
     if window < 1 or window % n_sources:
@@ -178,7 +180,7 @@ class _Run:
     ) -> None:
         self.strategy = strategy
         self.n_workers = n_workers
-        self.states = [strategy.start(n_workers, seed, source=s) for s in range(n_sources)]
+        self.states = start_sources(strategy, n_workers, n_sources, seed)
         self.tally = Tally(n_workers, window, np.ones(n_workers), max_pairs)
         self.round = 0
         self.n_records = 0

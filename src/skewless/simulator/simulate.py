@@ -10,10 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from skewless.arguments import seed_number, whole
 from skewless.arrays import Floats, Keys, Workers
 from skewless.parameters import as_dict
 from skewless.simulator.cooperation import merge_and_fork
 from skewless.simulator.run import Rebalance, Run
+from skewless.simulator.starting import (
+    require_capacities,
+    require_counts,
+    require_parts,
+    start_sources,
+)
 from skewless.simulator.tally import Tally, Windows
 from skewless.state import copy_state, state_bytes
 from skewless.strategy import (
@@ -71,7 +78,14 @@ def simulate(
         Above so many distinct (key, worker) pairs the replication is an estimate; see
         `ReplicaCounter`.
     """
-    speeds = _check(n_workers, n_sources, window, capacities)
+    require_parts(strategy, workload)
+    n_workers, n_sources, window = require_counts(n_workers, n_sources, window)
+    seed = seed_number(seed)
+    sync = whole(sync, "sync")
+    state_windows = whole(state_windows, "state_windows", least=1)
+    chunk_size = whole(chunk_size, "chunk_size", least=1)
+    max_pairs = whole(max_pairs, "max_pairs", least=1)
+    speeds = require_capacities(capacities, n_workers)
     weights = workload.weights(seed, chunk_size) if isinstance(workload, Weighted) else None
     tally = Tally(n_workers, window, speeds, max_pairs, weighted=weights is not None)
     run = _Simulation(strategy, n_workers, n_sources, seed, speeds, tally)
@@ -102,22 +116,6 @@ def simulate(
         state_bytes=max(state_bytes(state) for state in run.states),
         rebalances=tuple(run.rebalances),
     )
-
-
-def _check(n_workers: int, n_sources: int, window: int, capacities: ArrayLike | None) -> Floats:
-    for name, value in (("workers", n_workers), ("sources", n_sources), ("window", window)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, not {value}")
-    if capacities is None:
-        return np.ones(n_workers)
-    speeds = np.asarray(capacities, np.float64)
-    if speeds.shape != (n_workers,):
-        raise ValueError(
-            f"capacities must be one number per worker: {n_workers}, not {speeds.size}"
-        )
-    if not (np.isfinite(speeds).all() and (speeds > 0).all()):
-        raise ValueError(f"capacities must be finite numbers above 0, not {speeds.tolist()}")
-    return speeds
 
 
 class _Records(NamedTuple):
@@ -167,7 +165,7 @@ class _Simulation:
     ) -> None:
         self.strategy = strategy
         self.n_workers = n_workers
-        self.states = [strategy.start(n_workers, seed, source=s) for s in range(n_sources)]
+        self.states = start_sources(strategy, n_workers, n_sources, seed)
         if isinstance(strategy, Rescales) and not (speeds == speeds[0]).all():
             self.states = [strategy.rescale(state, n_workers, speeds) for state in self.states]
         self.tally = tally
@@ -185,8 +183,6 @@ class _Simulation:
 
     def synchronise_every(self, n_records: int) -> None:
         """Merge the sources' states every so many records; 0 means never."""
-        if n_records < 0:
-            raise ValueError(f"sync must be at least 0, not {n_records}")
         if n_records and not isinstance(self.strategy, Merges):
             raise ValueError(f"sync: {self.strategy.name} does not merge the states of its sources")
         self._sync = n_records

@@ -20,6 +20,7 @@ from skewless.aggregations import (
     PerKey,
     TopK,
 )
+from skewless.arguments import shown
 from skewless.spark.block_merging import merge_blocks, merge_rows
 from skewless.spark.blocks import FORMAT, N_SLOTS, Packing
 from skewless.spark.columns import (
@@ -30,6 +31,7 @@ from skewless.spark.columns import (
     key_columns,
     like_spark_groups,
     quoted,
+    require_dataframe,
 )
 from skewless.spark.combining import Combiner
 from skewless.spark.key_hashes import hashed_key
@@ -39,7 +41,7 @@ from skewless.spark.router import Router
 from skewless.spark.routing import make_router, router_udf, weight_column
 from skewless.spark.slots import ANY_PARTITIONS, check_slots, even_slots
 from skewless.spark.state_layout import layout_text, state_layout
-from skewless.spark.windows import WATERMARK, Window, as_window, microseconds
+from skewless.spark.windows import WATERMARK, Window, as_window, microseconds, spelled
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
 
@@ -101,6 +103,7 @@ def aggregate(
     ...     trades, "symbol", {"vwap": aggs.vwap("price", "size")}, window=("ts", "1 minute")
     ... )
     """
+    require_dataframe(df)
     span = as_window(window)
     chosen = _aggregations(df, key, aggs, span)
     unmergeable = [n for n, a in aggs.items() if isinstance(a, Aggregator) and not a.merges]
@@ -159,7 +162,7 @@ class _Query:
         grouping = [F.col(name) for name in partials.key]
         if self.window is not None:
             if watermark is not None and combined.isStreaming:
-                combined = combined.withWatermark(TIME, watermark)
+                combined = combined.withWatermark(TIME, spelled(watermark))
             # All records of a pane lie in the same windows, and so does the latest of them.
             grouping = [self.window.of(F.col(TIME)).alias(_WINDOW), *grouping]
         n_states = {
@@ -272,7 +275,8 @@ def _aggregations(
     """Return the aggregations as the combining wants them; raise ValueError for bad ones."""
     if not isinstance(aggs, Mapping) or not aggs:
         raise ValueError(
-            f"aggs must be a mapping of names to aggregations, like {{'n': count()}}, not {aggs!r}"
+            "aggs must be a mapping of names to aggregations, like {'n': count()}, "
+            f"not {shown(aggs)}"
         )
     names = key_columns(df, key)[1]
     if window is not None and _WINDOW in names:
@@ -281,7 +285,7 @@ def _aggregations(
     chosen: dict[str, Aggregation] = {}
     for name, aggregation in aggs.items():
         if not isinstance(name, str) or not name:
-            raise ValueError(f"aggs: a result's name must be a text, not {name!r}")
+            raise ValueError(f"aggs: a result's name must be a text, not {shown(name)}")
         if name in names or (window is not None and name == _WINDOW):
             raise ValueError(
                 f"aggs: {name!r} is the name of a key column or of the window already; "
@@ -301,7 +305,7 @@ def _aggregations(
         else:
             raise ValueError(
                 f"aggs: {name!r} must be an aggregation of skewless.aggregations or an "
-                f"Aggregator, not {aggregation!r}"
+                f"Aggregator, not {shown(aggregation)}"
             )
         for column in chosen[name].inputs:
             existing(df, column, f"aggs: {name!r}")
@@ -334,12 +338,13 @@ def _check_times(
     if watermark is not None:
         if window is None:
             raise ValueError(
-                f"watermark {watermark!r} goes with window: without windows nothing ever closes"
+                f"watermark {shown(watermark)} goes with window: "
+                "without windows nothing ever closes"
             )
         if microseconds(watermark, "watermark") < 0:
             raise ValueError(f"watermark must be at least 0, not {watermark!r}")
-    if mode not in (None, "update", "append"):
-        raise ValueError(f"mode must be 'update' or 'append', not {mode!r}")
+    if mode is not None and (not isinstance(mode, str) or mode not in ("update", "append")):
+        raise ValueError(f"mode must be 'update' or 'append', not {shown(mode)}")
     if mode == "append" and watermark is None:
         raise ValueError("mode 'append' needs a window and a watermark: nothing ever closes")
     # Without windows a watermark matters where the key is a time that it passes.

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from skewless.arguments import path_text
 from skewless.private_files import append_private, replace_file
 from skewless.spark.balance import BatchBalance, read_balance, workers_of
 from skewless.spark.explaining import json_line
@@ -92,9 +93,9 @@ class BalanceListener(StreamingQueryListener):
         prometheus: str | os.PathLike[str] | None = None,
     ) -> None:
         """Wait for batches."""
-        self.ledger = Ledger(os.fspath(ledger))
-        self._json_lines = None if json_lines is None else Path(json_lines).absolute()
-        self._prometheus = None if prometheus is None else Path(prometheus).absolute()
+        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)  # type: ignore[arg-type]
+        self._json_lines = _file(json_lines, "json_lines")
+        self._prometheus = _file(prometheus, "prometheus")
         self._history: deque[BatchProgress] = deque(maxlen=_REMEMBERED)
         self._logged: set[tuple[str, type[BaseException]]] = set()
         self._lock = threading.Lock()
@@ -159,3 +160,12 @@ class BalanceListener(StreamingQueryListener):
         if kind not in self._logged:
             self._logged.add(kind)
             _LOG.error("cannot %s (told once): %s", what, error, exc_info=error)
+
+
+def _file(path: str | os.PathLike[str] | None, argument: str) -> Path | None:
+    if path is None:
+        return None
+    file = Path(path_text(path, argument, "the path of a file")).absolute()
+    if file.is_dir():
+        raise ValueError(f"{argument} must be the path of a file, and {str(file)!r} is a folder")
+    return file

@@ -23,7 +23,7 @@ from skewless.spark.blocks import BLOCK, SLOT, by_key, from_block, to_block
 from skewless.spark.columns import internal
 from skewless.spark.partials import PANE, TIME, Partials
 from skewless.spark.state_layout import require_layout
-from skewless.spark.windows import WATERMARK, Window, microseconds
+from skewless.spark.windows import WATERMARK, Window, microseconds, spelled
 
 _START = internal("start")
 _END = internal("end")
@@ -43,7 +43,7 @@ def merge_blocks(
     timeout = GroupStateTimeout.NoTimeout
     if window is not None:
         if watermark is not None:
-            blocks = blocks.withWatermark(TIME, watermark)
+            blocks = blocks.withWatermark(TIME, spelled(watermark))
             timeout = GroupStateTimeout.EventTimeTimeout
         blocks = blocks.select(window.of(F.col(TIME)).alias("window"), SLOT, BLOCK)
         noted = blocks.schema["window"].metadata
@@ -186,7 +186,13 @@ def _with_window(results: pa.Table, starts: Any, partials: Partials, window: Any
         return results.cast(schema)
     kind = schema.field("window").type.field("start").type
     begins = starts.combine_chunks() if isinstance(starts, pa.ChunkedArray) else starts
-    ends = pa.compute.add(begins, microseconds(window.size))
+    try:
+        ends = pa.compute.add_checked(begins, microseconds(window.size))
+    except pa.ArrowInvalid:
+        raise OverflowError(
+            f"window: a record is so late that its window of {window.size} ends beyond the last "
+            "time that there is"
+        ) from None
     windows = pa.StructArray.from_arrays(
         [begins.cast(kind), ends.cast(kind)], fields=list(schema.field("window").type)
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -23,6 +23,7 @@ from pyspark.sql.types import (
 )
 
 from skewless import parameters
+from skewless.arguments import shown
 
 Key: TypeAlias = str | Column | Sequence[str | Column]
 _PREFIX = "__skewless_"  # of columns that are ours and that users do not see
@@ -42,23 +43,43 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def require_dataframe(df: object) -> None:
+    """Raise ValueError unless this is a DataFrame."""
+    if not isinstance(df, DataFrame):
+        raise ValueError(f"df must be a DataFrame of Spark, not {shown(df)}")
+
+
 def existing(df: DataFrame, name: str, argument: str) -> str:
     """Return `name`, a column of `df`; raise ValueError that names the argument otherwise."""
     if not isinstance(name, str):
-        raise ValueError(f"{argument} must be the name of a column, not {name!r}")
-    if name not in df.columns:
-        message = parameters.nearest(name, df.columns, "column")
-        raise ValueError(f"{argument}: {message}; the DataFrame has {', '.join(df.columns)}")
+        raise ValueError(f"{argument} must be the name of a column, not {shown(name)}")
+    there = df.columns
+    if name not in there:
+        message = parameters.nearest(name, there, "column")
+        raise ValueError(f"{argument}: {message}; the DataFrame has {', '.join(there)}")
+    alike = [column for column in there if alike_to_spark(df, column, name)]
+    if len(alike) > 1:
+        raise ValueError(
+            f"{argument}: column {name!r} is ambiguous: the DataFrame has {', '.join(there)}; "
+            "rename all but one of those with this name"
+        )
     return name
+
+
+def alike_to_spark(df: DataFrame, one: str, other: str) -> bool:
+    """Return whether Spark takes two names for the same: by default, case makes no difference."""
+    if df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true":
+        return one == other
+    return one.lower() == other.lower()
 
 
 def key_columns(df: DataFrame, key: Key) -> tuple[list[Column], list[str]]:
     """Return the key's columns and their names; raise ValueError unless `df` has them."""
-    if not isinstance(key, str | Column | Iterable):
-        raise ValueError(f"key must be a column, its name, or several of them, not {key!r}")
+    if not isinstance(key, str | Column | Sequence) or isinstance(key, bytes | bytearray):
+        raise ValueError(f"key must be a column, its name, or several of them, not {shown(key)}")
     parts = [key] if isinstance(key, str | Column) else list(key)
     if not parts:
-        raise ValueError(f"key must name at least one column, not {key!r}")
+        raise ValueError(f"key must name at least one column, not {shown(key)}")
     columns: list[Column] = []
     names: list[str] = []
     for part in parts:
@@ -80,12 +101,29 @@ def key_columns(df: DataFrame, key: Key) -> tuple[list[Column], list[str]]:
 def computed(df: DataFrame, column: Column, argument: str) -> StructField:
     """Return the field that a Column of `df` is; raise ValueError that names the argument."""
     try:
-        return df.select(column).schema.fields[0]
-    except AnalysisException as error:
+        fields = df.select(column).schema.fields
+    except PySparkException as error:
         raise ValueError(
-            f"{argument}: {column!r} cannot be computed from the DataFrame, "
-            f"which has {', '.join(df.columns)}: {error}"
+            f"{argument}: {shown(column)} cannot be computed from the DataFrame, "
+            f"which has {', '.join(df.columns)}: {first_line(error)}"
         ) from error
+    if len(fields) != 1:
+        raise ValueError(
+            f"{argument}: {shown(column)} is {len(fields)} columns; name each, or select them first"
+        )
+    try:
+        df.where(column.isNotNull())  # allows exactly what has one value for each record
+    except PySparkException as error:
+        raise ValueError(
+            f"{argument}: {shown(column)} must have one value for each record; an aggregate, a "
+            "generator or a window function has none: add it to the DataFrame first, as a column"
+        ) from error
+    return fields[0]
+
+
+def first_line(error: Exception) -> str:
+    """Return what Spark says without the plan that it shows below."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(";")
 
 
 def arrow_schema(schema: StructType, argument: str) -> pa.Schema:
@@ -100,7 +138,9 @@ def arrow_schema(schema: StructType, argument: str) -> pa.Schema:
         return to_arrow_schema(_nullable(schema), timezone="UTC")
     except PySparkException as error:
         kinds = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in schema.fields)
-        raise ValueError(f"{argument}: Arrow has no type for this ({kinds}): {error}") from error
+        raise ValueError(
+            f"{argument}: Arrow has no type for this ({kinds}): {first_line(error)}"
+        ) from error
 
 
 def like_spark_groups(column: Column, kind: DataType) -> Column:

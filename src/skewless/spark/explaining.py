@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
+from skewless.arguments import shown
 from skewless.private_files import write_private
 from skewless.spark.balance import BatchBalance, read_balance, workers_of
 from skewless.spark.ledger import Ledger
-from skewless.spark.ledger_folder import shown
+from skewless.spark.ledger_folder import shown as address_text
 from skewless.spark.prometheus import balance_gauges, exposition
 from skewless.spark.text_tables import number, percent, printable, text_table
 
@@ -73,10 +74,12 @@ def explain_balance(
     --------
     >>> print(explain_balance("checkpoints/orders/ledger"))  # doctest: +SKIP
     """
+    if spark is not None and not isinstance(spark, SparkSession):
+        raise ValueError(f"spark must be a SparkSession, not {shown(spark)}")
     if isinstance(query, str | os.PathLike | Ledger):
         if ledger is not None:
             raise ValueError("ledger goes with a query: the first argument is a folder already")
-        place = query if isinstance(query, Ledger) else Ledger(os.fspath(query))
+        place = query if isinstance(query, Ledger) else Ledger(query)  # type: ignore[arg-type]
         return read_balances(place)
     place = _ledger_of(query, ledger, spark)
     progress = query.lastProgress
@@ -89,8 +92,8 @@ def read_balances(ledger: Ledger, query: str | None = None, last: int | None = N
     identity, n_workers = ledger.identity(), workers_of(ledger)
     if identity is None or n_workers is None:
         raise ValueError(
-            f"there is no ledger in {shown(ledger.folder)}: it appears with the first batch. Below "
-            "spark.skewless.ledger, each query has a folder of its own, named by its id"
+            f"there is no ledger in {address_text(ledger.folder)}: it appears with the first "
+            "batch. Below spark.skewless.ledger, each query has a folder of its own, by its id"
         )
     batches = [batch for batch in ledger.batches() if last is None or batch <= last]
     return Balance(
@@ -167,8 +170,8 @@ def json_line(values: dict[str, Any]) -> str:
 def _ledger_of(
     query: Any, folder: str | os.PathLike[str] | None, spark: SparkSession | None
 ) -> Ledger:
-    if not hasattr(query, "lastProgress"):
-        raise ValueError(f"query must be a StreamingQuery or a ledger folder, not {query!r}")
+    if not hasattr(query, "lastProgress") or isinstance(query, Column):
+        raise ValueError(f"query must be a StreamingQuery or a ledger folder, not {shown(query)}")
     if folder is None:
         session = spark or SparkSession.getActiveSession()
         root = session and session.conf.get("spark.skewless.ledger", None)
@@ -178,11 +181,11 @@ def _ledger_of(
                 "aggregate was given, or set spark.skewless.ledger"
             )
         return Ledger(str(root)).below(str(query.id))
-    ledger = Ledger(os.fspath(folder))
+    ledger = Ledger(folder)  # type: ignore[arg-type]
     owner = ledger.owner()
     if owner not in (None, str(query.id)):
         raise ValueError(
-            f"ledger: {shown(ledger.folder)} belongs to the query {owner}, not to {query.id}"
+            f"ledger: {address_text(ledger.folder)} belongs to the query {owner}, not to {query.id}"
         )
     return ledger
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from skewless.arguments import LARGEST, MOST_WORKERS, shown, text, whole
 from skewless.arrays import Keys
 from skewless.spark.advice import HotKeys
 from skewless.spark.balance import HotKey
-from skewless.spark.columns import Key, key_columns, like_spark_groups
+from skewless.spark.columns import Key, key_columns, like_spark_groups, require_dataframe
 from skewless.spark.predicting import BASELINE, chosen_strategies, predict
 from skewless.spark.routing import make_router
 from skewless.strategy import AnyStrategy
@@ -37,6 +39,7 @@ _COUNTED_AS_THEY_ARE = (
     | T.TimestampType
     | T.TimestampNTZType
 )
+_TIMES = T.DateType | T.TimestampType | T.TimestampNTZType
 
 
 def hot_keys(
@@ -80,14 +83,15 @@ def hot_keys(
     --------
     >>> print(hot_keys(orders, "customer", workers=64))  # doctest: +SKIP
     """
+    require_dataframe(df)
     if df.isStreaming:
         raise ValueError(
             "df is a stream, which cannot be read beforehand: put observe_hot_keys(df, key) into "
             "the query and read observed_hot_keys(query.lastProgress), or give a batch DataFrame "
             "of the same records"
         )
-    if sample < 1:
-        raise ValueError(f"sample must be at least 1, not {sample}")
+    sample = whole(sample, "sample", least=1)
+    top = _n_keys(top)
     chosen = chosen_strategies(strategies)
     routing = make_router(
         df, key, strategy=BASELINE, workers=workers, seed=seed, ledger=None
@@ -96,13 +100,13 @@ def hot_keys(
     counted = df.agg(*_counts(df, columns, top)).first()
     assert counted is not None  # a global aggregate has one row
     n_records, heaviest = _read_counts(counted.asDict())
-    keys = _sample(df.select(F.xxhash64(*columns).alias(_HASH)), n_records, sample, seed)
+    keys = _sample(df.select(F.xxhash64(*columns).alias(_HASH)), n_records, sample, routing.seed)
     return HotKeys(
         records=n_records,
         keys=heaviest,
         workers=routing.n_workers,
         sampled=int(keys.size),
-        predictions=predict(keys, chosen, n_workers=routing.n_workers, seed=seed),
+        predictions=predict(keys, chosen, n_workers=routing.n_workers, seed=routing.seed),
     )
 
 
@@ -130,6 +134,8 @@ def observe_hot_keys(
     >>> query = observe_hot_keys(orders, "customer").writeStream.start()  # doctest: +SKIP
     >>> print(observed_hot_keys(query.lastProgress, workers=64))  # doctest: +SKIP
     """
+    require_dataframe(df)
+    text(name, "name", "a name for the observation")
     return df.observe(name, *_counts(df, _columns(df, key), top))
 
 
@@ -149,6 +155,13 @@ def observed_hot_keys(
     """
     if progress is None:
         raise ValueError("progress is None: the query has completed no batch yet")
+    text(name, "name", "the name of an observation")
+    if workers is not None:
+        workers = whole(workers, "workers", least=1, most=MOST_WORKERS)
+    if not isinstance(progress, Mapping | StreamingQueryProgress):
+        raise ValueError(f"progress must be a StreamingQueryProgress, not {shown(progress)}")
+    if isinstance(progress, Mapping) and "observedMetrics" not in progress:
+        raise ValueError("progress has no observedMetrics: give query.lastProgress")
     found = progress["observedMetrics"]
     if name not in found:
         names = ", ".join(found) or "none"
@@ -165,17 +178,28 @@ def _columns(df: DataFrame, key: Key) -> list[Column]:
     return [like_spark_groups(column, kind) for column, kind in zip(columns, kinds, strict=True)]
 
 
+def _n_keys(top: object) -> int:
+    return whole(top, "top", least=1, most=MOST_KEYS)
+
+
 def _counts(df: DataFrame, columns: list[Column], top: int) -> list[Column]:
     """Return the aggregates: how many records, and the heaviest keys."""
-    if not 1 <= top <= MOST_KEYS:
-        raise ValueError(f"top must be 1 … {MOST_KEYS:,}, not {top}")
+    top = _n_keys(top)
     kind = df.select(columns[0]).schema.fields[0].dataType
     name, item = _TOP, columns[0]
     if len(columns) > 1 or not isinstance(kind, _COUNTED_AS_THEY_ARE):
         parts = [column.alias(str(place)) for place, column in enumerate(columns)]
         name, item = _TOP_JSON, F.to_json(F.struct(*parts), {"ignoreNullFields": "false"})
     heaviest = F.call_function("approx_top_k", item, F.lit(top))
+    if name == _TOP and isinstance(kind, _TIMES):  # Python has no dates beyond the year 9999
+        heaviest = F.transform(heaviest, _with_text)
     return [F.count(F.lit(1)).alias(_RECORDS), heaviest.alias(name)]
+
+
+def _with_text(counted: Column) -> Column:
+    """Return the entry of one key with the key as text."""
+    key = counted.getField("item").cast("string")
+    return F.struct(key.alias("item"), counted.getField("count").alias("count"))
 
 
 def _read_counts(found: dict[str, Any]) -> tuple[int, tuple[HotKey, ...]]:
@@ -201,7 +225,8 @@ def _text(item: Any, is_json: bool) -> str:
 def _sample(hashes: DataFrame, n_records: int, wanted: int, seed: int) -> Keys:
     """Return about so many hashes, every record as likely as any other, in the order of `df`."""
     if n_records > wanted:
-        hashes = hashes.sample(fraction=wanted / n_records, seed=seed)
+        # Spark's seeds have a sign.
+        hashes = hashes.sample(fraction=wanted / n_records, seed=seed & LARGEST)
     column = hashes.toArrow().column(_HASH)
     keys: Keys = np.ascontiguousarray(column.to_numpy()).view(np.uint64)
     return keys

@@ -25,10 +25,17 @@ import re
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from os import fspath
 from typing import Any
 
-from skewless.spark.ledger_folder import Folder, absolute, below, open_folder, shown
+from skewless.arguments import path_text
+from skewless.spark.ledger_folder import (
+    Folder,
+    absolute,
+    below,
+    open_folder,
+    require_folder,
+    shown,
+)
 from skewless.spark.state_files import (
     VERSION,
     Entry,
@@ -84,12 +91,15 @@ class Ledger:
         only looks; the reports of the last run count.
     """
 
-    folder: str
+    folder: str  # given as any path
     run: str | None = None
 
     def __post_init__(self) -> None:
         """Make a relative path absolute: tasks have other working folders."""
-        object.__setattr__(self, "folder", absolute(fspath(self.folder)))
+        given = path_text(self.folder, "ledger", "a folder, as a path or as a URI")
+        folder = absolute(given)
+        require_folder(folder)
+        object.__setattr__(self, "folder", folder)
 
     def __repr__(self) -> str:
         """Show the folder without secrets."""

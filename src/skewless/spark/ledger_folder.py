@@ -76,12 +76,24 @@ def absolute(address: str) -> str:
     's3://bucket/ledger'
     """
     if not address.strip():
-        raise ValueError("folder must name a folder, as a path or as a URI, not ''")
+        raise ValueError("ledger must be a folder, as a path or as a URI, not ''")
     if not _URI.match(address):
         return str(Path(address).absolute())
     place, mark, options = address.partition("?")
     place = re.sub(r"^s3[an]:", "s3:", place)  # as Spark writes it
     return place.rstrip("/") + mark + options
+
+
+def require_folder(address: str) -> None:
+    """Raise ValueError where no folder can be: at a file, below a file, or nowhere."""
+    if _URI.match(address):
+        return
+    try:
+        there = next(path for path in (Path(address), *Path(address).parents) if path.exists())
+    except OSError as error:  # such as a name that is too long
+        raise ValueError(f"ledger: {address!r} cannot be a folder: {error.strerror}") from None
+    if not there.is_dir():
+        raise ValueError(f"ledger must be a folder, not {address!r}: {str(there)!r} is a file")
 
 
 def below(address: str, name: str) -> str:
@@ -128,6 +140,8 @@ def _open(address: str, process: int) -> Folder:
         raise kind(f"the ledger folder {shown(address)} cannot be opened: {reason}") from None
     if isinstance(filesystem, fs.LocalFileSystem):
         return LocalFolder(Path(root))
+    if not root.strip("/"):
+        raise ValueError(f"ledger must name a folder, and {shown(address)} names none")
     return RemoteFolder(filesystem, root, shown(address))
 
 

@@ -130,7 +130,10 @@ class Partials:
 
     def _panes(self, times: Any) -> Ints:
         micros = times.cast(pa.timestamp("us", times.type.tz), safe=False).cast(pa.int64())
-        panes: Ints = np.floor_divide(micros.to_numpy() - self.offset, self.pane or 1)
+        pane = self.pane or 1
+        # Not (micros - offset) // pane: the difference does not fit for times near the limits.
+        numbers, rest = np.divmod(micros.to_numpy(), pane)
+        panes: Ints = numbers - (rest < self.offset % pane)
         return panes
 
     def _table(self, arrays: list[Any]) -> pa.Table:

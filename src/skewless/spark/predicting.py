@@ -6,7 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from pyspark.sql import Column
+
 from skewless import registry
+from skewless.arguments import shown
 from skewless.arrays import Keys
 from skewless.simulator import simulate
 from skewless.strategy import AnyStrategy
@@ -74,9 +77,11 @@ def chosen_strategies(wanted: str | Iterable[str | AnyStrategy] | None) -> list[
         names: Sequence[str | AnyStrategy] = WORTHWHILE
     elif isinstance(wanted, str):
         names = registry.names() if wanted == "all" else [wanted]
-    else:
+    elif isinstance(wanted, Iterable) and not isinstance(wanted, Column):
         names = list(wanted)
-    made = [registry.make(name) if isinstance(name, str) else name for name in names]
+    else:
+        raise ValueError(f"strategies must be names or strategies, or 'all', not {shown(wanted)}")
+    made = [registry.strategy_of(name, "strategies") for name in names]
     rest = [strategy for strategy in made if strategy.name != BASELINE]
     return [registry.make(BASELINE), *rest]
 

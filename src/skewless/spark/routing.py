@@ -15,7 +15,15 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import NumericType
 
 from skewless import parameters, registry
-from skewless.spark.columns import Key, computed, existing, key_columns, quoted
+from skewless.arguments import MOST_WORKERS, seed_number, text, whole
+from skewless.spark.columns import (
+    Key,
+    computed,
+    existing,
+    key_columns,
+    quoted,
+    require_dataframe,
+)
 from skewless.spark.key_hashes import hashed_key
 from skewless.spark.ledger import Ledger
 from skewless.spark.plans import Routing
@@ -24,9 +32,6 @@ from skewless.spark.seeds import draw_seed, log_seed
 from skewless.spark.worker_python import require_skewless
 from skewless.state import layout
 from skewless.strategy import AnyStrategy, Weighs
-
-#: Spark cannot shuffle to more partitions.
-MOST_WORKERS = (1 << 24) - 1
 
 
 def route(
@@ -91,8 +96,7 @@ def route(
         untrusted_keys=untrusted_keys,
     )
     columns, _ = key_columns(df, key)
-    if not isinstance(column, str) or not column:
-        raise ValueError(f"column must be a name for the new column, not {column!r}")
+    text(column, "column", "a name for the new column")
     if column.lower() in [name.lower() for name in df.columns]:  # Spark would replace it
         raise ValueError(
             f"column: the DataFrame has a column {column!r} already; it has {', '.join(df.columns)}"
@@ -120,13 +124,19 @@ def make_router(
 
     `state` says what else of the query must be as it was when the ledger began.
     """
+    require_dataframe(df)
     spark = df.sparkSession
     _, names = key_columns(df, key)
-    chosen = _strategy(strategy)
-    n_workers = _number(workers, "workers", spark, default="spark.sql.shuffle.partitions")
-    if not 1 <= n_workers <= MOST_WORKERS:
-        raise ValueError(f"workers must be 1 … {MOST_WORKERS:,}, not {n_workers}")
-    given_seed = _seed(seed, spark)
+    chosen = registry.strategy_of(strategy)
+    given = _given(workers, "workers", spark)
+    n_workers = whole(
+        spark.conf.get("spark.sql.shuffle.partitions") if given is None else given,
+        "workers",
+        least=1,
+        most=MOST_WORKERS,
+    )
+    asked_seed = _given(seed, "seed", spark)
+    given_seed = None if asked_seed is None else seed_number(asked_seed)
     untrusted = _switch(untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", spark)
     identity: dict[str, Any] = {
         "strategy": chosen.name,
@@ -205,37 +215,9 @@ def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) ->
     return F.when((cost >= 0) & (cost < float("inf")), cost).otherwise(1.0)  # NaN is above infinity
 
 
-def _strategy(strategy: str | AnyStrategy) -> AnyStrategy:
-    if isinstance(strategy, str):
-        return registry.make(strategy)
-    if isinstance(strategy, type) or not all(
-        hasattr(strategy, name) for name in ("name", "traits", "start", "route")
-    ):
-        raise ValueError(
-            "strategy must be a name of the registry, 'module:Class', or a strategy such as "
-            f"Cascade(), not {strategy!r}"
-        )
-    return strategy
-
-
-def _number(value: int | None, name: str, spark: Any, *, default: str | None) -> int:
-    text = value if value is not None else spark.conf.get(f"spark.skewless.{name}", None)
-    if text is None:
-        text = 0 if default is None else spark.conf.get(default)
-    try:
-        return parameters.whole_number(str(text))
-    except (ValueError, OverflowError):
-        raise ValueError(f"{name} must be a whole number, not {text!r}") from None
-
-
-def _seed(value: int | None, spark: Any) -> int | None:
-    """Return the seed that was given, or None."""
-    if value is None and spark.conf.get("spark.skewless.seed", None) is None:
-        return None
-    seed = _number(value, "seed", spark, default=None)
-    if seed < 0:
-        raise ValueError(f"seed must be at least 0, not {seed}")
-    return seed
+def _given(value: Any, name: str, spark: Any) -> Any:
+    """Return what was given, as an argument or as a setting of ours, or None."""
+    return value if value is not None else spark.conf.get(f"spark.skewless.{name}", None)
 
 
 def _switch(value: bool | None, name: str, setting: str, spark: Any) -> bool:
@@ -252,12 +234,12 @@ def _ledger(
     df: DataFrame, folder: str | None, identity: dict[str, Any], drawn: tuple[str, ...]
 ) -> tuple[Ledger | None, bool]:
     """Return the ledger, and whether it has a folder for every query."""
+    given = None if folder is None else Ledger(folder)  # refuses what is no folder
     if not df.isStreaming:
         return None, False
-    if folder is not None:
-        ledger = Ledger(str(folder))
-        ledger.check(identity, drawn=drawn)
-        return ledger, False
+    if given is not None:
+        given.check(identity, drawn=drawn)
+        return given, False
     root = df.sparkSession.conf.get("spark.skewless.ledger", None)
     if root is not None:
         return Ledger(str(root)), True

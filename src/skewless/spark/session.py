@@ -11,7 +11,9 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from skewless.arguments import shown
 from skewless.spark.finding_java import find_java
+from skewless.spark.session_arguments import require_session
 from skewless.spark.worker_python import (
     DAEMON,
     DAEMON_SETTING,
@@ -68,6 +70,8 @@ def configure(builder: Any, *, daemon: bool | None = None) -> Any:
     >>> built._options["spark.python.daemon.module"]
     'skewless.spark.daemon'
     """
+    if not isinstance(builder, SparkSession.Builder):
+        raise ValueError(f"builder must be SparkSession.builder, not {shown(builder)}")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     if daemon:
@@ -123,6 +127,7 @@ def session(
     settings
         Further settings of Spark; they win over ours.
     """
+    require_session(name, master, memory, settings)
     os.environ["JAVA_HOME"] = str(find_java())
     choose_python(settings or {})
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

@@ -10,6 +10,8 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from skewless.arguments import shown, text
+
 #: Where Spark notes, in a column's metadata, that a watermark goes by it, and how late that is.
 WATERMARK = "spark.watermarkDelayMs"
 _MICROS = {
@@ -21,7 +23,9 @@ _MICROS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
-_PART = re.compile(r"\s*(-?\d+)\s*([a-z]+?)s?(?=\s|\d|$|-)", re.IGNORECASE)
+_PART = re.compile(r"\s*(-?[0-9]{1,19})\s*([a-z]+?)s?(?=\s|[0-9]|$|-)", re.IGNORECASE)
+#: The longest duration, in microseconds: half of what Spark's times hold.
+LONGEST = 1 << 62
 
 
 def microseconds(duration: str, argument: str = "a duration") -> int:
@@ -30,22 +34,33 @@ def microseconds(duration: str, argument: str = "a duration") -> int:
     >>> microseconds("1 hour 30 minutes") // 60_000_000
     90
     """
-    text = duration.strip() if isinstance(duration, str) else ""
-    if text.lower().startswith("interval "):
-        text = text[len("interval ") :]
+    given = duration.strip() if isinstance(duration, str) else ""
+    if given.lower().startswith("interval "):
+        given = given[len("interval ") :]
     total, end = 0, 0
-    for part in _PART.finditer(text):
+    for part in _PART.finditer(given):
         unit = part.group(2).lower()
         if part.start() != end or unit not in _MICROS:
             break
         total += int(part.group(1)) * _MICROS[unit]
         end = part.end()
-    if end != len(text.rstrip()) or not text:
+    if end != len(given.rstrip()) or not given:
         raise ValueError(
             f"{argument} must be numbers with units like '10 minutes' or '1 hour 30 seconds' "
-            f"({', '.join(_MICROS)}), not {duration!r}"
+            f"({', '.join(_MICROS)}), not {shown(duration)}"
         )
+    if abs(total) > LONGEST:
+        raise ValueError(f"{argument} must be shorter than 146,000 years, not {duration!r}")
     return total
+
+
+def spelled(duration: str) -> str:
+    """Return a duration as Spark reads it for certain.
+
+    >>> spelled("1 minute 1second")
+    '61000000 microseconds'
+    """
+    return f"{microseconds(duration)} microseconds"
 
 
 @dataclass(frozen=True)
@@ -79,6 +94,7 @@ class Window:
     offset: str | None = None
 
     def __post_init__(self) -> None:  # noqa: D105
+        text(self.time, "window: time", "the name of a column")
         size = microseconds(self.size, "window: size")
         slide = size if self.slide is None else microseconds(self.slide, "window: slide")
         if size <= 0:
@@ -107,7 +123,8 @@ class Window:
 
     def of(self, time: Column) -> Column:
         """Return Spark's window column for a time."""
-        return F.window(time, self.size, self.slide or self.size, self.offset or "0 seconds")
+        slide = spelled(self.slide or self.size)
+        return F.window(time, spelled(self.size), slide, spelled(self.offset or "0 seconds"))
 
 
 def as_window(window: Any) -> Window | None:
@@ -116,4 +133,6 @@ def as_window(window: Any) -> Window | None:
         return window
     if isinstance(window, tuple | list) and 2 <= len(window) <= 4:
         return Window(*window)
-    raise ValueError(f"window must be a Window or (time, size[, slide[, offset]]), not {window!r}")
+    raise ValueError(
+        f"window must be a Window or (time, size[, slide[, offset]]), not {shown(window)}"
+    )

@@ -11,7 +11,7 @@ from skewless._jit import kernel
 from skewless.arrays import I64, Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table
-from skewless.parameters import require
+from skewless.parameters import MOST_PLACES, check_types, require, require_count
 from skewless.sound import MOST_COUNTED, require_same, require_that, require_within
 from skewless.strategy import Traits
 
@@ -144,8 +144,9 @@ class CardinalityMinimal:
     window: int = 100_000
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         require(self, "measure", self.measure in ("keys", "sum"), "'keys' or 'sum'")
-        require(self, "window", self.window >= 1, "at least 1")
+        require_count(self, "window", most=MOST_PLACES)
 
     @property
     def traits(self) -> Traits:
@@ -201,8 +202,9 @@ class CountAffinity:
     window: int = 100_000
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         require(self, "measure", self.measure in ("records", "keys"), "'records' or 'keys'")
-        require(self, "window", self.window >= 1, "at least 1")
+        require_count(self, "window", most=MOST_PLACES)
 
     @property
     def traits(self) -> Traits:

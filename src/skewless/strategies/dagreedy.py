@@ -21,7 +21,7 @@ from skewless.kernels.key_table import (
     require_entries,
 )
 from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
-from skewless.parameters import require
+from skewless.parameters import MOST_PLACES, check_types, require_count
 from skewless.sound import MOST_COUNTED, require_same, require_that, require_within, require_workers
 from skewless.strategy import Traits
 
@@ -238,8 +238,8 @@ class DAGreedy:
     hot_divisor: int = 100
 
     def __post_init__(self) -> None:  # noqa: D105
-        require(self, "interval", self.interval >= 1, "at least 1")
-        require(self, "hot_divisor", self.hot_divisor >= 1, "at least 1")
+        check_types(self)
+        require_count(self, "interval", "hot_divisor", most=MOST_PLACES)
 
     @property
     def traits(self) -> Traits:

@@ -12,7 +12,7 @@ from skewless.arrays import Floats, Ints, Keys, SmallInts, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.key_table import ABSENT, KeyTable, get, key_table, put
 from skewless.kernels.space_saving import SpaceSaving, entries, offer, space_saving
-from skewless.parameters import require
+from skewless.parameters import MOST_POINTS, check_types, require, require_count
 from skewless.sound import MOST_COUNTED, require_same, require_within
 from skewless.strategy import Moves, Report, Traits, rest_by_worker
 
@@ -140,9 +140,12 @@ class DKG:
     relearn: bool = False
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         require(self, "theta", self.theta > 0, "above 0")
+        require(self, "theta", self.theta >= 1e-6, "at least 1e-6")
         require(self, "epsilon", 0 < self.epsilon <= 0.5, "above 0 and at most 0.5")
-        require(self, "buckets", self.buckets >= 1, "at least 1")
+        require(self, "epsilon", self.epsilon >= 1e-6, "at least 1e-6")
+        require_count(self, "buckets", most=MOST_POINTS)
 
     @property
     def traits(self) -> Traits:

@@ -11,7 +11,7 @@ from skewless._jit import kernel
 from skewless.arrays import Floats, Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.ring import Ring, owner, ring
-from skewless.parameters import require
+from skewless.parameters import MOST_POINTS, check_types, require_count
 from skewless.sound import require_same
 from skewless.strategy import Traits
 
@@ -84,7 +84,8 @@ class Hash:
     virtual_nodes: int = 128
 
     def __post_init__(self) -> None:  # noqa: D105
-        require(self, "virtual_nodes", self.virtual_nodes >= 1, "at least 1")
+        check_types(self)
+        require_count(self, "virtual_nodes", most=MOST_POINTS)
 
     @property
     def traits(self) -> Traits:

@@ -13,7 +13,7 @@ from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.head import Head, head, is_hot
 from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
 from skewless.kernels.two_choices import send_to_lighter
-from skewless.parameters import require
+from skewless.parameters import MOST_PLACES, check_types, require
 from skewless.sound import require_same
 from skewless.strategy import Traits
 
@@ -87,8 +87,12 @@ class WChoices:
     capacity: int | None = None
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         require(self, "hot_factor", self.hot_factor > 0, "above 0")
-        require(self, "capacity", self.capacity is None or self.capacity >= 1, "at least 1 or None")
+        require(self, "hot_factor", self.hot_factor >= 1e-6, "at least 1e-6")
+        enough = self.capacity is None or self.capacity >= 1
+        require(self, "capacity", enough, "at least 1 or None")
+        require(self, "capacity", (self.capacity or 1) <= MOST_PLACES, f"at most {MOST_PLACES:,}")
 
     @property
     def traits(self) -> Traits:

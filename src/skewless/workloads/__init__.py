@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from skewless import parameters
+from skewless.arguments import shown
 from skewless.workloads.alternating import Alternating
 from skewless.workloads.burst import Burst
 from skewless.workloads.evolving_zipf import EvolvingZipf
@@ -58,6 +59,8 @@ def names() -> list[str]:
 
 def get(name: str) -> type[Workload]:
     """Return the workload of that name."""
+    if not isinstance(name, str):
+        raise ValueError(f"workload must be one of {', '.join(names())}, not {shown(name)}")
     for workload in ALL:
         if workload.name == name:
             return workload

@@ -11,7 +11,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Ints
 from skewless.kernels.hashing import draw, to_unit
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, spans
 from skewless.workloads.zipf import ZipfShape, fill_zipf, require_zipf, zipf_shape
 
@@ -73,6 +73,7 @@ class Burst(Ranked):
 
     def __post_init__(self) -> None:
         """Refuse parameters out of range."""
+        check_types(self)
         require_zipf(self, "z")
         require(self, "period", self.period >= 1, "at least 1")
         until = f"from 0 to the period, which is {self.period}"

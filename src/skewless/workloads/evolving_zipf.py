@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from skewless.arrays import Ints
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, spans
 from skewless.workloads.zipf import fill_zipf, require_zipf, zipf_shape
 
@@ -59,6 +59,7 @@ class EvolvingZipf(Ranked):
 
     def __post_init__(self) -> None:
         """Refuse parameters out of range."""
+        check_types(self)
         require_zipf(self, "z")
         require(self, "period", self.period >= 1, "at least 1")
         require(self, "reversed_share", 0 <= self.reversed_share <= 1, "from 0 to 1")

@@ -10,10 +10,11 @@ import numpy as np
 
 from skewless import registry
 from skewless._jit import kernel
+from skewless.arguments import seed_number
 from skewless.arrays import F64, I32, U64, Floats, Ints, Keys, SmallInts, Workers
 from skewless.kernels.hashing import draw
 from skewless.kernels.xxhash64 import hash_ranks
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, segments, spans
 from skewless.workloads.zipf import fill_zipf, require_zipf, zipf_probabilities, zipf_shape
 
@@ -118,11 +119,15 @@ class FluctuatingZipf(Ranked):
 
     def __post_init__(self) -> None:
         """Refuse parameters out of range."""
+        check_types(self)
         require_zipf(self, "z")
         require(self, "interval", self.interval >= 1, "at least 1")
         require(self, "f", self.f >= 0, "at least 0")
         require(self, "n_workers", self.n_workers >= 2, "at least 2")
-        family = registry.make(self.owners).traits.family
+        try:
+            family = registry.make(self.owners).traits.family
+        except ValueError as error:
+            raise ValueError(f"fluctuation: owners: {error}") from None
         require(self, "owners", family == "moving", "a strategy of the moving family")
 
     def start(self, seed: int) -> Frequencies:
@@ -131,7 +136,7 @@ class FluctuatingZipf(Ranked):
         hash_ranks(np.arange(1, self.n_keys + 1), keys)
         owners: SmallInts = np.empty(self.n_keys, np.int32)
         strategy = registry.make(self.owners)
-        strategy.route(keys, strategy.start(self.n_workers, seed), owners)
+        strategy.route(keys, strategy.start(self.n_workers, seed_number(seed)), owners)
         by_rank = zipf_probabilities(self.z, self.n_keys)
         counts = np.bincount(owners, minlength=self.n_workers)
         loads: Floats = np.zeros(self.n_workers, np.float64)

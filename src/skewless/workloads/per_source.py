@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from skewless.arrays import Ints
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, spans
 from skewless.workloads.zipf import fill_zipf, require_zipf, zipf_shape
 
@@ -62,6 +62,7 @@ class PerSource(Ranked):
 
     def __post_init__(self) -> None:
         """Read exponents from text, and refuse parameters out of range."""
+        check_types(self)
         given = self.exponents
         try:
             texts = given.split(",") if isinstance(given, str) else given

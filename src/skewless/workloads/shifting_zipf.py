@@ -10,7 +10,7 @@ import numpy as np
 
 from skewless.arrays import Ints
 from skewless.kernels.hashing import draw, to_unit
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, segments, spans
 from skewless.workloads.zipf import fill_zipf, require_zipf, zipf_shape
 
@@ -57,6 +57,7 @@ class ShiftingZipf(Ranked):
 
     def __post_init__(self) -> None:
         """Refuse parameters out of range."""
+        check_types(self)
         require_zipf(self, "z_min", "z_max")
         require(self, "z_max", self.z_max >= self.z_min, f"at least z_min, which is {self.z_min}")
         require(self, "period", self.period >= 1, "at least 1")

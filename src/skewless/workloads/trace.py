@@ -16,9 +16,10 @@ import pyarrow.json
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from skewless.arguments import path_text, shown
 from skewless.arrays import Floats, Keys
 from skewless.keys import hash_keys
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.strategy import WeightError
 from skewless.workloads.workload import CHUNK_SIZE
 
@@ -83,12 +84,16 @@ class Trace:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be read."""
-        object.__setattr__(self, "path", str(self.path))
+        path = path_text(self.path, "trace: path", "the path of a file or folder")
+        object.__setattr__(self, "path", path)
         if isinstance(self.key, str):
             object.__setattr__(self, "key", tuple(self.key.split(",")))
+        are_names = isinstance(self.key, tuple | list) and all(
+            isinstance(name, str) and name for name in self.key
+        )
+        require(self, "key", are_names and bool(self.key), "at least one column, each by its name")
         object.__setattr__(self, "key", tuple(self.key))
-        require(self, "path", bool(self.path), "the path of a file or folder")
-        require(self, "key", bool(self.key) and all(self.key), "at least one column")
+        check_types(self)
         allowed = ("auto", *sorted(set(_FORMATS.values())))
         require(self, "format", self.format in allowed, f"one of {', '.join(allowed)}")
         require(self, "limit", self.limit is None or self.limit >= 0, "at least 0, or None")
@@ -118,7 +123,11 @@ class Trace:
 
     def _files(self) -> list[Path]:
         path = Path(self.path)
-        if not path.exists():
+        try:
+            is_there = path.exists()
+        except OSError as error:  # such as a name that is too long
+            raise ValueError(f"trace: path {shown(self.path)}: {error.strerror}") from None
+        if not is_there:
             raise FileNotFoundError(f"trace: there is no file or folder {self.path!r}")
         if not path.is_dir():
             return [path]
@@ -137,7 +146,7 @@ class Trace:
         suffix = _suffix(file)
         if suffix not in _FORMATS:
             raise ValueError(
-                f"trace: the format of {file.name!r} is not known by its name; set format to "
+                f"trace: path: the format of {file.name!r} is not known by its name; set format to "
                 f"one of {', '.join(sorted(set(_FORMATS.values())))}"
             )
         return _FORMATS[suffix]

@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
+from skewless.arguments import seed_number, whole
 from skewless.arrays import Floats, Ints, Keys, Words
 from skewless.kernels.xxhash64 import hash_ranks
 
@@ -70,8 +71,7 @@ def spans(n_records: int, chunk_size: int) -> Iterator[tuple[int, int]]:
     >>> list(spans(10, 4))
     [(0, 4), (4, 4), (8, 2)]
     """
-    if chunk_size < 1:
-        raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
+    chunk_size = whole(chunk_size, "chunk_size", least=1)
     for first in range(0, n_records, chunk_size):
         yield first, min(chunk_size, n_records - first)
 
@@ -94,5 +94,5 @@ def segments(first: int, size: int, period: int) -> Iterator[tuple[int, int, int
 
 def draw_seeds(seed: int, n: int) -> Words:
     """Return `n` independent seeds for the draws of a workload."""
-    sequence = np.random.SeedSequence(seed, spawn_key=(_PURPOSE,))
+    sequence = np.random.SeedSequence(seed_number(seed), spawn_key=(_PURPOSE,))
     return sequence.generate_state(n, np.uint64).astype(np.uint64)

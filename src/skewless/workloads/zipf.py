@@ -12,7 +12,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Ints
 from skewless.kernels.hashing import GOLDEN, draw, mix, to_unit
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, spans
 
 _ABOVE_MINUS_1 = -1.0 + 2.0**-53
@@ -145,6 +145,7 @@ class Zipf(Ranked):
 
     def __post_init__(self) -> None:
         """Refuse parameters out of range."""
+        check_types(self)
         require_zipf(self, "z")
 
     def ranks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Ints]:

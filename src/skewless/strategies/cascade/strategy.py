@@ -12,7 +12,7 @@ import numpy as np
 from skewless.arrays import Floats, Keys, SmallInts, Workers
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.least_loaded import lower_bounds
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.state import copy_state
 from skewless.strategies.cascade.condensing import CondensedCascade, condense, counted_keys
 from skewless.strategies.cascade.counting import FIRST_HEAVY, prepare
@@ -113,6 +113,7 @@ class Cascade:
     )
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         require(self, "tolerance", 0 < self.tolerance < math.inf, "a finite number above 0")
         parts = ("nothing", "splitting", "grading", "fading", "yielding", "handicaps")
         require(self, "without", self.without in parts, f"one of {', '.join(parts)}")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from skewless.arrays import Floats, Keys, Workers
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.key_table import ABSENT, get
-from skewless.parameters import require
+from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
 from skewless.state import copy_state
 from skewless.strategies.dalton import slides
 from skewless.strategies.dalton.bandit import (
@@ -133,11 +133,13 @@ class Dalton:
     forwarding: bool = True
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         require(self, "learning_rate", 0 < self.learning_rate <= 1, "above 0 and at most 1")
         require(self, "exploration", 0 <= self.exploration <= 1, "from 0 to 1")
         require(self, "load_weight", 0 <= self.load_weight <= 1, "from 0 to 1")
-        for name in ("slide", "n_slides", "stats_window", "exact_keys"):
-            require(self, name, getattr(self, name) >= 1, "at least 1")
+        require_count(self, "slide", "stats_window")
+        require_count(self, "n_slides", most=MOST_POINTS)
+        require_count(self, "exact_keys", most=MOST_PLACES)
         known = self.statistics in ("exact", "count-min", "hybrid")
         require(self, "statistics", known, "'exact', 'count-min' or 'hybrid'")
         require(

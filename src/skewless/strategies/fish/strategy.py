@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from skewless.arrays import Floats, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.space_saving import merge as merge_summaries
-from skewless.parameters import require
+from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
 from skewless.state import copy_state
 from skewless.strategies.fish.backlog import (
     ESTIMATED,
@@ -119,9 +119,11 @@ class Fish:
     virtual_nodes: int = 128
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         require(self, "alpha", 0 < self.alpha <= 1, "above 0 and at most 1")
-        for name in ("epoch", "capacity", "virtual_nodes"):
-            require(self, name, getattr(self, name) >= 1, "at least 1")
+        require_count(self, "epoch")
+        require_count(self, "capacity", most=MOST_PLACES)
+        require_count(self, "virtual_nodes", most=MOST_POINTS)
         for name in ("hot_factor", "interval", "seconds_per_record", "utilisation"):
             require(self, name, 0 < getattr(self, name) < np.inf, "above 0 and finite")
         require(self, "epsilon", self.epsilon >= 0, "at least 0")

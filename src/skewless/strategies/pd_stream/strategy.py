@@ -14,7 +14,7 @@ from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, SmallInts, Words,
 from skewless.kernels.bits import words_for
 from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.two_choices import send_to_lighter
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.sound import MOST_COUNTED, require_same, require_that, require_within, require_workers
 from skewless.state import copy_state
 from skewless.strategies.pd_stream.floor_set import (
@@ -287,8 +287,10 @@ class PdStream:
     adaptive: bool = False
 
     def __post_init__(self) -> None:  # noqa: D105
-        require(self, "alpha", self.alpha > 0, "above 0")
+        check_types(self)
+        require(self, "alpha", 0 < self.alpha <= 1_000, "above 0 and at most 1,000")
         require(self, "theta", self.theta > 0, "above 0")
+        require(self, "theta", self.theta >= 0.001, "at least 0.001")
         require(self, "confidence", 0 < self.confidence < 1, "above 0 and below 1")
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import Ints, Keys, SmallInts, Words, Workers
 from skewless.kernels.hashing import draw, seed_array, seeded, to_worker
-from skewless.parameters import require
+from skewless.parameters import check_types, require
 from skewless.sound import require_same, require_within
 from skewless.state import copy_state
 from skewless.strategies.pstream.coin_synopsis import RUN, heads, next_long_run
@@ -146,6 +146,7 @@ class PStream:
     false_positive_rate: float = 0.01
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         in_range = f"from {_SMALLEST_F} to 1"
         for name, value in (("f", self.f), ("least_f", self.least_f)):
             require(self, name, value is None or _SMALLEST_F <= value <= 1, f"{in_range} or None")
@@ -156,6 +157,7 @@ class PStream:
         require(self, "interval", 0 < self.interval < np.inf, "above 0 and finite")
         rate = self.false_positive_rate
         require(self, "false_positive_rate", 0 < rate < 1, "above 0 and below 1")
+        require(self, "false_positive_rate", 1e-9 <= rate <= 1 - 1e-9, "at least 1e-9 from 0 and 1")
 
     @property
     def traits(self) -> Traits:

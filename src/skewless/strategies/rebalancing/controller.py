@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers
-from skewless.parameters import require
+from skewless.parameters import MOST_POINTS, check_types, require, require_count
 from skewless.strategies.rebalancing import routing_table
 from skewless.strategies.rebalancing.phases import Problem, problem, worker_limits, worker_loads
 from skewless.strategies.rebalancing.routing_table import TableState
@@ -39,9 +39,10 @@ class TableRouting(ABC):
     keep_unreported: bool = True
 
     def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
         allowed = 0 <= self.tolerance < float("inf")
         require(self, "tolerance", allowed, "a finite number of at least 0")
-        require(self, "virtual_nodes", self.virtual_nodes >= 1, "at least 1")
+        require_count(self, "virtual_nodes", most=MOST_POINTS)
 
     @property
     def traits(self) -> Traits:

@@ -1,0 +1,148 @@
+"""The Python API on Spark under random arguments: queries are built, and hardly any runs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+from pyspark.sql import DataFrame
+from pyspark.sql import Window as Frame
+from pyspark.sql import functions as F
+
+from fuzz.cases import NASTY, cases, report, told, wrong_with
+from skewless import aggregations as aggs
+from skewless.spark import (
+    BalanceListener,
+    Window,
+    aggregate,
+    configure,
+    explain_balance,
+    hot_keys,
+    observe_hot_keys,
+    observed_hot_keys,
+    route,
+)
+from skewless.spark.session_arguments import require_session
+
+pytestmark = pytest.mark.spark
+DDL = "k string, v bigint, w double, ts timestamp, m map<string,int>, twice int, Twice int"
+
+
+@pytest.fixture(scope="module")
+def frames(spark: Any) -> dict[str, DataFrame]:
+    empty: DataFrame = spark.createDataFrame([], DDL)
+    stream = spark.readStream.format("rate").load()
+    stream = stream.selectExpr("string(value) k", "value v", "double(value) w", "timestamp ts")
+    return {"batch": empty, "stream": stream}
+
+
+def spark_values(spark: Any) -> list[Any]:
+    array = F.array(F.lit(1), F.lit(2))
+    return [
+        *(
+            F.col("k"),
+            F.col("v") + 1,
+            F.col("none"),
+            F.col("*"),
+            F.lit(None),
+            F.sum("v"),
+            F.count("*"),
+        ),
+        *(F.explode(array), F.posexplode(array), F.json_tuple("k", "a", "b"), F.rand(), F.col("m")),
+        *(F.row_number().over(Frame.orderBy("v")), spark.range(2)["id"], spark.range(2), spark),
+        *([F.col("k"), "v"], ["k", "K"], "twice", ["v", "twice"], "m", {"n": aggs.sum("twice")}),
+        *(
+            {"n": aggs.count(), "k": aggs.count()},
+            {5: aggs.count()},
+            {"n": F.sum("v")},
+            aggs.count(),
+        ),
+        *(
+            {"n": aggs.top_k("m", 3)},
+            {"n": aggs.variance("v"), "d": aggs.distinct("v", exact=False)},
+        ),
+        *(Window("ts", "1 minute"), Window("m", "1 day"), ("ts", "1 day", "1 hour", "5 hours")),
+    ]
+
+
+ARGUMENTS: dict[Callable[..., Any], dict[str, Any]] = {
+    route: {
+        **{"df": None, "key": "k", "strategy": "pkg", "workers": 2, "weight": None, "seed": 0},
+        **{"ledger": None, "column": "worker"},
+    },
+    aggregate: {
+        **{"df": None, "key": "k", "aggs": {"n": aggs.count()}, "window": None, "watermark": None},
+        **{
+            "strategy": "auto",
+            "workers": 2,
+            "weight": None,
+            "seed": 0,
+            "ledger": None,
+            "mode": None,
+        },
+    },
+    hot_keys: {
+        **{
+            "df": None,
+            "key": "k",
+            "workers": 2,
+            "strategies": "pkg",
+            "sample": 9,
+            "top": 3,
+            "seed": 0,
+        }
+    },
+    observe_hot_keys: {"df": None, "key": "k", "name": "seen", "top": 3},
+    observed_hot_keys: {"progress": {"observedMetrics": {}}, "name": "seen", "workers": 2},
+    explain_balance: {"query": "nowhere", "ledger": None, "spark": None},
+    BalanceListener: {"ledger": "nowhere", "json_lines": None, "prometheus": None},
+    configure: {"builder": None},
+    Window: {"time": "ts", "size": "1 minute", "slide": "10 seconds", "offset": None},
+    require_session: {"name": "x", "master": "local[2]", "memory": "1g", "settings": None},
+}
+#: Other names under which a message may speak of an argument.
+ALSO = {
+    "df": ["key"],
+    "query": ["ledger"],
+    "time": ["window"],
+    "size": ["window"],
+    "aggs": ["aggs", "column"],
+}
+
+
+def drawn(rng: random.Random, frames: dict[str, DataFrame], pool: list[Any]) -> Any:
+    """Return a function, its arguments, and the names of those that are nasty."""
+    function = rng.choice([route, aggregate, *ARGUMENTS])
+    given = dict(ARGUMENTS[function])
+    if "df" in given:
+        given["df"] = frames[rng.choice(["batch", "batch", "stream"])]
+    names = rng.sample(sorted(given), min(len(given), rng.choice([1, 1, 2])))
+    given |= {name: rng.choice(pool) for name in names}
+    return function, given, names
+
+
+def test_calls_work_or_refuse_their_arguments_by_name(
+    spark: Any, frames: dict[str, DataFrame], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("skewless.spark.finding_hot_keys.predict", lambda *_, **__: ())
+    pool = NASTY + 3 * spark_values(spark)
+    found = []
+    for number, rng in cases("spark", 120):
+        function, given, names = drawn(rng, frames, pool)
+        # Some functions refuse, with good reason, what is valid for others.
+        known = [*names, *(other for name in names for other in ALSO.get(name, []))]
+        known += ["df is a stream"] * (function is hot_keys) + ["there is no ledger"]
+        known += ["no observation"] * (function is observed_hot_keys)
+        times = {"watermark", "window", "mode"}
+        known += sorted(times) * bool(times & set(names))
+        wrong = wrong_with(lambda: function(**given), known)  # noqa: B023
+        if wrong is not None:
+            shown = ", ".join(f"{name}={told(given[name])}" for name in names)
+            found.append((number, f"{function.__name__}({shown})", wrong))
+    assert not found, report("spark", found)
