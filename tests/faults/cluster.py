@@ -11,6 +11,19 @@ from types import TracebackType
 
 from faults.jobs import end_session, environment
 
+#: What a job on it is started with: two executors with one core each.
+EXECUTORS = {
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.cores.max": "2",
+    # Both executors are there from the beginning, and each of them routes one file of batch 0.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
+    # As if on another machine: a dead executor does not answer, though its files are still there.
+    "spark.shuffle.readHostLocalDisk": "false",
+    "spark.shuffle.io.retryWait": "1s",
+}
+
 
 class Cluster:
     """Use it in a `with`; `master` is its address. Executors are Java processes of their own."""
