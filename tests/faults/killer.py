@@ -12,7 +12,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ _SETTINGS = {
     "spark.stage.maxConsecutiveAttempts": "10",
 }
 _CORES = (1, 2, 4)
-_PARTITIONS = (None, 1, 3, 5)  # None: as many as cores
+_PARTITIONS = (1, 2, 3, 5)
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,10 @@ def run_killing(
         lay(folder / one["name"], *_bombs(one, chance, on_cluster=cluster is not None))
         if chance.random() < 0.4:
             moments.append(_moment(folder / one["name"], chance))
+    layouts = _layouts(chance, cluster)
     n_drivers = 0
     while not all(_has_ended(folder / one["name"]) for one in chosen):
-        master, settings = _layout(chance, cluster)
+        master, settings = next(layouts)
         job = Job(folder, records, chosen, master=master, settings=settings)
         code = _watch(job, moments)
         assert code in (0, -signal.SIGKILL), job.log()
@@ -114,15 +115,15 @@ def _watch(job: Job, moments: list[Moment]) -> int:
     return job.wait()
 
 
-def _layout(chance: random.Random, cluster: str | None) -> tuple[str, dict[str, str]]:
-    """Return where a driver runs, and its settings."""
-    partitions = chance.choice(_PARTITIONS)
-    settings = dict(_SETTINGS)
-    if partitions is not None:
-        settings["spark.sql.shuffle.partitions"] = str(partitions)
-    if cluster is not None:
-        return cluster, settings | EXECUTORS
-    return f"local[{chance.choice(_CORES)},8]", settings
+def _layouts(chance: random.Random, cluster: str | None) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield where drivers run, and their settings; each time other cores and other partitions."""
+    cores, partitions = 0, 0
+    while True:
+        cores = chance.choice([n for n in _CORES if n != cores])
+        partitions = chance.choice([n for n in _PARTITIONS if n != partitions])
+        master = cluster or f"local[{cores},8]"
+        chosen = _SETTINGS | {"spark.sql.shuffle.partitions": str(partitions)}
+        yield master, chosen | (EXECUTORS if cluster else {})
 
 
 def _moment(folder: Path, chance: random.Random) -> Moment:

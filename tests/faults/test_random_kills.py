@@ -26,8 +26,8 @@ SEED = "SKEWLESS_KILL_SEED"
 
 def kill_and_compare(setting: Setting, folder: Path, seed: int) -> Counter[str]:
     """Run all queries on this machine, and some on a cluster, and compare what they wrote."""
-    chance = random.Random(seed)
-    kills = run_killing(folder / "local", setting.records, chance)
+    kills = run_killing(folder / "local", setting.records, random.Random(f"{seed} local"))
+    chance = random.Random(f"{seed} cluster")  # whatever happened on this machine
     with Cluster(folder / "cluster") as cluster:
         kills += run_killing(folder / "on_cluster", setting.records, chance, cluster.master)
     ran = [(folder / "local", one) for one in QUERIES]
