@@ -63,7 +63,7 @@ def take_steps(spark: Any, records: Path, folder: Path, query: dict[str, Any]) -
     """Do what the steps of a query say; their paths begin at the folder of the job.
 
     `run, n` lets the query read the first n micro-batches and stop; `refuse, n` is the same, but
-    it must fail, and its error is written to `refused`.
+    it must fail, and its error is written to `refused`. Changes of the query may follow.
     """
     for verb, *arguments in query["steps"]:
         paths = [folder.parent / str(argument) for argument in arguments]
@@ -75,13 +75,18 @@ def take_steps(spark: Any, records: Path, folder: Path, query: dict[str, Any]) -
         elif verb == "set":
             spark.conf.set(*arguments)
         else:
-            show_files(records, folder / "input", arguments[0])
+            n_batches, *changes = arguments
+            show_files(records, folder / "input", n_batches)
+            changed = {name: value for change in changes for name, value in change.items()}
             try:
-                run(spark, str(folder / "input"), folder, query)
+                run(spark, str(folder / "input"), folder, query | changed)
             except Exception:
                 if verb != "refuse":
                     raise
                 (folder / "refused").write_text(traceback.format_exc())
+            else:
+                if verb == "refuse":
+                    raise AssertionError(f"the query was not refused: {query | changed}")
 
 
 def show_files(records: Path, shown: Path, n_batches: int) -> None:
@@ -159,8 +164,10 @@ def merged_results(df: Any, laid: str, query: dict[str, Any], places: dict[str, 
     from skewless import aggregations as aggs
     from skewless.spark.aggregating import aggregate
 
+    spread = Spread(laid)
+    spread.state = query["state"] or Spread.state
     chosen: dict[str, Any] = {
-        "blocks": {"spread": Spread(laid)},
+        "blocks": {"spread": spread},
         "native": {"distinct": aggs.distinct("v")},
         "variance": {"variance": aggs.variance("v")},
     }[query["merging"]]

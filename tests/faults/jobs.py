@@ -57,13 +57,15 @@ def query(
     ledger: bool = True,
     workers: int | None = 8,
     bombed: bool = True,
+    state: str | None = None,
     steps: Sequence[Sequence[Any]] = (),
     settings: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return one query of a job's configuration.
 
     Without `mode`, windows are appended when they are complete, and all else is updated. Without
-    `bombed`, two queries with the same strategy have ledgers of the same identity.
+    `bombed`, two queries with the same strategy have ledgers of the same identity. `state` is
+    another type for the state of the own aggregator.
     """
     return {
         "name": name,
@@ -74,6 +76,7 @@ def query(
         "ledger": ledger,
         "workers": workers,
         "bombed": bombed,
+        "state": state,
         "steps": [list(step) for step in steps],
         "settings": settings or {},
     }

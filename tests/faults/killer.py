@@ -85,7 +85,10 @@ def run_killing(
     while not all(_has_ended(folder / one["name"]) for one in chosen):
         master, settings = next(layouts)
         job = Job(folder, records, chosen, master=master, settings=settings)
-        code = _watch(job, moments)
+        try:
+            code = _watch(job, moments)
+        finally:
+            job.kill()  # where the test was interrupted
         assert code in (0, -signal.SIGKILL), job.log()
         n_drivers += code == -signal.SIGKILL
         assert n_drivers <= 3 * len(chosen), "more drivers died than were to be killed"
@@ -102,14 +105,13 @@ def _has_ended(folder: Path) -> bool:
 
 def _watch(job: Job, moments: list[Moment]) -> int:
     """Kill the driver at the next moment, or let it end; return how it ended."""
-    while job.process.poll() is None:
-        if moments and moments[0].is_over():
+    while moments and job.process.poll() is None:
+        if moments[0].is_over():
             moments.pop(0)
-        elif moments and moments[0].has_come(job.began):
+        elif moments[0].has_come(job.began):
             moment = moments.pop(0)
             time.sleep(moment.delay_s)
-            if not moment.is_over():
-                return job.kill()
+            return job.wait() if moment.is_over() else job.kill()
         else:
             time.sleep(0.005)
     return job.wait()

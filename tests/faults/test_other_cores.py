@@ -1,7 +1,8 @@
-"""A query is stopped and started again with other cores and other shuffle partitions.
+"""A query is stopped and started again with other cores, other shuffle partitions, another state.
 
 `session()` sets the number of shuffle partitions to that of the cores; Spark keeps the number of a
-stateful query in its checkpoint. Whatever both are, every key must find its state again.
+stateful query in its checkpoint. Whatever both are, every key must find its state again. A query
+whose state has another type than before must be refused.
 """
 
 from __future__ import annotations
@@ -41,6 +42,14 @@ QUERIES = (
     query("native_windows", "readj", merging="native", windows=True),
     query("routed", "readj", merging="none"),
 )
+#: Started once with another type of state, which is refused, and then as before.
+REFUSED = {
+    "own": "LedgerMismatch",
+    "own_bare": "StateMismatch",
+    "own_windows": "LedgerMismatch",
+    "own_windows_update": "StateMismatch",
+}
+OTHER_STATE = {"state": "struct<low: double, high: double>"}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +58,7 @@ def restarted(setting: Setting, tmp_path_factory: pytest.TempPathFactory) -> Pat
     folder = tmp_path_factory.mktemp("cores")
     assert len(LAYOUTS) == N_BATCHES
     for number, (master, settings) in enumerate(LAYOUTS, start=1):
-        queries = [one | {"steps": [["run", number]]} for one in (*PLAIN, *QUERIES)]
+        queries = [one | {"steps": steps(one, number)} for one in (*PLAIN, *QUERIES)]
         for one in queries:
             (folder / one["name"] / "done").unlink(missing_ok=True)
         job = Job(folder, setting.records, queries, master=master, settings=settings)
@@ -57,8 +66,23 @@ def restarted(setting: Setting, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
+def steps(one: dict[str, Any], n_batches: int) -> list[list[Any]]:
+    """Return what a query does in one driver: the last of all begins with another state."""
+    changed = [["refuse", n_batches, OTHER_STATE]] if one["name"] in REFUSED else []
+    return [*(changed if n_batches == N_BATCHES else []), ["run", n_batches]]
+
+
 @pytest.mark.parametrize("one", QUERIES, ids=lambda one: one["name"])
 def test_other_cores_change_no_result(
     setting: Setting, restarted: Path, one: dict[str, Any]
 ) -> None:
     assert_like_plain(restarted / one["name"], one, setting.records, restarted)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_another_type_of_state_is_refused(restarted: Path, name: str) -> None:
+    """That it leaves no row behind is seen above: all results are those of plain Spark."""
+    message = (restarted / name / "refused").read_text()
+    assert REFUSED[name] in message
+    assert "low: int64, high: int64" in message
+    assert "low: double, high: double" in message
