@@ -16,7 +16,7 @@ export SKEWLESS_CACHE_DIR ?= $(CURDIR)/.venv/kernels
 export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-nojit test-statistics test-faults test-matrix lint format bench bench-spark
+.PHONY: help demo test test-nojit test-statistics test-faults test-nightly test-matrix lint format bench bench-spark
 .PHONY: fuzz overview frontier docs-tables java clean
 
 help: ## List the targets
@@ -35,7 +35,10 @@ test-statistics: $(READY) ## Run the long seeded statistics
 	$(PYTEST) -m statistics tests
 
 test-faults: $(READY) ## Kill tasks, stages, executors and drivers, and compare the results
-	@$(WITH_JAVA) $(BIN)/python -m pytest -m faults tests/faults
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m "faults and not nightly" tests/faults
+
+test-nightly: $(READY) ## Kill by chance, a hundred times (SKEWLESS_KILL_SEED=7 repeats a run)
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m nightly tests/faults
 
 test-matrix: $(READY) ## Compare with plain Spark: every strategy, window and output mode
 	@$(WITH_JAVA) SKEWLESS_FULL_MATRIX=1 $(BIN)/python -m pytest tests/spark

@@ -1,9 +1,10 @@
 """Bombs: files that make a job fail at a chosen place, each exactly once.
 
 A bomb is an empty file `<place>.<batch>.<partition>.<action>.<number>` in the folder `bombs` of a
-query; `any` stands for all batches or partitions. Whoever comes by its place renames it, which
-only one can, and then does what it says. Nothing of this is known to the code under test: the
-bombs are laid in a strategy, an aggregator and a sink of the tests.
+query; `any` stands for all batches or partitions. Whatever comes by its place renames it, which
+only one can, and then does what it says. An action like `raise-3` lets three pass before. Nothing
+of this is known to the code under test: the bombs are laid in a strategy, an aggregator, the
+results and a sink of the tests.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def not_fired(folder: Path) -> list[str]:
 
 def pass_by(folder: str, place: str, batch: int | None = None) -> None:
     """Set off the bombs at `place`, of this task or, in the driver, of this batch."""
+    if not folder:
+        return
     try:
         names = sorted(path.name for path in (Path(folder) / "bombs").iterdir())
     except FileNotFoundError:
@@ -60,13 +63,37 @@ def pass_by(folder: str, place: str, batch: int | None = None) -> None:
         batch = int(context.getLocalProperty("streaming.sql.batchId"))
         partition = str(context.partitionId())
     for name in names:
-        at, in_batch, in_partition, action, _ = name.split(".")
+        at, in_batch, in_partition, _, _ = name.split(".")
         if at == place and in_batch in ("any", str(batch)) and in_partition in ("any", partition):
-            try:
-                (Path(folder) / "bombs" / name).rename(Path(folder) / "fired" / name)
-            except FileNotFoundError:
-                continue  # somebody else was here first
-            _ACTIONS[action](Path(folder))
+            _burn(Path(folder), name)
+
+
+def _burn(folder: Path, name: str) -> None:
+    """Shorten the fuse of a bomb, or set it off; do nothing for a query whose driver is dead."""
+    *begin, action, number = name.split(".")
+    action, _, fuse = action.partition("-")
+    if not _is_alive(int((folder / "driver.pid").read_text())):
+        return
+    shorter = ".".join([*begin, f"{action}-{int(fuse) - 1}", number]) if int(fuse or 0) else None
+    to = folder / "bombs" / shorter if shorter else folder / "fired" / name
+    try:
+        (folder / "bombs" / name).rename(to)
+    except FileNotFoundError:
+        return  # another task was here first
+    if shorter is None:
+        _ACTIONS[action](folder)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def fired(folder: Path) -> list[str]:
+    """Return the bombs that went off, each with its action."""
+    return sorted(path.name for path in (folder / "fired").glob("*"))
 
 
 def _note(folder: str, workers: Any) -> None:
@@ -74,7 +101,7 @@ def _note(folder: str, workers: Any) -> None:
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    if context is None or not workers.size:
+    if context is None or not workers.size or not folder:
         return
     batch, partition = context.getLocalProperty("streaming.sql.batchId"), context.partitionId()
     attempt = f"{os.getpid()}.{context.taskAttemptId()}"  # numbers begin again with a new driver

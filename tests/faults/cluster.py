@@ -10,6 +10,21 @@ from pathlib import Path
 from types import TracebackType
 
 from faults.jobs import end_session, environment
+from skewless.spark.worker_python import DAEMON
+
+#: What a job on it is started with: two executors with one core each.
+EXECUTORS = {
+    **DAEMON,  # skewless is installed on this cluster
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.cores.max": "2",
+    # Both executors are there from the beginning, and each of them routes one file of batch 0.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
+    # As if on another machine: a dead executor does not answer, though its files are still there.
+    "spark.shuffle.readHostLocalDisk": "false",
+    "spark.shuffle.io.retryWait": "1s",
+}
 
 
 class Cluster:

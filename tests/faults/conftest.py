@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.jobs import Job, assert_done, n_different_plans, query, write_records
+from faults.comparing import assert_done, n_late
+from faults.jobs import Job, n_different_plans, query, write_records
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
     queries = [
         query("plain", "plain"),
         query("plain_windows", "plain", windows=True),
+        query("plain_windows_update", "plain", windows=True, mode="update"),
         query("cascade", "cascade"),
         query("fish", "fish"),
         query("readj", "readj"),
@@ -47,6 +49,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
     assert job.wait() == 0, job.log()
     for one in queries:
         assert_done(folder / one["name"])
+    assert n_late(folder / "plain_windows", records) > 100
     for strategy in ("cascade", "fish", "readj", "readj_windows"):
         # What a fault could destroy is there: plans that have learned, and go on learning.
         assert n_different_plans(folder / strategy) > 1

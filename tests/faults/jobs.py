@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,8 @@ def write_records(folder: Path) -> None:
         hot = "early" if number < 2 * N_BATCHES - 2 else "late"
         n = _RECORDS_PER_FILE
         keys = np.where(rng.random(n) < 0.4, hot, rng.integers(0, 200, n).astype(str))
-        times = (1_700_000_000 + number * 20 + rng.integers(-60, 20, n)) * 1_000_000
+        ages = np.where(rng.random(n) < 0.05, 150, 0)  # of windows that the watermark has passed
+        times = (1_700_000_000 + number * 20 + rng.integers(-60, 20, n) - ages) * 1_000_000
         table = pa.table(
             {
                 "k": pa.array([None if i % 101 == 0 else k for i, k in enumerate(keys.tolist())]),
@@ -53,18 +53,31 @@ def query(
     *,
     merging: str = "blocks",
     windows: bool = False,
+    mode: str | None = None,
     ledger: bool = True,
+    workers: int | None = 8,
+    bombed: bool = True,
     state: str | None = None,
+    steps: Sequence[Sequence[Any]] = (),
     settings: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return one query of a job's configuration; `state` is another type for the own state."""
+    """Return one query of a job's configuration.
+
+    Without `mode`, windows are appended when they are complete, and all else is updated. Without
+    `bombed`, two queries with the same strategy have ledgers of the same identity. `state` is
+    another type for the state of the own aggregator.
+    """
     return {
         "name": name,
         "strategy": strategy,
         "merging": merging,
         "windows": windows,
+        "mode": mode or ("append" if windows else "update"),
         "ledger": ledger,
+        "workers": workers,
+        "bombed": bombed,
         "state": state,
+        "steps": [list(step) for step in steps],
         "settings": settings or {},
     }
 
@@ -81,6 +94,8 @@ class Job:
         master: str = "local[2,4]",
         settings: dict[str, str] | None = None,
     ) -> None:
+        """Start the job; without other settings the state has two partitions."""
+        two_partitions = {"spark.sql.shuffle.partitions": "2"}
         folder.mkdir(parents=True, exist_ok=True)
         config = folder / "config.json"
         config.write_text(
@@ -89,7 +104,7 @@ class Job:
                     "folder": str(folder),
                     "input": str(records),
                     "master": master,
-                    "settings": settings or {},
+                    "settings": two_partitions if settings is None else settings,
                     "queries": list(queries),
                 }
             )
@@ -123,9 +138,13 @@ class Job:
                 raise AssertionError(f"the job ended before it could be killed: {self.log()}")
             time.sleep(0.005)
         time.sleep(delay_s)
-        os.killpg(self.process.pid, signal.SIGKILL)
-        assert self.process.wait(60) == -signal.SIGKILL
-        end_session(self.process)
+        assert self.kill() == -signal.SIGKILL
+
+    def kill(self) -> int:
+        """Kill the driver, Python and Java, and return how it ended, which may be earlier."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        return self.wait()
 
     def log(self) -> str:
         """Return the end of what the job printed."""
@@ -181,49 +200,6 @@ def appeared(folder: Path, pattern: str) -> Callable[[float], bool]:
         return False
 
     return happened
-
-
-def assert_done(folder: Path) -> None:
-    """Fail with the query's own words unless it ended well."""
-    failed = folder / "failed"
-    assert (folder / "done").exists(), failed.read_text()[:3000] if failed.exists() else "no end"
-
-
-def batches_of_records(records: Path) -> dict[int, Counter[tuple[Any, ...]]]:
-    """Return the key and value of the records themselves for each micro-batch."""
-    files = sorted(records.glob("*.parquet"))
-    return {n: _rows(files[2 * n : 2 * n + 2], ("k", "v")) for n in range(N_BATCHES)}
-
-
-def batches_of(folder: Path, columns: Sequence[str]) -> dict[int, Counter[tuple[Any, ...]]]:
-    """Return the rows that the sink wrote for each micro-batch."""
-    return {
-        int(path.name.partition("=")[2]): _rows(sorted(path.glob("*.parquet")), columns)
-        for path in sorted((folder / "out").glob("batch=*"))
-    }
-
-
-def committed_rows(folder: Path, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
-    """Return the rows in the files that Spark's file sink has committed."""
-    files = set()
-    for log in (folder / "out" / "_spark_metadata").iterdir():
-        if log.name.isdecimal():
-            entries = [json.loads(line) for line in log.read_text().splitlines()[1:]]
-            files |= {entry["path"].removeprefix("file://") for entry in entries}
-    return _rows([Path(file) for file in sorted(files)], columns)
-
-
-def _rows(files: Sequence[Path], columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
-    rows: Counter[tuple[Any, ...]] = Counter()
-    for file in files:
-        table = pq.ParquetFile(file).read(list(columns))
-        for row in table.to_pylist():
-            rows[tuple(_plain(row[column]) for column in columns)] += 1
-    return rows
-
-
-def _plain(value: Any) -> Any:
-    return tuple(value.values()) if isinstance(value, dict) else value
 
 
 def plans_of(folder: Path) -> dict[int, bytes]:

@@ -7,26 +7,15 @@ from pathlib import Path
 import pytest
 
 from faults.bombs import decisions, lay, not_fired
-from faults.cluster import Cluster
+from faults.cluster import EXECUTORS, Cluster
+from faults.comparing import assert_done, batches_of
 from faults.conftest import Setting
-from faults.jobs import Job, assert_done, batches_of, learned, plans_of, query
-from skewless.spark.worker_python import DAEMON
+from faults.jobs import Job, learned, plans_of, query
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 
 COLUMNS = ("k", "n", "s", "spread")
-SETTINGS = {
-    **DAEMON,  # skewless is installed on this cluster
-    "spark.executor.memory": "512m",
-    "spark.executor.cores": "1",
-    "spark.cores.max": "2",
-    # Both executors are there from the beginning, and each of them routes one file of batch 0.
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-    "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
-    # As if on another machine: who is dead answers no more, though its files are still there.
-    "spark.shuffle.readHostLocalDisk": "false",
-    "spark.shuffle.io.retryWait": "1s",
-}
+SETTINGS = EXECUTORS | {"spark.sql.shuffle.partitions": "2"}
 OFF = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",

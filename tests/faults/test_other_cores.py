@@ -1,89 +1,88 @@
-"""A query is started again with other cores, other shuffle partitions, and as another query."""
+"""A query is stopped and started again with other cores, other shuffle partitions, another state.
+
+`session()` sets the number of shuffle partitions to that of the cores; Spark keeps the number of a
+stateful query in its checkpoint. Whatever both are, every key must find its state again. A query
+whose state has another type than before must be refused.
+"""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from faults.jobs import Job, assert_done, batches_of, committed_rows, query, write_records
+from faults.comparing import assert_like_plain
+from faults.conftest import Setting
+from faults.jobs import N_BATCHES, Job, query
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 
-COLUMNS = ("k", "n", "s", "spread")
-WINDOW_COLUMNS = ("window", *COLUMNS)
-#: Each reads what the one before it has left; a session has as many shuffle partitions as cores.
-MASTERS = ("local[2,4]", "local[4,4]", "local[1,4]")
-OTHER_STATE = "struct<low: double, high: double>"
-BLOCKS = {
-    "with_ledger": {"ledger": True, "windows": False},
-    "without_ledger": {"ledger": False, "windows": False},
-    "windows_with_ledger": {"ledger": True, "windows": True},
-    "windows_without_ledger": {"ledger": False, "windows": True},
+#: One micro-batch with each: more cores, fewer cores, and another number for the same cores.
+LAYOUTS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("local[2,4]", {}),
+    ("local[4,4]", {}),
+    ("local[1,4]", {}),
+    ("local[2,4]", {"spark.sql.shuffle.partitions": "7"}),
+)
+PLAIN = (
+    query("plain", "plain"),
+    query("plain_windows", "plain", windows=True),
+    query("plain_windows_update", "plain", windows=True, mode="update"),
+)
+QUERIES = (
+    query("own", "cascade"),
+    # As many workers as there are shuffle partitions, so another number after each restart.
+    query("own_bare", "cascade", ledger=False, workers=None),
+    query("own_windows", "readj", windows=True),
+    query("own_windows_update", "fish", windows=True, mode="update", ledger=False),
+    query("variance", "cascade", merging="variance"),
+    query("variance_windows_bare", "fish", merging="variance", windows=True, ledger=False),
+    query("native", "cascade", merging="native"),
+    query("native_windows", "readj", merging="native", windows=True),
+    query("routed", "readj", merging="none"),
+)
+#: Started once with another type of state, which is refused, and then as before.
+REFUSED = {
+    "own": "LedgerMismatch",
+    "own_bare": "StateMismatch",
+    "own_windows": "LedgerMismatch",
+    "own_windows_update": "StateMismatch",
 }
+OTHER_STATE = {"state": "struct<low: double, high: double>"}
 
 
-def queries(state: str | None = None) -> list[dict[str, Any]]:
-    return [query(name, "cascade", state=state, **given) for name, given in BLOCKS.items()]
+@pytest.fixture(scope="module")
+def restarted(setting: Setting, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run all queries, and plain Spark beside them, with one driver for each layout."""
+    folder = tmp_path_factory.mktemp("cores")
+    assert len(LAYOUTS) == N_BATCHES
+    for number, (master, settings) in enumerate(LAYOUTS, start=1):
+        queries = [one | {"steps": steps(one, number)} for one in (*PLAIN, *QUERIES)]
+        for one in queries:
+            (folder / one["name"] / "done").unlink(missing_ok=True)
+        job = Job(folder, setting.records, queries, master=master, settings=settings)
+        assert job.wait() == 0, job.log()
+    return folder
 
 
-def run(folder: Path, master: str, chosen: Sequence[dict[str, Any]]) -> None:
-    job = Job(folder, folder / "records", chosen, master=master)
-    assert job.wait() == 0, job.log()
+def steps(one: dict[str, Any], n_batches: int) -> list[list[Any]]:
+    """Return what a query does in one driver: the last of all begins with another state."""
+    changed = [["refuse", n_batches, OTHER_STATE]] if one["name"] in REFUSED else []
+    return [*(changed if n_batches == N_BATCHES else []), ["run", n_batches]]
 
 
-def give(folder: Path, files: Sequence[Path]) -> None:
-    (folder / "records").mkdir(exist_ok=True)
-    for file in files:
-        shutil.copy2(file, folder / "records")
+@pytest.mark.parametrize("one", QUERIES, ids=lambda one: one["name"])
+def test_other_cores_change_no_result(
+    setting: Setting, restarted: Path, one: dict[str, Any]
+) -> None:
+    assert_like_plain(restarted / one["name"], one, setting.records, restarted)
 
 
-def test_results_survive_other_cores_and_a_changed_query_is_refused(tmp_path: Path) -> None:
-    write_records(tmp_path / "all")
-    plain = [query("plain", "plain"), query("plain_windows", "plain", windows=True)]
-    native = query("native", "cascade", merging="native", windows=True)
-    files = sorted((tmp_path / "all").glob("*.parquet"))
-    for master, part in zip(MASTERS, (files[:4], files[4:6], files[6:]), strict=True):
-        give(tmp_path, part)
-        if master == MASTERS[-1]:
-            assert_refused(tmp_path, master)
-        chosen = [*plain, *queries(), native]
-        run(tmp_path, master, chosen)
-        for one in chosen:
-            assert_done(tmp_path / one["name"])
-            (tmp_path / one["name"] / "done").unlink()
-    expected = committed_rows(tmp_path / "plain_windows", WINDOW_COLUMNS)
-    assert expected
-    for name, given in BLOCKS.items():
-        if given["windows"]:
-            assert committed_rows(tmp_path / name, WINDOW_COLUMNS) == expected, name
-        else:
-            ours = batches_of(tmp_path / name, COLUMNS)
-            assert ours == batches_of(tmp_path / "plain", COLUMNS), name
-    columns = ("window", "k", "n", "s", "distinct")
-    merged = committed_rows(tmp_path / "native", columns)
-    assert merged == committed_rows(tmp_path / "plain_windows", columns)
-
-
-def assert_refused(folder: Path, master: str) -> None:
-    """Start all queries with another type of state: each says what differs, none gives a result."""
-    before = {name: results(folder, name) for name in BLOCKS}
-    run(folder, master, queries(OTHER_STATE))
-    for name, given in BLOCKS.items():
-        failed = folder / name / "failed"
-        message = failed.read_text()
-        assert ("LedgerMismatch" if given["ledger"] else "StateMismatch") in message, message
-        assert "low: int64, high: int64" in message
-        assert "low: double, high: double" in message
-        failed.unlink()
-    assert {name: results(folder, name) for name in BLOCKS} == before
-
-
-def results(folder: Path, name: str) -> Any:
-    """Return what a query has given away so far."""
-    if BLOCKS[name]["windows"]:
-        return committed_rows(folder / name, WINDOW_COLUMNS)
-    return {n: rows for n, rows in batches_of(folder / name, COLUMNS).items() if rows}
+@pytest.mark.parametrize("name", REFUSED)
+def test_another_type_of_state_is_refused(restarted: Path, name: str) -> None:
+    """That it leaves no row behind is seen above: all results are those of plain Spark."""
+    message = (restarted / name / "refused").read_text()
+    assert REFUSED[name] in message
+    assert "low: int64, high: int64" in message
+    assert "low: double, high: double" in message

@@ -1,0 +1,112 @@
+"""Reading what queries wrote, and comparing it with plain Spark."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from faults.jobs import N_BATCHES
+
+_EPOCH = datetime(1970, 1, 1)  # Spark writes times without a zone; all are in UTC
+RECORDS = ("k", "v")
+_THIRD = {"blocks": "spread", "native": "distinct", "variance": "variance"}
+
+
+def assert_like_plain(folder: Path, one: dict[str, Any], records: Path, plain: Path) -> None:
+    """Fail unless a query wrote what plain Spark did, whose folders are in `plain`."""
+    assert_done(folder)
+    if one["merging"] == "none":
+        assert batches_of(folder, RECORDS) == batches_of_records(records), one
+        return
+    columns = (*(["window"] if one["windows"] else []), "k", "n", "s", _THIRD[one["merging"]])
+    expected = plain / plain_name(one)
+    if one["mode"] == "append":
+        rows = committed_rows(expected, columns)
+        assert rows, one
+        assert_same_rows(committed_rows(folder, columns), rows, one["name"])
+        return
+    found, wanted = batches_of(folder, columns), batches_of(expected, columns)
+    assert sorted(found) == sorted(wanted), one
+    for batch, rows in wanted.items():
+        assert_same_rows(found[batch], rows, f"{one['name']}, batch {batch}")
+
+
+def plain_name(one: dict[str, Any]) -> str:
+    """Return the name of the query of plain Spark to compare with."""
+    return {
+        (False, "update"): "plain",
+        (True, "append"): "plain_windows",
+        (True, "update"): "plain_windows_update",
+    }[one["windows"], one["mode"]]
+
+
+def assert_same_rows(found: Counter[Any], wanted: Counter[Any], where: str) -> None:
+    """Fail with a few rows of the difference instead of all."""
+    missing, surplus = wanted - found, found - wanted
+    assert found == wanted, (
+        f"{where}: of {wanted.total()} rows {missing.total()} are missing and "
+        f"{surplus.total()} are too many; "
+        f"missing {list(missing)[:3]}, too many {list(surplus)[:3]}"
+    )
+
+
+def assert_done(folder: Path) -> None:
+    """Fail with the query's own words unless it ended well."""
+    failed = folder / "failed"
+    assert (folder / "done").exists(), failed.read_text()[:3000] if failed.exists() else "no end"
+
+
+def batches_of_records(records: Path) -> dict[int, Counter[tuple[Any, ...]]]:
+    """Return the key and value of the records themselves for each micro-batch."""
+    files = sorted(records.glob("*.parquet"))
+    return {n: _rows(files[2 * n : 2 * n + 2], ("k", "v")) for n in range(N_BATCHES)}
+
+
+def batches_of(folder: Path, columns: Sequence[str]) -> dict[int, Counter[tuple[Any, ...]]]:
+    """Return the rows that the sink wrote for each micro-batch."""
+    return {
+        int(path.name.partition("=")[2]): _rows(sorted(path.glob("*.parquet")), columns)
+        for path in sorted((folder / "out").glob("batch=*"))
+    }
+
+
+def committed_rows(folder: Path, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
+    """Return the rows in the files that Spark's file sink has committed."""
+    files = set()
+    for log in (folder / "out" / "_spark_metadata").iterdir():
+        if log.name.isdecimal():
+            entries = [json.loads(line) for line in log.read_text().splitlines()[1:]]
+            files |= {entry["path"].removeprefix("file://") for entry in entries}
+    return _rows([Path(file) for file in sorted(files)], columns)
+
+
+def n_late(folder: Path, records: Path) -> int:
+    """Return how many records of windows that were written came too late for them."""
+    rows = committed_rows(folder, ("window", "n"))
+    counted = sum(row[1] * times for row, times in rows.items())
+    first = {row[0][0] for row in rows}
+    size = next(row[0][1] - row[0][0] for row in rows)
+    n_all = 0
+    for file in sorted(records.glob("*.parquet")):
+        times = pq.ParquetFile(file).read(["ts"]).column("ts").cast("timestamp[us]").to_pylist()
+        n_all += sum(time - (time - _EPOCH) % size in first for time in times)
+    return n_all - counted
+
+
+def _rows(files: Sequence[Path], columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
+    rows: Counter[tuple[Any, ...]] = Counter()
+    for file in files:
+        table = pq.ParquetFile(file).read(list(columns))
+        for row in table.to_pylist():
+            rows[tuple(_plain(row[column]) for column in columns)] += 1
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value.values()) if isinstance(value, dict) else value
