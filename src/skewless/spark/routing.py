@@ -50,8 +50,8 @@ def route(
     strategy
         A name of the registry, `module:Class`, or a strategy. See `skewless strategies`.
     workers
-        The number of partitions; `spark.skewless.workers`, or else Spark's number of shuffle
-        partitions when it is not given.
+        The number of partitions. When it is not given: `spark.skewless.workers`, or else the number
+        that the query's `ledger` began with, or else Spark's number of shuffle partitions.
     weight
         What a record costs, for strategies that take that into account; null, and whatever is not
         a finite number of at least 0, counts as 1.
@@ -101,7 +101,7 @@ def make_router(
     spark = df.sparkSession
     _, names = key_columns(df, key)
     chosen = _strategy(strategy)
-    n_workers = _number(workers, "workers", spark, default="spark.sql.shuffle.partitions")
+    n_workers = _workers(df, workers, ledger)
     if not 1 <= n_workers <= MOST_WORKERS:
         raise ValueError(f"workers must be 1 … {MOST_WORKERS:,}, not {n_workers}")
     seeded = _number(seed, "seed", spark, default=None)
@@ -167,6 +167,18 @@ def _strategy(strategy: str | AnyStrategy) -> AnyStrategy:
             f"Cascade(), not {strategy!r}"
         )
     return strategy
+
+
+def _workers(df: DataFrame, workers: int | None, ledger: str | None) -> int:
+    """Return the number that is asked for, else the one that the ledger began with, else Spark's.
+
+    Spark's number often follows the cores, and a restart on other cores is the same query.
+    """
+    spark = df.sparkSession
+    asked = workers is not None or spark.conf.get("spark.skewless.workers", None) is not None
+    if ledger is not None and df.isStreaming and not asked:
+        workers = (Ledger(str(ledger)).identity() or {}).get("workers")
+    return _number(workers, "workers", spark, default="spark.sql.shuffle.partitions")
 
 
 def _number(value: int | None, name: str, spark: Any, *, default: str | None) -> int:
