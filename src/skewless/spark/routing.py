@@ -61,8 +61,8 @@ def route(
     strategy
         A name of the registry, `module:Class`, or a strategy. See `skewless strategies`.
     workers
-        The number of partitions; `spark.skewless.workers`, or else Spark's number of shuffle
-        partitions when it is not given.
+        The number of partitions. When it is not given: `spark.skewless.workers`, or else the number
+        that the query's `ledger` began with, or else Spark's number of shuffle partitions.
     weight
         What a record costs, for strategies that take that into account; null, and whatever is not
         a finite number of at least 0, counts as 1.
@@ -128,13 +128,7 @@ def make_router(
     spark = df.sparkSession
     _, names = key_columns(df, key)
     chosen = registry.strategy_of(strategy)
-    given = _given(workers, "workers", spark)
-    n_workers = whole(
-        spark.conf.get("spark.sql.shuffle.partitions") if given is None else given,
-        "workers",
-        least=1,
-        most=MOST_WORKERS,
-    )
+    n_workers = _workers(df, workers, ledger)
     asked_seed = _given(seed, "seed", spark)
     given_seed = None if asked_seed is None else seed_number(asked_seed)
     untrusted = _switch(untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", spark)
@@ -228,6 +222,20 @@ def _switch(value: bool | None, name: str, setting: str, spark: Any) -> bool:
     if not isinstance(value, bool | str) or text not in ("true", "false"):
         raise ValueError(f"{name} must be true or false, not {value!r}")
     return text == "true"
+
+
+def _workers(df: DataFrame, workers: Any, ledger: Any) -> int:
+    """Return the number that is asked for, else the one that the ledger began with, else Spark's.
+
+    Spark's number often follows the cores, and a restart on other cores is the same query.
+    """
+    spark = df.sparkSession
+    given = _given(workers, "workers", spark)
+    if given is None and ledger is not None and df.isStreaming:
+        given = (Ledger(ledger).identity() or {}).get("workers")
+    if given is None:
+        given = spark.conf.get("spark.sql.shuffle.partitions")
+    return whole(given, "workers", least=1, most=MOST_WORKERS)
 
 
 def _ledger(
