@@ -129,7 +129,7 @@ def results_of(df: Any, folder: Path, query: dict[str, Any]) -> Any:
         "ledger": str(folder / "ledger") if query["ledger"] else None,
     }
     if query["merging"] == "none":
-        from skewless.spark.routing import route
+        from skewless.spark.routing.route import route
 
         results = route(df, "k", **places)
     else:
@@ -163,7 +163,7 @@ def plain_results(df: Any, query: dict[str, Any]) -> Any:
 def merged_results(df: Any, laid: str, query: dict[str, Any], places: dict[str, Any]) -> Any:
     """Return what `aggregate` computes: two results, and one that chooses the way of merging."""
     from skewless import aggregations as aggs
-    from skewless.spark.aggregating import aggregate
+    from skewless.spark.aggregation.aggregate import aggregate
 
     spread = Spread(laid)
     spread.state = query["state"] or Spread.state

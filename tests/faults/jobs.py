@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skewless.spark.ledger import Ledger
+from skewless.spark.ledger.ledger import Ledger
 
 TESTS = Path(__file__).parent.parent
 N_BATCHES = 4

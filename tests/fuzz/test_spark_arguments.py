@@ -130,7 +130,7 @@ def test_calls_work_or_refuse_their_arguments_by_name(
     spark: Any, frames: dict[str, DataFrame], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("skewless.spark.finding_hot_keys.predict", lambda *_, **__: ())
+    monkeypatch.setattr("skewless.spark.diagnosis.hot_keys.predict", lambda *_, **__: ())
     pool = NASTY + 3 * spark_values(spark)
     found = []
     for number, rng in cases("spark", 120):

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from skewless import aggregations as aggs
-from skewless.spark.aggregating import aggregate
+from skewless.spark.aggregation.aggregate import aggregate
 from spark.streams import (
     FULL,
     STRATEGIES,

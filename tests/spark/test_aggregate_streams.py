@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from skewless import aggregations as aggs
-from skewless.spark.aggregating import aggregate
-from skewless.spark.ledger import Ledger
+from skewless.spark.aggregation.aggregate import aggregate
+from skewless.spark.ledger.ledger import Ledger
 from spark.streams import (
     BEGIN,
     FULL,

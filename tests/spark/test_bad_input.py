@@ -18,10 +18,10 @@ from pyspark.sql import Window as Frame
 from pyspark.sql import functions as F
 
 from skewless import aggregations as aggs
-from skewless.spark.aggregating import aggregate
-from skewless.spark.finding_hot_keys import hot_keys
-from skewless.spark.ledger import Ledger, LedgerCorrupt, LedgerMismatch, LedgerTooNew
-from skewless.spark.routing import make_router, route
+from skewless.spark.aggregation.aggregate import aggregate
+from skewless.spark.diagnosis.hot_keys import hot_keys
+from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch, LedgerTooNew
+from skewless.spark.routing.route import make_router, route
 from skewless.strategies.cascade import Cascade
 from spark.streams import read_stream
 

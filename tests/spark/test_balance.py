@@ -21,16 +21,16 @@ from hypothesis import strategies as st
 
 from skewless import aggregations as aggs
 from skewless import metrics
-from skewless.spark import combining
-from skewless.spark.aggregating import aggregate
-from skewless.spark.balance import batch_balance
-from skewless.spark.balance_listener import BalanceListener
-from skewless.spark.combining import RECORDS, _report
-from skewless.spark.explaining import Balance, explain_balance
-from skewless.spark.ledger import Entry, Ledger, LedgerCorrupt
-from skewless.spark.partials import Partials
-from skewless.spark.prometheus import Gauge, exposition
-from skewless.spark.routing import route
+from skewless.spark.aggregation import combining
+from skewless.spark.aggregation.aggregate import aggregate
+from skewless.spark.aggregation.combining import RECORDS, _report
+from skewless.spark.aggregation.partials import Partials
+from skewless.spark.balance.balance import batch_balance
+from skewless.spark.balance.explaining import Balance, explain_balance
+from skewless.spark.balance.listener import BalanceListener
+from skewless.spark.balance.prometheus import Gauge, exposition
+from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
+from skewless.spark.routing.route import route
 
 N_WORKERS = 4
 IDENTITY = {"strategy": "pkg", "parameters": "{}", "workers": 3, "seed": 0, "key": "k"}

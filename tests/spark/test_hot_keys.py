@@ -16,10 +16,10 @@ import pytest
 from skewless import metrics, registry
 from skewless.keys import hash_keys
 from skewless.simulator import simulate
-from skewless.spark.advice import HotKeys
-from skewless.spark.balance import HotKey
-from skewless.spark.finding_hot_keys import hot_keys, observe_hot_keys, observed_hot_keys
-from skewless.spark.predicting import Prediction, Sample, chosen_strategies, predict
+from skewless.spark.balance.balance import HotKey
+from skewless.spark.diagnosis.advice import HotKeys
+from skewless.spark.diagnosis.hot_keys import hot_keys, observe_hot_keys, observed_hot_keys
+from skewless.spark.diagnosis.predicting import Prediction, Sample, chosen_strategies, predict
 from skewless.workloads import Zipf
 
 FEW = ["pkg", "cascade"]  # each strategy has kernels to compile

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from pyarrow import fs
 
-from skewless.spark import ledger_folder
-from skewless.spark.ledger import Entry, Ledger, LedgerCorrupt, LedgerMismatch, LedgerTooNew
-from skewless.spark.ledger_folder import LocalFolder, RemoteFolder
-from skewless.spark.state_files import from_bytes, seal, to_bytes, unseal
+from skewless.spark.ledger import folder as ledger_folder
+from skewless.spark.ledger.files import from_bytes, seal, to_bytes, unseal
+from skewless.spark.ledger.folder import LocalFolder, RemoteFolder
+from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt, LedgerMismatch, LedgerTooNew
 from skewless.state import named_arrays, with_arrays
 
 IDENTITY = {"strategy": "pkg", "parameters": '{"choices": 2}', "workers": 32, "seed": 7, "key": "k"}
@@ -694,9 +694,9 @@ def test_a_disk_without_hard_links_will_do(ledger, monkeypatch, number):
 PUBLISH = """
 import hashlib, sys
 import numpy as np
-from skewless.spark import ledger_folder
-from skewless.spark.ledger import Entry, Ledger
-from skewless.spark.state_files import to_bytes
+from skewless.spark.ledger import folder as ledger_folder
+from skewless.spark.ledger.ledger import Entry, Ledger
+from skewless.spark.ledger.files import to_bytes
 def fill_together(file, data):
     file.write(data)
     print("writing", flush=True)
@@ -740,8 +740,8 @@ def test_processes_that_publish_at_once_all_get_the_same_plan(ledger):
 DIE = """
 import sys, time
 import numpy as np
-from skewless.spark import ledger_folder
-from skewless.spark.ledger import Entry, Ledger
+from skewless.spark.ledger import folder as ledger_folder
+from skewless.spark.ledger.ledger import Entry, Ledger
 def half(file, data):
     file.write(data[: len(data) // 2])
     file.flush()
@@ -813,7 +813,7 @@ class Moving:
 @pytest.fixture
 def moving(tmp_path, monkeypatch):
     folder = RemoteFolder(Moving(), str(tmp_path / "far away"), "far://away")
-    monkeypatch.setattr("skewless.spark.ledger.open_folder", lambda address: folder)
+    monkeypatch.setattr("skewless.spark.ledger.ledger.open_folder", lambda address: folder)
     return folder
 
 

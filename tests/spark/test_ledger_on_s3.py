@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from pyarrow import fs
 
-from skewless.spark.ledger import Entry, Ledger, LedgerCorrupt, LedgerMismatch
-from skewless.spark.ledger_folder import open_folder
-from skewless.spark.state_files import to_bytes
+from skewless.spark.ledger.files import to_bytes
+from skewless.spark.ledger.folder import open_folder
+from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt, LedgerMismatch
 
 moto_server = pytest.importorskip(
     "moto.server", reason="moto with its server is not installed: pip install 'moto[s3,server]'"
@@ -136,8 +136,8 @@ def test_a_missing_bucket_is_named(options):
 PUBLISH = """
 import sys
 import numpy as np
-from skewless.spark.ledger import Entry, Ledger
-from skewless.spark.state_files import to_bytes
+from skewless.spark.ledger.ledger import Entry, Ledger
+from skewless.spark.ledger.files import to_bytes
 ledger = Ledger(sys.argv[1])
 for batch in range(5):
     plan = Entry({"loads": np.arange(batch)}, {"value": batch})

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless import aggregations as aggs
-from skewless.spark.blocks import BLOCK, SLOT, Packing, by_key, from_block, to_block
-from skewless.spark.combining import chunks
-from skewless.spark.partials import PANE, TIME, Partials, state_names
+from skewless.spark.aggregation.blocks import BLOCK, SLOT, Packing, by_key, from_block, to_block
+from skewless.spark.aggregation.combining import chunks
+from skewless.spark.aggregation.partials import PANE, TIME, Partials, state_names
 from skewless.spark.slots import slots
 
 SCHEMA = pa.schema(

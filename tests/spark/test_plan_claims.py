@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
-from skewless.spark import plan_claims
-from skewless.spark.ledger import Entry, Ledger
-from skewless.spark.plan_claims import PATIENCE_S, made_or_awaited
+from skewless.spark.ledger.ledger import Entry, Ledger
+from skewless.spark.routing import plan_claims
+from skewless.spark.routing.plan_claims import PATIENCE_S, made_or_awaited
 
 PLAN = Entry({"sources": np.zeros(1)}, {"after": 0})
 

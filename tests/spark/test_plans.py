@@ -15,10 +15,10 @@ from skewless import registry
 from skewless.arrays import Keys, Workers
 from skewless.kernels.bounded_counts import add
 from skewless.simulator.cooperation import merge_and_fork
-from skewless.spark import plans
-from skewless.spark.ledger import Ledger, LedgerCorrupt, LedgerMismatch, LedgerTooNew
-from skewless.spark.plans import KEPT_BATCHES, Routing
-from skewless.spark.state_files import Entry, from_bytes, seal, to_bytes, unseal
+from skewless.spark.ledger.files import Entry, from_bytes, seal, to_bytes, unseal
+from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch, LedgerTooNew
+from skewless.spark.routing import plans
+from skewless.spark.routing.plans import KEPT_BATCHES, Routing
 from skewless.state import copy_state, named_arrays, state_bytes
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.mixed import Mixed

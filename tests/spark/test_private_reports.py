@@ -17,10 +17,10 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from skewless import aggregations as aggs
 from skewless.spark import BalanceListener, explain_balance
-from skewless.spark.combining import RECORDS, _report
-from skewless.spark.ledger import Entry, Ledger
-from skewless.spark.ledger_folder import LocalFolder
-from skewless.spark.partials import Partials
+from skewless.spark.aggregation.combining import RECORDS, _report
+from skewless.spark.aggregation.partials import Partials
+from skewless.spark.ledger.folder import LocalFolder
+from skewless.spark.ledger.ledger import Entry, Ledger
 
 if not hasattr(os, "geteuid"):
     pytest.skip("this system has no owners of files", allow_module_level=True)

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import DataFrame, Row
 
 from skewless import aggregations as aggs
-from skewless.spark.aggregating import aggregate
+from skewless.spark.aggregation.aggregate import aggregate
 from spark.streams import (
     FULL,
     WINDOWS,

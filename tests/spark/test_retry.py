@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 
 def run(spark: Any, records: Path, folder: Path, results: dict[int, Counter[Any]]) -> None:
     from skewless import aggregations as aggs
-    from skewless.spark.aggregating import aggregate
+    from skewless.spark.aggregation.aggregate import aggregate
 
     stream = (
         spark.readStream.schema("k string, v bigint, ts timestamp")

@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 from reference.hashing import TWO_TO_32, seeded, seeds
 from skewless.arrays import Keys
 from skewless.keys import hash_keys
-from skewless.spark.ledger import Ledger, LedgerCorrupt, LedgerMismatch
-from skewless.spark.routing import make_router, route
-from skewless.spark.seeds import draw_seed, seed_of_query
+from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch
+from skewless.spark.routing.route import make_router, route
+from skewless.spark.routing.seeds import draw_seed, seed_of_query
 from skewless.strategies import Hash
 from spark.streams import read_stream, run, write_file
 

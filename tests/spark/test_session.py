@@ -19,7 +19,7 @@ from skewless.spark.worker_python import DAEMON
 STARTED = """
 import os, sys
 from skewless.spark.session import session
-from skewless.spark.routing import route
+from skewless.spark.routing.route import route
 
 spark = session("mine", master="local[3]", settings={"spark.sql.session.timeZone": "Asia/Tokyo"})
 for name in sys.argv[1:]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless import registry
-from skewless.spark.state_changes import changes, fingerprint, with_changes
+from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
 from skewless.state import copy_state, named_arrays, with_arrays
 
 

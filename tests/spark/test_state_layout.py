@@ -18,13 +18,11 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from skewless import aggregations as aggs
 from skewless.aggregations import PerKey
-from skewless.spark.aggregating import aggregate
-from skewless.spark.block_merging import BlockMerger
-from skewless.spark.blocks import BLOCK, FORMAT, N_SLOTS, Packing, by_key
-from skewless.spark.ledger import Ledger, LedgerMismatch
-from skewless.spark.partials import Partials
-from skewless.spark.slots import even_slots
-from skewless.spark.state_layout import (
+from skewless.spark.aggregation.aggregate import aggregate
+from skewless.spark.aggregation.block_merging import BlockMerger
+from skewless.spark.aggregation.blocks import BLOCK, FORMAT, N_SLOTS, Packing, by_key
+from skewless.spark.aggregation.partials import Partials
+from skewless.spark.aggregation.state_layout import (
     StateMismatch,
     described,
     layout_text,
@@ -32,7 +30,9 @@ from skewless.spark.state_layout import (
     state_layout,
     type_text,
 )
-from skewless.spark.windows import Window
+from skewless.spark.aggregation.windows import Window
+from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
+from skewless.spark.slots import even_slots
 from spark.streams import assert_same_rows, plain, read_stream, records, run, write_file
 
 RECORDS = pa.schema([("k", pa.string()), ("j", pa.string()), ("v", pa.int64()), ("x", pa.int64())])

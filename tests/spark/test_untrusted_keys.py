@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 from keys.colliding_strings import colliding_strings
 from skewless import aggregations as aggs
 from skewless.keys import hash_keys
-from skewless.spark.aggregating import aggregate
-from skewless.spark.key_hashes import hashed_key, keyed_hashes
-from skewless.spark.ledger import LedgerMismatch
-from skewless.spark.routing import make_router, route
+from skewless.spark.aggregation.aggregate import aggregate
+from skewless.spark.ledger.ledger import LedgerMismatch
+from skewless.spark.routing.key_hashes import hashed_key, keyed_hashes
+from skewless.spark.routing.route import make_router, route
 from spark.streams import read_stream
 
 pytestmark = pytest.mark.spark

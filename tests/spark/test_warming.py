@@ -12,8 +12,9 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark import daemon as spark_daemon
 
 from skewless.arrays import Keys, Workers
-from skewless.spark import daemon, router, warming
-from skewless.spark.plans import Routing
+from skewless.spark import daemon, warming
+from skewless.spark.routing import router
+from skewless.spark.routing.plans import Routing
 from skewless.spark.warming import warm_strategy
 from skewless.strategies.hash import Hash
 

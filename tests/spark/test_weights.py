@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from skewless.keys import hash_keys
-from skewless.spark.routing import make_router, route, router_udf
+from skewless.spark.routing.route import make_router, route, router_udf
 from skewless.strategies.cascade import Cascade
 
 pytestmark = pytest.mark.spark

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import functions as F
 
-from skewless.spark.windows import Window, as_window, microseconds
+from skewless.spark.aggregation.windows import Window, as_window, microseconds
 
 UNITS = {
     "microseconds": 1,

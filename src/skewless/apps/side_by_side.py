@@ -18,8 +18,8 @@ from skewless.apps.lookups import CountLookedUp
 from skewless.apps.streams import finish
 from skewless.metrics import imbalance
 from skewless.spark import aggregate
-from skewless.spark.balance import BatchBalance, read_balance
-from skewless.spark.ledger import Ledger
+from skewless.spark.balance.balance import BatchBalance, read_balance
+from skewless.spark.ledger.ledger import Ledger
 
 _ORDER = [("start", "ascending"), ("word", "ascending")]
 

@@ -14,7 +14,7 @@ from skewless import aggregations
 from skewless.apps.inputs import is_remote
 from skewless.apps.streams import finish
 from skewless.spark import Window, aggregate
-from skewless.spark.windows import microseconds
+from skewless.spark.aggregation.windows import microseconds
 from skewless.strategy import AnyStrategy
 
 _OURS = (".parquet", ".crc", "_SUCCESS")

@@ -19,11 +19,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import TimestampNTZType
 
-from skewless.spark.blocks import BLOCK, SLOT, by_key, from_block, to_block
+from skewless.spark.aggregation.blocks import BLOCK, SLOT, by_key, from_block, to_block
+from skewless.spark.aggregation.partials import PANE, TIME, Partials
+from skewless.spark.aggregation.state_layout import require_layout
+from skewless.spark.aggregation.windows import WATERMARK, Window, microseconds, spelled
 from skewless.spark.columns import internal
-from skewless.spark.partials import PANE, TIME, Partials
-from skewless.spark.state_layout import require_layout
-from skewless.spark.windows import WATERMARK, Window, microseconds, spelled
 
 _START = internal("start")
 _END = internal("end")

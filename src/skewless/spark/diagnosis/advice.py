@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, fields
 
 import pandas as pd
 
-from skewless.spark.balance import HotKey
-from skewless.spark.predicting import BASELINE, LIMIT, Prediction
-from skewless.spark.text_tables import number, percent, printable, text_table
+from skewless.spark.balance.balance import HotKey
+from skewless.spark.balance.text_tables import number, percent, printable, text_table
+from skewless.spark.diagnosis.predicting import BASELINE, LIMIT, Prediction
 
 #: Below this predicted imbalance, hashing alone is good enough.
 _GOOD_ENOUGH = 0.10

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.sound import MOST_COUNTED, Unsound, require_that, require_within
-from skewless.spark.state_files import Entry, LedgerCorrupt, one_line
+from skewless.spark.ledger.files import Entry, LedgerCorrupt, one_line
 from skewless.state import restored
 
 S = TypeVar("S")

@@ -12,9 +12,9 @@ import numpy as np
 from skewless import metrics
 from skewless.arguments import MOST_WORKERS
 from skewless.arrays import Ints, Keys
-from skewless.spark.entry_checks import require_report, require_worker_report
-from skewless.spark.ledger import Entry, Ledger, LedgerCorrupt
-from skewless.spark.ledger_folder import shown
+from skewless.spark.ledger.entry_checks import require_report, require_worker_report
+from skewless.spark.ledger.folder import shown
+from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
 
 _SHOWN_HOT_KEYS = 10
 

@@ -15,10 +15,10 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from skewless.arguments import path_text
 from skewless.private_files import append_private, replace_file
-from skewless.spark.balance import BatchBalance, read_balance, workers_of
-from skewless.spark.explaining import json_line
-from skewless.spark.ledger import Ledger
-from skewless.spark.prometheus import FILE_MODE, Gauge, balance_gauges, exposition
+from skewless.spark.balance.balance import BatchBalance, read_balance, workers_of
+from skewless.spark.balance.explaining import json_line
+from skewless.spark.balance.prometheus import FILE_MODE, Gauge, balance_gauges, exposition
+from skewless.spark.ledger.ledger import Ledger
 
 _LOG = logging.getLogger(__name__)
 #: Batches that a listener remembers; a stream has no end.

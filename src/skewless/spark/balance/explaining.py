@@ -14,11 +14,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from skewless.arguments import shown
 from skewless.private_files import write_private
-from skewless.spark.balance import BatchBalance, read_balance, workers_of
-from skewless.spark.ledger import Ledger
-from skewless.spark.ledger_folder import shown as address_text
-from skewless.spark.prometheus import balance_gauges, exposition
-from skewless.spark.text_tables import number, percent, printable, text_table
+from skewless.spark.balance.balance import BatchBalance, read_balance, workers_of
+from skewless.spark.balance.prometheus import balance_gauges, exposition
+from skewless.spark.balance.text_tables import number, percent, printable, text_table
+from skewless.spark.ledger.folder import shown as address_text
+from skewless.spark.ledger.ledger import Ledger
 
 _HOT_KEY = {
     "key": pa.string(),

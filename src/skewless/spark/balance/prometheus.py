@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from skewless.spark.balance import BatchBalance
+from skewless.spark.balance.balance import BatchBalance
 
 #: Mode of a file with this text. The collector that reads it runs as another user, and the text
 #: holds no keys: hot keys are told by rank.

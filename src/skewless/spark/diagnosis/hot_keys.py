@@ -14,11 +14,11 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from skewless.arguments import LARGEST, MOST_WORKERS, shown, text, whole
 from skewless.arrays import Keys
-from skewless.spark.advice import HotKeys
-from skewless.spark.balance import HotKey
+from skewless.spark.balance.balance import HotKey
 from skewless.spark.columns import Key, key_columns, like_spark_groups, require_dataframe
-from skewless.spark.predicting import BASELINE, chosen_strategies, predict
-from skewless.spark.routing import make_router
+from skewless.spark.diagnosis.advice import HotKeys
+from skewless.spark.diagnosis.predicting import BASELINE, chosen_strategies, predict
+from skewless.spark.routing.route import make_router
 from skewless.strategy import AnyStrategy
 
 #: Spark's sketch tracks so many keys, and cannot tell more.

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from skewless.aggregations import count
 from skewless.keys import hash_keys
-from skewless.spark.blocks import Packing
+from skewless.spark.aggregation.blocks import Packing
+from skewless.spark.aggregation.partials import Partials, state_names
 from skewless.spark.columns import internal
-from skewless.spark.ledger import Entry
-from skewless.spark.partials import Partials, state_names
-from skewless.spark.router import Router, this_task
+from skewless.spark.ledger.ledger import Entry
+from skewless.spark.routing.router import Router, this_task
 
 _ROWS_AT_ONCE = 1 << 16
 _REPORTED_KEYS = 1 << 17  # distinct keys that a report lists; beyond, a sample by hash

@@ -29,8 +29,8 @@ from skewless.aggregations import (
     TopK,
     WeightedMean,
 )
+from skewless.spark.aggregation.partials import state_names
 from skewless.spark.columns import internal, quoted
-from skewless.spark.partials import state_names
 
 _POSITION = internal("position")
 _ITEM = internal("item")

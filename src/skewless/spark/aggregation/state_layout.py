@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from skewless.aggregations import Aggregation, PerKey
-from skewless.spark.partials import Partials
-from skewless.spark.windows import Window, microseconds
+from skewless.spark.aggregation.partials import Partials
+from skewless.spark.aggregation.windows import Window, microseconds
 
 #: A mismatch names at most so many differences.
 _MOST_SHOWN = 3

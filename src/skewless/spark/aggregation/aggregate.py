@@ -21,8 +21,13 @@ from skewless.aggregations import (
     TopK,
 )
 from skewless.arguments import shown
-from skewless.spark.block_merging import merge_blocks, merge_rows
-from skewless.spark.blocks import FORMAT, N_SLOTS, Packing
+from skewless.spark.aggregation.block_merging import merge_blocks, merge_rows
+from skewless.spark.aggregation.blocks import FORMAT, N_SLOTS, Packing
+from skewless.spark.aggregation.combining import Combiner
+from skewless.spark.aggregation.native_merging import is_native, merge_natively, plain_type
+from skewless.spark.aggregation.partials import TIME, Partials
+from skewless.spark.aggregation.state_layout import layout_text, state_layout
+from skewless.spark.aggregation.windows import WATERMARK, Window, as_window, microseconds, spelled
 from skewless.spark.columns import (
     Key,
     arrow_schema,
@@ -33,15 +38,10 @@ from skewless.spark.columns import (
     quoted,
     require_dataframe,
 )
-from skewless.spark.combining import Combiner
-from skewless.spark.key_hashes import hashed_key
-from skewless.spark.native_merging import is_native, merge_natively, plain_type
-from skewless.spark.partials import TIME, Partials
-from skewless.spark.router import Router
-from skewless.spark.routing import make_router, router_udf, weight_column
+from skewless.spark.routing.key_hashes import hashed_key
+from skewless.spark.routing.route import make_router, router_udf, weight_column
+from skewless.spark.routing.router import Router
 from skewless.spark.slots import ANY_PARTITIONS, check_slots, even_slots
-from skewless.spark.state_layout import layout_text, state_layout
-from skewless.spark.windows import WATERMARK, Window, as_window, microseconds, spelled
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
 

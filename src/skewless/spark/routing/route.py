@@ -24,11 +24,11 @@ from skewless.spark.columns import (
     quoted,
     require_dataframe,
 )
-from skewless.spark.key_hashes import hashed_key
-from skewless.spark.ledger import Ledger
-from skewless.spark.plans import Routing
-from skewless.spark.router import Router
-from skewless.spark.seeds import draw_seed, log_seed
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.routing.key_hashes import hashed_key
+from skewless.spark.routing.plans import Routing
+from skewless.spark.routing.router import Router
+from skewless.spark.routing.seeds import draw_seed, log_seed
 from skewless.spark.worker_python import require_skewless
 from skewless.state import layout
 from skewless.strategy import AnyStrategy, Weighs

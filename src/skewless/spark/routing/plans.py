@@ -28,10 +28,10 @@ import numpy as np
 from skewless.arrays import Ints
 from skewless.kernels.bounded_counts import BoundedCounts, add, bounded_counts, heaviest
 from skewless.sound import Unsound
-from skewless.spark.entry_checks import corrupt, require_plan, require_report, restored_from
-from skewless.spark.ledger import Entry, Ledger, LedgerMismatch
-from skewless.spark.plan_claims import made_or_awaited
-from skewless.spark.state_changes import changes, fingerprint, with_changes
+from skewless.spark.ledger.entry_checks import corrupt, require_plan, require_report, restored_from
+from skewless.spark.ledger.ledger import Entry, Ledger, LedgerMismatch
+from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
+from skewless.spark.routing.plan_claims import made_or_awaited
 from skewless.state import copy_state
 from skewless.strategy import AnyStrategy, Condenses, Forks, Merges, Rebalances, Report
 

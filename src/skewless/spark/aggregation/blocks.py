@@ -12,8 +12,8 @@ import pyarrow as pa
 from skewless.aggregations import group
 from skewless.arrays import Ints
 from skewless.keys import hash_keys
+from skewless.spark.aggregation.partials import PANE, TIME, Partials
 from skewless.spark.columns import internal
-from skewless.spark.partials import PANE, TIME, Partials
 
 SLOT = internal("slot")
 BLOCK = internal("block")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from skewless.spark.ledger import Entry, Ledger
+from skewless.spark.ledger.ledger import Entry, Ledger
 
 #: The longest wait for a plan that another task has claimed.
 PATIENCE_S = 10.0

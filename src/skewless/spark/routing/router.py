@@ -13,10 +13,10 @@ from pyspark import TaskContext
 
 from skewless.arrays import Keys, Workers
 from skewless.kernels.bounded_counts import add
-from skewless.spark.key_hashes import keyed_hashes
-from skewless.spark.ledger import Ledger
-from skewless.spark.plans import Routing
-from skewless.spark.seeds import seed_of_query
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.routing.key_hashes import keyed_hashes
+from skewless.spark.routing.plans import Routing
+from skewless.spark.routing.seeds import seed_of_query
 from skewless.strategy import Weighs, require_weights
 
 

@@ -28,15 +28,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from skewless.arguments import path_text
-from skewless.spark.ledger_folder import (
-    Folder,
-    absolute,
-    below,
-    open_folder,
-    require_folder,
-    shown,
-)
-from skewless.spark.state_files import (
+from skewless.spark.ledger.files import (
     VERSION,
     Entry,
     LedgerCorrupt,
@@ -46,6 +38,14 @@ from skewless.spark.state_files import (
     one_line,
     require_version,
     to_bytes,
+)
+from skewless.spark.ledger.folder import (
+    Folder,
+    absolute,
+    below,
+    open_folder,
+    require_folder,
+    shown,
 )
 
 __all__ = ["Entry", "Ledger", "LedgerCorrupt", "LedgerMismatch", "LedgerTooNew"]

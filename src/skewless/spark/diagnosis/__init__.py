@@ -1,0 +1,1 @@
+"""Is a DataFrame skewed, and what would each strategy make of it?"""
