@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from pyarrow import fs
 
-from skewless.spark.ledger import folder as ledger_folder
+from skewless.spark.ledger import local_folder as ledger_folder
 from skewless.spark.ledger.files import from_bytes, seal, to_bytes, unseal
 from skewless.spark.ledger.folder import LocalFolder, RemoteFolder
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt, LedgerMismatch, LedgerTooNew
@@ -694,7 +694,7 @@ def test_a_disk_without_hard_links_will_do(ledger, monkeypatch, number):
 PUBLISH = """
 import hashlib, sys
 import numpy as np
-from skewless.spark.ledger import folder as ledger_folder
+from skewless.spark.ledger import local_folder as ledger_folder
 from skewless.spark.ledger.ledger import Entry, Ledger
 from skewless.spark.ledger.files import to_bytes
 def fill_together(file, data):
@@ -740,7 +740,7 @@ def test_processes_that_publish_at_once_all_get_the_same_plan(ledger):
 DIE = """
 import sys, time
 import numpy as np
-from skewless.spark.ledger import folder as ledger_folder
+from skewless.spark.ledger import local_folder as ledger_folder
 from skewless.spark.ledger.ledger import Entry, Ledger
 def half(file, data):
     file.write(data[: len(data) // 2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -73,8 +74,23 @@ def alike_to_spark(df: DataFrame, one: str, other: str) -> bool:
     return one.lower() == other.lower()
 
 
-def key_columns(df: DataFrame, key: Key) -> tuple[list[Column], list[str]]:
-    """Return the key's columns and their names; raise ValueError unless `df` has them."""
+@dataclass(frozen=True)
+class GroupingKey:
+    """The key of a DataFrame, resolved once: its columns, what they are called, and their types."""
+
+    columns: tuple[Column, ...]
+    names: tuple[str, ...]
+    fields: tuple[StructField, ...]
+
+    @property
+    def grouped(self) -> list[Column]:
+        """The columns as `groupBy` takes them."""
+        pairs = zip(self.columns, self.fields, strict=True)
+        return [like_spark_groups(column, field.dataType) for column, field in pairs]
+
+
+def grouping_key(df: DataFrame, key: Key) -> GroupingKey:
+    """Return the key that a user gave; raise ValueError unless `df` has it."""
     if not isinstance(key, str | Column | Sequence) or isinstance(key, bytes | bytearray):
         raise ValueError(f"key must be a column, its name, or several of them, not {shown(key)}")
     parts = [key] if isinstance(key, str | Column) else list(key)
@@ -91,11 +107,12 @@ def key_columns(df: DataFrame, key: Key) -> tuple[list[Column], list[str]]:
             columns.append(df[quoted(part)])
     if len(set(names)) < len(names):
         raise ValueError(f"key names a column twice: {', '.join(names)}")
-    for name, field in zip(names, df.select(*columns).schema.fields, strict=True):
+    fields = df.select(*columns).schema.fields
+    for name, field in zip(names, fields, strict=True):
         if _some(field.dataType, lambda kind: isinstance(kind, MapType | VariantType)):
             kind = field.dataType.simpleString()
             raise ValueError(f"key: column {name!r} is of type {kind}, which Spark cannot hash")
-    return columns, names
+    return GroupingKey(tuple(columns), tuple(names), tuple(fields))
 
 
 def computed(df: DataFrame, column: Column, argument: str) -> StructField:

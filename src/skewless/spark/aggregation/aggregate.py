@@ -4,37 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import StructType
 
 from skewless.aggregations import (
     Aggregation,
     Aggregator,
-    ApproxDistinct,
-    CollectSet,
-    PerKey,
     TopK,
 )
-from skewless.arguments import shown
+from skewless.spark.aggregation.arguments import (
+    AnyAggregation,
+    check_one_part,
+    check_times,
+    chosen_aggregations,
+    is_auto,
+)
 from skewless.spark.aggregation.block_merging import merge_blocks, merge_rows
 from skewless.spark.aggregation.blocks import FORMAT, N_SLOTS, Packing
 from skewless.spark.aggregation.combining import Combiner
 from skewless.spark.aggregation.native_merging import is_native, merge_natively, plain_type
 from skewless.spark.aggregation.partials import TIME, Partials
 from skewless.spark.aggregation.state_layout import layout_text, state_layout
-from skewless.spark.aggregation.windows import WATERMARK, Window, as_window, microseconds, spelled
+from skewless.spark.aggregation.windows import WINDOW, Window, as_window, spelled
 from skewless.spark.columns import (
+    GroupingKey,
     Key,
     arrow_schema,
-    existing,
+    grouping_key,
     internal,
-    key_columns,
-    like_spark_groups,
     quoted,
     require_dataframe,
 )
@@ -47,9 +49,6 @@ from skewless.strategy import AnyStrategy
 
 _WORKER = internal("worker")
 _COST = internal("cost")
-_WINDOW = "window"
-
-AnyAggregation = Aggregation | Aggregator[Any] | ApproxDistinct
 
 
 def aggregate(
@@ -104,16 +103,17 @@ def aggregate(
     ... )
     """
     require_dataframe(df)
+    by = grouping_key(df, key)
     span = as_window(window)
-    chosen = _aggregations(df, key, aggs, span)
+    chosen = chosen_aggregations(df, by, aggs, span)
     unmergeable = [n for n, a in aggs.items() if isinstance(a, Aggregator) and not a.merges]
-    _check_times(df, key, span, watermark, mode)
+    check_times(df, by, span, watermark, mode)
     is_ours = not all(is_native(aggregation) for aggregation in aggs.values())
-    layout = _layout(df, key, chosen, span) if is_ours and df.isStreaming else {}
+    layout = _layout(df, by, chosen, span) if is_ours and df.isStreaming else {}
     router = make_router(
         df,
-        key,
-        strategy=("hash" if unmergeable else "cascade") if _is_auto(strategy) else strategy,
+        by,
+        strategy=("hash" if unmergeable else "cascade") if is_auto(strategy) else strategy,
         workers=workers,
         seed=seed,
         ledger=ledger,
@@ -121,11 +121,11 @@ def aggregate(
         state=layout,
     )
     if unmergeable:
-        _check_one_part(df, unmergeable[0], span, router.routing.strategy)
+        check_one_part(df, unmergeable[0], span, router.routing.strategy)
     cost = None if weight is None else weight_column(df, weight, router.routing.strategy)
     require_skewless(df.sparkSession)
-    records = _records(df, key, chosen, span, cost)
-    partials = _partials(df, records.schema, key, chosen, span)
+    records = _records(df, by, chosen, span, cost)
+    partials = _partials(records.schema, by, chosen, span)
     query = _Query(df, partials, dict(zip(partials.aggregations, aggs.values(), strict=True)), span)
     routed = _routed(records, partials.key, router)
     if not is_ours:
@@ -136,7 +136,7 @@ def aggregate(
         merged = query.merged_in_blocks(routed, router, watermark, chosen_mode, layout_text(layout))
     else:
         merged = query.merged_in_rows(routed, router)
-    names = [*([_WINDOW] if span is not None else []), *key_columns(df, key)[1], *aggs]
+    names = [*([WINDOW] if span is not None else []), *by.names, *aggs]
     return merged.toDF(*names)
 
 
@@ -164,7 +164,7 @@ class _Query:
             if watermark is not None and combined.isStreaming:
                 combined = combined.withWatermark(TIME, spelled(watermark))
             # All records of a pane lie in the same windows, and so does the latest of them.
-            grouping = [self.window.of(F.col(TIME)).alias(_WINDOW), *grouping]
+            grouping = [self.window.of(F.col(TIME)).alias(WINDOW), *grouping]
         n_states = {
             name: len(aggregation.state_types(partials.input_types(aggregation)))
             for name, aggregation in partials.aggregations.items()
@@ -215,17 +215,15 @@ def _routed(records: DataFrame, names: Sequence[str], router: Router) -> DataFra
 
 def _records(
     df: DataFrame,
-    key: Key,
+    key: GroupingKey,
     aggregations: Mapping[str, Aggregation],
     window: Window | None,
     cost: Column | None,
 ) -> DataFrame:
     """Return what leaves the source: the time, the key as Spark groups it, inputs, and the cost."""
-    columns, _ = key_columns(df, key)
-    kinds = [field.dataType for field in df.select(*columns).schema.fields]
     chosen = [df[quoted(window.time)].alias(TIME)] if window is not None else []
-    for number, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
-        chosen.append(like_spark_groups(column, kind).alias(internal(f"key_{number}")))
+    for number, column in enumerate(key.grouped):
+        chosen.append(column.alias(internal(f"key_{number}")))
     for number, name in enumerate(_inputs(aggregations)):
         chosen.append(df[quoted(name)].alias(internal(f"input_{number}")))
     if cost is not None:
@@ -234,9 +232,8 @@ def _records(
 
 
 def _partials(
-    df: DataFrame,
     schema: StructType,
-    key: Key,
+    key: GroupingKey,
     aggregations: Mapping[str, Aggregation],
     window: Window | None,
 ) -> Partials:
@@ -244,8 +241,7 @@ def _partials(
     fields = [field for field in schema.fields if field.name != _COST]
     inputs = _inputs(aggregations)
     ours = [field.name for field in fields[: len(fields) - len(inputs)]]
-    columns, names = key_columns(df, key)
-    arrow_schema(StructType([*df.select(*columns).schema.fields]), "key")  # names the user's
+    arrow_schema(StructType([*key.fields]), "key")  # refuses types by the user's names
     kinds = arrow_schema(StructType(fields), "aggs").types
     described = pa.schema(list(zip([*ours, *inputs], kinds, strict=True)))
     numbered = {
@@ -253,116 +249,17 @@ def _partials(
         for number, aggregation in enumerate(aggregations.values())
     }
     pane, begin = (window.pane, window.begin) if window else (None, 0)
-    return Partials(described, tuple(ours[-len(names) :]), numbered, pane, begin)
+    return Partials(described, tuple(ours[-len(key.names) :]), numbered, pane, begin)
 
 
 def _layout(
-    df: DataFrame, key: Key, aggregations: Mapping[str, Aggregation], window: Window | None
+    df: DataFrame, key: GroupingKey, aggregations: Mapping[str, Aggregation], window: Window | None
 ) -> dict[str, str]:
     """Return what the state of our own merging is made of."""
     records = _records(df, key, aggregations, window, None)
-    partials = _partials(df, records.schema, key, aggregations, window)
-    return state_layout(FORMAT, partials, key_columns(df, key)[1], list(aggregations), window)
+    partials = _partials(records.schema, key, aggregations, window)
+    return state_layout(FORMAT, partials, list(key.names), list(aggregations), window)
 
 
 def _inputs(aggregations: Mapping[str, Aggregation]) -> list[str]:
     return list(dict.fromkeys(name for agg in aggregations.values() for name in agg.inputs))
-
-
-def _aggregations(
-    df: DataFrame, key: Key, aggs: Mapping[str, AnyAggregation], window: Window | None
-) -> dict[str, Aggregation]:
-    """Return the aggregations as the combining wants them; raise ValueError for bad ones."""
-    if not isinstance(aggs, Mapping) or not aggs:
-        raise ValueError(
-            "aggs must be a mapping of names to aggregations, like {'n': count()}, "
-            f"not {shown(aggs)}"
-        )
-    names = key_columns(df, key)[1]
-    if window is not None and _WINDOW in names:
-        raise ValueError(f"key: {_WINDOW!r} is the name of the windows' column: rename the key")
-    native = all(is_native(aggregation) for aggregation in aggs.values())
-    chosen: dict[str, Aggregation] = {}
-    for name, aggregation in aggs.items():
-        if not isinstance(name, str) or not name:
-            raise ValueError(f"aggs: a result's name must be a text, not {shown(name)}")
-        if name in names or (window is not None and name == _WINDOW):
-            raise ValueError(
-                f"aggs: {name!r} is the name of a key column or of the window already; "
-                "choose another one for the result"
-            )
-        if isinstance(aggregation, ApproxDistinct):
-            if not native:
-                raise ValueError(
-                    f"aggs: {name!r}: approximate distinct counts are merged by Spark, variances "
-                    "and own aggregators by us: compute them in two calls"
-                )
-            chosen[name] = CollectSet(aggregation.column)
-        elif isinstance(aggregation, Aggregator):
-            chosen[name] = PerKey(aggregation)
-        elif isinstance(aggregation, Aggregation):
-            chosen[name] = aggregation
-        else:
-            raise ValueError(
-                f"aggs: {name!r} must be an aggregation of skewless.aggregations or an "
-                f"Aggregator, not {shown(aggregation)}"
-            )
-        for column in chosen[name].inputs:
-            existing(df, column, f"aggs: {name!r}")
-        inputs = df.select(*[quoted(column) for column in chosen[name].inputs]).schema
-        try:
-            chosen[name].state_types(arrow_schema(inputs, "inputs").types)  # refuses wrong types
-        except ValueError as error:
-            raise ValueError(f"aggs: {name!r}: {error}") from error
-    return chosen
-
-
-def _is_auto(strategy: str | AnyStrategy) -> bool:
-    return isinstance(strategy, str) and strategy == "auto"
-
-
-def _check_one_part(df: DataFrame, name: str, window: Window | None, strategy: AnyStrategy) -> None:
-    """Raise ValueError unless all records of a key, or of its window, come together at once."""
-    cannot = f"aggs: {name!r} does not merge (its class says merges = False), so it cannot be "
-    if df.isStreaming:
-        raise ValueError(cannot + "computed on a stream, one micro-batch after the other")
-    if window is not None and window.pane != microseconds(window.size):
-        raise ValueError(cannot + "computed for windows that overlap: leave out the slide")
-    if strategy.traits.family == "splitting":
-        raise ValueError(cannot + f"split by {strategy.name!r}: use strategy='hash'")
-
-
-def _check_times(
-    df: DataFrame, key: Key, window: Window | None, watermark: str | None, mode: str | None
-) -> None:
-    if watermark is not None:
-        if window is None:
-            raise ValueError(
-                f"watermark {shown(watermark)} goes with window: "
-                "without windows nothing ever closes"
-            )
-        if microseconds(watermark, "watermark") < 0:
-            raise ValueError(f"watermark must be at least 0, not {watermark!r}")
-    if mode is not None and (not isinstance(mode, str) or mode not in ("update", "append")):
-        raise ValueError(f"mode must be 'update' or 'append', not {shown(mode)}")
-    if mode == "append" and watermark is None:
-        raise ValueError("mode 'append' needs a window and a watermark: nothing ever closes")
-    # Without windows a watermark matters where the key is a time that it passes.
-    seen = df.select(*key_columns(df, key)[0]) if window is None else df
-    if df.isStreaming and any(WATERMARK in field.metadata for field in seen.schema.fields):
-        raise ValueError(
-            "the DataFrame has a watermark already; Spark allows one, and ours stands behind the "
-            "combining: leave out withWatermark and give window= and watermark= instead"
-        )
-    if window is None:
-        return
-    kind = df.schema[existing(df, window.time, "window")].dataType
-    if not isinstance(kind, TimestampType | TimestampNTZType):
-        raise ValueError(
-            f"window: column {window.time!r} must be a timestamp, not {kind.simpleString()}"
-        )
-    if df.isStreaming and watermark is not None and isinstance(kind, TimestampNTZType):
-        raise ValueError(
-            f"watermark: Spark wants a timestamp with time zone for it, and column {window.time!r} "
-            "is timestamp_ntz: cast it to timestamp"
-        )

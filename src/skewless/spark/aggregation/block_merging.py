@@ -22,7 +22,7 @@ from pyspark.sql.types import TimestampNTZType
 from skewless.spark.aggregation.blocks import BLOCK, SLOT, by_key, from_block, to_block
 from skewless.spark.aggregation.partials import PANE, TIME, Partials
 from skewless.spark.aggregation.state_layout import require_layout
-from skewless.spark.aggregation.windows import WATERMARK, Window, microseconds, spelled
+from skewless.spark.aggregation.windows import WATERMARK, WINDOW, Window, microseconds, spelled
 from skewless.spark.columns import internal
 
 _START = internal("start")
@@ -45,16 +45,16 @@ def merge_blocks(
         if watermark is not None:
             blocks = blocks.withWatermark(TIME, spelled(watermark))
             timeout = GroupStateTimeout.EventTimeTimeout
-        blocks = blocks.select(window.of(F.col(TIME)).alias("window"), SLOT, BLOCK)
-        noted = blocks.schema["window"].metadata
+        blocks = blocks.select(window.of(F.col(TIME)).alias(WINDOW), SLOT, BLOCK)
+        noted = blocks.schema[WINDOW].metadata
         # Times go on as numbers, because Spark hands all columns to Python, whose dates end with
         # the year 9999. The end of the window carries the watermark on: Spark drops late blocks
         # by it, as it would drop late records, and all records of a pane are late or none.
         blocks = blocks.select(
             SLOT,
             BLOCK,
-            _micros(blocks, "window", "start").alias(_START),
-            _micros(blocks, "window", "end").alias(
+            _micros(blocks, WINDOW, "start").alias(_START),
+            _micros(blocks, WINDOW, "end").alias(
                 _END, metadata={WATERMARK: noted[WATERMARK]} if WATERMARK in noted else {}
             ),
         )
@@ -82,8 +82,8 @@ def merge_rows(rows: DataFrame, partials: Partials, window: Window | None) -> Da
     merger = by_key(partials)
     grouping = keys
     if window is not None:
-        rows = rows.withColumn("window", window.of(F.col(TIME)))
-        rows = rows.withColumn(PANE, _micros(rows, "window", "start")).drop("window")
+        rows = rows.withColumn(WINDOW, window.of(F.col(TIME)))
+        rows = rows.withColumn(PANE, _micros(rows, WINDOW, "start")).drop(WINDOW)
         grouping = [F.col(PANE), *keys]
         merger = partials  # by window and key: the window stands where the pane stood
     schema = merger.table_schema
@@ -176,7 +176,7 @@ def _result_schema(partials: Partials, window: Window | None) -> pa.Schema:
     if window is None:
         return results
     time = partials.table_schema.field(TIME).type
-    field = pa.field("window", pa.struct([pa.field("start", time), pa.field("end", time)]))
+    field = pa.field(WINDOW, pa.struct([pa.field("start", time), pa.field("end", time)]))
     return pa.schema([field, *results])
 
 
@@ -184,7 +184,7 @@ def _with_window(results: pa.Table, starts: Any, partials: Partials, window: Any
     schema = _result_schema(partials, window)
     if window is None:
         return results.cast(schema)
-    kind = schema.field("window").type.field("start").type
+    kind = schema.field(WINDOW).type.field("start").type
     begins = starts.combine_chunks() if isinstance(starts, pa.ChunkedArray) else starts
     try:
         ends = pa.compute.add_checked(begins, microseconds(window.size))
@@ -194,7 +194,7 @@ def _with_window(results: pa.Table, starts: Any, partials: Partials, window: Any
             "time that there is"
         ) from None
     windows = pa.StructArray.from_arrays(
-        [begins.cast(kind), ends.cast(kind)], fields=list(schema.field("window").type)
+        [begins.cast(kind), ends.cast(kind)], fields=list(schema.field(WINDOW).type)
     )
     return pa.Table.from_arrays([windows, *results.columns], schema=schema)
 

@@ -12,6 +12,8 @@ from pyspark.sql import functions as F
 
 from skewless.arguments import shown, text
 
+#: The column of the windows in the results.
+WINDOW = "window"
 #: Where Spark notes, in a column's metadata, that a watermark goes by it, and how late that is.
 WATERMARK = "spark.watermarkDelayMs"
 _MICROS = {

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from skewless.arguments import LARGEST, MOST_WORKERS, shown, text, whole
 from skewless.arrays import Keys
 from skewless.spark.balance.balance import HotKey
-from skewless.spark.columns import Key, key_columns, like_spark_groups, require_dataframe
+from skewless.spark.columns import Key, grouping_key, require_dataframe
 from skewless.spark.diagnosis.advice import HotKeys
 from skewless.spark.diagnosis.predicting import BASELINE, chosen_strategies, predict
 from skewless.spark.routing.route import make_router
@@ -96,7 +96,7 @@ def hot_keys(
     routing = make_router(
         df, key, strategy=BASELINE, workers=workers, seed=seed, ledger=None
     ).routing
-    columns = _columns(df, key)
+    columns = grouping_key(df, key).grouped
     counted = df.agg(*_counts(df, columns, top)).first()
     assert counted is not None  # a global aggregate has one row
     n_records, heaviest = _read_counts(counted.asDict())
@@ -136,7 +136,7 @@ def observe_hot_keys(
     """
     require_dataframe(df)
     text(name, "name", "a name for the observation")
-    return df.observe(name, *_counts(df, _columns(df, key), top))
+    return df.observe(name, *_counts(df, grouping_key(df, key).grouped, top))
 
 
 def observed_hot_keys(
@@ -169,13 +169,6 @@ def observed_hot_keys(
     row = found[name]
     n_records, heaviest = _read_counts(row.asDict() if isinstance(row, T.Row) else row)
     return HotKeys(records=n_records, keys=heaviest, workers=workers)
-
-
-def _columns(df: DataFrame, key: Key) -> list[Column]:
-    """Return the key as Spark groups it."""
-    columns, _ = key_columns(df, key)
-    kinds = [field.dataType for field in df.select(*columns).schema.fields]
-    return [like_spark_groups(column, kind) for column, kind in zip(columns, kinds, strict=True)]
 
 
 def _n_keys(top: object) -> int:

@@ -19,8 +19,6 @@ there are none, and the reports of the last run before it count.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import uuid
 from collections.abc import Collection, Iterator, Mapping
@@ -29,14 +27,10 @@ from typing import Any
 
 from skewless.arguments import path_text
 from skewless.spark.ledger.files import (
-    VERSION,
     Entry,
     LedgerCorrupt,
     LedgerTooNew,
     from_bytes,
-    from_json,
-    one_line,
-    require_version,
     to_bytes,
 )
 from skewless.spark.ledger.folder import (
@@ -47,20 +41,25 @@ from skewless.spark.ledger.folder import (
     require_folder,
     shown,
 )
+from skewless.spark.ledger.names import (
+    PLAN,
+    PLAN_CLAIM,
+    ROLES,
+    RUN,
+    UNFINISHED_PLAN,
+    UNFINISHED_STATEMENT,
+    claim_name,
+    member_name,
+    padded,
+    plan_name,
+    run_name,
+)
+from skewless.spark.ledger.statements import read_statement, statement
 
 __all__ = ["Entry", "Ledger", "LedgerCorrupt", "LedgerMismatch", "LedgerTooNew"]
 
-_PLAN = re.compile(r"plans/(\d{8,})\.arrow")
-_PLAN_CLAIM = re.compile(r"plans/(\d{8,})\.claim")
-_UNFINISHED_PLAN = re.compile(r"plans/\.(\d{8,})\.(?:arrow|claim)\.\w+\.tmp")
-_UNFINISHED_CLAIM = re.compile(r"(?:runs/)?\.[\w.-]+\.json\.\w+\.tmp")
 #: Nobody takes that long to write a few hundred bytes: who began has died.
 _SURELY_DEAD_S = 3600.0
-#: Who writes the files of a folder.
-_ROLES = {"reports": "source", "workers": "worker"}
-_RUN = re.compile(r"runs/(\d{8,})\.([\w-]+)\.json")
-#: In the folders of reports, in place of a run that nobody named.
-_NO_RUN = "unnamed"
 #: Fields of an identity that are there to be read; a difference means nothing.
 _INFORMATIVE = ("skewless",)
 #: What an older version did not write into an identity.
@@ -113,11 +112,11 @@ class Ledger:
         """Return the ledger as a task of this run of the query sees it; the run is registered."""
         if run is None:
             return self
-        name = _run_name(run)
+        name = run_name(run)
         order = self._runs()
         if name not in order:
             number = 1 + max(order.values(), default=-1)
-            self._files.create(f"runs/{number:08}.{name}.json", _statement("run", run))
+            self._files.create(f"runs/{number:08}.{name}.json", statement("run", run))
         return replace(self, run=run)
 
     def claim(
@@ -127,7 +126,7 @@ class Ledger:
 
         Fields that were `drawn` by chance may differ: what the ledger has counts.
         """
-        there = self._files.create("identity.json", _statement("identity", dict(identity)))
+        there = self._files.create("identity.json", statement("identity", dict(identity)))
         self._compare(there, identity, drawn)
 
     def check(
@@ -142,8 +141,8 @@ class Ledger:
 
     def bind(self, query_id: str) -> None:
         """Give the ledger to this query; raise LedgerMismatch if it belongs to another."""
-        there = self._files.create("query.json", _statement("query", query_id))
-        owner = _read_statement(there, "query", self._where("query.json"), str)
+        there = self._files.create("query.json", statement("query", query_id))
+        owner = read_statement(there, "query", self._where("query.json"), str)
         if owner != query_id:
             raise LedgerMismatch(
                 f"the ledger in {self._place} belongs to the query {owner}, not {query_id}: "
@@ -172,16 +171,16 @@ class Ledger:
         there = self._files.read("query.json")
         if there is None:
             return None
-        return str(_read_statement(there, "query", self._where("query.json"), str))
+        return str(read_statement(there, "query", self._where("query.json"), str))
 
     def publish_plan(self, batch: int, plan: Entry) -> Entry:
         """Make `plan` the plan of `batch` if there is none; return the plan that counts."""
-        name = _plan_name(batch)
+        name = plan_name(batch)
         return from_bytes(self._files.create(name, to_bytes(plan)), self._where(name))
 
     def read_plan(self, batch: int) -> Entry | None:
         """Return the plan of `batch`, or None."""
-        return self._read(_plan_name(batch))
+        return self._read(plan_name(batch))
 
     def latest_plan(self, before: int) -> tuple[int, Entry] | None:
         """Return the newest plan of a batch before `before`, with its batch, or None."""
@@ -201,18 +200,18 @@ class Ledger:
 
         A claim is no lock: where a filesystem cannot tell who was first, two tasks may hold one.
         """
-        name, mine = _claim_name(batch), uuid.uuid4().hex.encode()
+        name, mine = claim_name(batch), uuid.uuid4().hex.encode()
         if self._files.create(name, mine) == mine:
             return None
         return self._files.seconds_since_written(name)
 
     def is_claimed(self, batch: int) -> bool:
         """Return whether a task claims to make the plan of `batch`."""
-        return self._files.read(_claim_name(batch)) is not None
+        return self._files.read(claim_name(batch)) is not None
 
     def withdraw_claim(self, batch: int) -> None:
         """Take back the claim to make the plan of `batch`."""
-        self._files.delete(_claim_name(batch))
+        self._files.delete(claim_name(batch))
 
     def write_report(self, batch: int, source: int, report: Entry, run: str | None = None) -> None:
         """Write what `source` learned in `batch`, in place of an earlier attempt's report."""
@@ -229,7 +228,7 @@ class Ledger:
     def read_report(self, batch: int, source: int) -> Entry | None:
         """Return the report of one source, if there is one that counts, or None."""
         run = self._run_that_counts(batch)
-        return None if run is None else self._read(_member_name("reports", batch, run, source))
+        return None if run is None else self._read(member_name("reports", batch, run, source))
 
     def write_worker(self, batch: int, worker: int, report: Entry, run: str | None = None) -> None:
         """Write what `worker` learned in `batch`, in place of an earlier attempt's report."""
@@ -257,13 +256,13 @@ class Ledger:
         """
         files = self._files
         for name in files.files("plans"):
-            patterns = (_PLAN, _PLAN_CLAIM, _UNFINISHED_PLAN)
+            patterns = (PLAN, PLAN_CLAIM, UNFINISHED_PLAN)
             plan = next(filter(None, (pattern.fullmatch(name) for pattern in patterns)), None)
             if plan and int(plan[1]) < before:
                 files.delete(name)
         for name in files.files("") + files.files("runs"):
             if (
-                _UNFINISHED_CLAIM.fullmatch(name)
+                UNFINISHED_STATEMENT.fullmatch(name)
                 and files.seconds_since_written(name) > _SURELY_DEAD_S
             ):
                 files.delete(name)
@@ -305,7 +304,7 @@ class Ledger:
 
     def _read_identity(self, there: bytes) -> dict[str, Any]:
         where = self._where("identity.json")
-        identity: dict[str, Any] = _read_statement(there, "identity", where, dict)
+        identity: dict[str, Any] = read_statement(there, "identity", where, dict)
         for field, value in identity.items():
             if not isinstance(value, str | int | float):
                 raise LedgerCorrupt(f"{where} is not readable: {field[:40]!r} is no text or number")
@@ -325,7 +324,7 @@ class Ledger:
         return None if data is None else from_bytes(data, self._where(name))
 
     def _planned(self) -> set[int]:
-        matches = (_PLAN.fullmatch(name) for name in self._files.files("plans"))
+        matches = (PLAN.fullmatch(name) for name in self._files.files("plans"))
         return {int(match[1]) for match in matches if match}
 
     def _batch_folders(self, kind: str) -> dict[int, str]:
@@ -334,13 +333,13 @@ class Ledger:
 
     def _runs(self) -> dict[str, int]:
         """Return the numbers of all registered runs by name; the earliest of a name counts."""
-        matches = (_RUN.fullmatch(name) for name in self._files.files("runs"))
+        matches = (RUN.fullmatch(name) for name in self._files.files("runs"))
         found = sorted(((int(match[1]), match[2]) for match in matches if match), reverse=True)
         return {name: number for number, name in found}
 
     def _runs_in(self, kind: str, batch: int) -> list[str]:
         """Return the runs that have finished files of one batch."""
-        folders = self._files.folders(f"{kind}/{_padded('batch', batch, 8)}")
+        folders = self._files.folders(f"{kind}/{padded('batch', batch, 8)}")
         names = [folder.rpartition("/")[2] for folder in folders]
         return [name for name in names if self._members(kind, batch, name)]
 
@@ -348,7 +347,7 @@ class Ledger:
         """Return the run whose reports of a batch count: our own, or the last one before it."""
         runs = self._runs_in("reports", batch) or self._runs_in("workers", batch)
         order = self._runs()
-        own = None if self.run is None else _run_name(self.run)
+        own = None if self.run is None else run_name(self.run)
         if own in runs:
             return own
         limit = order.get(own, 1 << 62) if own is not None else 1 << 62
@@ -357,8 +356,8 @@ class Ledger:
 
     def _members(self, kind: str, batch: int, run: str) -> dict[int, str]:
         """Return the finished files of one batch and run by source or worker, in order."""
-        pattern = re.compile(rf"{kind}/\d+/[^/]+/{_ROLES[kind]}-(\d{{5,}})\.arrow")
-        names = self._files.files(f"{kind}/{_padded('batch', batch, 8)}/{run}")
+        pattern = re.compile(rf"{kind}/\d+/[^/]+/{ROLES[kind]}-(\d{{5,}})\.arrow")
+        names = self._files.files(f"{kind}/{padded('batch', batch, 8)}/{run}")
         matches = (pattern.fullmatch(name) for name in names)
         return dict(sorted((int(match[1]), match[0]) for match in matches if match))
 
@@ -373,55 +372,5 @@ class Ledger:
                 yield member, entry
 
     def _write(self, kind: str, batch: int, member: int, entry: Entry, run: str | None) -> None:
-        name = _run_name(self.run if run is None else run)
-        self._files.overwrite(_member_name(kind, batch, name, member), to_bytes(entry))
-
-
-def _padded(what: str, number: int, digits: int) -> str:
-    if number < 0:
-        raise ValueError(f"{what} must be an integer of at least 0, not {number!r}")
-    return f"{int(number):0{digits}}"
-
-
-def _plan_name(batch: int) -> str:
-    return f"plans/{_padded('batch', batch, 8)}.arrow"
-
-
-def _member_name(kind: str, batch: int, run: str, member: int) -> str:
-    role = _ROLES[kind]
-    return f"{kind}/{_padded('batch', batch, 8)}/{run}/{role}-{_padded(role, member, 5)}.arrow"
-
-
-def _run_name(run: str | None) -> str:
-    """Return the name of a run's folders: its id, or a digest where a file cannot be called so."""
-    if run is None:
-        return _NO_RUN
-    is_plain = re.fullmatch(r"[A-Za-z0-9_-]{1,64}", run)
-    return run if is_plain else hashlib.blake2b(run.encode(), digest_size=16).hexdigest()
-
-
-def _claim_name(batch: int) -> str:
-    return f"plans/{_padded('batch', batch, 8)}.claim"
-
-
-def _statement(what: str, value: Any) -> bytes:
-    """Return a small text file that people may read."""
-    try:
-        content = {"format": f"skewless-{what}", "version": VERSION, what: value}
-        return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{what} must be text and finite numbers: {error}") from None
-
-
-def _read_statement(data: bytes, what: str, where: str, kind: type) -> Any:
-    try:
-        content = from_json(data)
-        found, version = content["format"], content["version"]
-    except KeyError as error:
-        raise LedgerCorrupt(f"{where} is not readable: it has no {error}") from error
-    except (ValueError, TypeError) as error:
-        raise LedgerCorrupt(f"{where} is not readable: {one_line(error)}") from error
-    require_version(found, version, f"skewless-{what}", where)
-    if not isinstance(content.get(what), kind):
-        raise LedgerCorrupt(f"{where} is not readable: it has no {what}, or one of another type")
-    return content[what]
+        name = run_name(self.run if run is None else run)
+        self._files.overwrite(member_name(kind, batch, name, member), to_bytes(entry))

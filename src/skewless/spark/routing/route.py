@@ -17,10 +17,11 @@ from pyspark.sql.types import NumericType
 from skewless import parameters, registry
 from skewless.arguments import MOST_WORKERS, seed_number, text, whole
 from skewless.spark.columns import (
+    GroupingKey,
     Key,
     computed,
     existing,
-    key_columns,
+    grouping_key,
     quoted,
     require_dataframe,
 )
@@ -86,22 +87,23 @@ def route(
     --------
     >>> route(orders, "customer", strategy="cascade", workers=64)  # doctest: +SKIP
     """
+    require_dataframe(df)
+    by = grouping_key(df, key)
     router = make_router(
         df,
-        key,
+        by,
         strategy=strategy,
         workers=workers,
         seed=seed,
         ledger=ledger,
         untrusted_keys=untrusted_keys,
     )
-    columns, _ = key_columns(df, key)
     text(column, "column", "a name for the new column")
     if column.lower() in [name.lower() for name in df.columns]:  # Spark would replace it
         raise ValueError(
             f"column: the DataFrame has a column {column!r} already; it has {', '.join(df.columns)}"
         )
-    hashed = hashed_key(df, columns, untrusted=router.untrusted_keys)
+    hashed = hashed_key(df, by.columns, untrusted=router.untrusted_keys)
     if weight is not None:
         hashed.append(weight_column(df, weight, router.routing.strategy))
     require_skewless(df.sparkSession)
@@ -111,7 +113,7 @@ def route(
 
 def make_router(
     df: DataFrame,
-    key: Key,
+    key: GroupingKey,
     *,
     strategy: str | AnyStrategy,
     workers: int | None,
@@ -124,9 +126,7 @@ def make_router(
 
     `state` says what else of the query must be as it was when the ledger began.
     """
-    require_dataframe(df)
     spark = df.sparkSession
-    _, names = key_columns(df, key)
     chosen = registry.strategy_of(strategy)
     n_workers = _workers(df, workers, ledger)
     asked_seed = _given(seed, "seed", spark)
@@ -137,7 +137,7 @@ def make_router(
         "parameters": json.dumps(parameters.as_dict(chosen), sort_keys=True, default=str),
         "workers": n_workers,
         "seed": draw_seed() if given_seed is None else given_seed,
-        "key": ", ".join(names),
+        "key": ", ".join(key.names),
         **(state or {}),
     }
     if df.isStreaming:

@@ -1,0 +1,119 @@
+"""What a user may give to `aggregate`, checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import TimestampNTZType, TimestampType
+
+from skewless.aggregations import Aggregation, Aggregator, ApproxDistinct, CollectSet, PerKey
+from skewless.arguments import shown
+from skewless.spark.aggregation.native_merging import is_native
+from skewless.spark.aggregation.windows import WATERMARK, WINDOW, Window, microseconds
+from skewless.spark.columns import GroupingKey, arrow_schema, existing, quoted
+from skewless.strategy import AnyStrategy
+
+AnyAggregation = Aggregation | Aggregator[Any] | ApproxDistinct
+
+
+def chosen_aggregations(
+    df: DataFrame, key: GroupingKey, aggs: Mapping[str, AnyAggregation], window: Window | None
+) -> dict[str, Aggregation]:
+    """Return the aggregations as the combining wants them; raise ValueError for bad ones."""
+    if not isinstance(aggs, Mapping) or not aggs:
+        raise ValueError(
+            "aggs must be a mapping of names to aggregations, like {'n': count()}, "
+            f"not {shown(aggs)}"
+        )
+    names = key.names
+    if window is not None and WINDOW in names:
+        raise ValueError(f"key: {WINDOW!r} is the name of the windows' column: rename the key")
+    native = all(is_native(aggregation) for aggregation in aggs.values())
+    chosen: dict[str, Aggregation] = {}
+    for name, aggregation in aggs.items():
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"aggs: a result's name must be a text, not {shown(name)}")
+        if name in names or (window is not None and name == WINDOW):
+            raise ValueError(
+                f"aggs: {name!r} is the name of a key column or of the window already; "
+                "choose another one for the result"
+            )
+        if isinstance(aggregation, ApproxDistinct):
+            if not native:
+                raise ValueError(
+                    f"aggs: {name!r}: approximate distinct counts are merged by Spark, variances "
+                    "and own aggregators by us: compute them in two calls"
+                )
+            chosen[name] = CollectSet(aggregation.column)
+        elif isinstance(aggregation, Aggregator):
+            chosen[name] = PerKey(aggregation)
+        elif isinstance(aggregation, Aggregation):
+            chosen[name] = aggregation
+        else:
+            raise ValueError(
+                f"aggs: {name!r} must be an aggregation of skewless.aggregations or an "
+                f"Aggregator, not {shown(aggregation)}"
+            )
+        for column in chosen[name].inputs:
+            existing(df, column, f"aggs: {name!r}")
+        inputs = df.select(*[quoted(column) for column in chosen[name].inputs]).schema
+        try:
+            chosen[name].state_types(arrow_schema(inputs, "inputs").types)  # refuses wrong types
+        except ValueError as error:
+            raise ValueError(f"aggs: {name!r}: {error}") from error
+    return chosen
+
+
+def is_auto(strategy: str | AnyStrategy) -> bool:
+    """Return whether the choice of the strategy is left to us."""
+    return isinstance(strategy, str) and strategy == "auto"
+
+
+def check_one_part(df: DataFrame, name: str, window: Window | None, strategy: AnyStrategy) -> None:
+    """Raise ValueError unless all records of a key, or of its window, come together at once."""
+    cannot = f"aggs: {name!r} does not merge (its class says merges = False), so it cannot be "
+    if df.isStreaming:
+        raise ValueError(cannot + "computed on a stream, one micro-batch after the other")
+    if window is not None and window.pane != microseconds(window.size):
+        raise ValueError(cannot + "computed for windows that overlap: leave out the slide")
+    if strategy.traits.family == "splitting":
+        raise ValueError(cannot + f"split by {strategy.name!r}: use strategy='hash'")
+
+
+def check_times(
+    df: DataFrame, key: GroupingKey, window: Window | None, watermark: str | None, mode: str | None
+) -> None:
+    """Raise ValueError unless window, watermark and mode go together, and with the DataFrame."""
+    if watermark is not None:
+        if window is None:
+            raise ValueError(
+                f"watermark {shown(watermark)} goes with window: "
+                "without windows nothing ever closes"
+            )
+        if microseconds(watermark, "watermark") < 0:
+            raise ValueError(f"watermark must be at least 0, not {watermark!r}")
+    if mode is not None and (not isinstance(mode, str) or mode not in ("update", "append")):
+        raise ValueError(f"mode must be 'update' or 'append', not {shown(mode)}")
+    if mode == "append" and watermark is None:
+        raise ValueError("mode 'append' needs a window and a watermark: nothing ever closes")
+    # Without windows a watermark matters where the key is a time that it passes.
+    seen = df.select(*key.columns) if window is None else df
+    if df.isStreaming and any(WATERMARK in field.metadata for field in seen.schema.fields):
+        raise ValueError(
+            "the DataFrame has a watermark already; Spark allows one, and ours stands behind the "
+            "combining: leave out withWatermark and give window= and watermark= instead"
+        )
+    if window is None:
+        return
+    kind = df.schema[existing(df, window.time, "window")].dataType
+    if not isinstance(kind, TimestampType | TimestampNTZType):
+        raise ValueError(
+            f"window: column {window.time!r} must be a timestamp, not {kind.simpleString()}"
+        )
+    if df.isStreaming and watermark is not None and isinstance(kind, TimestampNTZType):
+        raise ValueError(
+            f"watermark: Spark wants a timestamp with time zone for it, and column {window.time!r} "
+            "is timestamp_ntz: cast it to timestamp"
+        )

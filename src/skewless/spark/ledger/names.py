@@ -1,0 +1,47 @@
+"""What the files of a ledger are called, and how their names are read."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+PLAN = re.compile(r"plans/(\d{8,})\.arrow")
+PLAN_CLAIM = re.compile(r"plans/(\d{8,})\.claim")
+UNFINISHED_PLAN = re.compile(r"plans/\.(\d{8,})\.(?:arrow|claim)\.\w+\.tmp")
+UNFINISHED_STATEMENT = re.compile(r"(?:runs/)?\.[\w.-]+\.json\.\w+\.tmp")
+#: Who writes the files of a folder.
+ROLES = {"reports": "source", "workers": "worker"}
+RUN = re.compile(r"runs/(\d{8,})\.([\w-]+)\.json")
+#: In the folders of reports, in place of a run that nobody named.
+_NO_RUN = "unnamed"
+
+
+def padded(what: str, number: int, digits: int) -> str:
+    """Return a number of at least 0 with leading zeros, so that names sort as numbers do."""
+    if number < 0:
+        raise ValueError(f"{what} must be an integer of at least 0, not {number!r}")
+    return f"{int(number):0{digits}}"
+
+
+def plan_name(batch: int) -> str:
+    """Return the file of the plan of a batch."""
+    return f"plans/{padded('batch', batch, 8)}.arrow"
+
+
+def member_name(kind: str, batch: int, run: str, member: int) -> str:
+    """Return the file of what one source or worker reports."""
+    role = ROLES[kind]
+    return f"{kind}/{padded('batch', batch, 8)}/{run}/{role}-{padded(role, member, 5)}.arrow"
+
+
+def run_name(run: str | None) -> str:
+    """Return the name of a run's folders: its id, or a digest where a file cannot be called so."""
+    if run is None:
+        return _NO_RUN
+    is_plain = re.fullmatch(r"[A-Za-z0-9_-]{1,64}", run)
+    return run if is_plain else hashlib.blake2b(run.encode(), digest_size=16).hexdigest()
+
+
+def claim_name(batch: int) -> str:
+    """Return the file by which a task claims to make the plan of a batch."""
+    return f"plans/{padded('batch', batch, 8)}.claim"
