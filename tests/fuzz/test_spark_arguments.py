@@ -141,8 +141,6 @@ def test_calls_work_or_refuse_their_arguments_by_name(
         known += ["no observation"] * (function is observed_hot_keys)
         times = {"watermark", "window", "mode"}
         known += sorted(times) * bool(times & set(names))
-            {"watermark", "window", "mode"} & set(names)
-        )
         wrong = wrong_with(lambda: function(**given), known)  # noqa: B023
         if wrong is not None:
             shown = ", ".join(f"{name}={told(given[name])}" for name in names)
