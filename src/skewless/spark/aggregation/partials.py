@@ -133,7 +133,7 @@ class Partials:
         pane = self.pane or 1
         # Not (micros - offset) // pane: the difference does not fit for times near the limits.
         numbers, rest = np.divmod(micros.to_numpy(), pane)
-        panes: Ints = numbers - (rest < self.offset % pane)
+        panes: Ints = numbers - (rest < self.offset % pane) - self.offset // pane
         return panes
 
     def _table(self, arrays: list[Any]) -> pa.Table:
