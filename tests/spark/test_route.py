@@ -21,6 +21,7 @@ from skewless.arrays import Keys, Workers
 from skewless.keys import hash_keys
 from skewless.simulator.cooperation import merge_and_fork
 from skewless.spark.balance.balance import read_balance
+from skewless.spark.columns import grouping_key
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.route import make_router, route
 from skewless.state import copy_state
@@ -135,7 +136,7 @@ def test_settings_stand_in_for_arguments_and_arguments_win(
 ) -> None:
     def router(df: DataFrame, **given: Any) -> Any:
         arguments = {"workers": None, "seed": None, "ledger": None} | given
-        return make_router(df, "k", strategy="pkg", **arguments)
+        return make_router(df, grouping_key(df, "k"), strategy="pkg", **arguments)
 
     assert router(numbered).routing.n_workers == 2
     assert router(numbered).routing.seed != router(numbered).routing.seed  # drawn

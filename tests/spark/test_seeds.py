@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from reference.hashing import TWO_TO_32, seeded, seeds
 from skewless.arrays import Keys
 from skewless.keys import hash_keys
+from skewless.spark.columns import grouping_key
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch
 from skewless.spark.routing.route import make_router, route
 from skewless.spark.routing.seeds import draw_seed, seed_of_query
@@ -165,7 +166,12 @@ def test_a_given_seed_is_part_of_what_a_ledger_is_for(spark: Any, tmp_path: Path
 
     def router(seed: int | None) -> Any:
         return make_router(
-            stream, "k", strategy="hash", workers=2, seed=seed, ledger=str(tmp_path / "ledger")
+            stream,
+            grouping_key(stream, "k"),
+            strategy="hash",
+            workers=2,
+            seed=seed,
+            ledger=str(tmp_path / "ledger"),
         )
 
     first = router(None)

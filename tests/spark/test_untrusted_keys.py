@@ -17,6 +17,7 @@ from keys.colliding_strings import colliding_strings
 from skewless import aggregations as aggs
 from skewless.keys import hash_keys
 from skewless.spark.aggregation.aggregate import aggregate
+from skewless.spark.columns import grouping_key
 from skewless.spark.ledger.ledger import LedgerMismatch
 from skewless.spark.routing.key_hashes import hashed_key, keyed_hashes
 from skewless.spark.routing.route import make_router, route
@@ -172,8 +173,8 @@ def test_what_cannot_be_untrusted_is_refused(spark: Any, tmp_path: Path) -> None
     stream = read_stream(spark, tmp_path, "k string")
     options: dict[str, Any] = {"strategy": "hash", "workers": 2, "seed": 1}
     options["ledger"] = str(tmp_path / "ledger")
-    router = make_router(stream, "k", **options, untrusted_keys=True)
+    router = make_router(stream, grouping_key(stream, "k"), **options, untrusted_keys=True)
     assert router.ledger is not None
     router.ledger.claim(router.identity)
     with pytest.raises(LedgerMismatch, match="was written for untrusted_keys=True"):
-        make_router(stream, "k", **options)
+        make_router(stream, grouping_key(stream, "k"), **options)

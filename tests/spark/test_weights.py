@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from skewless.keys import hash_keys
-from skewless.spark.routing.route import make_router, route, router_udf
+from skewless.spark.columns import grouping_key
+from skewless.spark.routing.route import make_router, route, routed
 from skewless.strategies.cascade import Cascade
 
 pytestmark = pytest.mark.spark
@@ -66,14 +67,30 @@ def test_nothing_costs_nothing_and_what_is_no_cost_counts_as_one(numbered: DataF
 
 
 def test_the_router_refuses_weights_that_are_no_costs(numbered: DataFrame) -> None:
-    router = make_router(numbered, "k", strategy="cascade", workers=N_WORKERS, seed=5, ledger=None)
-    bare = numbered.where("id % 7 in (0, 3)").select(router_udf(router)(F.xxhash64("k"), "cost"))
+    router = make_router(
+        numbered,
+        grouping_key(numbered, "k"),
+        strategy="cascade",
+        workers=N_WORKERS,
+        seed=5,
+        ledger=None,
+    )
+    bare = routed(
+        numbered.where("id % 7 in (0, 3)"), router, [F.xxhash64("k"), F.col("cost")], "worker"
+    )
     with pytest.raises(PythonException, match=r"at least 0; that of record 1 is -3\.0"):
         bare.collect()
 
 
 def test_the_router_refuses_weights_for_a_strategy_without_scales(numbered: DataFrame) -> None:
-    router = make_router(numbered, "k", strategy="pkg", workers=N_WORKERS, seed=5, ledger=None)
-    bare = numbered.select(router_udf(router)(F.xxhash64("k"), F.lit(1.0)))
+    router = make_router(
+        numbered,
+        grouping_key(numbered, "k"),
+        strategy="pkg",
+        workers=N_WORKERS,
+        seed=5,
+        ledger=None,
+    )
+    bare = routed(numbered, router, [F.xxhash64("k"), F.lit(1.0)], "worker")
     with pytest.raises(PythonException, match="'pkg' does not weigh records"):
         bare.collect()

@@ -41,7 +41,7 @@ from skewless.spark.columns import (
     require_dataframe,
 )
 from skewless.spark.routing.key_hashes import hashed_key
-from skewless.spark.routing.route import make_router, router_udf, weight_column
+from skewless.spark.routing.route import make_router, routed, weight_column
 from skewless.spark.routing.router import Router
 from skewless.spark.slots import ANY_PARTITIONS, check_slots, even_slots
 from skewless.spark.worker_python import require_skewless
@@ -127,15 +127,15 @@ def aggregate(
     records = _records(df, by, chosen, span, cost)
     partials = _partials(records.schema, by, chosen, span)
     query = _Query(df, partials, dict(zip(partials.aggregations, aggs.values(), strict=True)), span)
-    routed = _routed(records, partials.key, router)
+    sent = _sent(records, partials.key, router)
     if not is_ours:
-        merged = query.merged_by_spark(routed, router, watermark)
+        merged = query.merged_by_spark(sent, router, watermark)
     elif df.isStreaming:
         closes = span is not None and watermark is not None
         chosen_mode = mode or ("append" if closes else "update")
-        merged = query.merged_in_blocks(routed, router, watermark, chosen_mode, layout_text(layout))
+        merged = query.merged_in_blocks(sent, router, watermark, chosen_mode, layout_text(layout))
     else:
-        merged = query.merged_in_rows(routed, router)
+        merged = query.merged_in_rows(sent, router)
     names = [*([WINDOW] if span is not None else []), *by.names, *aggs]
     return merged.toDF(*names)
 
@@ -153,12 +153,10 @@ class _Query:
     aggs: dict[str, AnyAggregation]  # as the user gave them
     window: Window | None
 
-    def merged_by_spark(
-        self, routed: DataFrame, router: Router, watermark: str | None
-    ) -> DataFrame:
+    def merged_by_spark(self, sent: DataFrame, router: Router, watermark: str | None) -> DataFrame:
         """Partial results, then Spark's own aggregates."""
         partials = self.partials
-        combined = self._combined(routed, router, None)
+        combined = self._combined(sent, router, None)
         grouping = [F.col(name) for name in partials.key]
         if self.window is not None:
             if watermark is not None and combined.isStreaming:
@@ -172,24 +170,24 @@ class _Query:
         return merge_natively(combined, grouping, self.aggs, n_states, self.df)
 
     def merged_in_blocks(
-        self, routed: DataFrame, router: Router, watermark: str | None, mode: str, layout: str
+        self, sent: DataFrame, router: Router, watermark: str | None, mode: str, layout: str
     ) -> DataFrame:
         """Partial results in blocks, then our own merging with state."""
         places = even_slots(N_SLOTS)
-        check_slots(routed.sparkSession, places, ANY_PARTITIONS)
-        packed = self._combined(routed, router, Packing(self.partials, places))
+        check_slots(sent.sparkSession, places, ANY_PARTITIONS)
+        packed = self._combined(sent, router, Packing(self.partials, places))
         merged = merge_blocks(packed, self.partials, self.window, watermark, mode, layout)
         return self._typed(merged)
 
-    def merged_in_rows(self, routed: DataFrame, router: Router) -> DataFrame:
+    def merged_in_rows(self, sent: DataFrame, router: Router) -> DataFrame:
         """Partial results as rows, then our own merging, at once."""
-        combined = self._combined(routed, router, None)
+        combined = self._combined(sent, router, None)
         return self._typed(merge_rows(combined, self.partials, self.window))
 
-    def _combined(self, routed: DataFrame, router: Router, packing: Packing | None) -> DataFrame:
+    def _combined(self, sent: DataFrame, router: Router, packing: Packing | None) -> DataFrame:
         combiner = Combiner(self.partials, router, packing)
         schema = packing.schema if packing else self.partials.table_schema
-        records = routed.drop(_WORKER, _COST)
+        records = sent.drop(_WORKER, _COST)
         return records.mapInArrow(combiner.combine, from_arrow_schema(schema))
 
     def _typed(self, merged: DataFrame) -> DataFrame:
@@ -204,13 +202,12 @@ class _Query:
         return merged
 
 
-def _routed(records: DataFrame, names: Sequence[str], router: Router) -> DataFrame:
+def _sent(records: DataFrame, names: Sequence[str], router: Router) -> DataFrame:
     columns = [F.col(name) for name in names]
     hashed = hashed_key(records, columns, untrusted=router.untrusted_keys)
     if _COST in records.columns:
         hashed.append(F.col(_COST))
-    routed = records.withColumn(_WORKER, router_udf(router)(*hashed))
-    return routed.repartitionById(router.routing.n_workers, F.col(_WORKER))
+    return routed(records, router, hashed, _WORKER)
 
 
 def _records(

@@ -12,13 +12,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from skewless.arguments import LARGEST, MOST_WORKERS, shown, text, whole
+from skewless.arguments import LARGEST, MOST_WORKERS, seed_number, shown, text, whole
 from skewless.arrays import Keys
 from skewless.spark.balance.balance import HotKey
 from skewless.spark.columns import Key, grouping_key, require_dataframe
 from skewless.spark.diagnosis.advice import HotKeys
-from skewless.spark.diagnosis.predicting import BASELINE, chosen_strategies, predict
-from skewless.spark.routing.route import make_router
+from skewless.spark.diagnosis.predicting import chosen_strategies, predict
+from skewless.spark.routing.route import number_of_workers
 from skewless.strategy import AnyStrategy
 
 #: Spark's sketch tracks so many keys, and cannot tell more.
@@ -93,20 +93,18 @@ def hot_keys(
     sample = whole(sample, "sample", least=1)
     top = _n_keys(top)
     chosen = chosen_strategies(strategies)
-    routing = make_router(
-        df, key, strategy=BASELINE, workers=workers, seed=seed, ledger=None
-    ).routing
+    n_workers, seeded = number_of_workers(df, workers), seed_number(seed)
     columns = grouping_key(df, key).grouped
     counted = df.agg(*_counts(df, columns, top)).first()
     assert counted is not None  # a global aggregate has one row
     n_records, heaviest = _read_counts(counted.asDict())
-    keys = _sample(df.select(F.xxhash64(*columns).alias(_HASH)), n_records, sample, routing.seed)
+    keys = _sample(df.select(F.xxhash64(*columns).alias(_HASH)), n_records, sample, seeded)
     return HotKeys(
         records=n_records,
         keys=heaviest,
-        workers=routing.n_workers,
+        workers=n_workers,
         sampled=int(keys.size),
-        predictions=predict(keys, chosen, n_workers=routing.n_workers, seed=routing.seed),
+        predictions=predict(keys, chosen, n_workers=n_workers, seed=seeded),
     )
 
 

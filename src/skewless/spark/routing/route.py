@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -107,8 +107,7 @@ def route(
     if weight is not None:
         hashed.append(weight_column(df, weight, router.routing.strategy))
     require_skewless(df.sparkSession)
-    routed = df.withColumn(column, router_udf(router)(*hashed))
-    return routed.repartitionById(router.routing.n_workers, F.col(quoted(column)))
+    return routed(df, router, hashed, column)
 
 
 def make_router(
@@ -128,7 +127,7 @@ def make_router(
     """
     spark = df.sparkSession
     chosen = registry.strategy_of(strategy)
-    n_workers = _workers(df, workers, ledger)
+    n_workers = number_of_workers(df, workers, ledger)
     asked_seed = _given(seed, "seed", spark)
     given_seed = None if asked_seed is None else seed_number(asked_seed)
     untrusted = _switch(untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", spark)
@@ -172,23 +171,25 @@ def state_identity(strategy: AnyStrategy) -> dict[str, str]:
     return {"state_layout": shape, "skewless": version("skewless")}
 
 
-def router_udf(router: Router) -> Any:
-    """Return the column function: key hashes (and weights) to workers."""
+def routed(df: DataFrame, router: Router, inputs: Sequence[Column], column: str) -> DataFrame:
+    """Return `df` with the worker of each record in `column`, in the partition of that worker.
 
-    # Not deterministic in Spark's sense: the worker depends on the records before, so Spark must
-    # neither evaluate it twice nor move a filter below it.
+    `inputs` are what the router reads: the hashed key, and weights if there are any.
+    """
+
     def workers_of(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         yield from router.route(batches)
 
     def workers_of_hashes(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         yield from router.route((batch,) for batch in batches)
 
-    def apply(*columns: Column) -> Column:
-        function = workers_of_hashes if len(columns) == 1 else workers_of
-        column: Column = arrow_udf(function, "int").asNondeterministic()(*columns)  # type: ignore[call-overload]
-        return column
-
-    return apply
+    # Spark reads from the annotations whether a function takes one column or several.
+    function = workers_of_hashes if len(inputs) == 1 else workers_of
+    # Not deterministic in Spark's sense: the worker depends on the records before, so Spark must
+    # neither evaluate it twice nor move a filter below it.
+    worker: Column = arrow_udf(function, "int").asNondeterministic()(*inputs)  # type: ignore[call-overload]
+    with_workers = df.withColumn(column, worker)
+    return with_workers.repartitionById(router.routing.n_workers, F.col(quoted(column)))
 
 
 def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) -> Column:
@@ -224,7 +225,7 @@ def _switch(value: bool | None, name: str, setting: str, spark: Any) -> bool:
     return text == "true"
 
 
-def _workers(df: DataFrame, workers: Any, ledger: Any) -> int:
+def number_of_workers(df: DataFrame, workers: Any, ledger: Any = None) -> int:
     """Return the number that is asked for, else the one that the ledger began with, else Spark's.
 
     Spark's number often follows the cores, and a restart on other cores is the same query.
