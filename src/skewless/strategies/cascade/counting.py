@@ -1,4 +1,4 @@
-"""Who is heavy in Cascade: counting, grading by weight, and the sweep between two epochs."""
+"""Which keys are heavy in Cascade: counting, grading, and the sweep between two epochs."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def sweep(state: CascadeState) -> None:
 
 @kernel
 def prepare(state: CascadeState) -> None:
-    """Fill what follows from the rest: homes, strides, rooms, who waits, grades."""
+    """Fill what follows from the rest: homes, strides, rooms, listed workers, grades."""
     for place in range(n_places(state.heavy)):
         hashed = seeded(state.heavy.keys[place], state.seed[0])
         state.cursors[place * CURSORS + HOME] = home_of(state, hashed)

@@ -123,7 +123,7 @@ def refill(state: CascadeState, place: I64, level: F64, n_records: I64, is_last:
     They are those at the key's floor or below, up to the end of the reach: as many as it can fill
     while the mean rises by two records, for after that what was seen of them is old. Each time the
     key has gone through its reach its floor rises, up to the room that the key may take. So the
-    workers within the reach fill up evenly. False: nobody within the reach has room, or it may not
+    workers within the reach fill up evenly. False: no worker in the reach has room, or it may not
     be searched, see `may_search`. A search in vain is charged if it is the last for this record.
     """
     cursors, marks, levels, waiting = state.cursors, state.marks, state.levels, state.waiting
@@ -154,7 +154,7 @@ def refill(state: CascadeState, place: I64, level: F64, n_records: I64, is_last:
                     cursors[place * CURSORS + POSITION] = np.int32(reach)
                 return False
             floor += state.rooms[RISE]
-            if from_the_first:  # all are above the floor, who knows how far
+            if from_the_first:  # all are above the floor, by an unknown amount
                 floor = max(floor, _least_within_reach(state, place))
                 n_steps += np.int64(reach)
             floor = min(floor, limit)
@@ -223,7 +223,7 @@ def heavy_worker(state: CascadeState, place: I64, level: F64, n_records: I64) ->
 
 @kernel
 def make_way(state: CascadeState, place: I64) -> None:
-    """Let the next one have his turn if one record fills the first of many up to the floor."""
+    """Go on to the next listed worker if one record fills the present one up to the floor."""
     cursors = state.cursors
     turn = cursors[place * CURSORS + NEXT]
     if turn == cursors[place * CURSORS + END]:

@@ -1,10 +1,10 @@
 """The loops of Cascade over records: what is common runs without a branch that is hard to guess.
 
-A block of records goes through three steps, each a loop of its own. The first hashes all keys, by
-vector instructions. The second finds for each where its worker will be found: in the row of its
-heavy key, or among the homes. The third routes, in order, and looks at nothing but the worker that
-waits: does he still have room? Where nobody waits any more, a row is refilled. Whatever is rarer
-leaves that loop, is dealt with by a routine that can do everything, and the loop goes on.
+A block of records goes through three loops. The first hashes all keys, with vector instructions.
+The second finds for each record where its worker is listed: in the row of its heavy key, or among
+the homes. The third routes the records in order. It looks only at the next listed worker and asks
+whether that worker still has room. When a row is used up, it is refilled. Anything rarer leaves
+the loop: a slower routine that handles every case routes that record, and then the loop continues.
 
 Blocks are counted from the first record of the source, wherever batches begin and end, so that the
 keys which are put aside to be counted after a block are the same for any batches. The first blocks
@@ -86,13 +86,13 @@ def _look_up(keys: Keys, state: CascadeState, begin: I64, end: I64, shift: I64) 
     """
     heavy_keys, spots = state.heavy.keys, state.spots
     n_spots = np.uint64(spots.size)
-    nobody = np.uint64(light(state))
+    shared_row = np.uint64(light(state))
     for i in range(begin, end):
         at = np.uint64(i + shift)
         start = spots[((state.hashes[at] >> _SHIFT_32) * n_spots) >> _SHIFT_32]
-        place = min(np.uint64(start) // _ROW, nobody)
+        place = min(np.uint64(start) // _ROW, shared_row)
         # All ones for a heavy key and none for a light one: it can be told without a branch.
-        is_heavy = np.uint64(np.int64(place - nobody) >> 63)
+        is_heavy = np.uint64(np.int64(place - shared_row) >> 63)
         if (heavy_keys[place] ^ keys[np.uint64(i)]) & is_heavy:
             start = start_elsewhere(state, keys[i], state.hashes[at])
         state.starts[at] = start
@@ -108,7 +108,7 @@ def _route_common(
     end: I64,
     shift: I64,
 ) -> I64:
-    """Route records i … end − 1 while they need nothing out of the ordinary; return the next one.
+    """Route records i … end − 1 until one needs the slower routine; return the number of that one.
 
     The same decisions as `_route_one`.
     """
@@ -117,8 +117,9 @@ def _route_common(
     unit = state.heavy.unit[0]
     level, total = state.numbers[LEVEL], state.numbers[WEIGHT]
     share, scale, lag = 1.0 / levels.size, state.numbers[SCALE], state.rooms[LAG]
-    nobody = np.uint64(light(state))
+    shared_row = np.uint64(light(state))
     begin = i
+    # The record that completes an epoch is left to `_route_one`, which sweeps after it.
     end = min(end, i + state.counters[SWEEP_AT] - state.counters[RECORDS] - 1)
     while i < end:
         # Unsigned wherever it is an index: a signed one may be negative, and costs a test.
@@ -126,9 +127,10 @@ def _route_common(
         weight = _weight(weights, now)
         start = np.uint64(state.starts[np.uint64(i + shift)])
         row = start // _ROW
-        place = min(row, nobody)
-        # Where to write: for light keys not where the next one will read, or it would have to wait.
-        kept = min(row, nobody + _ONE)
+        place = min(row, shared_row)
+        # Light keys share one row. Write to a scratch row, so that the next load does not stall on
+        # this store.
+        kept = min(row, shared_row + _ONE)
         mark, cursor = place * _MARKS, place * _CURSORS
         turn = cursors[cursor + _NEXT]
         at = start + np.uint64(turn)
@@ -151,7 +153,7 @@ def _route_common(
             break
         levels[worker] = before + weight * costs[worker]
         counts[kept] = counted
-        # Whose turn it is next by arithmetic, not by a branch: see `make_way`.
+        # The next entry of the row, by arithmetic instead of a branch: see `make_way`.
         is_filled = in_front > max(marks[mark + _FLOOR], low) - scale
         cursors[kept * _CURSORS + _NEXT] = turn + np.int32(is_second | is_filled)
         level += weight * share
@@ -186,8 +188,8 @@ def _route_one(
     else:
         home = home_of(state, hashed)
         limit = level + state.rooms[LIGHT_ROOM]
-        # One in so many is counted after its block; one that finds its worker full is counted at
-        # once, for a key that has just become hot announces itself by that.
+        # One in COUNT_EVERY light records is counted after its block. A record that finds its
+        # worker full is counted at once: that is the first sign of a new hot key.
         if state.levels[home] > limit and (i + shift) % COUNT_EVERY != 0:
             count(state, keys[i], hashed, amount, counters[RECORDS])
         stride = stride_of(state, hashed)
@@ -213,7 +215,7 @@ def _put_aside(
 
 @kernel
 def _measure_by_the_first(weights: Floats | None, state: CascadeState) -> None:
-    """Where nothing has weighed anything yet, take the first record that does for a usual one."""
+    """Take the first record with a weight for an average one, while nothing else is known."""
     if weights is None:
         return
     for i in range(weights.size):
@@ -231,7 +233,7 @@ def route_records(keys: Keys, weights: Floats | None, state: CascadeState, out: 
     i = 0
     while i < keys.size:
         records = state.counters[RECORDS]
-        # At first nothing is known of any key, and what can be learned should not wait.
+        # The first blocks are short, because nothing is known of any key yet.
         length = BLOCK if records >= BLOCK else COUNT_EVERY
         shift = records % BLOCK - i
         begin = i

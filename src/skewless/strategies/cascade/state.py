@@ -11,34 +11,54 @@ from skewless.arrays import F64, I64, U64, Floats, Ints, Keys, SmallInts, Words,
 from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_that, require_within
 from skewless.strategies.cascade.heavy_keys import PLACES, HeavyKeys, n_places
 
-# Positions in `numbers`: the mean level; the weight of the records since the last sweep; the faded
-# weight and number of those before; the largest count; the count from which on a key is heavy; what
-# a sweep leaves of a count; the weight of a usual record, by which the rooms are measured; the part
-# of what a worker got too much that a sweep adds to its handicap.
-LEVEL, WEIGHT, OLD_WEIGHT, OLD_RECORDS, TOP, HEAVY, KEEP, SCALE, HANDICAP = range(9)
+# Positions in `numbers`.
+LEVEL = 0  # the mean level of all workers
+WEIGHT = 1  # weight of the records since the last sweep
+OLD_WEIGHT = 2  # faded weight of the records before it
+OLD_RECORDS = 3  # faded number of those records
+TOP = 4  # the largest count of a key
+HEAVY = 5  # the count from which a key is heavy
+KEEP = 6  # the part of a count that a sweep keeps
+SCALE = 7  # weight of an average record: rooms are multiples of it
+HANDICAP = 8  # the part of a worker's excess that a sweep adds to its handicap
 NUMBERS = 9
-# Positions in `rooms`, all in levels above the mean: where a light key leaves a worker; where the
-# heaviest key does; what each halving of its count adds to the room of a key, and the most that
-# they add; how far behind a worker may be before the rest is forgiven; how far behind the heaviest
-# keys let nobody fall; by how much a floor rises.
-LIGHT_ROOM, LEAST_ROOM, ROOM_PER_HALVING, MOST_ROOM, DEBT, LAG, RISE = range(7)
-ROOMS = 7
-# Positions in `counters`: records so far; the number of them at which the next sweep is due;
-# records between two sweeps; whether `spots` has changed since the last look; steps that were taken
-# in search of a worker, see `may_search`.
-RECORDS, SWEEP_AT, EPOCH, CHANGED, STEPS = range(5)
 
-# Columns of `marks`, a row per place: how far above the mean the key takes workers, at the most;
-# the count at which it is graded again; the level up to which it fills its workers now; how far
-# above the mean the one who waits may be by now.
-ROOM, RECHECK, FLOOR, LIMIT = range(4)
+# Positions in `rooms`; all are differences from the mean level.
+LIGHT_ROOM = 0  # a light key leaves a worker above this
+LEAST_ROOM = 1  # the heaviest key leaves a worker above this
+ROOM_PER_HALVING = 2  # what each halving of its count adds to the room of a key
+MOST_ROOM = 3  # the most that halvings add
+DEBT = 4  # a worker further behind than this is forgiven the rest
+LAG = 5  # the heaviest keys fill workers that are further behind than this first
+RISE = 6  # how much a floor rises at a time
+ROOMS = 7
+
+# Positions in `counters`.
+RECORDS = 0  # records so far
+SWEEP_AT = 1  # the number of records at which the next sweep is due
+EPOCH = 2  # records between two sweeps
+CHANGED = 3  # 1 if `spots` has changed since the last look at it
+STEPS = 4  # steps taken in search of a worker, see `may_search`
+
+# Columns of `marks`, a row per place.
+ROOM = 0  # how far above the mean the key takes workers, at the most
+RECHECK = 1  # the count at which the key is graded again
+FLOOR = 2  # the level up to which the key fills its workers now
+LIMIT = 3  # how far above the mean the next listed worker may be by now
 MARKS = 4
-# Columns of `cursors`, a row per place: how many workers of its order the key uses; where in the
-# order it looks next, and who that is; which of `waiting` is next, and where they end; how far from
-# him is the other one who might do; the first worker of its order, and the step to the next.
-REACH, POSITION, WORKER, NEXT, END, OTHER, HOME, STRIDE = range(8)
+
+# Columns of `cursors`, a row per place.
+REACH = 0  # how many workers of its order the key uses
+POSITION = 1  # where in the order the next search begins
+WORKER = 2  # the worker at that position
+NEXT = 3  # which entry of the key's row in `waiting` is next
+END = 4  # where the row ends
+OTHER = 5  # how far from the next entry the alternative is
+HOME = 6  # the first worker of the key's order
+STRIDE = 7  # the step from each worker of the order to the next
 CURSORS = 8
-#: The most workers that wait for the records of one key.
+
+#: The most workers that are listed for the next records of one key.
 WAITING = 32
 #: With so many workers at most, a key stays with one until the next is clearly better off.
 FEW = 8
@@ -47,8 +67,8 @@ BLOCK = 256
 HEAVY_PARTS = 8.0  # a key is heavy from 1/8 of a worker's fair share on
 COUNT_EVERY = 16  # light records: one in so many is counted, for as many
 SPOTS_PER_SLOT = 2
-STEPS_PER_RECORD = 16  # steps that a record pays for, in the search of whichever record needs them
-SAVED_PER_WORKER = 1024  # steps per worker that earlier records may have saved up
+STEPS_PER_RECORD = 16  # steps of search that each record pays for
+SAVED_PER_WORKER = 1024  # steps per worker that earlier records can save up
 
 _SHIFT_32 = np.uint64(32)
 _LOW_32 = np.uint64(0xFFFFFFFF)
@@ -57,23 +77,24 @@ _LOW_32 = np.uint64(0xFFFFFFFF)
 class CascadeState(NamedTuple):
     """What this source has sent, and what it knows of the heaviest keys.
 
-    Rows are flat: a row of k columns begins at k times its place. Behind the places of the counted
-    keys there is one that all light keys share, so that a record can be routed without asking first
-    what kind of key it has; and one more, where what is written for them goes and nobody reads it.
+    Rows are flat: a row of k columns begins at k times its place. After the places of the counted
+    keys there is one place that all light keys share. So a record can be routed before it is known
+    what kind of key it has. Writes for light keys go to one more place, a scratch row, so that the
+    next load does not stall on this store.
     """
 
     seed: Words
     owners: Workers  # slot -> worker
     strides: Ints
     levels: Floats  # what each worker got, per capacity
-    handicaps: Floats  # how much of each level is no record, but makes up for being above the mean
+    handicaps: Floats  # the part of each level that is a penalty, not records
     costs: Floats  # what a record of weight 1 adds to the level of each worker
     bounds: Floats  # of levels, from below: where the least one is found
     heavy: HeavyKeys
     spots: SmallInts  # upper bits of a hash -> where in `waiting` the row of its heavy key begins
     marks: Floats
     cursors: SmallInts
-    waiting: Workers  # a row of workers per place, and behind them all workers in order: the homes
+    waiting: Workers  # a row of workers per place; after the rows all workers in order, the homes
     hashes: Words  # of the records of one block
     starts: SmallInts  # of the same: where in `waiting` their row begins, or their home is
     aside: Keys  # those keys of the block that are counted after it, if they are light
@@ -203,8 +224,8 @@ def measure_rooms(state: CascadeState, scale: F64) -> None:
 def may_search(state: CascadeState, n_records: I64) -> bool:
     """Tell whether record number `n_records` may look at more workers than the usual one or two.
 
-    Every record pays for some steps, and what is not used is saved up to a limit. Whoever chooses
-    keys can make searches long, but not longer on the average than what records pay for.
+    Every record pays for some steps, and what is not used is saved up to a limit. Somebody
+    who chooses keys can make searches long, but no longer on average than what records pay for.
     """
     saved = SAVED_PER_WORKER * state.levels.size
     return bool(state.counters[STEPS] <= STEPS_PER_RECORD * n_records + saved)
@@ -220,10 +241,11 @@ def charge(state: CascadeState, n_records: I64, n_steps: I64) -> None:
 
 @kernel
 def begin_again(state: CascadeState, place: I64) -> None:
-    """Let those wait for the key that its reach says, beginning with the first of its order.
+    """List the workers for the next records of the key, from the first of its order on.
 
-    A key with one worker has it waiting for good. One with few has all of them waiting, round after
-    round. For one with many nobody waits: it has to look first who has room.
+    A key with one worker has that worker listed for good. A key with few workers has all of them
+    listed, round after round. A key with many has none listed yet: `refill` must find those with
+    room first.
     """
     cursors = state.cursors
     reach = np.int64(cursors[place * CURSORS + REACH])
@@ -240,7 +262,7 @@ def begin_again(state: CascadeState, place: I64) -> None:
     if reach == 1:
         cursors[place * CURSORS + END] = 1
     elif is_few:
-        # Up to where the first of the order has his turn again, so that it goes on from the start.
+        # A whole number of rounds, so that the row continues with the first worker of the order.
         cursors[place * CURSORS + END] = (WAITING - 1) // reach * reach
         cursors[place * CURSORS + OTHER] = 1
         worker = home

@@ -60,6 +60,9 @@ _LAG = 1.0  # records: the heaviest key fills workers that lag so far behind the
 _RISE = 1.0  # records by which a floor rises when the key has gone through its reach
 _COUNTED_PER_WORKER = 16
 _EPOCH_PER_WORKER = 64
+_KEPT_BY_A_SWEEP = 0.8  # of every count: old records fade
+_HANDICAP_PER_SWEEP = 0.1  # of the excess of a worker above the mean
+_GRADES = 4.0  # halvings of the count from the heaviest key to the most room
 
 
 @dataclass(frozen=True)
@@ -132,8 +135,8 @@ class Cascade:
         numbers = np.zeros(NUMBERS)
         numbers[HEAVY] = FIRST_HEAVY
         numbers[SCALE] = 1.0
-        numbers[KEEP] = 1.0 if self.without == "fading" else 0.8
-        numbers[HANDICAP] = 0.0 if self.without == "handicaps" else 0.1
+        numbers[KEEP] = 1.0 if self.without == "fading" else _KEPT_BY_A_SWEEP
+        numbers[HANDICAP] = 0.0 if self.without == "handicaps" else _HANDICAP_PER_SWEEP
         state = CascadeState(
             seed=seed_array(seed, 1),
             owners=owners,
@@ -160,14 +163,14 @@ class Cascade:
         return state
 
     def _rooms(self, n_workers: int) -> Floats:
-        """Return how far from the mean who yields, where a usual record weighs 1."""
+        """Return how far from the mean keys leave a worker, where an average record weighs 1."""
         room = self.tolerance * _HORIZON / n_workers
         most_room = max(_LEAST_ROOM_HEAVY, 0.5 * room)
         rooms = np.zeros(ROOMS)
         rooms[LIGHT_ROOM] = max(_LEAST_ROOM_LIGHT, room)
         rooms[DEBT] = 2.0 * rooms[LIGHT_ROOM]
         rooms[LEAST_ROOM] = -_LAG
-        rooms[ROOM_PER_HALVING] = 0.0 if self.without == "grading" else most_room / 4.0
+        rooms[ROOM_PER_HALVING] = 0.0 if self.without == "grading" else most_room / _GRADES
         rooms[MOST_ROOM] = most_room
         rooms[LAG] = _LAG
         rooms[RISE] = _RISE
@@ -263,7 +266,7 @@ class Cascade:
         if numbers[OLD_WEIGHT] > 0.0:
             numbers[SCALE] = numbers[OLD_WEIGHT] / numbers[OLD_RECORDS]
             numbers[HEAVY] = numbers[OLD_WEIGHT] / n_workers / HEAVY_PARTS
-        # Begun anew with a block: what one source has put aside stands for nobody else.
+        # A new block begins: the keys that one source has put aside are not those of the others.
         records = max(int(part.counters[RECORDS]) for part in parts)
         records += -records % BLOCK
         merged.counters[RECORDS] = records
@@ -288,7 +291,7 @@ def _cursors(n_rows: int) -> SmallInts:
 
 
 def _waiting(n_rows: int, n_workers: int) -> Workers:
-    """Return rows in which nobody waits yet, and all workers behind them."""
+    """Return rows that list no worker yet, and all workers after them."""
     return np.append(np.zeros(n_rows * WAITING, np.int32), np.arange(n_workers, dtype=np.int32))
 
 
