@@ -37,7 +37,7 @@ from skewless.spark.partials import TIME, Partials
 from skewless.spark.router import Router
 from skewless.spark.routing import make_router, router_udf, weight_column
 from skewless.spark.slots import ANY_PARTITIONS, check_slots, even_slots
-from skewless.spark.state_layout import layout_text, state_layout
+from skewless.spark.state_layout import state_layout
 from skewless.spark.windows import WATERMARK, Window, as_window, microseconds
 from skewless.strategy import AnyStrategy
 
@@ -125,7 +125,7 @@ def aggregate(
     elif df.isStreaming:
         closes = span is not None and watermark is not None
         chosen_mode = mode or ("append" if closes else "update")
-        merged = query.merged_in_blocks(routed, router, watermark, chosen_mode, layout_text(layout))
+        merged = query.merged_in_blocks(routed, router, watermark, chosen_mode, layout)
     else:
         merged = query.merged_in_rows(routed, router)
     names = [*([_WINDOW] if span is not None else []), *key_columns(df, key)[1], *aggs]
@@ -164,7 +164,12 @@ class _Query:
         return merge_natively(combined, grouping, self.aggs, n_states, self.df)
 
     def merged_in_blocks(
-        self, routed: DataFrame, router: Router, watermark: str | None, mode: str, layout: str
+        self,
+        routed: DataFrame,
+        router: Router,
+        watermark: str | None,
+        mode: str,
+        layout: Mapping[str, str],
     ) -> DataFrame:
         """Partial results in blocks, then our own merging with state."""
         places = even_slots(N_SLOTS)
