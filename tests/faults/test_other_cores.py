@@ -45,9 +45,9 @@ QUERIES = (
 #: Started once with another type of state, which is refused, and then as before.
 REFUSED = {
     "own": "LedgerMismatch",
-    "own_bare": "StateMismatch",
+    "own_bare": "SCHEMA_NOT_COMPATIBLE",
     "own_windows": "LedgerMismatch",
-    "own_windows_update": "StateMismatch",
+    "own_windows_update": "SCHEMA_NOT_COMPATIBLE",
 }
 OTHER_STATE = {"state": "struct<low: double, high: double>"}
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,19 @@ def read_stream(spark: Any, folder: Path, ddl: str = SCHEMA_DDL, files: int = 1)
     reader = spark.readStream.schema(ddl).option("maxFilesPerTrigger", files)
     stream: DataFrame = reader.parquet(str(folder))
     return stream
+
+
+@contextlib.contextmanager
+def configured(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
+    """Run what is inside with other settings of the session."""
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 def run(df: DataFrame, mode: str, checkpoint: Path) -> dict[int, list[Row]]:

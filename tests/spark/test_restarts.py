@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from spark.streams import (
     FULL,
     WINDOWS,
     assert_same_batches,
+    configured,
     plain,
     read_stream,
     records,
@@ -63,18 +63,6 @@ def own() -> dict[str, Any]:
 
 def native() -> dict[str, Any]:
     return {"n": aggs.count(), "mean_v": aggs.mean("v"), "set": aggs.collect_set("s")}
-
-
-@contextlib.contextmanager
-def configured(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
 
 
 def run_and_restart(

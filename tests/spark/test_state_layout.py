@@ -26,6 +26,7 @@ from skewless.spark.aggregation.state_layout import (
     StateMismatch,
     described,
     layout_text,
+    layout_type,
     require_layout,
     state_layout,
     type_text,
@@ -33,8 +34,9 @@ from skewless.spark.aggregation.state_layout import (
 from skewless.spark.aggregation.windows import Window
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.slots import even_slots
-from spark.streams import assert_same_rows, plain, read_stream, records, run, write_file
+from spark.streams import assert_same_rows, configured, plain, read_stream, records, run, write_file
 
+SCHEMA_CHECK = "spark.sql.streaming.stateStore.stateSchemaCheck"
 RECORDS = pa.schema([("k", pa.string()), ("j", pa.string()), ("v", pa.int64()), ("x", pa.int64())])
 
 
@@ -169,6 +171,21 @@ def test_the_parameters_of_an_own_aggregator_are_compared_and_never_shown_as_tex
     assert text(_cache=1) == text()
 
 
+def test_other_layouts_have_other_types_of_the_same_length() -> None:
+    """Spark ignores the names of columns."""
+
+    def kinds(text: str) -> list[str]:
+        fields = layout_type(json.loads(text)).fields
+        return [field.dataType.simpleString() for field in fields]
+
+    before = kinds(layout_of())
+    assert kinds(layout_of()) == before
+    texts = [text for text, _ in CHANGES.values() if text != "[]"]
+    assert before not in [kinds(text) for text in texts]
+    digests = {kind for number in range(2000) for kind in kinds(json.dumps({"n": str(number)}))}
+    assert len(digests) == 2000
+
+
 def test_types_are_told_apart_as_they_are_stored() -> None:
     kinds = [pa.string(), pa.large_string(), pa.timestamp("us"), pa.timestamp("ms"), pa.int64()]
     kinds += [pa.map_(pa.string(), pa.int64()), pa.list_(pa.int32()), pa.large_list(pa.int32())]
@@ -229,9 +246,18 @@ def test_a_changed_query_is_refused_and_the_right_one_goes_on(spark: Any, tmp_pa
         query(wrong, ledger)
     with pytest.warns(UserWarning, match="no ledger"):
         changed = query(wrong, None)
-    with pytest.raises(Exception, match=message) as caught:
+    with pytest.raises(Exception, match="STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE") as refused:
         run(changed, "update", checkpoint)
-    assert "StateMismatch" in str(caught.value)
+    for state in ("int64", "double"):  # Spark's message has both layouts
+        assert f"state 2: spread = Extent(v): struct<low: {state}, high: {state}>" in str(
+            refused.value
+        )
+    with (
+        configured(spark, {SCHEMA_CHECK: "false"}),
+        pytest.raises(Exception, match=message) as ours,
+    ):
+        run(changed, "update", checkpoint)
+    assert "StateMismatch" in str(ours.value)
     batches = run(query(right, ledger), "update", checkpoint)
     there = spark.read.parquet(str(tmp_path / "in"))
     touched = {row["k"] for row in batches[1]}
@@ -262,11 +288,11 @@ def test_a_state_of_the_first_format_is_refused_by_spark(spark: Any, tmp_path: P
     now = aggregate(df, "k", {"var": aggs.variance("v")}, workers=2)
     with pytest.raises(Exception, match="STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE") as caught:
         run(now, "update", tmp_path / "checkpoint")
-    assert "__skewless_layout" in str(caught.value)
+    assert "blocks: format 2, 64 slots" in str(caught.value)
 
 
 def test_the_format_of_state_is_as_it_was() -> None:
-    """Whoever changes it must make Spark refuse the state that others wrote."""
+    """Who changes it makes the state of every running query useless."""
     assert FORMAT == "format 2, 64 slots"
     parts = json.loads(layout_of())
     assert list(parts) == ["blocks", "state key", "state windows", "state 1", "state 2"]

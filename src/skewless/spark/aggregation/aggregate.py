@@ -29,7 +29,7 @@ from skewless.spark.aggregation.blocks import FORMAT, N_SLOTS, Packing
 from skewless.spark.aggregation.combining import Combiner
 from skewless.spark.aggregation.native_merging import is_native, merge_natively, plain_type
 from skewless.spark.aggregation.partials import TIME, Partials
-from skewless.spark.aggregation.state_layout import layout_text, state_layout
+from skewless.spark.aggregation.state_layout import state_layout
 from skewless.spark.aggregation.windows import WINDOW, Window, as_window, spelled
 from skewless.spark.columns import (
     GroupingKey,
@@ -133,7 +133,7 @@ def aggregate(
     elif df.isStreaming:
         closes = span is not None and watermark is not None
         chosen_mode = mode or ("append" if closes else "update")
-        merged = query.merged_in_blocks(sent, router, watermark, chosen_mode, layout_text(layout))
+        merged = query.merged_in_blocks(sent, router, watermark, chosen_mode, layout)
     else:
         merged = query.merged_in_rows(sent, router)
     names = [*([WINDOW] if span is not None else []), *by.names, *aggs]
@@ -170,7 +170,12 @@ class _Query:
         return merge_natively(combined, grouping, self.aggs, n_states, self.df)
 
     def merged_in_blocks(
-        self, sent: DataFrame, router: Router, watermark: str | None, mode: str, layout: str
+        self,
+        sent: DataFrame,
+        router: Router,
+        watermark: str | None,
+        mode: str,
+        layout: Mapping[str, str],
     ) -> DataFrame:
         """Partial results in blocks, then our own merging with state."""
         places = even_slots(N_SLOTS)

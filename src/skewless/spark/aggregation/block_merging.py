@@ -7,7 +7,7 @@ large values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,17 +17,24 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-from pyspark.sql.types import TimestampNTZType
+from pyspark.sql.types import (
+    BinaryType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+)
 
 from skewless.spark.aggregation.blocks import BLOCK, SLOT, by_key, from_block, to_block
 from skewless.spark.aggregation.partials import PANE, TIME, Partials
-from skewless.spark.aggregation.state_layout import require_layout
+from skewless.spark.aggregation.state_layout import layout_text, layout_type, require_layout
 from skewless.spark.aggregation.windows import WATERMARK, WINDOW, Window, microseconds, spelled
 from skewless.spark.columns import internal
 
 _START = internal("start")
 _END = internal("end")
 _LAYOUT = internal("layout")
+_LAYOUT_TYPE = internal("layout_type")
 
 
 def merge_blocks(
@@ -36,7 +43,7 @@ def merge_blocks(
     window: Window | None,
     watermark: str | None,
     mode: str,
-    layout: str,
+    layout: Mapping[str, str],
 ) -> DataFrame:
     """Return the results of a stream of blocks; a state with another `layout` is refused."""
     grouping = [SLOT]
@@ -59,7 +66,7 @@ def merge_blocks(
             ),
         )
         grouping = [SLOT, _START]
-    merger = BlockMerger(by_key(partials), window, watermark is not None, mode, layout)
+    merger = BlockMerger(by_key(partials), window, watermark is not None, mode, layout_text(layout))
 
     def merge(
         key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
@@ -69,7 +76,13 @@ def merge_blocks(
     merged = blocks.groupBy(*grouping).applyInPandasWithState(
         merge,
         f"`{_START}` bigint, `{BLOCK}` binary",
-        f"`{BLOCK}` binary, `{_LAYOUT}` string",
+        StructType(
+            [
+                StructField(BLOCK, BinaryType()),
+                StructField(_LAYOUT, StringType()),
+                StructField(_LAYOUT_TYPE, layout_type(layout)),
+            ]
+        ),
         mode,
         timeout,
     )
@@ -135,7 +148,7 @@ class BlockMerger:
             if state.exists:
                 state.remove()
         else:
-            state.update((to_block(merged), self.layout))
+            state.update((to_block(merged), self.layout, None))
             if self.closes:
                 # Spark calls when the watermark is above this, so at the end of the window.
                 state.setTimeoutTimestamp(end_ms - 1)
@@ -148,7 +161,7 @@ class BlockMerger:
         schema = self.partials.table_schema
         if not state.exists:
             return schema.empty_table()
-        block, layout = state.get
+        block, layout, _ = state.get
         require_layout(layout, self.layout)
         return from_block(block, schema)
 

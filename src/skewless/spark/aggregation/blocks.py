@@ -20,8 +20,8 @@ BLOCK = internal("block")
 _VERSION = b"\x01"
 #: The number of slots is a part of the format of state and follows from nothing else: not from the
 #: cores, nor from Spark's shuffle partitions, which differ from one session to the next. Each costs
-#: about 1 ms per micro-batch, and merging runs on at most as many partitions. Whoever changes it
-#: must change the columns of the state too, so that Spark refuses a state with other slots.
+#: about 1 ms per micro-batch, and merging runs on at most as many partitions. It is a part of the
+#: layout of state, so a state with another number is refused.
 N_SLOTS = 64
 FORMAT = f"format 2, {N_SLOTS} slots"
 

@@ -2,6 +2,12 @@
 
 Blocks have no schema of their own: bytes of another query would be read as wrong values. So every
 state carries its layout: the format, the key, the windows, and each aggregation with its types.
+
+It does so twice. Before the first task runs, Spark compares the types of a state's columns and
+ignores their names. So one column, which is always null, has a type that follows from the layout,
+and names that tell it: Spark then refuses a state with another layout, and its message shows both.
+The text of the layout is also stored beside each block, for sessions that have switched off Spark's
+check.
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
+from pyspark.sql.types import DecimalType, StructField, StructType
 
 from skewless.aggregations import Aggregation, PerKey
 from skewless.spark.aggregation.partials import Partials
@@ -68,6 +75,24 @@ def state_layout(
 def layout_text(layout: Mapping[str, str]) -> str:
     """Return the layout as one text, to be stored with the state."""
     return json.dumps(layout, ensure_ascii=False)
+
+
+def layout_type(layout: Mapping[str, str]) -> StructType:
+    """Return a type for Spark to compare: other layouts have other types, but for rare chances."""
+    return StructType(
+        [StructField(f"{part}: {text}", _digest_type(text)) for part, text in layout.items()]
+    )
+
+
+def _digest_type(text: str) -> StructType:
+    """Return one of 4.7 · 10⁷ types; decimals have the most variants of all types of Spark."""
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+    fields = []
+    for place in range(3):
+        number, scale = divmod(number, 19)
+        number, more = divmod(number, 19)
+        fields.append(StructField(f"d{place}", DecimalType(19 + more, scale)))
+    return StructType(fields)
 
 
 def require_layout(written: str | None, wanted: str) -> None:
