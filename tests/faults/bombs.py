@@ -51,7 +51,7 @@ def pass_by(folder: str, place: str, batch: int | None = None) -> None:
     except FileNotFoundError:
         return
     partition = "none"
-    if names and batch is None:
+    if batch is None:
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -67,6 +67,35 @@ def pass_by(folder: str, place: str, batch: int | None = None) -> None:
             except FileNotFoundError:
                 continue  # somebody else was here first
             _ACTIONS[action](Path(folder))
+    if partition != "none":
+        _note_copies(Path(folder), f"{place}.{batch}.{partition}")
+
+
+def _note_copies(folder: Path, where: str) -> None:
+    """Write down that another attempt of a task came by where the first one waits for it."""
+    from pyspark import TaskContext
+
+    attempt = TaskContext.get().attemptNumber()
+    if attempt > 0 and any((folder / "fired").glob(f"{where}.until_copied.*")):
+        (folder / f"copy.{where}.{attempt}").touch()
+
+
+def copies(folder: Path) -> list[str]:
+    """Return where copies of tasks came by, as place, batch and partition."""
+    return sorted({path.name[5:].rpartition(".")[0] for path in folder.glob("copy.*")})
+
+
+def _wait_for_a_copy(folder: Path) -> None:
+    """Wait until a copy of this task came by as well; Spark may kill this one meanwhile."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    where = f"{context.getLocalProperty('streaming.sql.batchId')}.{context.partitionId()}"
+    give_up = time.time() + 600
+    while not any(folder.glob(f"copy.*.{where}.*")):
+        if time.time() > give_up:
+            raise TimeoutError(f"nobody ran a copy of the task {where}")
+        time.sleep(0.05)
 
 
 def _note(folder: str, workers: Any) -> None:
@@ -135,6 +164,7 @@ _ACTIONS = {
     "kill_driver": _kill_driver,
     "lose_shuffle": _lose_shuffle,
     "wait": lambda _: time.sleep(2),
+    "until_copied": _wait_for_a_copy,
 }
 
 
