@@ -68,6 +68,9 @@ class Strategy(Protocol[S]):
 
         All arrays have their final size here: that is the bound on what the strategy remembers. A
         field called `loads`, if there is one, holds the records sent to each worker so far.
+
+        A state, or a part of it, may have a method `check(fresh)`: it refuses what cannot have
+        come from `fresh`, a state of this method, when a state is read from a file.
         """
 
     def route(self, keys: Keys, state: S, out: Workers) -> None:

@@ -54,7 +54,7 @@ def pass_by(folder: str, place: str, batch: int | None = None) -> None:
     except FileNotFoundError:
         return
     partition = "none"
-    if names and batch is None:
+    if batch is None:
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -66,6 +66,8 @@ def pass_by(folder: str, place: str, batch: int | None = None) -> None:
         at, in_batch, in_partition, _, _ = name.split(".")
         if at == place and in_batch in ("any", str(batch)) and in_partition in ("any", partition):
             _burn(Path(folder), name)
+    if partition != "none":
+        _note_copies(Path(folder), f"{place}.{batch}.{partition}")
 
 
 def _burn(folder: Path, name: str) -> None:
@@ -94,6 +96,33 @@ def _is_alive(process: int) -> bool:
 def fired(folder: Path) -> list[str]:
     """Return the bombs that went off, each with its action."""
     return sorted(path.name for path in (folder / "fired").glob("*"))
+
+
+def _note_copies(folder: Path, where: str) -> None:
+    """Write down that another attempt of a task came by where the first one waits for it."""
+    from pyspark import TaskContext
+
+    attempt = TaskContext.get().attemptNumber()
+    if attempt > 0 and any((folder / "fired").glob(f"{where}.until_copied.*")):
+        (folder / f"copy.{where}.{attempt}").touch()
+
+
+def copies(folder: Path) -> list[str]:
+    """Return where copies of tasks came by, as place, batch and partition."""
+    return sorted({path.name[5:].rpartition(".")[0] for path in folder.glob("copy.*")})
+
+
+def _wait_for_a_copy(folder: Path) -> None:
+    """Wait until a copy of this task came by as well; Spark may kill this one meanwhile."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    where = f"{context.getLocalProperty('streaming.sql.batchId')}.{context.partitionId()}"
+    give_up = time.time() + 600
+    while not any(folder.glob(f"copy.*.{where}.*")):
+        if time.time() > give_up:
+            raise TimeoutError(f"nobody ran a copy of the task {where}")
+        time.sleep(0.05)
 
 
 def _note(folder: str, workers: Any) -> None:
@@ -162,6 +191,7 @@ _ACTIONS = {
     "kill_driver": _kill_driver,
     "lose_shuffle": _lose_shuffle,
     "wait": lambda _: time.sleep(2),
+    "until_copied": _wait_for_a_copy,
 }
 
 

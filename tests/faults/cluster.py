@@ -30,9 +30,11 @@ EXECUTORS = {
 class Cluster:
     """Use it in a `with`; `master` is its address. Executors are Java processes of their own."""
 
-    def __init__(self, folder: Path, n_workers: int = 2) -> None:
+    def __init__(self, folder: Path, n_workers: int = 2, *, apart: bool = False) -> None:
+        """`apart`: each worker has an address of its own, as if it were another machine."""
         self.folder = folder
         self.n_workers = n_workers
+        self.apart = apart
         self.port = _free_port()
         self.master = f"spark://127.0.0.1:{self.port}"
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -40,12 +42,13 @@ class Cluster:
     def __enter__(self) -> Cluster:
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
-            self._start("master.Master", "--port", str(self.port))
+            self._start("master.Master", "127.0.0.1", "--port", str(self.port))
             _wait_for(self.port)
             for number in range(self.n_workers):
                 work = self.folder / f"worker-{number}"
                 self._start(
                     "worker.Worker",
+                    f"127.0.0.{number + 1 if self.apart else 1}",
                     *("--cores", "1", "--memory", "1g", "--work-dir", str(work), self.master),
                 )
         except BaseException:
@@ -64,19 +67,19 @@ class Cluster:
             process.wait()
             end_session(process)
 
-    def _start(self, name: str, *arguments: str) -> None:
+    def _start(self, name: str, host: str, *arguments: str) -> None:
         import pyspark
 
         command = [
             str(Path(pyspark.__file__).parent / "bin" / "spark-class"),
             f"org.apache.spark.deploy.{name}",
-            *("--host", "127.0.0.1", "--webui-port", "0"),
+            *("--host", host, "--webui-port", "0"),
             *arguments,
         ]
         surroundings = environment() | {
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_LOCAL_DIRS": str(self.folder / "local"),
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_IP": host,
         }
         with (self.folder / "log").open("ab") as log:
             self.processes.append(

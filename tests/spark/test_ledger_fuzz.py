@@ -35,6 +35,7 @@ def fuzz(n_files: int, *, jit: bool = True) -> dict[str, int]:
     return counts
 
 
+@pytest.mark.slow
 def test_damaged_files_are_refused_or_harmless() -> None:
     counts = fuzz(2_000)
     assert counts.keys() == {"accepted", "refused"}

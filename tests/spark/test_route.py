@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +22,16 @@ from skewless import registry
 from skewless.arrays import Keys, Workers
 from skewless.keys import hash_keys
 from skewless.simulator.cooperation import merge_and_fork
+from skewless.spark.balance import read_balance
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.columns import grouping_key
+from skewless.spark.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.routing import make_router, route
 from skewless.spark.routing.route import make_router, route
 from skewless.state import copy_state
 from skewless.strategies.cascade import Cascade
+from skewless.strategies.partial_key import PartialKey
 from skewless.strategy import Merges, Rebalances, Report
 from spark.streams import FULL, read_stream, run, write_file
 
@@ -234,6 +240,7 @@ def test_a_batch_that_is_repeated_by_fewer_sources_is_reported_by_those_alone(
         write_batch(folder, batch)
 
     def fail(rows: DataFrame, number: int) -> None:
+        spark.sparkContext.setJobGroup("a group of the sink's own", "")
         rows.collect()  # by then all sources have reported
         if number == 1:
             raise RuntimeError("as the test asked for")
@@ -247,12 +254,16 @@ def test_a_batch_that_is_repeated_by_fewer_sources_is_reported_by_those_alone(
     with pytest.raises(StreamingQueryException, match="as the test asked for"):
         query.awaitTermination()
     assert [list(ledger.read_reports(batch)) for batch in range(2)] == [[0, 1], [0, 1]]
+    assert [path.name for path in (tmp_path / "ledger" / "reports" / "00000001").iterdir()] == [
+        str(query.runId)
+    ]
 
     settings("spark.sql.files.minPartitionNum", "1")  # as on a machine of one core
     batches = run(stream(), "append", tmp_path / "checkpoint")
     assert sorted(batches) == [1, 2]
     assert [list(ledger.read_reports(batch)) for batch in range(3)] == [[0, 1], [0], [0]]
-    assert ledger.read_report(1, 1) is not None  # it is there, and is passed over
+    assert ledger.read_report(1, 1) is None  # it is there, and is passed over
+    assert ledger.of_run(str(query.runId)).read_report(1, 1) is not None
     assert read_balance(ledger, 1, N_WORKERS).records == len(batches[1]) == 1500
     plan = ledger.read_plan(2)
     assert plan is not None
@@ -273,3 +284,21 @@ def test_each_query_has_its_own_folder_below_the_ledger_of_the_settings(
     (folder,) = (tmp_path / "all").iterdir()
     assert folder.name in (tmp_path / "checkpoint" / "metadata").read_text()
     assert Ledger(str(folder)).batches() == [0]
+
+
+def test_a_ledger_says_which_version_wrote_it_and_refuses_another_layout_of_the_state(
+    spark: Any, tmp_path: Path
+) -> None:
+    @dataclass(frozen=True)
+    class Changed(PartialKey):
+        state_version: ClassVar[int] = 2
+
+    write_batch(tmp_path / "in", 0)
+    ledger = Ledger(str(tmp_path / "ledger"))
+    stream = routed_stream(spark, tmp_path / "in", strategy="pkg", ledger=ledger.folder)
+    run(stream, "append", tmp_path / "checkpoint")
+    identity = ledger.identity() or {}
+    assert identity["skewless"] == version("skewless")
+    assert identity["state_layout"].endswith("-1")
+    with pytest.raises(LedgerMismatch, match="strategy pkg keeps its state in another layout"):
+        routed_stream(spark, tmp_path / "in", strategy=Changed(), ledger=ledger.folder)
