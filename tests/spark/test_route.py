@@ -22,10 +22,10 @@ from skewless import registry
 from skewless.arrays import Keys, Workers
 from skewless.keys import hash_keys
 from skewless.simulator.cooperation import merge_and_fork
-from skewless.spark.balance import read_balance
+from skewless.spark.balance.balance import read_balance
 from skewless.spark.columns import grouping_key
 from skewless.spark.ledger import Ledger, LedgerMismatch
-from skewless.spark.routing import make_router, route
+from skewless.spark.routing.route import make_router, route
 from skewless.state import copy_state
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.partial_key import PartialKey
