@@ -9,6 +9,7 @@ import pytest
 from skewless.checks import STREAMS, CheckFailed, check_strategy
 from skewless.kernels.hashing import seeded, to_worker, two_workers
 from skewless.strategies import Hash, PartialKey
+from skewless.strategies.hash import HashState
 from skewless.strategies.partial_key import PartialKeyState
 from skewless.strategy import Moves, Traits
 
@@ -160,9 +161,19 @@ class CountsAPlanTwice(Sound):
         return PartialKeyState(fresh.seed, sum(parts) + sum(parts) // 2)
 
 
+class AnySeed(HashState):
+    """A state that may have another seed than it began with."""
+
+    def check(self, fresh):
+        """Accept everything."""
+
+
 @dataclass(frozen=True)
 class LosesAMove(Hash):
     """Gives every key another worker, and names all moves but one."""
+
+    def start(self, n_workers, seed, *, source=0):
+        return AnySeed(*super().start(n_workers, seed, source=source))
 
     def rebalance(self, report, state):
         def owners(seed):

@@ -74,7 +74,8 @@ def _burn(folder: Path, name: str) -> None:
     """Shorten the fuse of a bomb, or set it off; do nothing for a query whose driver is dead."""
     *begin, action, number = name.split(".")
     action, _, fuse = action.partition("-")
-    if not _is_alive(int((folder / "driver.pid").read_text())):
+    driver = folder / "driver.pid"  # written by jobs, whose drivers may be killed
+    if driver.exists() and not _is_alive(int(driver.read_text())):
         return
     shorter = ".".join([*begin, f"{action}-{int(fuse) - 1}", number]) if int(fuse or 0) else None
     to = folder / "bombs" / shorter if shorter else folder / "fired" / name

@@ -217,7 +217,9 @@ def test_a_report_has_what_keys_cost_in_a_window_and_records_for_their_state():
     assert len(KeepsReports.reports) == 2
     for i, report in enumerate(KeepsReports.reports):
         last = slice(10_000 * i, 10_000 * (i + 1))
-        for key, load, size in zip(*report, strict=True):
+        assert report.rest is None
+        columns = (report.keys, report.loads, report.state_sizes)
+        for key, load, size in zip(*columns, strict=True):
             assert load == weights[last][keys[last] == key].sum()
             assert size == (keys[: last.stop] == key).sum()
 

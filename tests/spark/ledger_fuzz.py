@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from skewless import registry
 from skewless.checks.tampering import stream_of, tampered
+from skewless.kernels.bounded_counts import add
 from skewless.spark.balance.balance import read_balance, workers_of
 from skewless.spark.ledger import ledger as ledgers
 from skewless.spark.ledger.files import from_bytes, seal, to_bytes, unseal
@@ -104,7 +105,10 @@ class Subject:
             self.routing.strategy.route(keys, state, out)
             assert ((out >= 0) & (out < self.routing.n_workers)).all(), "out of range"
         loads = np.bincount(out, minlength=self.routing.n_workers)
-        report = self.routing.report(state, loads, [keys], {"records": 1, "seconds": 0.5})
+        seen = self.routing.seen()
+        if seen is not None:
+            add(seen, keys)
+        report = self.routing.report(state, loads, seen, {"records": 1, "seconds": 0.5})
         self.ledger.write_report(batch, source, report)
 
     def use(self, name: str) -> None:

@@ -272,7 +272,7 @@ def test_numbers_that_are_none_are_told_as_prometheus_spells_them() -> None:
 
 
 def test_a_folder_without_a_ledger_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"there is no ledger in .*nowhere.*named by its id"):
+    with pytest.raises(ValueError, match=r"there is no ledger in .*nowhere.*by its id"):
         explain_balance(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="must be a StreamingQuery or a ledger folder, not 3"):
         explain_balance(3)

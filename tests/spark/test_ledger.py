@@ -489,7 +489,7 @@ def test_batches_are_all_that_the_ledger_knows_of(ledger):
         (lambda one: one.read_plan(-1), "batch must be .* not -1"),
         (lambda one: one.write_report(0, -2, small()), "source must be .* not -2"),
         (lambda one: one.write_worker(0, -3, small()), "worker must be .* not -3"),
-        (lambda one: Ledger(" "), "folder must name a folder"),
+        (lambda one: Ledger(" "), "ledger must be a folder"),
     ],
 )
 def test_numbers_out_of_range_are_refused(ledger, call, text):
@@ -645,8 +645,8 @@ def test_an_address_of_no_known_kind_is_refused():
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").write_text("in the way")
     ledger = Ledger(str(tmp_path / "file" / "ledger"))
+    (tmp_path / "file").write_text("in the way")
     for write in (
         lambda: ledger.claim(IDENTITY),
         lambda: ledger.write_report(0, 0, small()),

@@ -70,7 +70,10 @@ def configure(builder: Any, *, daemon: bool | None = None) -> Any:
     >>> built._options["spark.python.daemon.module"]
     'skewless.spark.daemon'
     """
-    if not isinstance(builder, SparkSession.Builder):
+    # Of the classic session, of Connect's, or one that wraps either.
+    if isinstance(builder, type) or not all(
+        callable(getattr(builder, member, None)) for member in ("config", "getOrCreate")
+    ):
         raise ValueError(f"builder must be SparkSession.builder, not {shown(builder)}")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
