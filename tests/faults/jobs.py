@@ -142,7 +142,7 @@ class Job:
 
     def kill(self) -> int:
         """Kill the driver, Python and Java, and return how it ended, which may be earlier."""
-        with contextlib.suppress(ProcessLookupError):
+        if self.process.poll() is None:  # otherwise the number may be another process's
             os.killpg(self.process.pid, signal.SIGKILL)
         return self.wait()
 
