@@ -17,6 +17,7 @@ from skewless.spark.session_arguments import require_session
 from skewless.spark.worker_python import (
     DAEMON,
     DAEMON_SETTING,
+    WorkersLackSkewless,
     choose_python,
     has_skewless,
     is_local,
@@ -78,16 +79,15 @@ def configure(builder: Any, *, daemon: bool | None = None) -> Any:
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     if daemon:
-        return _with_daemon(builder)
-    if daemon is None and hasattr(builder, "getOrCreate"):
-        start = builder.getOrCreate
+        builder = _with_daemon(builder)
+    start = builder.getOrCreate
 
-        def get_or_create() -> Any:
-            # Not earlier: the master may be set after this.
-            _choose_daemon(builder)
-            return start()
+    def get_or_create() -> Any:
+        # Not earlier: the master may be set after this.
+        _choose_python(builder, daemon)
+        return start()
 
-        builder.getOrCreate = get_or_create
+    builder.getOrCreate = get_or_create
     return builder
 
 
@@ -97,15 +97,17 @@ def _with_daemon(builder: Any) -> Any:
     return builder
 
 
-def _choose_daemon(builder: Any) -> None:
-    """Set the daemon if workers run on this machine and have skewless; warn if they lack it."""
+def _choose_python(builder: Any, daemon: bool | None) -> None:
+    """Give workers on this machine the driver's Python, and our daemon if it has skewless."""
     options = builder._options
     if SparkContext._active_spark_context is not None or not is_local(master_of(options)):
         return
     python = choose_python(options)
     if not has_skewless(python):
+        if daemon:  # no Python function of the session could run
+            raise WorkersLackSkewless(what_to_install(python))
         warnings.warn(what_to_install(python), stacklevel=3)
-    elif DAEMON_SETTING not in options:
+    elif daemon is None and DAEMON_SETTING not in options:
         _with_daemon(builder)
 
 

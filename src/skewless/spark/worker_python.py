@@ -100,8 +100,7 @@ def _check(spark: Any) -> None:
     ours = spark.conf.get(DAEMON_SETTING, None) == DAEMON[DAEMON_SETTING]
     if is_local(spark.conf.get("spark.master", None) or ""):
         context = SparkContext._active_spark_context
-        # Our daemon was set because skewless was found.
-        if not ours and context is not None and not has_skewless(context.pythonExec):
+        if context is not None and not has_skewless(context.pythonExec):
             raise WorkersLackSkewless(what_to_install(context.pythonExec))
         return
     try:

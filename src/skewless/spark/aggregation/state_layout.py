@@ -126,10 +126,17 @@ def described(aggregation: Aggregation) -> str:
     if type(one).__module__.startswith("skewless."):
         return f"{name}({', '.join(f'{n}={value!r}' for n, value in vars(one).items())})"
     parts = [*one.inputs]
-    for attribute, value in sorted(vars(one).items()):
+    for attribute, value in sorted(_attributes(one).items()):
         if not attribute.startswith("_") and attribute not in _TOLD_ELSEWHERE:
             parts.append(f"{attribute}={_value_text(value)}")
     return f"{name}({', '.join(parts)})"
+
+
+def _attributes(one: Any) -> dict[str, Any]:
+    """Return the attributes of an object, also of a class with `__slots__`."""
+    slots = [name for cls in type(one).__mro__ for name in getattr(cls, "__slots__", ())]
+    found = {name: getattr(one, name) for name in slots if hasattr(one, name)}
+    return found | getattr(one, "__dict__", {})
 
 
 def type_text(kind: pa.DataType) -> str:

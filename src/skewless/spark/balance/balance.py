@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 
 from skewless import metrics
-from skewless.arguments import MOST_WORKERS
 from skewless.arrays import Ints, Keys
 from skewless.spark.ledger.entry_checks import require_report, require_worker_report
-from skewless.spark.ledger.folder import shown
-from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
+from skewless.spark.ledger.ledger import Entry, Ledger
 
 _SHOWN_HOT_KEYS = 10
 
@@ -70,20 +68,6 @@ class BatchBalance:
 def read_balance(ledger: Ledger, batch: int, n_workers: int) -> BatchBalance:
     """Return the balance of one batch of a ledger."""
     return batch_balance(batch, n_workers, ledger.read_reports(batch), ledger.read_workers(batch))
-
-
-def workers_of(ledger: Ledger) -> int | None:
-    """Return the number of workers that a ledger was made for, or None while it is nobody's."""
-    identity = ledger.identity()
-    if identity is None:
-        return None
-    n_workers = identity.get("workers")
-    if type(n_workers) is not int or not 1 <= n_workers <= MOST_WORKERS:
-        raise LedgerCorrupt(
-            f"{shown(ledger.folder)}/identity.json cannot be used: workers must be from 1 to "
-            f"{MOST_WORKERS}, not {str(n_workers)[:40]}"
-        )
-    return n_workers
 
 
 def batch_balance(

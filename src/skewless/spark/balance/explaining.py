@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from skewless.arguments import shown
 from skewless.private_files import write_private
-from skewless.spark.balance.balance import BatchBalance, read_balance, workers_of
+from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.balance.prometheus import balance_gauges, exposition
 from skewless.spark.balance.text_tables import number, percent, printable, text_table
 from skewless.spark.ledger.folder import shown as address_text
@@ -89,7 +89,7 @@ def explain_balance(
 
 def read_balances(ledger: Ledger, query: str | None = None, last: int | None = None) -> Balance:
     """Return the balance of all batches in the ledger, up to batch `last` if that is given."""
-    identity, n_workers = ledger.identity(), workers_of(ledger)
+    identity, n_workers = ledger.identity(), ledger.workers()
     if identity is None or n_workers is None:
         raise ValueError(
             f"there is no ledger in {address_text(ledger.folder)}: it appears with the first "

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from skewless.arguments import path_text
 from skewless.private_files import append_private, replace_file
-from skewless.spark.balance.balance import BatchBalance, read_balance, workers_of
+from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.balance.explaining import json_line
 from skewless.spark.balance.prometheus import FILE_MODE, Gauge, balance_gauges, exposition
 from skewless.spark.ledger.ledger import Ledger
@@ -141,7 +141,7 @@ class BalanceListener(StreamingQueryListener):
         """Return the batch, or None when it is another query's."""
         if self.ledger.owner() != str(progress.id):
             return None
-        n_workers = workers_of(self.ledger)
+        n_workers = self.ledger.workers()
         if n_workers is None:
             return None
         seconds = progress.durationMs.get("triggerExecution")

@@ -67,6 +67,8 @@ def require_worker_report(report: Entry) -> None:
         for row in top or []:
             is_row = isinstance(row, list) and [type(v) for v in row] == [str, int, int]
             require_that(is_row, "top must have a text, a count and a hash in each row")
+            within = 1 <= row[1] <= about["records"]
+            require_that(within, "top must count at least 1 and at most all records of a key")
     except Unsound as error:
         raise corrupt(report, error) from None
 

@@ -5,7 +5,7 @@ identity.json                                  what the ledger was made for
 query.json                                     the one query that may use it
 runs/<number>.<run>.json                       the runs of that query, in order
 plans/<batch>.arrow                            what all sources route by in this batch
-plans/<batch>.claim                            a task makes that plan now
+plans/<batch>.<run>.claim                      a task of this run makes that plan now
 reports/<batch>/<run>/source-<source>.arrow    what one source learned in this batch
 workers/<batch>/<run>/worker-<worker>.arrow    what one worker learned in this batch
 ```
@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from skewless.arguments import path_text
+from skewless.arguments import LARGEST_SEED, MOST_WORKERS, path_text
 from skewless.spark.ledger.files import (
     Entry,
     LedgerCorrupt,
@@ -158,10 +158,23 @@ class Ledger:
         found: dict[str, Any] = self._read_identity(there)
         return found
 
+    def workers(self) -> int | None:
+        """Return the number of workers that the ledger is for, or None while it is nobody's."""
+        identity = self.identity()
+        if identity is None:
+            return None
+        n_workers = identity.get("workers")
+        if type(n_workers) is int and 1 <= n_workers <= MOST_WORKERS:
+            return n_workers
+        raise LedgerCorrupt(
+            f"{self._where('identity.json')} cannot be used: workers must be from 1 to "
+            f"{MOST_WORKERS}, not {str(n_workers)[:40]}"
+        )
+
     def seed(self) -> int | None:
         """Return the seed that the ledger was claimed with, or None while it is nobody's."""
         seed = (self.identity() or {}).get("seed")
-        if seed is None or (isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0):
+        if seed is None or (type(seed) is int and 0 <= seed <= LARGEST_SEED):
             return seed
         where = self._where("identity.json")
         raise LedgerCorrupt(f"{where}: seed must be a whole number of at least 0, not {seed!r}")
@@ -200,18 +213,18 @@ class Ledger:
 
         A claim is no lock: where a filesystem cannot tell who was first, two tasks may hold one.
         """
-        name, mine = claim_name(batch), uuid.uuid4().hex.encode()
+        name, mine = claim_name(batch, self.run), uuid.uuid4().hex.encode()
         if self._files.create(name, mine) == mine:
             return None
         return self._files.seconds_since_written(name)
 
     def is_claimed(self, batch: int) -> bool:
         """Return whether a task claims to make the plan of `batch`."""
-        return self._files.read(claim_name(batch)) is not None
+        return self._files.read(claim_name(batch, self.run)) is not None
 
     def withdraw_claim(self, batch: int) -> None:
         """Take back the claim to make the plan of `batch`."""
-        self._files.delete(claim_name(batch))
+        self._files.delete(claim_name(batch, self.run))
 
     def write_report(self, batch: int, source: int, report: Entry, run: str | None = None) -> None:
         """Write what `source` learned in `batch`, in place of an earlier attempt's report."""

@@ -6,8 +6,8 @@ import hashlib
 import re
 
 PLAN = re.compile(r"plans/(\d{8,})\.arrow")
-PLAN_CLAIM = re.compile(r"plans/(\d{8,})\.claim")
-UNFINISHED_PLAN = re.compile(r"plans/\.(\d{8,})\.(?:arrow|claim)\.\w+\.tmp")
+PLAN_CLAIM = re.compile(r"plans/(\d{8,})\.[\w-]+\.claim")
+UNFINISHED_PLAN = re.compile(r"plans/\.(\d{8,})\.(?:arrow|[\w-]+\.claim)\.\w+\.tmp")
 UNFINISHED_STATEMENT = re.compile(r"(?:runs/)?\.[\w.-]+\.json\.\w+\.tmp")
 #: Who writes the files of a folder.
 ROLES = {"reports": "source", "workers": "worker"}
@@ -42,6 +42,6 @@ def run_name(run: str | None) -> str:
     return run if is_plain else hashlib.blake2b(run.encode(), digest_size=16).hexdigest()
 
 
-def claim_name(batch: int) -> str:
-    """Return the file by which a task claims to make the plan of a batch."""
-    return f"plans/{padded('batch', batch, 8)}.claim"
+def claim_name(batch: int, run: str | None) -> str:
+    """Return the file by which a task of a run claims to make the plan of a batch."""
+    return f"plans/{padded('batch', batch, 8)}.{run_name(run)}.claim"

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -151,14 +152,20 @@ class Routing:
 
     def _entry(self, prefix: str, state: Any) -> Entry:
         """Return what is told of a state, as changes of one that has seen nothing."""
-        base = self._told(self.start(0))
+        base, checksum = self._base
         found = {prefix + name: array for name, array in changes(self._told(state), base).items()}
-        return Entry(found, {prefix + _BASE: fingerprint(base)})
+        return Entry(found, {prefix + _BASE: checksum})
+
+    @cached_property
+    def _base(self) -> tuple[Any, int]:
+        """The state whose changes the ledger holds, and its checksum; nobody changes its arrays."""
+        base = self._told(self.start(0))
+        return base, fingerprint(base)
 
     def _restored(self, entry: Entry, prefix: str, source: int) -> Any:
         """Return what an entry tells of a state of `source`; it shares no array with another."""
-        base = self._told(self.start(0))
-        if entry.about.get(prefix + _BASE) != fingerprint(base):
+        base, checksum = self._base
+        if entry.about.get(prefix + _BASE) != checksum:
             raise LedgerMismatch(
                 f"{entry.where or 'the ledger'} was written by another version of this strategy, "
                 "which starts with another state: use another ledger folder and checkpoint, or "

@@ -140,7 +140,7 @@ def make_router(
         **(state or {}),
     }
     if df.isStreaming:
-        identity |= state_identity(chosen)
+        identity |= state_identity(chosen, n_workers)
     if untrusted:
         identity["untrusted_keys"] = True
     drawn = ("seed",) if given_seed is None else ()
@@ -160,14 +160,14 @@ def make_router(
     )
 
 
-def state_identity(strategy: AnyStrategy) -> dict[str, str]:
+def state_identity(strategy: AnyStrategy, n_workers: int) -> dict[str, str]:
     """Return which version of the package writes the ledger, and how the strategy's state looks.
 
     What a state looks like must not change under a ledger; the version is there to be read. A
     strategy whose arrays mean something else than before, in the same layout, says so by another
     `state_version`.
     """
-    shape = f"{layout(strategy.start(4, 0))}-{getattr(strategy, 'state_version', 1)}"
+    shape = f"{layout(strategy.start(n_workers, 0))}-{getattr(strategy, 'state_version', 1)}"
     return {"state_layout": shape, "skewless": version("skewless")}
 
 
@@ -233,7 +233,7 @@ def number_of_workers(df: DataFrame, workers: Any, ledger: Any = None) -> int:
     spark = df.sparkSession
     given = _given(workers, "workers", spark)
     if given is None and ledger is not None and df.isStreaming:
-        given = (Ledger(ledger).identity() or {}).get("workers")
+        given = Ledger(ledger).workers()
     if given is None:
         given = spark.conf.get("spark.sql.shuffle.partitions")
     return whole(given, "workers", least=1, most=MOST_WORKERS)

@@ -60,7 +60,11 @@ class Router:
         if self.ledger is None or task.batch is None:
             return None
         ledger = self.ledger.below(str(task.query)) if self.per_query else self.ledger
-        ledger.claim(self.identity, drawn=() if self.keeps_seed else ("seed",))
+        if self.keeps_seed:
+            ledger.claim(self.identity)
+        else:  # every run of the query proposes the same seed, whichever task is first
+            proposed = {**self.identity, "seed": seed_of_query(str(task.query))}
+            ledger.claim(proposed, drawn=("seed",))
         ledger.bind(str(task.query))
         return ledger.of_run(task.run)
 

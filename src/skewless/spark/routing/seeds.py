@@ -6,8 +6,9 @@ a restarted stream that of its last run:
 
 - given: it counts, and a ledger that was written for another one is refused;
 - a batch job: the driver draws one and logs it, and all tasks get it with their function;
-- a stream with a ledger: the driver draws one, and the ledger keeps the first that was drawn;
-- a stream without: it follows from the id of the query, which Spark draws and the checkpoint keeps.
+- a stream: it follows from the id of the query, which Spark draws and the checkpoint keeps. So
+  tasks of different runs agree on it, even where two of them write the identity of the ledger at
+  the same moment. A ledger keeps it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def draw_seed() -> int:
 
 
 def seed_of_query(query: str) -> int:
-    """Return the seed of a stream without a ledger, the same after every restart."""
+    """Return the seed of a stream, the same after every restart."""
     digest = hashlib.sha256(f"skewless seed of {query}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> (64 - _BITS)
 
