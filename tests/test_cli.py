@@ -343,3 +343,11 @@ def test_the_command_line_starts_without_pyspark_and_bokeh():
 
 def test_version_is_printed():
     assert re.fullmatch(r"skewless \d+\.\d+\.\d+\n", run("--version").stdout)
+
+
+def test_simulate_says_which_strategies_ignore_speeds():
+    small = ["--records", "2000", "--keys", "100", "--workers", "2", "--capacities", "1,2"]
+    told = run("simulate", "--strategy", "pkg,cascade", *small)
+    assert told.exit_code == 0
+    assert "--capacities: pkg treat all workers alike" in told.stderr
+    assert "cascade treat" not in told.stderr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.screen import bytes_text, console, progress_bar
 from skewless.simulator import Run, simulate
 from skewless.simulator.starting import MOST_SOURCES
-from skewless.strategy import AnyStrategy, Merges
+from skewless.strategy import AnyStrategy, Merges, Rescales
 from skewless.workloads import Workload
 
 
@@ -69,6 +69,13 @@ def _speeds(text: str | None, n_workers: int) -> Floats | None:
             f"--capacities: {len(pattern)} numbers do not repeat evenly over {n_workers} workers"
         )
     return np.tile(pattern, n_workers // len(pattern))
+
+
+def _tell_who_ignores_speeds(chosen: Sequence[AnyStrategy]) -> None:
+    """Say which strategies treat all workers alike, though their workers differ in speed."""
+    blind = [one.name for one in chosen if not isinstance(one, Rescales)]
+    if blind:
+        typer.echo(f"--capacities: {', '.join(blind)} treat all workers alike", err=True)
 
 
 @app.command("simulate")
@@ -133,6 +140,8 @@ def simulate_command(
         records_per_sync = reading.count(sync, "--sync")
         if records_per_sync and not any(isinstance(one, Merges) for one in chosen):
             raise ValueError("--sync: none of the chosen strategies merges what its sources learn")
+        if capacities is not None:
+            _tell_who_ignores_speeds(chosen)
         cells = []
         for n in reading.counts(workers, "--workers", least=1, most=MOST_WORKERS):
             cells += [(chosen_one, n, _speeds(capacities, n)) for chosen_one in chosen]

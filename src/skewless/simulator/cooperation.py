@@ -131,12 +131,17 @@ def cooperate(
     bounds = (shortest, _FAR if longest is None else longest) if adaptive else (interval, interval)
     if not 1 <= bounds[0] <= interval <= bounds[1]:
         raise ValueError(f"interval must be within shortest … longest, not {interval}")
-    run = _Run(strategy, n_workers, n_sources, seed, window, interval, max_pairs)
-    run.reader = _Reader(workload, seed)
-    run.delays = delays
-    run.work = work if callable(work) else lambda _: int(work)
-    run.bounds = bounds
-    return run.to_end()
+    return _Run(
+        strategy,
+        start_sources(strategy, n_workers, n_sources, seed),
+        _Reader(workload, seed),
+        Tally(n_workers, window, np.ones(n_workers), max_pairs),
+        rounds_per_window=window // n_sources,
+        interval=interval,
+        bounds=bounds,
+        delays=delays,
+        work=work if callable(work) else lambda _: int(work),
+    ).to_end()
 
 
 class _Reader:
@@ -163,29 +168,32 @@ class _Reader:
 class _Run:
     """The sources, the reducer, and the messages between them."""
 
-    reader: _Reader
-    delays: list[int]
-    work: Callable[[int], int]
-    bounds: tuple[int, int]
-
     def __init__(
         self,
         strategy: Any,
-        n_workers: int,
-        n_sources: int,
-        seed: int,
-        window: int,
+        states: list[Any],
+        reader: _Reader,
+        tally: Tally,
+        *,
+        rounds_per_window: int,
         interval: int,
-        max_pairs: int,
+        bounds: tuple[int, int],
+        delays: list[int],
+        work: Callable[[int], int],
     ) -> None:
+        n_sources = len(states)
         self.strategy = strategy
-        self.n_workers = n_workers
-        self.states = start_sources(strategy, n_workers, n_sources, seed)
-        self.tally = Tally(n_workers, window, np.ones(n_workers), max_pairs)
+        self.n_workers = tally.loads.size
+        self.states = states
+        self.reader = reader
+        self.tally = tally
         self.round = 0
         self.n_records = 0
+        self.rounds_per_window = rounds_per_window
         self.interval = interval
-        self.rounds_per_window = window // n_sources
+        self.bounds = bounds  # of the interval
+        self.delays = delays
+        self.work = work
         self.sent = [0] * n_sources  # when the last message went off
         self.arrivals = [_FAR] * n_sources  # when the answer comes
         self.messages: dict[int, Any] = {}  # of sources that wait for the others

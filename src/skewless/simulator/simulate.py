@@ -88,9 +88,12 @@ def simulate(
     speeds = require_capacities(capacities, n_workers)
     weights = workload.weights(seed, chunk_size) if isinstance(workload, Weighted) else None
     tally = Tally(n_workers, window, speeds, max_pairs, weighted=weights is not None)
-    run = _Simulation(strategy, n_workers, n_sources, seed, speeds, tally)
-    run.keep_windows(state_windows)
-    run.synchronise_every(sync)
+    if sync and not isinstance(strategy, Merges):
+        raise ValueError(f"sync: {strategy.name} does not merge the states of its sources")
+    states = start_sources(strategy, n_workers, n_sources, seed)
+    if isinstance(strategy, Rescales) and not (speeds == speeds[0]).all():
+        states = [strategy.rescale(state, n_workers, speeds) for state in states]
+    run = _Simulation(strategy, states, tally, state_windows=state_windows, sync=sync)
     for records in _read(workload.chunks(seed, chunk_size), weights):
         run.process(records)
         if progress is not None:
@@ -157,36 +160,25 @@ class _Simulation:
     def __init__(
         self,
         strategy: AnyStrategy,
-        n_workers: int,
-        n_sources: int,
-        seed: int,
-        speeds: Floats,
+        states: list[Any],
         tally: Tally,
+        *,
+        state_windows: int,
+        sync: int,
     ) -> None:
         self.strategy = strategy
-        self.n_workers = n_workers
-        self.states = start_sources(strategy, n_workers, n_sources, seed)
-        if isinstance(strategy, Rescales) and not (speeds == speeds[0]).all():
-            self.states = [strategy.rescale(state, n_workers, speeds) for state in self.states]
+        self.n_workers = tally.loads.size
+        self.states = states
         self.tally = tally
         self.n_records = 0
         self.route_ns = 0
         self.rebalances: list[Rebalance] = []
         self._pending: list[_Records] = []  # records of a window that is not complete
-        self.keep_windows(1)
-        self.synchronise_every(0)
+        # The records by key of the last windows: what a key's state reaches back to.
+        self._history: deque[tuple[Keys, Floats]] = deque(maxlen=state_windows)
+        self._sync = sync  # records from one merge of the states to the next; 0: never
+        self._next_sync = sync
         self._warm_up()
-
-    def keep_windows(self, n_windows: int) -> None:
-        """Remember the records by key of the last `n_windows` windows."""
-        self._history: deque[tuple[Keys, Floats]] = deque(maxlen=n_windows)
-
-    def synchronise_every(self, n_records: int) -> None:
-        """Merge the sources' states every so many records; 0 means never."""
-        if n_records and not isinstance(self.strategy, Merges):
-            raise ValueError(f"sync: {self.strategy.name} does not merge the states of its sources")
-        self._sync = n_records
-        self._next_sync = n_records
 
     def _synchronise(self) -> None:
         """Merge the states when it is due."""
