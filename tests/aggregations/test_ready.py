@@ -419,7 +419,7 @@ def test_a_type_that_cannot_be_is_refused_with_the_column(
 def test_parameters_out_of_range_are_refused() -> None:
     with pytest.raises(ValueError, match=r"k must be an integer of at least 1 .*, not 0"):
         aggs.top_k("x", 0)
-    with pytest.raises(ValueError, match="k must be an integer of at least 1, not True"):
+    with pytest.raises(ValueError, match=r"k must be an integer of at least 1 .*, not True"):
         aggs.top_k("x", True)
     with pytest.raises(ValueError, match="relative_error must be"):
         aggs.ApproxDistinct("x", 1.5)

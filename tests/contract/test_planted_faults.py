@@ -175,6 +175,9 @@ class LosesAMove(Hash):
     def start(self, n_workers, seed, *, source=0):
         return AnySeed(*super().start(n_workers, seed, source=source))
 
+    def route(self, keys, state, out):
+        super().route(keys, HashState(*state), out)  # the kernel is compiled for that one
+
     def rebalance(self, report, state):
         def owners(seed):
             hashes = [np.uint64(seeded(key, seed)) for key in report.keys]

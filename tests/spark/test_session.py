@@ -45,6 +45,9 @@ def test_configure_leaves_a_builders_own_settings_and_adds_ours() -> None:
             self.settings[name] = value
             return self
 
+        def getOrCreate(self) -> None:  # noqa: N802 - Spark's name
+            raise AssertionError("no session is wanted")
+
     assert configure(Builder()).settings == {"mine": "1", **SETTINGS}
     assert configure(Builder(), daemon=False).settings == {"mine": "1", **SETTINGS}
     assert configure(Builder(), daemon=True).settings == {"mine": "1", **SETTINGS, **DAEMON}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -157,6 +158,7 @@ def make_router(
         identity,
         keeps_seed=not (drawn and df.isStreaming),
         untrusted_keys=untrusted,
+        built=secrets.token_hex(8),
     )
 
 

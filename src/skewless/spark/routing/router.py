@@ -27,7 +27,7 @@ class Task:
     partition: int
     batch: int | None
     query: str | None
-    run: str | None = None  # of the query; another one after a restart
+    run: str | None = None  # the group of its jobs: another one after a restart
 
 
 def this_task() -> Task:
@@ -40,7 +40,9 @@ def this_task() -> Task:
         context.partitionId(),
         None if batch is None else int(batch),
         context.getLocalProperty("sql.streaming.queryId"),
-        None if batch is None else context.getLocalProperty("sql.streaming.runId"),
+        # The jobs of a stream are a group by the id of its run. A `foreachBatch` may set a group of
+        # its own; then only `Router.built` tells the runs apart.
+        None if batch is None else context.getLocalProperty("spark.jobGroup.id"),
     )
 
 
@@ -54,6 +56,7 @@ class Router:
     identity: dict[str, Any]
     keeps_seed: bool = True  # else a stream's ledger or its query says which one counts
     untrusted_keys: bool = False
+    built: str = ""  # drawn when the query was built: another one in another driver
 
     def ledger_of(self, task: Task) -> Ledger | None:
         """Return the ledger of the query that `task` belongs to, ours and nobody else's."""
@@ -66,7 +69,7 @@ class Router:
             proposed = {**self.identity, "seed": seed_of_query(str(task.query))}
             ledger.claim(proposed, drawn=("seed",))
         ledger.bind(str(task.query))
-        return ledger.of_run(task.run)
+        return ledger.of_run(f"{self.built}-{task.run}")
 
     def routing_of(self, task: Task, ledger: Ledger | None) -> Routing:
         """Return the routing with the seed that counts for all tasks, attempts and runs alike."""
