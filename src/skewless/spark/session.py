@@ -48,7 +48,7 @@ def configure(builder: Any) -> Any:
     >>> configure(SparkSession.builder.appName("mine"))._options["spark.python.daemon.module"]
     'skewless.spark.daemon'
     """
-    if not isinstance(builder, SparkSession.Builder):
+    if isinstance(builder, type) or not callable(getattr(builder, "config", None)):
         raise ValueError(f"builder must be SparkSession.builder, not {shown(builder)}")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
