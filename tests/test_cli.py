@@ -346,7 +346,7 @@ def test_version_is_printed():
 
 
 def test_simulate_says_which_strategies_ignore_speeds():
-    small = ["--records", "2000", "--keys", "100", "--workers", "2", "--capacities", "1,2"]
+    small = [*SMALL, "--capacities", "1,2"]
     told = run("simulate", "--strategy", "pkg,cascade", *small)
     assert told.exit_code == 0
     assert "--capacities: pkg treat all workers alike" in told.stderr

@@ -44,7 +44,11 @@ def whole_number(text: str) -> int:
             number = Decimal(text.strip())
         except InvalidOperation:
             number = Decimal("nan")
-        if not number.is_finite() or number.adjusted() > _MOST_DIGITS or number % 1:
+        if (
+            not number.is_finite()
+            or number.adjusted() > _MOST_DIGITS
+            or number != number.to_integral_value()
+        ):
             raise ValueError(f"{shown(text)} is not a whole number") from None
         return int(number)
 

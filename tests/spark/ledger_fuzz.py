@@ -21,7 +21,7 @@ import pyarrow as pa
 from skewless import registry
 from skewless.checks.tampering import stream_of, tampered
 from skewless.kernels.bounded_counts import add
-from skewless.spark.balance.balance import read_balance, workers_of
+from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger import ledger as ledgers
 from skewless.spark.ledger.files import from_bytes, seal, to_bytes, unseal
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt, LedgerMismatch, LedgerTooNew
@@ -115,7 +115,7 @@ class Subject:
         """Do whatever reads the file `name`."""
         people = Ledger("fuzzed")
         for batch in (0, 1):
-            read_balance(people, batch, workers_of(people) or 1)
+            read_balance(people, batch, people.workers() or 1)
         if "0000002" not in name:
             self.folder.delete("plans/00000002.arrow")
         self.task(2, 1)

@@ -138,4 +138,4 @@ def test_claims_are_purged_with_the_plans(ledger: Ledger, tmp_path: Path) -> Non
     for batch in (1, 5):
         ledger.claim_plan(batch)
     ledger.purge(3)
-    assert [path.name for path in tmp_path.rglob("*.claim")] == ["00000005.claim"]
+    assert [path.name for path in tmp_path.rglob("*.claim")] == ["00000005.unnamed.claim"]

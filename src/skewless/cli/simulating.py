@@ -140,11 +140,11 @@ def simulate_command(
         records_per_sync = reading.count(sync, "--sync")
         if records_per_sync and not any(isinstance(one, Merges) for one in chosen):
             raise ValueError("--sync: none of the chosen strategies merges what its sources learn")
-        if capacities is not None:
-            _tell_who_ignores_speeds(chosen)
         cells = []
         for n in reading.counts(workers, "--workers", least=1, most=MOST_WORKERS):
             cells += [(chosen_one, n, _speeds(capacities, n)) for chosen_one in chosen]
+        if capacities is not None:
+            _tell_who_ignores_speeds(chosen)
 
     def one(cell: tuple[AnyStrategy, int, Floats | None], progress: Callable[[int], None]) -> Run:
         return simulate(
