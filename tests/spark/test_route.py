@@ -234,32 +234,39 @@ def test_a_batch_that_is_repeated_by_fewer_sources_is_reported_by_those_alone(
     for batch in range(3):
         write_batch(folder, batch)
 
-    def fail(rows: DataFrame, number: int) -> None:
+    results: dict[int, list[Row]] = {}
+    fails = True
+
+    def keep(rows: DataFrame, number: int) -> None:
         spark.sparkContext.setJobGroup("a group of the sink's own", "")
-        rows.collect()  # by then all sources have reported
-        if number == 1:
+        results[number] = rows.collect()  # by then all sources have reported
+        if number == 1 and fails:
             raise RuntimeError("as the test asked for")
 
-    def stream() -> DataFrame:
-        return routed_stream(spark, folder, strategy="pkg", ledger=ledger.folder)
+    def start() -> Any:
+        stream = routed_stream(spark, folder, strategy="pkg", ledger=ledger.folder)
+        writer = stream.writeStream.foreachBatch(keep)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        return writer.trigger(availableNow=True).start()
 
-    writer = stream().writeStream.foreachBatch(fail)
-    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = writer.trigger(availableNow=True).start()
+    def runs(batch: int) -> list[str]:
+        return [path.name for path in (tmp_path / f"ledger/reports/{batch:08}").iterdir()]
+
     with pytest.raises(StreamingQueryException, match="as the test asked for"):
-        query.awaitTermination()
+        start().awaitTermination()
     assert [list(ledger.read_reports(batch)) for batch in range(2)] == [[0, 1], [0, 1]]
-    assert [path.name for path in (tmp_path / "ledger" / "reports" / "00000001").iterdir()] == [
-        str(query.runId)
-    ]
+    assert runs(0) == runs(1)
 
+    fails = False
     settings("spark.sql.files.minPartitionNum", "1")  # as on a machine of one core
-    batches = run(stream(), "append", tmp_path / "checkpoint")
-    assert sorted(batches) == [1, 2]
+    start().awaitTermination()
+    assert sorted(results) == [0, 1, 2]
+    assert [len(runs(batch)) for batch in range(3)] == [1, 2, 1]
+    assert runs(2) != runs(0)
     assert [list(ledger.read_reports(batch)) for batch in range(3)] == [[0, 1], [0], [0]]
     assert ledger.read_report(1, 1) is None  # it is there, and is passed over
-    assert ledger.of_run(str(query.runId)).read_report(1, 1) is not None
-    assert read_balance(ledger, 1, N_WORKERS).records == len(batches[1]) == 1500
+    assert ledger.of_run(runs(0)[0]).read_report(1, 1) is not None
+    assert read_balance(ledger, 1, N_WORKERS).records == len(results[1]) == 1500
     plan = ledger.read_plan(2)
     assert plan is not None
     assert plan.arrays["sources"].tolist() == [0, 1]

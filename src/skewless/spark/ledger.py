@@ -49,7 +49,7 @@ _SURELY_DEAD_S = 3600.0
 #: Who writes the files of a folder.
 _ROLES = {"reports": "source", "workers": "worker"}
 _RUN = re.compile(r"runs/(\d{8,})\.([\w-]+)\.json")
-#: In the folders of reports, in place of a run that nobody named.
+#: In the folders of reports, in place of a run without a name.
 _NO_RUN = "unnamed"
 #: Fields of an identity that are there to be read; a difference means nothing.
 _INFORMATIVE = ("skewless",)
@@ -77,8 +77,8 @@ class Ledger:
         `s3://bucket/path?region=eu-west-1&endpoint_override=host:port&scheme=http`.
         The folder is created when first written to.
     run
-        The run of the query whose reports are written and read, by `of_run`. None: of somebody who
-        only looks; the reports of the last run count.
+        The run of the query whose reports are written and read; see `of_run`. None: that of a
+        reader outside the query, for which the reports of the last run count.
     """
 
     folder: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from skewless.arrays import Keys, Workers
 from skewless.spark.ledger import Ledger
 from skewless.spark.plans import Routing
 from skewless.strategy import Rebalances, Weighs, require_weights
+
+_SESSION_TAG = re.compile(r"spark-session-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,20 @@ def this_task() -> Task:
         context.partitionId(),
         None if batch is None else int(batch),
         context.getLocalProperty("sql.streaming.queryId"),
-        None if batch is None else context.getLocalProperty("sql.streaming.runId"),
+        None if batch is None else _run_of(context),
     )
+
+
+def _run_of(context: TaskContext) -> str | None:
+    """Return what names this run of the query, and no other run.
+
+    Spark does not tell tasks the id of the run. But each run has a session of its own, with which
+    Spark tags all its jobs. The job group, which is the id of the run at first, may be changed by
+    a sink of the user's.
+    """
+    tags = (context.getLocalProperty("spark.job.tags") or "").split(",")
+    sessions = [tag for tag in tags if _SESSION_TAG.fullmatch(tag)]
+    return min(sessions) if sessions else context.getLocalProperty("spark.jobGroup.id")
 
 
 @dataclass(frozen=True)
