@@ -28,13 +28,12 @@ def main() -> None:
     local = Path(config["folder"]) / "local"
     fixed = {
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
         # One file, one partition, one source: whatever the number of cores.
         "spark.sql.files.maxPartitionBytes": "4m",
         "spark.local.dir": str(local),
         "spark.sql.warehouse.dir": str(local / "warehouse"),
     }
-    if not config["master"].startswith("local["):  # there, as many as cores: as users have it
-        fixed["spark.sql.shuffle.partitions"] = "2"
     spark = session(
         "faults", master=config["master"], memory="1g", settings=fixed | config.get("settings", {})
     )
@@ -92,7 +91,7 @@ def results_of(df: Any, folder: Path, query: dict[str, Any]) -> Any:
             F.size(F.collect_set("v")).cast("bigint").alias("distinct"),
         )
     strategy = STRATEGIES[query["strategy"]](folder=str(folder))
-    ledger = str(folder / "ledger") if query["ledger"] else None
+    ledger = str(folder / "ledger")
     if query["merging"] == "none":
 
         def passed(batches: Iterator[Any]) -> Iterator[Any]:
@@ -105,7 +104,6 @@ def results_of(df: Any, folder: Path, query: dict[str, Any]) -> Any:
     chosen: dict[str, Any] = {"n": aggs.count(), "s": aggs.sum("v")}
     if query["merging"] == "blocks":
         chosen["spread"] = Spread(str(folder))
-        chosen["spread"].state = query["state"] or Spread.state
     else:
         chosen["distinct"] = aggs.distinct("v")
     return aggregate(

@@ -53,18 +53,14 @@ def query(
     *,
     merging: str = "blocks",
     windows: bool = False,
-    ledger: bool = True,
-    state: str | None = None,
     settings: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return one query of a job's configuration; `state` is another type for the own state."""
+    """Return one query of a job's configuration."""
     return {
         "name": name,
         "strategy": strategy,
         "merging": merging,
         "windows": windows,
-        "ledger": ledger,
-        "state": state,
         "settings": settings or {},
     }
 
