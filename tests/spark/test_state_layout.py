@@ -270,6 +270,27 @@ def test_a_changed_query_is_refused_and_the_right_one_goes_on(spark: Any, tmp_pa
 
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:no ledger")
+def test_other_windows_are_refused_even_where_they_meet_no_state(
+    spark: Any, tmp_path: Path
+) -> None:
+    """The old windows of the keys lie elsewhere, and results of new ones would be incomplete."""
+
+    def query(size: str) -> Any:
+        df, chosen = read_stream(spark, tmp_path / "in"), {"var": aggs.variance("v")}
+        window = ("ts", size)
+        return aggregate(df, "k", chosen, window=window, watermark="0 seconds", workers=2)
+
+    write_file(tmp_path / "in", 0, records(50, seed=1, seconds=(60, 100)))
+    run(query("60 seconds"), "append", tmp_path / "checkpoint")
+    write_file(tmp_path / "in", 1, records(50, seed=2, seconds=(120, 200)))
+    with pytest.raises(Exception, match="STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE") as caught:
+        run(query("120 seconds"), "append", tmp_path / "checkpoint")
+    assert "state windows: 60000000 µs long" in str(caught.value)
+    assert "state windows: 120000000 µs long" in str(caught.value)
+
+
+@pytest.mark.spark
+@pytest.mark.filterwarnings("ignore:no ledger")
 def test_a_state_of_the_first_format_is_refused_by_spark(spark: Any, tmp_path: Path) -> None:
     """It had other slots, so that its blocks would never be found."""
     write_file(tmp_path / "in", 0, records(50, seed=1))
