@@ -95,20 +95,44 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     _jit.cache_folder.cache_clear()
 
 
-def test_the_cache_folder_follows_the_sources(fresh, tmp_path):
-    fresh.setenv("SKEWLESS_CACHE_DIR", str(tmp_path))
-    first = _jit.cache_folder()
-    assert first.parent == tmp_path
-    _jit.cache_folder.cache_clear()
-    fresh.setattr(_jit, "__file__", str(_copied_package(tmp_path) / "_jit.py"))
-    assert _jit.cache_folder() != first
+OUTER = """
+from {import_}
+from skewless._jit import kernel
+
+@kernel
+def outer(x):
+    return inner(x) + 1
+"""
 
 
-def _copied_package(folder: Path) -> Path:
-    package = folder / "package"
+INNER = """
+from skewless._jit import kernel
+
+@kernel
+def inner(x):
+    return x + {added}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("import_", ["parts.inner import inner", ".inner import inner"])
+def test_a_kernel_follows_the_files_it_imports(tmp_path, import_):
+    package = tmp_path / "parts"
     package.mkdir()
-    (package / "one.py").write_text("@kernel\ndef one(): ...\n")
-    return package
+    (package / "__init__.py").write_text("")
+    (package / "outer.py").write_text(OUTER.format(import_=import_))
+    program = """
+from parts.outer import outer
+print(outer(1), sum(outer.stats.cache_misses.values()))
+"""
+    for added, misses in ((1, 1), (1, 0), (20, 1), (1, 0)):
+        inner = (
+            f"from skewless._jit import kernel\n\n@kernel\ndef inner(x):\n    return x + {added}\n"
+        )
+        (package / "inner.py").write_text(inner)
+        (package / "other.py").write_text(f"# not imported: {added}")
+        printed = _printed(program, tmp_path, tmp_path / "cache")
+        assert printed.split() == [str(added + 2), str(misses)]
 
 
 def test_no_folder_that_can_be_written_is_said_clearly(fresh, tmp_path):
@@ -191,7 +215,7 @@ def test_kernels_that_another_user_planted_are_not_loaded(tmp_path):
         _printed(program, tmp_path, cache)
     assert trace.exists()  # the planted file does run code where it is believed
     trace.unlink()
-    os.chown(next(cache.glob("kernels-*")), 54_321, 54_321)
+    os.chown(cache / "kernels", 54_321, 54_321)
     with pytest.raises(subprocess.CalledProcessError):
         _printed(program, tmp_path, cache)
     assert not trace.exists()
@@ -199,12 +223,13 @@ def test_kernels_that_another_user_planted_are_not_loaded(tmp_path):
 
 def test_locks_are_for_this_user_alone_and_follow_no_link(fresh, tmp_path):
     fresh.setenv("SKEWLESS_CACHE_DIR", str(tmp_path))
-    with _jit._compiling_alone("one"):
-        lock = _jit.cache_folder() / "one.lock"
+    lock = _jit.cache_folder() / "one.lock"
+    with _jit._compiling_alone(lock):
+        pass
     assert stat.S_IMODE(lock.stat().st_mode) == 0o600
     lock.unlink()
     lock.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match="symbolic links"), _jit._compiling_alone("one"):
+    with pytest.raises(OSError, match="symbolic links"), _jit._compiling_alone(lock):
         pass
     assert not (tmp_path / "elsewhere").exists()
 

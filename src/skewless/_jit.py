@@ -1,8 +1,9 @@
 """The one place that compiles: `kernel` turns a plain loop into machine code.
 
-Compilation is paid once per machine. The compiled code goes into a cache folder whose name holds a
-digest of all files with kernels: numba looks only at the file of the outermost function, and
-would otherwise keep calling an old version of a piece that lives in another file.
+Compilation is paid once per machine. The compiled code of a module goes into a folder whose name
+holds a digest of the module and of all that it imports: numba looks only at the file of the
+outermost function, and would otherwise keep calling an old version of a piece that lives in another
+file.
 
 Several processes may need the same kernel at the same moment (Spark starts its Python workers in
 crowds), and filling numba's cache from several processes at once is known to crash. So whoever
@@ -17,7 +18,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import hashlib
 import logging
 import os
 import shutil
@@ -31,6 +31,7 @@ import numpy as np
 from numba.core import config as numba_config
 from numba.core.compiler_lock import global_compiler_lock
 
+from skewless._sources import sources_digest
 from skewless.private_files import PRIVATE
 from skewless.private_folders import private_folder
 
@@ -49,22 +50,14 @@ JIT_OFF = bool(numba_config.DISABLE_JIT)
 
 @functools.cache
 def cache_folder() -> Path:
-    """Return the folder of compiled kernels for exactly this source code.
+    """Return the folder of all compiled kernels.
 
     `SKEWLESS_CACHE_DIR` names its parent; without it, the user's cache folder does. Where that
     cannot be used (a Spark executor without a home), the folder is a new one for this process,
     which then compiles again. The folder belongs to this user and has mode 0700, and no other
     user can replace it.
     """
-    digest = hashlib.sha256()
-    package = Path(__file__).parent
-    for source in sorted(package.rglob("*.py")):
-        text = source.read_bytes()
-        if b"@kernel" in text:
-            digest.update(str(source.relative_to(package)).encode())
-            digest.update(text)
-    name = f"kernels-{digest.hexdigest()[:16]}"
-
+    name = "kernels"
     asked = os.environ.get("SKEWLESS_CACHE_DIR")
     if asked:
         try:
@@ -112,14 +105,13 @@ def _remove(folder: Path, process: int) -> None:
 
 
 @contextlib.contextmanager
-def _compiling_alone(name: str) -> Iterator[None]:
+def _compiling_alone(path: Path) -> Iterator[None]:
     """Hold the lock of one kernel, across threads and processes.
 
     The compiler's own thread lock comes first: a thread that holds a file lock and waits for the
     compiler would otherwise block the thread that compiles and waits for the file lock.
     Between processes there is no circle, because calls between kernels have none.
     """
-    path = cache_folder() / f"{name}.lock"
     with global_compiler_lock:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
         try:
@@ -134,13 +126,12 @@ def _folder_name(function: Callable[..., Any]) -> str:
 
     numba's cache goes by file, and remembers types by the names that they had: of a file that was
     imported under another name before, or whose classes were renamed since, it would try to import
-    what is not there. So each module has its own folder, and where the file is not one of ours,
-    which `cache_folder` has looked at, each text of it.
+    what is not there. So each module has its own folder for each text of it.
     """
     source = Path(function.__code__.co_filename)
-    if Path(__file__).parent in source.parents or not source.is_file():
+    if not source.is_file():
         return function.__module__
-    return f"{function.__module__}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
+    return f"{function.__module__}-{sources_digest(function.__module__, source)}"
 
 
 def kernel(function: F) -> F:
@@ -168,18 +159,19 @@ def kernel(function: F) -> F:
     if fcntl is None:  # pragma: no cover - Windows
         return dispatcher
 
+    folder = private_folder(cache_folder() / _folder_name(function))
     before = numba_config.CACHE_DIR
-    numba_config.CACHE_DIR = str(cache_folder() / _folder_name(function))
+    numba_config.CACHE_DIR = str(folder)
     try:
         dispatcher.enable_caching()
     finally:
         numba_config.CACHE_DIR = before
 
     compile_signature = dispatcher.compile
-    lock_name = f"{function.__module__}.{function.__qualname__}".replace("<locals>", "_")
+    lock = folder / f"{function.__qualname__.replace('<locals>', '_')}.lock"
 
     def compile_alone(signature: Any) -> Any:
-        with _compiling_alone(lock_name):
+        with _compiling_alone(lock):
             return compile_signature(signature)
 
     dispatcher.compile = compile_alone
