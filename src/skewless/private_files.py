@@ -27,7 +27,8 @@ def write_private(path: Path, text: str) -> None:
 
 def append_private(path: Path, text: str) -> None:
     """Add to a file; a new one is for this user alone, another one keeps its owner and mode."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    # A link that takes the place of the file since it was looked at is refused.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     descriptor = os.open(_followed(path), flags, PRIVATE)
     with os.fdopen(descriptor, "a", encoding="utf-8", newline="\n") as file:
         file.write(text)

@@ -242,10 +242,8 @@ def test_a_batch_that_is_repeated_by_fewer_sources_is_reported_by_those_alone(
         if number == 1:
             raise RuntimeError("as the test asked for")
 
-    def stream() -> DataFrame:
-        return routed_stream(spark, folder, strategy="pkg", ledger=ledger.folder)
-
-    writer = stream().writeStream.foreachBatch(fail)
+    stream = routed_stream(spark, folder, strategy="pkg", ledger=ledger.folder)
+    writer = stream.writeStream.foreachBatch(fail)
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException, match="as the test asked for"):
@@ -255,20 +253,19 @@ def test_a_batch_that_is_repeated_by_fewer_sources_is_reported_by_those_alone(
     (first_run,) = reports.iterdir()
 
     settings("spark.sql.files.minPartitionNum", "1")  # as on a machine of one core
-    batches = run(stream(), "append", tmp_path / "checkpoint")
+    batches = run(stream, "append", tmp_path / "checkpoint")
     assert sorted(batches) == [1, 2]
     assert [list(ledger.read_reports(batch)) for batch in range(3)] == [[0, 1], [0], [0]]
     assert ledger.read_report(1, 1) is None  # it is there, and is passed over
     assert (first_run / "source-00001.arrow").exists()
-    assert len(list(reports.iterdir())) == 2  # though both runs had the same group of jobs
+    assert (
+        len(list(reports.iterdir())) == 2
+    )  # though both runs are of one query and one group of jobs
     assert read_balance(ledger, 1, N_WORKERS).records == len(batches[1]) == 1500
     plan = ledger.read_plan(2)
     assert plan is not None
     assert plan.arrays["sources"].tolist() == [0, 1]
-    assert plan.arrays["reported"].tolist() == [
-        1,
-        0,
-    ]  # the last batch of each
+    assert plan.arrays["reported"].tolist() == [1, 0]  # the last batch of each
 
 
 def test_each_query_has_its_own_folder_below_the_ledger_of_the_settings(

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from skewless.spark.ledger.files import LedgerCorrupt
 from skewless.spark.ledger.writing import naming_the_folder, unfinished_name
 
 #: What disks without hard links answer.
@@ -37,6 +38,10 @@ class LocalFolder:
             return (self.root / name).read_bytes()
         except FileNotFoundError:
             return None
+        except IsADirectoryError:
+            raise LedgerCorrupt(
+                f"{self.root / name} is not readable: it is a folder and must be a file"
+            ) from None
 
     def create(self, name: str, data: bytes) -> bytes:
         """See `Folder`."""

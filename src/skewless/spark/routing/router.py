@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,8 @@ from skewless.spark.routing.plans import Routing
 from skewless.spark.routing.seeds import seed_of_query
 from skewless.strategy import Weighs, require_weights
 
+_SESSION_TAG = re.compile(r"spark-session-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
 
 @dataclass(frozen=True)
 class Task:
@@ -27,7 +30,7 @@ class Task:
     partition: int
     batch: int | None
     query: str | None
-    run: str | None = None  # the group of its jobs: another one after a restart
+    run: str | None = None  # another one after a restart
 
 
 def this_task() -> Task:
@@ -40,10 +43,20 @@ def this_task() -> Task:
         context.partitionId(),
         None if batch is None else int(batch),
         context.getLocalProperty("sql.streaming.queryId"),
-        # The jobs of a stream are a group by the id of its run. A `foreachBatch` may set a group of
-        # its own; then only `Router.built` tells the runs apart.
-        None if batch is None else context.getLocalProperty("spark.jobGroup.id"),
+        None if batch is None else _run_of(context),
     )
+
+
+def _run_of(context: TaskContext) -> str | None:
+    """Return a name that this run of the query has, and no other run.
+
+    Spark does not tell tasks the id of the run. But each run has a session of its own, and Spark
+    tags all its jobs with that session. The job group is the id of the run as well, until the
+    user's `foreachBatch` sets a group of its own.
+    """
+    tags = (context.getLocalProperty("spark.job.tags") or "").split(",")
+    sessions = [tag for tag in tags if _SESSION_TAG.fullmatch(tag)]
+    return min(sessions) if sessions else context.getLocalProperty("spark.jobGroup.id")
 
 
 @dataclass(frozen=True)
