@@ -6,8 +6,8 @@ outermost function, and would otherwise keep calling an old version of a piece t
 file.
 
 Several processes may need the same kernel at the same moment (Spark starts its Python workers in
-crowds), and filling numba's cache from several processes at once is known to crash. So whoever
-compiles first holds a file lock, and the others wait and load.
+crowds), and filling numba's cache from several processes at once is known to crash. So the
+process that compiles first holds a file lock, and the others wait and load.
 
 numba unpickles what it finds in its cache, which can run any code. So the folder is one that no
 other user can write to or replace.

@@ -98,7 +98,7 @@ def _is_private_group(group: int) -> bool:
         named = grp.getgrgid(group).gr_mem
     except KeyError:
         return False
-    # A directory service may list nobody. Then this user is missing too, and the group is shared.
+    # A directory service may list no users. Then this user is missing too: the group is shared.
     members = {*named, *(entry.pw_name for entry in pwd.getpwall() if entry.pw_gid == group)}
     return me in members and members <= {me, "root"}
 
@@ -106,7 +106,7 @@ def _is_private_group(group: int) -> bool:
 def _folders_of_the_program() -> set[Path]:
     """Return the folders whose writers can change this program itself.
 
-    A check of these adds nothing: whoever writes there can already run code as this user.
+    A check of these adds nothing: a user who can write there can already run code as this user.
     """
     places = [Path(__file__).resolve().parent]
     if Path(sys.prefix).is_absolute():

@@ -1,8 +1,8 @@
 """The contract: what every strategy is, and what some can do besides.
 
 A strategy is parameters plus pure functions over arrays. It never sees rows, clocks, files or
-engines. Two methods are required, `start` and `route`; the Protocols further down are optional,
-and a strategy has the ability as soon as it has the method.
+engines. It must have a `name`, its `traits`, `start` and `route`. The Protocols further down are
+optional: a strategy has the ability as soon as it has the method.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Rescales(Protocol[S]):
     def rescale(self, state: S, n_workers: int, capacities: Floats | None = None) -> S:
         """Return the state for `n_workers` workers of these relative speeds (None: all equal).
 
-        Workers 0 … min(old, new) − 1 stay who they are. What was learned is kept.
+        Workers 0 … min(old, new) − 1 stay the same workers. What was learned is kept.
         """
 
 
@@ -205,8 +205,8 @@ class Weighs(Protocol[S_in]):
     def route_weighted(self, keys: Keys, weights: Floats, state: S_in, out: Workers) -> None:
         """Fill `out` with the worker of each record, where record i costs `weights[i]`.
 
-        There is one weight per record, finite and at least 0: whoever takes records in sees to
-        that, by `require_weights`, so that nothing needs to be tested for each record here.
+        There is one weight per record, finite and at least 0. The caller checks that with
+        `require_weights`, so that nothing needs to be tested for each record here.
         """
 
 

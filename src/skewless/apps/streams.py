@@ -1,4 +1,4 @@
-"""Running a stream to its end, and stopping it when somebody interrupts."""
+"""Running a stream to its end, and stopping it on an interrupt."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class OneLine(TyperGroup):
     """Commands whose errors are one line each, those in the options as well."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **settings: Any) -> Any:
-        """Run a command; end the program unless somebody else does that."""
+        """Run a command; end the program unless the caller does that."""
         if not standalone_mode:
             return super().main(*args, standalone_mode=False, **settings)  # type: ignore[misc]
         try:

@@ -9,7 +9,7 @@ import typer
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 
-#: States from a file that somebody changed: enough to find an index that is not checked.
+#: Changed states from a file: enough to find an index that is not checked.
 _TAMPERED = 60
 
 

@@ -1,4 +1,4 @@
-"""Who is on the front: records of one cell compared by balance and by replicas.
+"""The strategies on the front: records of one cell compared by balance and by replicas.
 
 Reads the records of `skewless.experiments.frontier` and measures nothing.
 """

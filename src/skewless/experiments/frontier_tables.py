@@ -58,7 +58,7 @@ def budget_table(records: Sequence[Row]) -> str:
 
 
 def low_skew_table(records: Sequence[Row]) -> str:
-    """Return cascade under low skew, and who reaches its imbalance with how many replicas."""
+    """Return cascade under low skew, and the replicas of others that reach its imbalance."""
     rows = []
     n_met = 0
     for cell in by_cell(records, ["grid"]).values():
@@ -218,7 +218,7 @@ def dominated_list(records: Sequence[Row]) -> str:
 
 
 def front_table(records: Sequence[Row]) -> str:
-    """Return the cells where cascade is not alone on the front, and who is there besides."""
+    """Return the cells where cascade is not alone on the front, and which others are there."""
     rows = []
     for name, cell in by_cell(records).items():
         own = _of("cascade", cell)
@@ -276,7 +276,7 @@ def _of(name: str, cell: Sequence[Row]) -> Row | None:
 
 
 def _best_other(cell: Sequence[Row], most: float) -> str:
-    """Return who, besides cascade, has the fewest replicas of those with so little imbalance."""
+    """Return which other strategy with so little imbalance has the fewest replicas."""
     others = [r for r in cell if r["strategy"] != "cascade" and r["imbalance"] <= most]
     if not others:
         return "none"

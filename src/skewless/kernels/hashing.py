@@ -28,7 +28,7 @@ def mix(x: U64) -> U64:
 
 @kernel
 def seeded(key: U64, seed: U64) -> U64:
-    """Return a hash of `key` that nobody can predict who does not know `seed`.
+    """Return a hash of `key` that cannot be predicted without `seed`.
 
     Mixing twice matters: with one round, keys that differ by a multiple of the golden ratio
     would share their workers under every seed.
@@ -38,7 +38,7 @@ def seeded(key: U64, seed: U64) -> U64:
 
 @kernel
 def keyed(first: Keys, second: Keys, seeds: Words, out: Keys) -> None:
-    """Fill `out` with one hash for each pair, which nobody can predict without the two seeds."""
+    """Fill `out` with one hash for each pair, which cannot be predicted without the two seeds."""
     for i in range(out.size):
         out[i] = seeded(seeded(first[i], seeds[0]) ^ second[i], seeds[1])
 

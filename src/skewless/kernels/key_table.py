@@ -49,7 +49,7 @@ def key_table(n_keys: int) -> KeyTable:
 def find_slot(table: KeyTable, key: U64) -> I64:
     """Return the slot that holds `key`, or the empty one where it would go."""
     mask = table.keys.size - 1
-    # Keys are hashes, whose low bits may be alike. Somebody who chooses keys can still make long
+    # Keys are hashes, whose low bits may be alike. Keys that were chosen for it still make long
     # chains here, because this mixing is public; `untrusted_keys` on Spark prevents it.
     slot = np.int64(mix(key)) & mask
     while table.values[slot] != ABSENT and table.keys[slot] != key:

@@ -55,8 +55,8 @@ def least_count(counts: Ints, state: Ints) -> I64:
 
     Why it is right: no count is below the floor, and no worker before the cursor is at the floor.
     Raising a count keeps both true, so the first worker at the floor, from the cursor on, is the
-    least loaded one with the lowest index. When the cursor runs off the end, nobody is at the
-    floor, and the floor may rise by one.
+    least loaded one with the lowest index. When the cursor runs off the end, no worker is at
+    the floor, and the floor may rise by one.
 
     Why it is O(1) amortised when records count 1: the floor is never above the smallest count,
     hence never above total/n. The cursor passes each of n workers once per value of the floor:

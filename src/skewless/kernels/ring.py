@@ -63,7 +63,7 @@ def ring(
     unit
         The capacity that is worth `virtual_nodes` points; None: the mean of `capacities`. Pass
         on the `unit` of the ring before when a worker joins, leaves or changes capacity: another
-        mean would change the points of everybody.
+        mean would change the points of all workers.
 
     >>> small = ring(3, seed=7, virtual_nodes=4, capacities=[1.0, 1.0, 2.0])
     >>> np.bincount(small.workers[:-1]).tolist()

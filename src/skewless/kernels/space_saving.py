@@ -47,7 +47,7 @@ from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_within
 
 #: The unit at which stored counts are brought back to today's: far from the largest float.
 _LARGEST_UNIT = 1e200
-#: Before the first stamp: what the queue says of an entry that nobody has looked at.
+#: Before the first stamp: what the queue says of an entry that was never looked at.
 _NEVER = -1
 
 
@@ -362,7 +362,7 @@ def merge(summaries: Sequence[SpaceSaving], capacity: int) -> SpaceSaving:
     counts = np.zeros((len(summaries), keys.size))
     errors = np.zeros((len(summaries), keys.size))
     for row, (part_keys, part_counts, part_errors) in enumerate(listed):
-        # Whom a full summary does not monitor may have had as much as its smallest entry.
+        # A key that a full summary does not hold may have had as much as its smallest entry.
         if part_keys.size == summaries[row].keys.size:
             counts[row] = errors[row] = part_counts[-1]
         columns = np.searchsorted(keys, part_keys)

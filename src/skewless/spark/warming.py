@@ -24,8 +24,8 @@ def warm(names: Iterable[str]) -> None:
 def warm_strategy(strategy: AnyStrategy) -> None:
     """Route nothing: that loads what routing without weights needs.
 
-    Whether a job has weights is not known here, and compiling for them too would make everybody
-    wait for what few use. The first job with weights on a machine compiles for itself.
+    Whether a job has weights is not known here, and compiling for them too would make
+    every job wait for what few use. The first job with weights on a machine compiles for itself.
     """
     keys = np.empty(0, np.uint64)
     keys.flags.writeable = False  # as Arrow's are: for others the kernels are compiled apart

@@ -37,8 +37,8 @@ def _hash(keys: Keys, seed: Words, out: Words) -> None:
 def fair_shares(loads: Ints, n_records: int) -> Ints:
     """Return how many of the next records each worker gets, so that no two loads differ by two.
 
-    `loads` differ by at most one now. Whoever is ahead already comes first when one record more
-    for some cannot be avoided; of equals, the lowest index.
+    `loads` differ by at most one now. A worker that is ahead already comes first when one record
+    more for some cannot be avoided; of equals, the lowest index.
 
     >>> fair_shares(np.array([1, 0, 0]), 3).tolist()
     [1, 1, 1]

@@ -1,4 +1,4 @@
-"""Bursts: now and then a key that nobody has seen before takes a share of all records."""
+"""Bursts: now and then a new key takes a share of all records."""
 
 from __future__ import annotations
 

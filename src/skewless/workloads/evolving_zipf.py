@@ -19,8 +19,8 @@ class EvolvingZipf(Ranked):
     """Zipf whose order of keys is reversed during the last part of every period.
 
     First Pr[key i] ∝ i^−z, then, for the last `reversed_share` of the period,
-    Pr[key i] ∝ (n_keys − i + 1)^−z; then the next period begins. Who counted over the whole past
-    takes long to see the new hot keys.
+    Pr[key i] ∝ (n_keys − i + 1)^−z; then the next period begins. A strategy that counts over the
+    whole past takes long to see the new hot keys.
 
     **Reading of the paper**: both of its formulas are printed alike; we take the second to be the
     reversed order, and its N = 5 M to repeat over the 50 M records of the stream.

@@ -64,10 +64,11 @@ def shift_load(state: Frequencies, giver: I32, taker: I32, rate: F64, seed: U64)
 class FluctuatingZipf(Ranked):
     """Zipf in which, at every new interval, keys of two workers swap frequencies.
 
-    Frequencies stay the same, who has them changes: at each interval the most loaded worker gives
-    load to another one, which is drawn. From the heaviest down, each key of the giver swaps its
-    frequency with a key drawn from the taker's, if that is lighter, until the giver's load has
-    changed enough: |L_new − L_old| / L_new ≥ f. So f = 1 halves it, and the taker gets the half.
+    Frequencies stay the same, and the keys that have them change: at each interval the most loaded
+    worker gives load to another one, which is drawn. From the heaviest down, each key of the giver
+    swaps its frequency with a key drawn from the taker's, if that is lighter, until the giver's
+    load has changed enough: |L_new − L_old| / L_new ≥ f. So f = 1 halves it, and the taker gets the
+    half.
 
     **Reading of the paper**: its test names an instance d, not which; for f ≥ 1 only an instance
     that loses can pass it, so we ask it of the one that gives. Load is the expected one. Pairs
@@ -131,7 +132,7 @@ class FluctuatingZipf(Ranked):
         require(self, "owners", family == "moving", "a strategy of the moving family")
 
     def start(self, seed: int) -> Frequencies:
-        """Return who has which frequency in the first interval: key i has rank i."""
+        """Return the frequency of each key in the first interval: key i has rank i."""
         keys: Keys = np.empty(self.n_keys, np.uint64)
         hash_ranks(np.arange(1, self.n_keys + 1), keys)
         owners: SmallInts = np.empty(self.n_keys, np.int32)
@@ -152,7 +153,7 @@ class FluctuatingZipf(Ranked):
         )
 
     def advance(self, state: Frequencies, number: int, seed: int) -> None:
-        """Change who has which frequency, as interval `number` (from 1) begins."""
+        """Change the frequencies of keys, as interval `number` (from 1) begins."""
         _, takers, swaps = draw_seeds(seed, 3)
         giver = int(state.loads.argmax())
         taker = (giver + 1 + int(draw(takers, number)) % (self.n_workers - 1)) % self.n_workers

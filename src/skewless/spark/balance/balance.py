@@ -24,7 +24,7 @@ class HotKey:
     key: str  # as text; the parts of a composite key with commas between them
     records: int
     share: float  # of all records
-    workers: int | None = None  # that have it, as far as somebody looked
+    workers: int | None = None  # that have it, as far as known
 
 
 @dataclass(frozen=True)

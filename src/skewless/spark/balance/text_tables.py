@@ -1,4 +1,4 @@
-"""Tables in plain text, for people who print."""
+"""Tables in plain text."""
 
 from __future__ import annotations
 

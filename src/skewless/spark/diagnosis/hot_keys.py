@@ -55,7 +55,8 @@ def hot_keys(
     """Return the heaviest keys of a batch DataFrame, and what strategies would make of it.
 
     Reads `df` twice: for the heaviest keys, by Spark's `approx_top_k`, and for a sample of hashed
-    keys in their order, which the simulator then routes here. Cache `df` if it is dear to compute.
+    keys in their order, which the simulator then routes here. Cache `df` if it takes long to
+    compute.
 
     Parameters
     ----------

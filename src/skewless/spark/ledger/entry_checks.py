@@ -1,4 +1,4 @@
-"""What plans and reports must hold, whoever wrote them: checked before anything is made of them."""
+"""What plans and reports must hold: checked before anything is made of them."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ from skewless.spark.ledger.statements import read_statement, statement
 
 __all__ = ["Entry", "Ledger", "LedgerCorrupt", "LedgerMismatch", "LedgerTooNew"]
 
-#: Nobody takes that long to write a few hundred bytes: who began has died.
+#: No task takes that long to write a few hundred bytes: the one that began has died.
 _SURELY_DEAD_S = 3600.0
 #: Fields of an identity that are there to be read; a difference means nothing.
 _INFORMATIVE = ("skewless",)
@@ -74,7 +74,7 @@ class LedgerMismatch(ValueError):  # noqa: N818 - it is read as a sentence
 class Ledger:
     """Plans and reports in a folder: small, picklable, and the same in every process.
 
-    Whoever creates a plan must compute it from what all tasks see alike. On a local disk the
+    The task that makes a plan must compute it from what all tasks see alike. On a local disk the
     first one to publish wins whatever the others bring; on other filesystems two tasks that
     publish at the same moment replace each other, which is harmless as long as the plans are equal.
 
@@ -86,8 +86,8 @@ class Ledger:
         `s3://bucket/path?region=eu-west-1&endpoint_override=host:port&scheme=http`.
         The folder is created when first written to.
     run
-        The run of the query whose reports are written and read, by `of_run`. None: of somebody who
-        only looks; the reports of the last run count.
+        The run of the query whose reports are written and read, by `of_run`. None: of a
+        reader outside the query; the reports of the last run count.
     """
 
     folder: str  # given as any path
@@ -151,7 +151,7 @@ class Ledger:
             )
 
     def identity(self) -> dict[str, Any] | None:
-        """Return what the ledger was claimed for, or None while it is nobody's."""
+        """Return what the ledger was claimed for, or None before it was claimed."""
         there = self._files.read("identity.json")
         if there is None:
             return None
@@ -159,7 +159,7 @@ class Ledger:
         return found
 
     def workers(self) -> int | None:
-        """Return the number of workers that the ledger is for, or None while it is nobody's."""
+        """Return the number of workers that the ledger is for, or None before it was claimed."""
         identity = self.identity()
         if identity is None:
             return None
@@ -172,7 +172,7 @@ class Ledger:
         )
 
     def seed(self) -> int | None:
-        """Return the seed that the ledger was claimed with, or None while it is nobody's."""
+        """Return the seed that the ledger was claimed with, or None before it was claimed."""
         seed = (self.identity() or {}).get("seed")
         if seed is None or (type(seed) is int and 0 <= seed <= LARGEST_SEED):
             return seed
@@ -211,7 +211,7 @@ class Ledger:
     def claim_plan(self, batch: int) -> float | None:
         """Claim to make the plan of `batch`; return the seconds since another task did, or None.
 
-        A claim is no lock: where a filesystem cannot tell who was first, two tasks may hold one.
+        A claim is no lock: where a filesystem cannot tell which was first, two tasks may hold one.
         """
         name, mine = claim_name(batch, self.run), uuid.uuid4().hex.encode()
         if self._files.create(name, mine) == mine:
@@ -259,7 +259,7 @@ class Ledger:
         return sorted(found)
 
     def purge(self, before: int) -> None:
-        """Delete the plans and reports of batches before `before`, whoever else does so as well.
+        """Delete the plans and reports of batches before `before`; other tasks may do the same.
 
         Parameters
         ----------

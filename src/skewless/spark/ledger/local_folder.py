@@ -76,7 +76,7 @@ class LocalFolder:
             self.delete(file)
         try:
             (self.root / name).rmdir()
-        except OSError as error:  # gone, or somebody writes into it
+        except OSError as error:  # gone, or another task writes into it
             if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
                 raise
 

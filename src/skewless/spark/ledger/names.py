@@ -9,10 +9,10 @@ PLAN = re.compile(r"plans/(\d{8,})\.arrow")
 PLAN_CLAIM = re.compile(r"plans/(\d{8,})\.[\w-]+\.claim")
 UNFINISHED_PLAN = re.compile(r"plans/\.(\d{8,})\.(?:arrow|[\w-]+\.claim)\.\w+\.tmp")
 UNFINISHED_STATEMENT = re.compile(r"(?:runs/)?\.[\w.-]+\.json\.\w+\.tmp")
-#: Who writes the files of a folder.
+#: The kind of task that writes the files of a folder.
 ROLES = {"reports": "source", "workers": "worker"}
 RUN = re.compile(r"runs/(\d{8,})\.([\w-]+)\.json")
-#: In the folders of reports, in place of a run that nobody named.
+#: In the folders of reports, in place of a run without a name.
 _NO_RUN = "unnamed"
 
 

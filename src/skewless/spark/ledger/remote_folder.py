@@ -48,7 +48,7 @@ class RemoteFolder:
         if there is not None:
             return there
         self.overwrite(name, data)
-        # Somebody may have written after us; we then go by what everybody will read.
+        # Another task may have written since; what all tasks will read is what counts.
         there = self.read(name)
         return data if there is None else there
 

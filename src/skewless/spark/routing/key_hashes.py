@@ -1,7 +1,7 @@
 """Hashes of keys, computed by the JVM: the usual one, and one for keys that a stranger chose.
 
-Spark's `xxhash64` is fast and public: whoever chooses keys can make thousands of them that have one
-and the same hash. For such keys there is SHA-256 in front. Its input is the key written so that
+Spark's `xxhash64` is fast and public: it is easy to make thousands of keys that have one and the
+same hash. For such keys there is SHA-256 in front. Its input is the key written so that
 different keys are never written alike. What goes to Python are two numbers of 64 bits, and the task
 makes a key of them with the seed of the routing, which is in no plan of Spark and in no log of it.
 """
@@ -46,7 +46,7 @@ def hashed_key(df: DataFrame, columns: Sequence[Column], *, untrusted: bool) -> 
         for column, field in zip(columns, fields, strict=True)
     ]
     digest = F.sha2(F.concat(*parts), 256)
-    # Of something that nobody can choose, two hashes are as good as the first half of it.
+    # Of something that cannot be chosen, two hashes are as good as the first half of it.
     return [F.xxhash64(digest), F.xxhash64(F.lit(1), digest)]
 
 

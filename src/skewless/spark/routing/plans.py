@@ -37,7 +37,7 @@ from skewless.state import copy_state
 from skewless.strategy import AnyStrategy, Condenses, Forks, Merges, Rebalances, Report
 
 #: Batches whose files are kept behind the one that runs. Spark replays the last one or two; the
-#: rest is for people who look at the balance afterwards.
+#: rest is for looking at the balance afterwards.
 KEPT_BATCHES = 32
 _PURGE_EVERY = 8
 _SHARED = "shared."
@@ -158,7 +158,7 @@ class Routing:
 
     @cached_property
     def _base(self) -> tuple[Any, int]:
-        """The state whose changes the ledger holds, and its checksum; nobody changes its arrays."""
+        """The state whose changes the ledger holds, and its checksum; its arrays never change."""
         base = self._told(self.start(0))
         return base, fingerprint(base)
 

@@ -1,8 +1,8 @@
 """The seed of the routing: given, drawn for a batch job, or kept by a stream.
 
-Whoever knows the seed can choose keys that all go to one worker. So it is not the same for every
-job unless the user says so. And a task that runs again must have the seed of its first attempt,
-a restarted stream that of its last run:
+A person who knows the seed can choose keys that all go to one worker. So it is not the same for
+every job unless the user says so. And a task that runs again must have the seed of its first
+attempt, a restarted stream that of its last run:
 
 - given: it counts, and a ledger that was written for another one is refused;
 - a batch job: the driver draws one and logs it, and all tasks get it with their function;

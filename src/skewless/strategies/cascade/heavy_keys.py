@@ -33,8 +33,8 @@ _AT_ONCE = 1 << 19  # places of all sources together that are merged at a time
 class HeavyKeys(NamedTuple):
     """Places in buckets of eight; entry i is `keys[i]` with `counts[i] / unit[0]`.
 
-    The last bucket is one that no hash leads to: its places are for those who use the counters, to
-    stand for keys that are not counted.
+    The last bucket is one that no hash leads to: its places stand for keys that are not
+    counted.
     """
 
     keys: Keys

@@ -224,8 +224,8 @@ def measure_rooms(state: CascadeState, scale: F64) -> None:
 def may_search(state: CascadeState, n_records: I64) -> bool:
     """Tell whether record number `n_records` may look at more workers than the usual one or two.
 
-    Every record pays for some steps, and what is not used is saved up to a limit. Somebody
-    who chooses keys can make searches long, but no longer on average than what records pay for.
+    Every record pays for some steps, and what is not used is saved up to a limit. Chosen keys can
+    make searches long, but no longer on average than what records pay for.
     """
     saved = SAVED_PER_WORKER * state.levels.size
     return bool(state.counters[STEPS] <= STEPS_PER_RECORD * n_records + saved)

@@ -1,4 +1,4 @@
-"""Who has the smallest count, and who the next larger one: two sets of workers.
+"""The workers with the smallest count, and those with the next larger one: two sets.
 
 `least_loaded` finds the lightest of all workers. The two sets find the lightest of *some* workers,
 which are a set of bits as well, by intersecting a few words: while counts are level, all workers
@@ -18,7 +18,7 @@ from skewless.sound import MOST_COUNTED, require_within
 
 LEVEL = 0
 SIZE = 1
-NOBODY = np.uint64(2**64 - 1)
+NO_WORKER = np.uint64(2**64 - 1)
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _ALL = np.uint64(2**64 - 1)
@@ -68,7 +68,7 @@ def n_bits(word: U64) -> I64:
 
 @kernel
 def _collect(floor: FloorSet, counts: Ints) -> None:
-    """Find who has one more than the smallest count."""
+    """Find the workers that have one more than the smallest count."""
     level = floor.counters[LEVEL] + 1
     for w in range(floor.following.size):
         word = _ZERO
@@ -80,7 +80,7 @@ def _collect(floor: FloorSet, counts: Ints) -> None:
 
 @kernel
 def _rise(floor: FloorSet, counts: Ints) -> None:
-    """Raise the smallest count, which nobody has any longer, to the next that somebody has."""
+    """Raise the smallest count, which no worker has any longer, to the next that one has."""
     size = 0
     while size == 0:
         floor.counters[LEVEL] += 1
@@ -114,11 +114,11 @@ def follow(floor: FloorSet, counts: Ints, worker: U64, before: I64) -> None:
 def take_lightest(
     floor: FloorSet, counts: Ints, sets: Words, begin: U64, start: U64, if_lightest: bool
 ) -> U64:
-    """Add 1 to the smallest count of the workers in a set, and return whose it is.
+    """Add 1 to the smallest count of the workers in a set, and return the worker.
 
     The set is the words of `sets` from `begin` on. Of equals, the first going round from worker
     `start` on is taken. With `if_lightest`, only if no other worker has a smaller count: otherwise
-    nothing happens, and NOBODY is returned.
+    nothing happens, and NO_WORKER is returned.
     """
     any_lightest = _ZERO
     for w in range(np.uint64(floor.lightest.size)):
@@ -138,7 +138,7 @@ def take_lightest(
         at = w if common == _ZERO else at
         common = found if common == _ZERO else common
     if if_lightest & (not is_lightest):
-        return NOBODY
+        return NO_WORKER
     if common == _ZERO:
         return _by_looking(floor, counts, sets, begin, start)
     # The next record waits for the sets, so they are written before the worker's number is known.
@@ -158,14 +158,14 @@ def take_lightest(
 def _by_looking(floor: FloorSet, counts: Ints, sets: Words, begin: U64, start: U64) -> U64:
     """Do as `take_lightest` when all workers of the set are far from the smallest count."""
     n_words = np.uint64(floor.lightest.size)
-    best = NOBODY
+    best = NO_WORKER
     w = start >> _SHIFT
     word = sets[begin + w] & (_ALL << (start & _BITS))
     for _ in range(floor.lightest.size + 1):
         while word != _ZERO:
             worker = (w << _SHIFT) + np.uint64(lowest_bit(word))
             word = without_lowest(word)
-            if best == NOBODY or counts[worker] < counts[best]:
+            if best == NO_WORKER or counts[worker] < counts[best]:
                 best = worker
         w += _ONE
         w = w if w < n_words else _ZERO
@@ -177,7 +177,7 @@ def _by_looking(floor: FloorSet, counts: Ints, sets: Words, begin: U64, start: U
 
 @kernel
 def lightest(floor: FloorSet, start: U64) -> U64:
-    """Return who has the smallest count of all; of equals, the first going round from `start`."""
+    """Return the worker with the smallest count; of equals, the first going round from `start`."""
     n_words = np.uint64(floor.lightest.size)
     w = start >> _SHIFT
     word = floor.lightest[w] & (_ALL << (start & _BITS))

@@ -19,7 +19,7 @@ from skewless._jit import kernel
 from skewless.arrays import U64, Ints, SmallInts, Words
 from skewless.sound import require_rows, require_that, require_within
 
-#: The row of whoever is not in the window; its count is always 0.
+#: The row of keys that are not in the window; its count is always 0.
 NO_ROW = np.uint32(0)
 _ONE = np.uint64(1)
 

@@ -19,7 +19,7 @@ from skewless.sound import MOST_COUNTED, require_same, require_that, require_wit
 from skewless.state import copy_state
 from skewless.strategies.pd_stream.floor_set import (
     LEVEL,
-    NOBODY,
+    NO_WORKER,
     FloorSet,
     add_to,
     floor_set,
@@ -120,7 +120,7 @@ def _choose(state: PdStreamState, row: U64, needed: I32, first: U64, second: U64
     # l. 13–17: its own lightest worker, unless it may have one more and another is lighter.
     may_grow = needed > state.sizes[row]
     worker = take_lightest(state.floor, state.loads, state.candidates, begin, first, may_grow)
-    if worker == NOBODY:
+    if worker == NO_WORKER:
         worker = lightest(state.floor, first)
         state.loads[worker] += 1
         follow(state.floor, state.loads, worker, state.loads[worker] - 1)
