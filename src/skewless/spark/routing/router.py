@@ -72,7 +72,7 @@ class Router:
     built: str = ""  # drawn when the query was built: another one in another driver
 
     def ledger_of(self, task: Task) -> Ledger | None:
-        """Return the ledger of the query that `task` belongs to; one of another query is refused."""
+        """Return the ledger of the query of `task`; that of another query is refused."""
         if self.ledger is None or task.batch is None:
             return None
         ledger = self.ledger.below(str(task.query)) if self.per_query else self.ledger
