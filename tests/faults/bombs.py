@@ -126,12 +126,16 @@ def _wait_for_a_copy(folder: Path) -> None:
         time.sleep(0.05)
 
 
-def _note(folder: str, workers: Any) -> None:
-    """Write down what was decided, also by attempts whose results are thrown away."""
+def _note(folder: str, keys: Any, workers: Any) -> None:
+    """Write down what was decided, also by attempts whose results are thrown away.
+
+    Keys of records come from Arrow and cannot be written to. A task that makes a plan asks for the
+    workers of other keys as well, and that may be another task in another run.
+    """
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    if context is None or not workers.size or not folder:
+    if context is None or not workers.size or not folder or keys.flags.writeable:
         return
     batch, partition = context.getLocalProperty("streaming.sql.batchId"), context.partitionId()
     attempt = f"{os.getpid()}.{context.taskAttemptId()}"  # numbers begin again with a new driver
@@ -141,11 +145,22 @@ def _note(folder: str, workers: Any) -> None:
 
 
 def decisions(folder: Path) -> dict[tuple[int, int], dict[str, str]]:
-    """Return what was decided by batch and source, and there by attempt, as digests."""
-    found: dict[tuple[int, int], dict[str, str]] = {}
+    """Return what was decided by batch and source, and there by attempt, as digests.
+
+    An attempt that ended early counts as the longest one, if it agrees with that as far as it went.
+    """
+    notes: dict[tuple[int, int], dict[str, str]] = {}
     for line in (folder / "decisions").read_text().splitlines():
         batch, partition, attempt, digest = line.split()
-        found.setdefault((int(batch), int(partition)), {})[attempt] = digest
+        attempts = notes.setdefault((int(batch), int(partition)), {})
+        attempts[attempt] = attempts.get(attempt, "") + digest
+    found = {}
+    for task, attempts in notes.items():
+        longest = max(attempts.values(), key=len)
+        found[task] = {
+            attempt: longest if longest.startswith(digests) else digests
+            for attempt, digests in attempts.items()
+        }
     return found
 
 
@@ -203,7 +218,7 @@ class _Bombed:
     def route(self, keys: Any, state: Any, out: Any) -> None:
         # Decide first: the failure then comes when the state has learned already.
         super().route(keys, state, out)  # type: ignore[misc]
-        _note(self.folder, out)
+        _note(self.folder, keys, out)
         pass_by(self.folder, "route")
 
 
@@ -231,7 +246,7 @@ class Dice(_Bombed, Hash):
 
     def route(self, keys: Any, state: Any, out: Any) -> None:
         out[:] = np.random.default_rng().integers(0, self.n_workers, out.size)
-        _note(self.folder, out)
+        _note(self.folder, keys, out)
 
 
 STRATEGIES = {
