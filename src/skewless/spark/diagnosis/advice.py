@@ -10,7 +10,9 @@ import pandas as pd
 
 from skewless.spark.balance.balance import HotKey
 from skewless.spark.balance.text_tables import number, percent, printable, text_table
-from skewless.spark.diagnosis.predicting import BASELINE, LIMIT, Prediction
+from skewless.spark.diagnosis.alternatives import LOCAL, ROUND_ROBIN
+from skewless.spark.diagnosis.costs import ROUTE_SECONDS, Costs
+from skewless.spark.diagnosis.predicting import BASELINE, LIMIT, PLAIN, Prediction
 
 #: Below this predicted imbalance, hashing alone is good enough.
 _GOOD_ENOUGH = 0.10
@@ -20,6 +22,12 @@ _MERGED_ALREADY = (
     "If all you compute is sum, count, min, max or the like, plain Spark combines before the "
     "shuffle, and skew hardly hurts."
 )
+#: How to get what is fastest, where it is plain Spark.
+_HOW = {
+    BASELINE: "plain Spark by key is",
+    ROUND_ROBIN: "a plain repartition({workers}) without a key is",
+    LOCAL: "the work on the partitions as they are, without a shuffle, is",
+}
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,9 @@ class HotKeys:
     workers: int | None = None
     sampled: int = 0  # records that the predictions are made of
     predictions: tuple[Prediction, ...] = ()
+    slots: int | None = None  # tasks that run at the same time
+    partitions: int | None = None  # of the DataFrame: each is a source
+    costs: Costs | None = None
 
     @property
     def advice(self) -> str:
@@ -40,6 +51,42 @@ class HotKeys:
         if self.workers == 1:
             return "There is one worker, so nothing to balance."
         return self._by_predictions() if self.predictions else self._by_shares()
+
+    @property
+    def fastest(self) -> Prediction | None:
+        """What takes the least time by the costs that are known; None without costs."""
+        timed = [one for one in self.predictions if one.seconds is not None]
+        timed = [one for one in timed if one.strategy != LIMIT]
+        if not timed or self.records == 0:
+            return None
+        # Of equals, what needs no strategy; then fewer replicas.
+        return min(timed, key=lambda one: (one.seconds, one.family != PLAIN, one.replication))
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the predictions take for granted."""
+        if not self.predictions or not self.sampled:
+            return ()
+        told = [
+            f"{number(self.slots)} tasks run at the same time, and the records come from "
+            f"{number(self.partitions)} partitions in their present order."
+        ]
+        if self.sampled < self.records:
+            told.append(
+                f"The keys are those of {number(self.sampled)} records out of "
+                f"{number(self.records)}: all of them make more replicas than a sample does."
+            )
+        if self.costs is not None:
+            how = "Measured on a sample" if self.costs.measured else "As given"
+            told.append(
+                f"{how}: {_duration(self.costs.per_record)} for each record, and "
+                f"{_duration(self.costs.per_pair)} for each key on each worker."
+            )
+            told.append(
+                f"A strategy adds {_duration(ROUTE_SECONDS)} for each record. The shuffle itself, "
+                "which all but local share, is left out."
+            )
+        return tuple(told)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the predictions, a row per strategy."""
@@ -54,19 +101,23 @@ class HotKeys:
             rows = [[k.key, number(k.records), percent(k.share), self._fair(k)] for k in self.keys]
             lines += ["", text_table(["key", "records", "share", "× fair share"], rows)]
         if self.predictions:
-            headings = ["strategy", "family", "imbalance", "replicas per key", "× ideal time"]
+            headings = ["strategy", "family", "imbalance", "replicas per key"]
+            headings += ["seconds", "stream: × ideal time"]
             rows = [
                 [
                     one.strategy,
                     one.family,
                     percent(one.imbalance),
                     number(one.replication, 3),
+                    number(one.seconds, 2),
                     number(one.makespan, 2),
                 ]
                 for one in self.predictions
             ]
             lines += ["", f"Predicted from {number(self.sampled)} records:"]
             lines.append(text_table(headings, rows))
+        if self.assumptions:
+            lines += ["", *(f"Assumed: {one}" for one in self.assumptions)]
         return "\n".join([*lines, "", self.advice])
 
     def _repr_html_(self) -> str:
@@ -76,13 +127,44 @@ class HotKeys:
         return number(None if self.workers is None else key.share * self.workers, 2)
 
     def _by_predictions(self) -> str:
-        baseline = next(one for one in self.predictions if one.strategy == BASELINE)
+        baseline = self._named(BASELINE)
         if baseline.imbalance < _GOOD_ENOUGH + self._chance():
             return (
                 "Plain Spark is the better choice: no key weighs much against a worker's fair "
                 "share, and hashing alone is predicted to come within "
                 f"{percent(baseline.imbalance)} of perfect balance."
             )
+        skewed = (
+            "The job is skewed: hashing gives the busiest worker "
+            f"{1 + baseline.imbalance:.2f} times its fair share."
+        )
+        return f"{skewed} {self._by_time() if self.costs else self._by_balance(baseline)}"
+
+    def _by_time(self) -> str:
+        fastest = self.fastest
+        assert fastest is not None  # the costs are known
+        assert fastest.seconds is not None
+        told = f"{_HOW.get(fastest.strategy, '')}".format(workers=self.workers)
+        if not told:
+            salts = fastest.strategy.removeprefix("salt-")
+            told = (
+                f"salting by {salts} is"
+                if fastest.family == PLAIN
+                else f"strategy={fastest.strategy!r} is"
+            )
+        rivals = ", ".join(
+            f"{one.seconds:.2f} s by {one.strategy}"
+            for one in self.predictions
+            if one.strategy in (BASELINE, ROUND_ROBIN, "cascade")
+            and one is not fastest
+            and one.seconds is not None
+        )
+        return (
+            f"By these costs {told} the fastest: {fastest.seconds:.2f} s, against {rivals}. "
+            f"{_MERGED_ALREADY}"
+        )
+
+    def _by_balance(self, baseline: Prediction) -> str:
         # Only splitting helps a batch job: keys move between micro-batches. See `Prediction`.
         rivals = [
             one
@@ -91,18 +173,19 @@ class HotKeys:
         ]
         least = min((one.imbalance for one in rivals), default=math.inf)
         if least >= baseline.imbalance:
-            return (
-                "The job is skewed: hashing gives the busiest worker "
-                f"{1 + baseline.imbalance:.2f} times its fair share. No strategy that was tried "
-                "does better."
-            )
+            return "No strategy that was tried does better."
         alike = [one for one in rivals if one.imbalance <= least + _ALIKE]
         best = min(alike, key=lambda one: (one.replication, one.imbalance))
         return (
-            f"The job is skewed: use strategy={best.strategy!r}. Hashing gives the busiest worker "
-            f"{1 + baseline.imbalance:.2f} times its fair share; this one {1 + best.imbalance:.2f} "
-            f"times, with {best.replication:.3f} replicas per key. {_MERGED_ALREADY}"
+            f"If a key costs something on each worker that has it, use strategy={best.strategy!r}: "
+            f"{1 + best.imbalance:.2f} times the fair share, with {best.replication:.3f} replicas "
+            f"per key. If only records cost something, repartition({self.workers}) spreads them "
+            "as well. Give per_record= and per_pair=, or work=, to have the times predicted. "
+            f"{_MERGED_ALREADY}"
         )
+
+    def _named(self, strategy: str) -> Prediction:
+        return next(one for one in self.predictions if one.strategy == strategy)
 
     def _by_shares(self) -> str:
         if not self.keys:
@@ -128,3 +211,15 @@ class HotKeys:
         if left_out <= 0.0 or self.sampled == 0:
             return 0.0
         return math.sqrt(2.0 * math.log(n_workers) * n_workers / self.sampled * left_out)
+
+
+def _duration(seconds: float) -> str:
+    """Return seconds in a unit that suits them.
+
+    >>> _duration(0.005), _duration(2e-5), _duration(0.0), _duration(1.5)
+    ('5 ms', '20 µs', '0 s', '1.5 s')
+    """
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns" if seconds else "0 s"

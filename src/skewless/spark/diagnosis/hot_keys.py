@@ -7,23 +7,29 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from skewless.arguments import LARGEST, MOST_WORKERS, seed_number, shown, text, whole
-from skewless.arrays import Keys
+from skewless.arrays import Keys, Workers
 from skewless.spark.balance.balance import HotKey
 from skewless.spark.columns import Key, grouping_key, require_dataframe
 from skewless.spark.diagnosis.advice import HotKeys
-from skewless.spark.diagnosis.predicting import chosen_strategies, predict
+from skewless.spark.diagnosis.costs import Costs, cost
+from skewless.spark.diagnosis.measuring import Work, measure
+from skewless.spark.diagnosis.predicting import Job, chosen_strategies, predict
+from skewless.spark.diagnosis.sampled_keys import SampledKeys
 from skewless.spark.routing.route import number_of_workers
 from skewless.strategy import AnyStrategy
 
 #: Spark's sketch tracks so many keys, and cannot tell more.
 MOST_KEYS = 10_000
-_RECORDS, _TOP, _TOP_JSON, _HASH = "records", "top", "top_json", "hash"
+_RECORDS, _TOP, _TOP_JSON = "records", "top", "top_json"
+_PARTITION, _HASH, _PLAIN = "partition", "hash", "plain"
+_BATCH_SIZE = "spark.sql.execution.arrow.maxRecordsPerBatch"
 #: The types that Spark's `approx_top_k` takes; keys of others go through it as JSON.
 _COUNTED_AS_THEY_ARE = (
     T.BooleanType
@@ -48,15 +54,23 @@ def hot_keys(
     *,
     workers: int | None = None,
     strategies: str | Iterable[str | AnyStrategy] | None = None,
-    sample: int = 200_000,
+    sample: int = 8_000_000,
     top: int = 20,
     seed: int = 0,
+    per_record: float | None = None,
+    per_pair: float | None = None,
+    work: Work | None = None,
+    slots: int | None = None,
 ) -> HotKeys:
-    """Return the heaviest keys of a batch DataFrame, and what strategies would make of it.
+    """Return the heaviest keys of a batch DataFrame, and what would be the fastest for it.
 
-    Reads `df` twice: for the heaviest keys, by Spark's `approx_top_k`, and for a sample of hashed
-    keys in their order, which the simulator then routes here. Cache `df` if it takes long to
-    compute.
+    Reads `df` twice: for the heaviest keys, by Spark's `approx_top_k`, and for the hashes of its
+    keys by partition and in their order, which are then routed here as `route` would. Cache `df`
+    if it takes long to compute.
+
+    Besides the strategies, it predicts what needs none: Spark's own hash, a round-robin
+    `repartition(n)`, salting, and the work on the partitions as they are. With costs, the
+    prediction is in seconds, and `fastest` names the best, which need not be a strategy.
 
     Parameters
     ----------
@@ -70,7 +84,8 @@ def hot_keys(
         Names or strategies, or "all"; None: those most worth a look. `hash` is always there: it
         is what plain Spark does.
     sample
-        The number of records, about, that are routed for the predictions.
+        The number of records, about, that are routed for the predictions: 12 bytes each on the
+        driver. Up to so many records, predictions are of all.
     top
         How many keys to list, at most 10,000. Their records are about right, and exact if there
         are fewer than some 10,000 keys; if there are more, those too light to be told from the
@@ -79,10 +94,20 @@ def hot_keys(
         Of the sample and of the routing. The same seed gives the same answer as long as Spark
         reads the same records in the same order. It does not go by `spark.skewless.seed`: a job
         that draws its seed at random is predicted by any.
+    per_record, per_pair
+        What the work costs, in seconds: for each record, and for each key on each worker that has
+        it (loading a model, opening a file, merging a partial result).
+    work
+        Instead of the costs, the function itself, as `mapInArrow` takes it. It is measured in a
+        task of Spark, on some hundred records of `df`.
+    slots
+        Tasks that run at the same time; None: as many as this session has.
 
     Examples
     --------
     >>> print(hot_keys(orders, "customer", workers=64))  # doctest: +SKIP
+    >>> hot_keys(orders, "customer", workers=64, per_record=2e-5, per_pair=5e-3).fastest
+    ... # doctest: +SKIP
     """
     require_dataframe(df)
     if df.isStreaming:
@@ -95,17 +120,35 @@ def hot_keys(
     top = _n_keys(top)
     chosen = chosen_strategies(strategies)
     n_workers, seeded = number_of_workers(df, workers), seed_number(seed)
+    n_slots = _slots(df, slots)
+    costs = _given_costs(per_record, per_pair, work)
     columns = grouping_key(df, key).grouped
+    if work is not None:
+        costs = measure(df, F.xxhash64(*columns), work)
     counted = df.agg(*_counts(df, columns, top)).first()
     assert counted is not None  # a global aggregate has one row
     n_records, heaviest = _read_counts(counted.asDict())
-    keys = _sample(df.select(F.xxhash64(*columns).alias(_HASH)), n_records, sample, seeded)
+    keys, plain = _sample(df, columns, n_records, n_workers, sample, seeded)
+    batch_size = int(df.sparkSession.conf.get(_BATCH_SIZE) or 0)
+    job = Job(
+        keys,
+        n_workers,
+        n_slots,
+        n_records,
+        costs,
+        seeded,
+        # Spark takes 0 and less for no limit.
+        batch_size if batch_size > 0 else max(1, keys.n_records),
+    )
     return HotKeys(
         records=n_records,
         keys=heaviest,
         workers=n_workers,
-        sampled=int(keys.size),
-        predictions=predict(keys, chosen, n_workers=n_workers, seed=seeded),
+        sampled=keys.n_records,
+        predictions=predict(job, chosen, plain),
+        slots=n_slots,
+        partitions=len(keys.partitions or ()),
+        costs=costs,
     )
 
 
@@ -214,11 +257,46 @@ def _text(item: Any, is_json: bool) -> str:
     return ", ".join("null" if part is None else str(part) for part in parts)
 
 
-def _sample(hashes: DataFrame, n_records: int, wanted: int, seed: int) -> Keys:
-    """Return about so many hashes, every record as likely as any other, in the order of `df`."""
+def _sample(
+    df: DataFrame, columns: list[Column], n_records: int, n_workers: int, wanted: int, seed: int
+) -> tuple[SampledKeys, Workers]:
+    """Return about so many keys, every record as likely as any other, in the order of `df`.
+
+    Also return the partitions to which Spark's own hash sends them.
+    """
+    hashes = df.select(
+        F.spark_partition_id().alias(_PARTITION),
+        F.xxhash64(*columns).alias(_HASH),
+        F.pmod(F.hash(*columns), F.lit(n_workers)).alias(_PLAIN),
+    )
     if n_records > wanted:
         # Spark's seeds have a sign.
         hashes = hashes.sample(fraction=wanted / n_records, seed=seed & LARGEST)
-    column = hashes.toArrow().column(_HASH)
-    keys: Keys = np.ascontiguousarray(column.to_numpy()).view(np.uint64)
-    return keys
+    table = hashes.toArrow()
+    keys: Keys = np.ascontiguousarray(table.column(_HASH).to_numpy()).view(np.uint64)
+    sizes = np.bincount(table.column(_PARTITION).to_numpy())
+    return SampledKeys(keys, tuple(sizes.tolist())), table.column(_PLAIN).to_numpy()
+
+
+def _given_costs(per_record: object, per_pair: object, work: object) -> Costs | None:
+    """Return the costs that a user gave; raise ValueError for what does not fit together."""
+    if work is not None and (per_record is not None or per_pair is not None):
+        raise ValueError("give per_record and per_pair, or work, which measures them, not both")
+    if work is not None and not callable(work):
+        raise ValueError(f"work must be a function as mapInArrow takes it, not {shown(work)}")
+    if per_record is None and per_pair is None:
+        return None
+    return Costs(
+        cost(0.0 if per_record is None else per_record, "per_record"),
+        cost(0.0 if per_pair is None else per_pair, "per_pair"),
+    )
+
+
+def _slots(df: DataFrame, slots: object) -> int:
+    """Return how many tasks run at the same time."""
+    if slots is not None:
+        return whole(slots, "slots", least=1, most=MOST_WORKERS)
+    try:
+        return int(df.sparkSession.sparkContext.defaultParallelism)
+    except PySparkException:  # Spark Connect has no context: the settings are the next best
+        return whole(df.sparkSession.conf.get("spark.sql.shuffle.partitions"), "slots", least=1)

@@ -1,19 +1,28 @@
-"""What each strategy would make of a sample of key hashes, by the simulator."""
+"""What each strategy, and each thing that a user could write instead, would make of a job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
+import numpy as np
 from pyspark.sql import Column
 
-from skewless import registry
+from skewless import metrics, registry
 from skewless.arguments import shown
-from skewless.arrays import Keys
+from skewless.arrays import Ints, Workers
 from skewless.simulator import simulate
+from skewless.spark.diagnosis.alternatives import (
+    LOCAL,
+    ROUND_ROBIN,
+    partition_of,
+    round_robin,
+    salted,
+)
+from skewless.spark.diagnosis.costs import ROUTE_SECONDS, Costs, makespan
+from skewless.spark.diagnosis.sampled_keys import SampledKeys
+from skewless.spark.routing.plans import Routing
 from skewless.strategy import AnyStrategy
-from skewless.workloads.workload import CHUNK_SIZE, spans
 
 #: What plain Spark does, and what everything is compared with.
 BASELINE = "hash"
@@ -30,7 +39,10 @@ WORTHWHILE = (
     "cascade",
     "mixed",
 )
-_SOURCES = 4  # tasks that route side by side and do not know of each other
+#: The family of what needs no strategy of ours.
+PLAIN = "plain Spark"
+_STREAM_SOURCES = 4
+_STREAM_RECORDS = 200_000
 _MICRO_BATCHES = 20
 
 
@@ -38,37 +50,66 @@ _MICRO_BATCHES = 20
 class Prediction:
     """What a strategy would do: see `skewless.metrics` for what the numbers are.
 
-    `imbalance` and `replication` are of all records at once, as a batch job sees them, which takes
-    1 + `imbalance` times as long as with perfect balance. `makespan` is that ratio for a stream:
-    the same records as 20 micro-batches, each of which waits for its slowest worker. Strategies
-    that move keys do so between them, and in a batch job not at all. Micro-batches of a sample
-    are short, so chance adds to all makespans alike: compare them with each other.
+    `imbalance` and `replication` are of all records at once, as a batch job sees them: there,
+    strategies that move keys do what `hash` does, since keys move between micro-batches.
+    `seconds` is the time of the batch job by the costs that were given or measured; None without
+    them. `makespan` is for a stream: the same records as 20 micro-batches, each of which waits for
+    its slowest worker, over the time of perfect balance. Micro-batches of a sample are short, so
+    chance adds to all makespans alike: compare them with each other.
     """
 
     strategy: str
     family: str
     imbalance: float
     replication: float
-    makespan: float
+    makespan: float | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
-class Sample:
-    """Key hashes in the order of the records: a workload."""
+class Job:
+    """What is known of a job beforehand.
 
-    name: ClassVar[str] = "sample"
+    Parameters
+    ----------
+    sample
+        The keys of its records, or of some of them.
+    n_workers
+        Tasks behind the routing.
+    n_slots
+        Tasks that run at the same time.
+    records
+        How many records there are; the sample may have fewer.
+    costs
+        What the work costs; None: not known.
+    seed
+        Of the strategies.
+    batch_size
+        Records that Spark hands to Python at a time.
+    """
 
-    keys: Keys
+    sample: SampledKeys
+    n_workers: int
+    n_slots: int
+    records: int
+    costs: Costs | None = None
+    seed: int = 0
+    batch_size: int = 10_000
 
-    @property
-    def n_records(self) -> int:
-        """How many records there are."""
-        return int(self.keys.size)
+    def seconds(self, loads: Ints, pairs: Ints, *, per_record: float = 0.0) -> float | None:
+        """Return the time of the tasks, which have so many records and keys each.
 
-    def chunks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Keys]:
-        """Yield the key hashes in order."""
-        for first, size in spans(self.n_records, chunk_size):
-            yield self.keys[first : first + size]
+        A sample has fewer records than the job. Its keys may be fewer too: the pairs of the job
+        are at least those of the sample.
+        """
+        if self.costs is None:
+            return None
+        scale = self.records / self.sample.n_records if self.sample.n_records else 1.0
+        each = [
+            self.costs.seconds(scale * records, n)
+            for records, n in zip(loads.tolist(), pairs.tolist(), strict=True)
+        ]
+        return makespan(each, self.n_slots) + per_record * self.records / self.n_slots
 
 
 def chosen_strategies(wanted: str | Iterable[str | AnyStrategy] | None) -> list[AnyStrategy]:
@@ -87,28 +128,89 @@ def chosen_strategies(wanted: str | Iterable[str | AnyStrategy] | None) -> list[
 
 
 def predict(
-    keys: Keys, strategies: Iterable[AnyStrategy], *, n_workers: int, seed: int
+    job: Job, strategies: Iterable[AnyStrategy], plain: Workers | None = None
 ) -> tuple[Prediction, ...]:
-    """Return what each strategy does with these records."""
-    window = max(1, -(-keys.size // _MICRO_BATCHES))
-    predictions = []
+    """Return what each strategy does with these records, and then what plain Spark can do.
+
+    Parameters
+    ----------
+    job
+        The records.
+    strategies
+        Those of `chosen_strategies`.
+    plain
+        Where Spark's own hash sends each record; None: by the strategy `hash`.
+    """
+    found = []
     for strategy in strategies:
-        run = simulate(
-            strategy,
-            Sample(keys),
-            n_workers=n_workers,
-            n_sources=_SOURCES,
-            seed=seed,
-            window=window,
-        )
-        told = run.summary()
-        predictions.append(
-            Prediction(
-                strategy.name,
-                strategy.traits.family,
-                told["imbalance"],
-                told["replication"],
-                told["makespan_ratio"],
-            )
-        )
-    return tuple(predictions)
+        if strategy.name == BASELINE:
+            workers = routed(job, strategy) if plain is None else plain
+            one = _prediction(job, BASELINE, PLAIN, workers)
+        else:
+            workers = routed(job, strategy)
+            one = _prediction(job, strategy.name, strategy.traits.family, workers, ROUTE_SECONDS)
+        found.append(_with_makespan(job, one, strategy))
+    found.append(_prediction(job, ROUND_ROBIN, PLAIN, round_robin(job.sample, job.n_workers)))
+    for name, workers in salted(job.sample, job.n_workers):
+        found.append(_prediction(job, name, PLAIN, workers))
+    found.append(_local(job))
+    return tuple(found)
+
+
+def routed(job: Job, strategy: AnyStrategy) -> Workers:
+    """Return where the tasks of `route` send the records: each partition is a source."""
+    routing = Routing(strategy, job.n_workers, job.seed)
+    workers = np.full(job.sample.n_records, -1, np.int32)
+    for source, records in enumerate(job.sample.sources()):
+        state = routing.start(source)
+        keys, out = job.sample.keys[records], workers[records]
+        for begin in range(0, keys.size, job.batch_size):
+            part = slice(begin, begin + job.batch_size)
+            strategy.route(keys[part], state, out[part])
+    return workers
+
+
+def _prediction(
+    job: Job, name: str, family: str, workers: Workers, per_record: float = 0.0
+) -> Prediction:
+    loads = np.bincount(workers, minlength=job.n_workers)
+    pairs = job.sample.pairs(workers, job.n_workers)
+    return Prediction(
+        name,
+        family,
+        metrics.imbalance(loads),
+        metrics.replication(int(pairs.sum()), job.sample.n_keys),
+        seconds=job.seconds(loads, pairs, per_record=per_record),
+    )
+
+
+def _local(job: Job) -> Prediction:
+    """Return what the partitions make of the records where they are."""
+    partitions, n_partitions = partition_of(job.sample)
+    loads = np.bincount(partitions, minlength=n_partitions)
+    pairs = job.sample.pairs(partitions, n_partitions)
+    # One partition on eight slots leaves seven of them idle.
+    spread = np.zeros(max(n_partitions, job.n_slots), np.int64)
+    spread[:n_partitions] = loads
+    return Prediction(
+        LOCAL,
+        PLAIN,
+        metrics.imbalance(spread),
+        metrics.replication(int(pairs.sum()), job.sample.n_keys),
+        seconds=job.seconds(loads, pairs),
+    )
+
+
+def _with_makespan(job: Job, one: Prediction, strategy: AnyStrategy) -> Prediction:
+    sample = job.sample.thinned(_STREAM_RECORDS)
+    window = max(1, -(-sample.n_records // _MICRO_BATCHES))
+    run = simulate(
+        strategy,
+        sample,
+        n_workers=job.n_workers,
+        n_sources=_STREAM_SOURCES,
+        seed=job.seed,
+        window=window,
+    )
+    ratio = run.summary()["makespan_ratio"]
+    return Prediction(one.strategy, one.family, one.imbalance, one.replication, ratio, one.seconds)

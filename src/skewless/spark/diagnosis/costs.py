@@ -1,0 +1,51 @@
+"""What the work of a job costs, and how long it takes on the slots that there are."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from skewless.arguments import shown
+
+#: Seconds per record for deciding in Python: nearly all of it is Spark's way to Python and back.
+ROUTE_SECONDS = 0.4e-6
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of work for each record, and for each key on each worker.
+
+    The second is what a worker pays once for a key: to load a model or a configuration, to open a
+    connection or a file, to build and later merge a partial result.
+    """
+
+    per_record: float
+    per_pair: float = 0.0
+    measured: bool = False  # on a sample of the job's own function
+
+    def seconds(self, records: float, pairs: float) -> float:
+        """Return how long one task takes."""
+        return records * self.per_record + pairs * self.per_pair
+
+
+def cost(value: object, name: str) -> float:
+    """Return a cost in seconds, or raise ValueError."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(value)
+        if math.isfinite(seconds) and seconds >= 0.0:
+            return seconds
+    raise ValueError(f"{name} must be seconds, finite and at least 0, not {shown(value)}")
+
+
+def makespan(tasks: Iterable[float], n_slots: int) -> float:
+    """Return when the last task ends, if each slot takes the next task when it is free.
+
+    >>> makespan([4.0, 1.0, 1.0, 1.0], n_slots=2)
+    4.0
+    """
+    slots = [0.0] * n_slots
+    for seconds in tasks:
+        heapq.heapreplace(slots, slots[0] + seconds)
+    return max(slots)

@@ -1,0 +1,78 @@
+"""The key hashes of a job as its tasks see them: by partition, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from skewless.arrays import Ints, Keys, Workers
+from skewless.workloads.workload import CHUNK_SIZE, spans
+
+#: Above so many places, (key, worker) pairs are counted by sorting instead of in a table.
+_MOST_PLACES = 1 << 28
+
+
+@dataclass(frozen=True)
+class SampledKeys:
+    """Key hashes in the order of the records, one partition after the other: a workload too.
+
+    Parameters
+    ----------
+    keys
+        One hash per record.
+    partitions
+        How many of the records each partition has; None: there is one partition.
+    """
+
+    name: ClassVar[str] = "sample"
+
+    keys: Keys
+    partitions: tuple[int, ...] | None = None
+
+    @property
+    def n_records(self) -> int:
+        """How many records there are."""
+        return int(self.keys.size)
+
+    @property
+    def n_keys(self) -> int:
+        """How many distinct keys there are."""
+        return int(self._distinct[0])
+
+    def chunks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Keys]:
+        """Yield the key hashes in order."""
+        for first, size in spans(self.n_records, chunk_size):
+            yield self.keys[first : first + size]
+
+    def sources(self) -> Iterator[slice]:
+        """Yield where the records of each partition are."""
+        begin = 0
+        for size in (self.n_records,) if self.partitions is None else self.partitions:
+            yield slice(begin, begin + size)
+            begin += size
+
+    def thinned(self, most: int) -> SampledKeys:
+        """Return at most so many of the records, evenly spread over all."""
+        step = max(1, -(-self.n_records // most))
+        return SampledKeys(np.ascontiguousarray(self.keys[::step]))
+
+    def pairs(self, places: Ints | Workers, n_places: int) -> Ints:
+        """Return how many distinct keys each of `n_places` places has, where record i is at one."""
+        n_keys, index = self._distinct
+        if n_keys * n_places <= _MOST_PLACES:
+            has = np.zeros((n_places, n_keys), bool)
+            has[places, index] = True
+            counts: Ints = has.sum(axis=1, dtype=np.int64)
+            return counts
+        pairs = np.unique(index * n_places + places)
+        return np.bincount(pairs % n_places, minlength=n_places)
+
+    @cached_property
+    def _distinct(self) -> tuple[int, Ints]:
+        """The number of distinct keys, and the number of each record's key among them."""
+        distinct, index = np.unique(self.keys, return_inverse=True)
+        return distinct.size, index.astype(np.int64, copy=False)
