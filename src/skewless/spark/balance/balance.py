@@ -15,6 +15,8 @@ from skewless.spark.ledger.entry_checks import require_report, require_worker_re
 from skewless.spark.ledger.ledger import Entry, Ledger
 
 _SHOWN_HOT_KEYS = 10
+#: If the busiest worker took less time, chance decides about the rest, and times are not compared.
+COMPARABLE_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,10 @@ class WorkerBalance:
 class BatchBalance:
     """How one micro-batch was spread over the workers.
 
-    `imbalance` is (max − mean) / mean of the records, `seconds_imbalance` the same of the time;
-    `replication` is replicas per key. What only workers know, everything from `seconds_imbalance`
-    on, is None after a `route` without `aggregate`, and while workers of the batch still run.
+    `imbalance` is (max − mean) / mean of the records, `seconds_imbalance` the same of the time,
+    unless the time is too short to compare; `replication` is replicas per key. What only workers
+    know, everything from `seconds_imbalance` on, is None after a `route` without `aggregate`, and
+    while workers of the batch still run.
 
     Hot keys come from each worker's few heaviest: their records and workers are at least those.
     """
@@ -92,10 +95,14 @@ def batch_balance(
         n_records,
         rows,
         metrics.imbalance([row.records for row in rows]),
-        metrics.imbalance([row.seconds or 0.0 for row in rows]),
+        _seconds_imbalance([row.seconds or 0.0 for row in rows]),
         *replicas,
         hot_keys=_hot_keys(list(workers.values()), n_records),
     )
+
+
+def _seconds_imbalance(seconds: list[float]) -> float | None:
+    return metrics.imbalance(seconds) if max(seconds) >= COMPARABLE_S else None
 
 
 def _row(worker: int, report: Entry | None) -> WorkerBalance:

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from skewless.arguments import shown
 from skewless.private_files import write_private
 from skewless.spark.balance.balance import BatchBalance, read_balance
-from skewless.spark.balance.prometheus import balance_gauges, exposition
+from skewless.spark.balance.prometheus import balance_metrics, exposition
 from skewless.spark.balance.text_tables import number, percent, printable, text_table
 from skewless.spark.ledger.folder import shown as address_text
 from skewless.spark.ledger.ledger import Ledger
@@ -139,8 +139,9 @@ class Balance:
         write_private(Path(path), self.to_json_lines())
 
     def to_prometheus(self) -> str:
-        """Return the last batch in Prometheus' text format, version 0.0.4."""
-        return exposition(balance_gauges(self.batches[-1], self.query) if self.batches else [])
+        """Return the last batch with records in Prometheus' text format, version 0.0.4."""
+        told = [batch for batch in self.batches if batch.records] or self.batches
+        return exposition(balance_metrics(told[-1], self.query) if told else [])
 
     def table(self) -> str:
         """Return one line per batch, for people."""

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from skewless.arguments import path_text
 from skewless.private_files import append_private, replace_file
 from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.balance.explaining import json_line
-from skewless.spark.balance.prometheus import FILE_MODE, Gauge, balance_gauges, exposition
+from skewless.spark.balance.prometheus import FILE_MODE, Metric, balance_metrics, exposition
 from skewless.spark.ledger.ledger import Ledger
 
 _LOG = logging.getLogger(__name__)
@@ -47,35 +48,71 @@ class BatchProgress:
             **self.balance.as_dict(),
         }
 
-    def gauges(self) -> list[Gauge]:
+    def metrics(self) -> list[Metric]:
         """Return all of it for Prometheus."""
         label = {"query": self.query}
         rate, seconds = self.rows_per_second, self.batch_seconds
         return [
-            *balance_gauges(self.balance, self.query),
-            Gauge("skewless_input_rows", "Rows that the batch read.", ((label, self.input_rows),)),
-            Gauge("skewless_rows_per_second", "Rows per second of the batch.", ((label, rate),)),
-            Gauge("skewless_batch_seconds", "Time that the batch took.", ((label, seconds),)),
+            *balance_metrics(self.balance, self.query),
+            Metric("skewless_input_rows", "Rows that the batch read.", ((label, self.input_rows),)),
+            Metric("skewless_rows_per_second", "Rows per second of the batch.", ((label, rate),)),
+            Metric("skewless_batch_seconds", "Time that the batch took.", ((label, seconds),)),
+        ]
+
+
+@dataclass
+class _Totals:
+    """What a listener has seen of one query since it began."""
+
+    query: str
+    batches: int = 0
+    empty_batches: int = 0
+    records: int = 0
+    last: BatchProgress | None = None  # that had records
+
+    def add(self, batch: BatchProgress) -> None:
+        """Count a batch in; one without records says nothing about the balance."""
+        self.batches += 1
+        self.records += batch.balance.records
+        if batch.balance.records:
+            self.last = batch
+        else:
+            self.empty_batches += 1
+
+    def metrics(self) -> list[Metric]:
+        """Return the last batch with records, and the totals."""
+        label = {"query": self.query}
+
+        def total(name: str, meaning: str, value: int) -> Metric:
+            return Metric(f"skewless_{name}_total", meaning, ((label, value),), "counter")
+
+        return [
+            *([] if self.last is None else self.last.metrics()),
+            total("batches", "Micro-batches since the listener began.", self.batches),
+            total("empty_batches", "Those of them that had no records.", self.empty_batches),
+            total("records", "Records since the listener began.", self.records),
         ]
 
 
 class BalanceListener(StreamingQueryListener):
-    """Tells the balance of every micro-batch of one query when it completes.
+    """Tells the balance of every micro-batch when it completes, of one query or of all.
 
     Never breaks the query: what goes wrong is logged, each kind of error once.
 
     Parameters
     ----------
     ledger
-        The folder that `route` or `aggregate` was given. With `spark.skewless.ledger`, the
-        query's folder in it: `f"{root}/{query.id}"`. Other queries' batches do not count.
+        The folder that `route` or `aggregate` was given: the batches of that query count. Or the
+        folder of `spark.skewless.ledger`: the batches of all queries that have their folder in it.
+        None: the latter, as the active session has it.
     json_lines
         A file to which one line of JSON per batch is added. A batch that Spark runs again after
         a crash may appear twice. It holds the texts of hot keys: a new file has mode 0600.
     prometheus
-        A file that holds the last batch in Prometheus' text format, replaced as a whole. The
-        textfile collector of node_exporter reads it if its name ends with `.prom`. It holds no
-        keys and has mode 0644, because the collector runs as another user.
+        A file that holds the last batch with records of each query in Prometheus' text format,
+        and totals since the listener began. It is replaced as a whole. The textfile collector of
+        node_exporter reads it if its name ends with `.prom`. It holds no keys and has mode 0644,
+        because the collector runs as another user.
 
     Examples
     --------
@@ -87,16 +124,17 @@ class BalanceListener(StreamingQueryListener):
 
     def __init__(
         self,
-        ledger: str | os.PathLike[str],
+        ledger: str | os.PathLike[str] | None = None,
         *,
         json_lines: str | os.PathLike[str] | None = None,
         prometheus: str | os.PathLike[str] | None = None,
     ) -> None:
         """Wait for batches."""
-        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)  # type: ignore[arg-type]
+        self.ledger = _ledger(ledger)
         self._json_lines = _file(json_lines, "json_lines")
         self._prometheus = _file(prometheus, "prometheus")
         self._history: deque[BatchProgress] = deque(maxlen=_REMEMBERED)
+        self._totals: dict[str, _Totals] = {}
         self._logged: set[tuple[str, type[BaseException]]] = set()
         self._lock = threading.Lock()
 
@@ -126,6 +164,9 @@ class BalanceListener(StreamingQueryListener):
             return
         with self._lock:
             self._history.append(batch)
+            query = str(event.progress.id)
+            self._totals.setdefault(query, _Totals(batch.query)).add(batch)
+            told = [metric for one in self._totals.values() for metric in one.metrics()]
         try:
             if self._json_lines is not None:
                 append_private(self._json_lines, json_line(batch.as_dict()))
@@ -133,16 +174,17 @@ class BalanceListener(StreamingQueryListener):
             self._log("write JSON lines", error)
         try:
             if self._prometheus is not None:
-                replace_file(self._prometheus, exposition(batch.gauges()), FILE_MODE)
+                replace_file(self._prometheus, exposition(told), FILE_MODE)
         except Exception as error:
             self._log("write for Prometheus", error)
 
     def _read(self, progress: Any) -> BatchProgress | None:
-        """Return the batch, or None when it is another query's."""
-        if self.ledger.owner() != str(progress.id):
-            return None
-        n_workers = self.ledger.workers()
-        if n_workers is None:
+        """Return the batch, or None when it is that of a query which does not count."""
+        ledger = self.ledger
+        if ledger.identity() is None:  # no query's own: each has a folder in it
+            ledger = ledger.below(str(progress.id))
+        n_workers = ledger.workers()
+        if n_workers is None or ledger.owner() != str(progress.id):
             return None
         seconds = progress.durationMs.get("triggerExecution")
         rate = float(progress.processedRowsPerSecond or 0.0)
@@ -152,7 +194,7 @@ class BalanceListener(StreamingQueryListener):
             input_rows=int(progress.numInputRows or 0),
             rows_per_second=rate if math.isfinite(rate) else None,  # of no rows, or in no time
             batch_seconds=None if seconds is None else seconds / 1000,
-            balance=read_balance(self.ledger, int(progress.batchId), n_workers),
+            balance=read_balance(ledger, int(progress.batchId), n_workers),
         )
 
     def _log(self, what: str, error: Exception) -> None:
@@ -160,6 +202,16 @@ class BalanceListener(StreamingQueryListener):
         if kind not in self._logged:
             self._logged.add(kind)
             _LOG.error("cannot %s (told once): %s", what, error, exc_info=error)
+
+
+def _ledger(ledger: str | os.PathLike[str] | Ledger | None) -> Ledger:
+    if ledger is not None:
+        return ledger if isinstance(ledger, Ledger) else Ledger(ledger)  # type: ignore[arg-type]
+    session = SparkSession.getActiveSession()
+    root = session and session.conf.get("spark.skewless.ledger", None)
+    if not root:
+        raise ValueError("ledger: give a folder, or set spark.skewless.ledger in an active session")
+    return Ledger(str(root))
 
 
 def _file(path: str | os.PathLike[str] | None, argument: str) -> Path | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from skewless.spark.balance.balance import BatchBalance
 
@@ -14,35 +15,40 @@ FILE_MODE = 0o644
 
 
 @dataclass(frozen=True)
-class Gauge:
+class Metric:
     """A metric: its name, what it is, and its samples: labels and a value."""
 
     name: str
     meaning: str
     samples: tuple[tuple[dict[str, str], float | None], ...]  # None: not known, left out
+    kind: Literal["gauge", "counter"] = "gauge"
 
 
-def exposition(gauges: Iterable[Gauge]) -> str:
-    """Return the gauges as Prometheus reads them.
+def exposition(metrics: Iterable[Metric]) -> str:
+    """Return the metrics as Prometheus reads them, those of one name together.
 
-    >>> print(exposition([Gauge("n", "How many.", (({"query": 'my "own"'}, 2),))]), end="")
+    >>> print(exposition([Metric("n", "How many.", (({"query": 'my "own"'}, 2),))]), end="")
     # HELP n How many.
     # TYPE n gauge
     n{query="my \\"own\\""} 2
     """
+    by_name: dict[str, Metric] = {}
+    for one in metrics:
+        there = by_name.get(one.name, replace(one, samples=()))
+        by_name[one.name] = replace(there, samples=there.samples + one.samples)
     lines = []
-    for gauge in gauges:
-        known = [(labels, value) for labels, value in gauge.samples if value is not None]
+    for metric in by_name.values():
+        known = [(labels, value) for labels, value in metric.samples if value is not None]
         if known:
-            meaning = gauge.meaning.replace("\\", "\\\\").replace("\n", "\\n")
-            lines += [f"# HELP {gauge.name} {meaning}", f"# TYPE {gauge.name} gauge"]
+            meaning = metric.meaning.replace("\\", "\\\\").replace("\n", "\\n")
+            lines += [f"# HELP {metric.name} {meaning}", f"# TYPE {metric.name} {metric.kind}"]
         for labels, value in known:
             pairs = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
-            lines.append(f"{gauge.name}{{{pairs}}} {_value(value)}")
+            lines.append(f"{metric.name}{{{pairs}}} {_value(value)}")
     return "".join(line + "\n" for line in lines)
 
 
-def balance_gauges(balance: BatchBalance, query: str) -> list[Gauge]:
+def balance_metrics(balance: BatchBalance, query: str) -> list[Metric]:
     """Return what is told of one batch.
 
     Hot keys are told by rank and without their text: keys come and go, and every new value of a
@@ -53,11 +59,11 @@ def balance_gauges(balance: BatchBalance, query: str) -> list[Gauge]:
     hot = balance.hot_keys or ()
     by_rank = [{"query": query, "rank": str(rank)} for rank in range(1, len(hot) + 1)]
 
-    def per_worker(name: str, meaning: str, values: list[float | None]) -> Gauge:
-        return Gauge(name, meaning, tuple(zip(by_worker, values, strict=True)))
+    def per_worker(name: str, meaning: str, values: list[float | None]) -> Metric:
+        return Metric(name, meaning, tuple(zip(by_worker, values, strict=True)))
 
-    def one(name: str, meaning: str, value: float | None) -> Gauge:
-        return Gauge(name, meaning, (({"query": query}, value),))
+    def one(name: str, meaning: str, value: float | None) -> Metric:
+        return Metric(name, meaning, (({"query": query}, value),))
 
     return [
         one("skewless_batch", "The micro-batch that all this is about.", balance.batch),
@@ -75,7 +81,7 @@ def balance_gauges(balance: BatchBalance, query: str) -> list[Gauge]:
         one("skewless_keys", "Distinct keys.", balance.keys),
         one("skewless_replication", "Replicas per key.", balance.replication),
         one("skewless_keys_split", "Keys on two workers or more.", balance.keys_split),
-        Gauge(
+        Metric(
             "skewless_hot_key_share",
             "Share of the records that the heaviest keys have, by rank.",
             tuple((labels, key.share) for labels, key in zip(by_rank, hot, strict=True)),

@@ -1,0 +1,128 @@
+"""The balance as JSON lines, as a table and for Prometheus."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skewless.spark.balance.explaining import Balance, explain_balance
+from skewless.spark.balance.prometheus import Metric, exposition
+from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
+from spark.balance.reports import IDENTITY, SAMPLE, parsed, source, worker
+
+
+def test_json_lines_hold_all_batches(ledger: Ledger, tmp_path: Path) -> None:
+    balance = explain_balance(ledger.folder)
+    balance.write_json_lines(tmp_path / "balance.jsonl")
+    lines = (tmp_path / "balance.jsonl").read_text(encoding="utf-8").splitlines()
+    first, second = (json.loads(line) for line in lines)
+    assert first["query"] == "query-1"
+    assert (first["batch"], first["records"], first["replication"]) == (0, 6, None)
+    assert second["workers"][1] == {"worker": 1, "records": 2, "seconds": 1.0, "pairs": 2}
+    assert second["hot_keys"][0] == {"key": "null", "records": 2, "share": 0.5, "workers": 2}
+    assert second["hot_keys"][1]["key"] == 'two\nlines "quoted" \\'
+
+
+def test_the_table_is_plain_text_that_no_key_can_break(ledger: Ledger) -> None:
+    text = str(explain_balance(Path(ledger.folder)))
+    title, headings, *rows = text.splitlines()
+    assert title == "Balance of query-1: strategy pkg, workers 3, key k"
+    assert " ".join(headings.split()) == (
+        "batch records busiest worker imbalance time imbalance keys replicas per key keys split "
+        "heaviest key its share"
+    )
+    assert [" ".join(row.split()) for row in rows] == [
+        "0 6 0 50.0 % – – – – – –",
+        "1 4 0 50.0 % 0.0 % 3 1.333 1 null 50.0 %",
+    ]
+    assert text.isprintable() is False  # it has line ends,
+    assert all(line.isprintable() for line in text.splitlines())  # and nothing else of the kind
+    assert explain_balance(ledger)._repr_html_().startswith("<pre>")
+
+
+def test_prometheus_gets_the_last_batch(ledger: Ledger) -> None:
+    told = explain_balance(ledger)
+    samples = parsed(told.to_prometheus())
+    assert samples['skewless_batch{query="query-1"}'] == 1
+    assert samples['skewless_records{query="query-1",worker="1"}'] == 2
+    assert samples['skewless_replication{query="query-1"}'] == 4 / 3
+    assert samples['skewless_hot_key_share{query="query-1",rank="1"}'] == 0.5
+    # Of a batch that only sources told of, what is not known is left out.
+    first = parsed(Balance(told.batches[:1], "q").to_prometheus())
+    assert not any("replication" in name or "seconds" in name for name in first)
+    assert Balance([]).to_prometheus() == ""
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_label_survives_the_text_format(label: str) -> None:
+    text = exposition([Metric("g", "Help\nof \\two lines.", (({"query": label}, 0.5),))])
+    lines = text.removesuffix("\n").split("\n")
+    assert lines[:2] == ["# HELP g Help\\nof \\\\two lines.", "# TYPE g gauge"]
+    match = SAMPLE.fullmatch("\n".join(lines[2:]))
+    assert match
+    inside = match[2].removeprefix('query="').removesuffix('"')
+    found = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
+    assert re.sub(r'\\[\\"n]', lambda escape: found[escape[0]], inside) == label
+
+
+def test_numbers_that_are_none_are_told_as_prometheus_spells_them() -> None:
+    values = [float("nan"), float("inf"), -float("inf"), 3.0, 0.1, None]
+    gauge = Metric("g", "G.", tuple(({"at": str(at)}, value) for at, value in enumerate(values)))
+    told = [line.rpartition(" ")[2] for line in exposition([gauge]).splitlines()[2:]]
+    assert told == ["NaN", "+Inf", "-Inf", "3", "0.1"]
+
+
+def test_a_folder_without_a_ledger_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"there is no ledger in .*nowhere.*by its id"):
+        explain_balance(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="must be a StreamingQuery or a ledger folder, not 3"):
+        explain_balance(3)
+    with pytest.raises(ValueError, match="ledger goes with a query"):
+        explain_balance("folder", ledger="folder")
+
+
+def test_people_are_shown_the_run_that_counts(tmp_path: Path) -> None:
+    made = Ledger(str(tmp_path / "ledger"))
+    made.claim(IDENTITY)
+    dead, alive = made.of_run("dead"), made.of_run("alive")
+    alive.write_report(0, 0, source(1, 2, 3))
+    for number in range(3):
+        dead.write_report(0, number, source(9, 9, 9))
+        dead.write_worker(0, number, worker(["late"]))
+    (batch,) = explain_balance(made.folder).batches
+    assert [row.records for row in batch.workers] == [1, 2, 3]
+    assert batch.hot_keys is None
+
+
+@pytest.mark.parametrize(
+    ("about", "text"),
+    [
+        ({"records": "many"}, "records must be a number"),
+        ({"seconds": None}, "seconds must be a number"),
+        ({"sampled_by": 0}, "sampled_by must be a number from 1"),
+        ({"pairs": -1}, "pairs must be a number"),
+        ({"top": 7}, "top must be a list"),
+        ({"top": [["a", "b"]]}, "top must have a text"),
+    ],
+)
+def test_a_worker_report_from_a_stranger_is_refused(
+    ledger: Ledger, about: dict[str, Any], text: str
+) -> None:
+    good = worker(["a"])
+    ledger.write_worker(1, 0, Entry(good.arrays, good.about | about))
+    with pytest.raises(LedgerCorrupt, match=rf"worker-00000\.arrow cannot be used: {text}"):
+        explain_balance(ledger.folder)
+
+
+@pytest.mark.parametrize("workers", ["3", 0, -1, 1 << 40, True, 2.5])
+def test_an_identity_with_odd_workers_is_refused(tmp_path: Path, workers: Any) -> None:
+    made = Ledger(str(tmp_path / "ledger"))
+    made.claim(IDENTITY | {"workers": workers})
+    with pytest.raises(LedgerCorrupt, match=r"identity\.json cannot be used: workers must be"):
+        explain_balance(made.folder)
