@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready-$(subst /,-,$(PYTHON))
 # Asked when a recipe runs, not when this file is read.
 WITH_JAVA = JAVA_HOME=$$($(BIN)/python scripts/find_java.py) && export JAVA_HOME &&
-PYTEST = $(BIN)/python -m pytest -n 2
+PYTEST = $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # Cases of each kind for `make fuzz`.
 CASES ?= 2000

@@ -27,6 +27,28 @@ if importlib.util.find_spec("pyspark") is None:
     collect_ignore_glob = ["spark/*", "apps/*", "faults/*"]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep tests together that need the same kernels or the same queries.
+
+    One process then compiles the kernels of a system while another has other work, and no query of
+    a module runs twice.
+    """
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    parts = item.path.relative_to(item.config.rootpath).parts
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    strategy = getattr(parameters.get("strategy"), "name", None)
+    if parts[:2] == ("tests", "contract") and isinstance(strategy, str):
+        return strategy.replace("-", "_")
+    if parts[:2] == ("tests", "strategies"):
+        return parts[2].removeprefix("test_").removesuffix(".py")
+    return "/".join(parts)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Return a local session with two slots; its files lie in a folder of this test process."""
