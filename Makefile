@@ -61,8 +61,9 @@ format: $(READY) ## Format the code and mend what can be mended
 bench: $(READY) ## Measure what a routing decision costs
 	$(BIN)/python benchmarks/grouping_cost.py
 
-bench-spark: $(READY) ## Measure routing on Spark against key hashing and salting
+bench-spark: $(READY) ## Measure routing on Spark against hashing, salting and round-robin (DATA=folder adds streams)
 	$(WITH_JAVA) $(BIN)/python benchmarks/spark_speed.py
+	$(WITH_JAVA) $(BIN)/python benchmarks/spark_alternatives.py $(if $(DATA),--data $(DATA))
 
 frontier: $(READY) ## Measure Cascade against all others, for docs/frontier.md (DATA=folder of traces)
 	$(BIN)/python benchmarks/frontier.py $(if $(DATA),--data $(DATA))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from frontier import RECORDS, write_documents
-from skewless.experiments import grouping_cost, overview, spark_speed
+from skewless.experiments import alternatives, grouping_cost, overview, spark_speed
 from skewless.experiments.tables import read_records, write_table
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -12,6 +12,7 @@ GROUPING_COST = RESULTS / "grouping_cost.jsonl"
 OVERVIEW = RESULTS / "overview.jsonl"
 SPARK_SPEED = RESULTS / "spark_speed.jsonl"
 FIRST_ROUTE = RESULTS / "first_route.jsonl"
+ALTERNATIVES = RESULTS / "spark_alternatives.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
 
@@ -26,6 +27,7 @@ def write_all() -> None:
     if OVERVIEW.exists():
         write_table(PROJECT / "README.md", "strategies", overview.table(read_records(OVERVIEW)))
     write_spark_tables()
+    write_alternatives()
     if RECORDS.exists():
         write_documents()
     print("tables written: README.md, docs/benchmarks.md, docs/frontier.md")
@@ -39,6 +41,14 @@ def write_spark_tables() -> None:
     if FIRST_ROUTE.exists():
         table = spark_speed.first_route_table(read_records(FIRST_ROUTE))
         write_table(BENCHMARKS, "spark first route", table)
+
+
+def write_alternatives() -> None:
+    if ALTERNATIVES.exists():
+        records = read_records(ALTERNATIVES)
+        for document in (PROJECT / "README.md", BENCHMARKS):
+            write_table(document, "alternatives", alternatives.table(records))
+            write_table(document, "alternatives summary", alternatives.summary(records))
 
 
 if __name__ == "__main__":
