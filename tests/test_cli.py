@@ -243,19 +243,25 @@ def same_session(spark, monkeypatch):
 
 
 @pytest.mark.spark
-def test_demo_says_that_both_results_equal_plain_spark(same_session, tmp_path):
+def test_demo_says_that_all_results_equal_plain_spark(same_session, tmp_path):
     page = tmp_path / "pages" / "demo.html"
     result = run(
         *["demo", "--out", str(page), "--records", "4000", "--batches", "2"],
-        *["--workers", "4", "--work-us", "0"],
+        *["--workers", "4", "--work-us", "0", "--load-us", "0"],
     )
     assert result.exit_code == 0, result.output
-    assert "The results of hash and cascade equal plain Spark's, record for record" in result.stdout
-    rows = {line.split()[0]: line.split() for line in result.stdout.splitlines() if line.strip()}
+    assert "The results of hash, shuffle and cascade equal plain Spark's, record" in result.stdout
+    assert re.search(
+        r"cascade processed \d+\.\d+ × the records per second of hash and", result.stdout
+    )
+    table, _, _ = result.stdout.partition("cascade processed")
+    rows = {line.split()[0]: line.split() for line in table.splitlines() if line.strip()}
     # Of the stream one word has a third: a worker with it has more than its quarter.
     assert float(rows["hash"][4]) > 0.2
     assert float(rows["cascade"][4]) < 0.05  # the light keys' share of the promise of Cascade
-    assert [len(rows[name][3]) for name in ("hash", "cascade")] == [4, 4]  # a bar per worker
+    assert [len(rows[name][3]) for name in ("hash", "shuffle", "cascade")] == [
+        4
+    ] * 3  # a bar per worker
     assert not re.search(FROM_THE_NETWORK, page.read_text())
 
 
@@ -313,6 +319,7 @@ def test_demo_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
     monkeypatch.setattr("skewless.cli.demo.spark_session", None)  # starting would fail
     assert "--batches must be 1 … 30, not 31" in refused("demo", "--batches", "31")
     assert "--work-us must be 0 … 60,000,000, not -1" in refused("demo", "--work-us", "-1")
+    assert "--load-us must be 0 … 60,000,000, not -1" in refused("demo", "--load-us", "-1")
     assert "--records takes a whole number, not 'many'" in refused("demo", "--records", "many")
     assert "did you mean 'hash'" in refused("demo", "--strategy", "hsh")
 

@@ -84,6 +84,8 @@ def test_the_guide_to_spark_runs_from_its_beginning_to_its_end(
     said = capsys.readouterr().out
     assert "cascade" in said
     assert "hash" in said
+    found = reader.run("work=score")
+    assert found["found"].costs.measured
 
     found = reader.run("aggs.mean")
     wanted = by_customer(orders.groupBy("customer").agg(F.avg("price")))

@@ -1,4 +1,4 @@
-"""Work that costs something per record: a call to somewhere else, for which the worker waits."""
+"""Work that costs something per record and per key, for which the worker waits."""
 
 from __future__ import annotations
 
@@ -14,15 +14,24 @@ from skewless.arrays import Ints
 
 @dataclass(frozen=True)
 class CountLookedUp(Count):
-    """Counts records, each of which is looked up somewhere first, which takes a while.
+    """Counts records by a model of their key, which is loaded first.
 
-    The waiting is a sleep: it takes time and no processor, like a request to a database, so more
-    workers than cores are of use.
+    Each record takes a while, and so does each key on each worker that has it: the worker loads the
+    model of the key before it can score its records. The waiting is a sleep. It takes time and no
+    processor, like a request to a database, so more workers than cores are of use.
+
+    Parameters
+    ----------
+    lookup_us
+        What a record takes, in microseconds.
+    load_us
+        What the model of a key takes, in microseconds.
     """
 
     lookup_us: int = 0
+    load_us: int = 0
 
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
-        """Wait for the lookups, and count."""
-        time.sleep(codes.size * self.lookup_us * 1e-6)
+        """Load the models of these keys, wait for each record, and count."""
+        time.sleep((codes.size * self.lookup_us + n_groups * self.load_us) * 1e-6)
         return super().update(columns, codes, n_groups)

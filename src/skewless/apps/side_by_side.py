@@ -26,7 +26,7 @@ _ORDER = [("start", "ascending"), ("word", "ascending")]
 
 @dataclass(frozen=True)
 class MainJob:
-    """The job: words per window, each word looked up at a cost.
+    """The job: words per window, each word scored by a model that is loaded first.
 
     Parameters
     ----------
@@ -37,7 +37,9 @@ class MainJob:
     n_workers
         Workers that look up and count.
     lookup_us
-        What a word costs, in microseconds.
+        What a word costs each time, in microseconds.
+    load_us
+        What it costs each worker that has the word in a micro-batch, in microseconds.
     window, watermark
         The length of a window, and how late a record may be.
     seed
@@ -48,6 +50,7 @@ class MainJob:
     n_files: int = 4
     n_workers: int = 8
     lookup_us: int = 0
+    load_us: int = 0
     window: str = "60 seconds"
     watermark: str = "60 seconds"
     seed: int = 0
@@ -77,7 +80,7 @@ class MainJob:
         counted = aggregate(
             words,
             "word",
-            {"n": CountLookedUp(lookup_us=self.lookup_us)},
+            {"n": CountLookedUp(lookup_us=self.lookup_us, load_us=self.load_us)},
             window=("ts", self.window),
             watermark=self.watermark,
             strategy=strategy,

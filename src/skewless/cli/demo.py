@@ -1,4 +1,4 @@
-"""`skewless demo`: the main job on Spark, under hashing and under Cascade, side by side."""
+"""`skewless demo`: the main job on Spark, by hash, round-robin and Cascade, side by side."""
 
 from __future__ import annotations
 
@@ -26,16 +26,22 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where the page with the plots goes.")] = Path(
         "out/demo.html"
     ),
-    strategy: Annotated[str, typer.Option(help="Strategies with commas.")] = "hash,cascade",
+    strategy: Annotated[str, typer.Option(help="Strategies with commas.")] = "hash,shuffle,cascade",
     workers: Annotated[int, typer.Option(help="Workers, and task slots of Spark.")] = 8,
     records: Annotated[str, typer.Option(help="Words of the stream.")] = "4e5",
     batches: Annotated[int, typer.Option(help="Micro-batches of the stream.")] = 8,
     work_us: Annotated[
-        int, typer.Option(help="What looking up a word costs, in microseconds of waiting.")
-    ] = 300,
+        int, typer.Option(help="What each record costs, in microseconds of waiting.")
+    ] = 150,
+    load_us: Annotated[
+        int, typer.Option(help="What a word costs each worker that has it, in microseconds.")
+    ] = 3000,
     seed: Annotated[int, typer.Option(help="Seed of the words and of the routing.")] = 0,
 ) -> None:
-    """Count drifting words on Spark under hash and Cascade: a table, a page, and are they equal?"""
+    """Score drifting words on Spark by hash, round-robin and Cascade: a table and a page of plots.
+
+    The results are compared with plain Spark's. `shuffle` is round-robin.
+    """
     with needing_bokeh():
         from skewless.dashboard.job_report import equality, write_job_report
     require_spark()
@@ -46,6 +52,7 @@ def demo(
         names = [one.name for one in reading.strategies(strategy, {})]
         whole(workers, "--workers", least=1, most=_MOST_SLOTS)
         whole(work_us, "--work-us", most=_LONGEST_US)
+        whole(load_us, "--load-us", most=_LONGEST_US)
         whole(batches, "--batches", least=1, most=_MOST_BATCHES)
         n_records = reading.count(records, "--records", least=1, most=_MOST_RECORDS)
         words = DriftingWords(
@@ -54,8 +61,9 @@ def demo(
         reading.page(out)
     about = (
         f"{words.n_records:,} words in {batches} micro-batches; the hot words change "
-        f"{words.n_periods - 1} times. Words per window of {MainJob.window} are counted by "
-        f"{workers} workers, and each word is looked up first: {work_us} µs of waiting (a sleep)."
+        f"{words.n_periods - 1} times. Words per window of {MainJob.window} are scored and counted "
+        f"by {workers} workers. A worker loads the model of each word that it gets in a "
+        f"micro-batch: {load_us:,} µs. Each record then takes {work_us} µs. Both are sleeps."
     )
     console().print(about, soft_wrap=True)
     with scratch_folder() as scratch, progress_bar() as bar:
@@ -73,7 +81,7 @@ def demo(
             # The merging wants few partitions: each has a state of its own to write.
             **{"spark.sql.shuffle.partitions": "2"},
         ) as spark:
-            job = MainJob(scratch / "words", words.n_files, workers, work_us, seed=seed)
+            job = MainJob(scratch / "words", words.n_files, workers, work_us, load_us, seed=seed)
             step("counting with plain Spark")
             truth = job.plain(spark)
             step("warming up")
@@ -99,9 +107,28 @@ def demo(
     summaries = [run.summary(truth) for run in runs]
     console().print(job_table(summaries))
     write_job_report(summaries, about, out)
+    if len(summaries) > 1:
+        print(f"\n{comparison(summaries)}")
     print(f"\n{equality(summaries)}\nThe plots: {out}")
     if any(summary["differences"] for summary in summaries):
         raise stopped("a result differs from plain Spark's: this is a bug", 1)
+
+
+def comparison(summaries: list[dict[str, Any]]) -> str:
+    """Return how much faster the last strategy was than each of the others.
+
+    >>> runs = [{"strategy": "hash", "records_per_second": 2}, {"strategy": "cascade"}]
+    >>> runs[1]["records_per_second"] = 3
+    >>> comparison(runs)
+    'cascade processed 1.50 × the records per second of hash.'
+    """
+    *others, last = summaries
+    ratios = [
+        f"{last['records_per_second'] / other['records_per_second']:.2f} × the records per second "
+        f"of {other['strategy']}"
+        for other in others
+    ]
+    return f"{last['strategy']} processed {' and '.join(ratios)}."
 
 
 def job_table(summaries: list[dict[str, Any]]) -> Table:
