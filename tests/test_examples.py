@@ -86,5 +86,5 @@ def test_the_example_on_spark_runs_as_it_stands(
 ) -> None:
     # The session of the tests is the one that the example gets, with its settings left alone.
     monkeypatch.setattr("skewless.spark.session", lambda name, master: spark)
-    runpy.run_path(str(PROJECT / "examples" / "model_per_key.py"))
+    runpy.run_path(str(PROJECT / "examples" / "model_per_key.py"), run_name="__main__")
     assert capsys.readouterr().out == "100000\n"
