@@ -8,6 +8,7 @@ from typing import ClassVar
 from skewless.arrays import Floats, Workers
 from skewless.parameters import require
 from skewless.strategies.rebalancing.controller import PhasedPlanning
+from skewless.strategies.rebalancing.goals import Goals
 from skewless.strategies.rebalancing.phases import attempt, new_owners
 from skewless.strategies.rebalancing.vectors import Observed
 
@@ -55,6 +56,8 @@ class MinMig(PhasedPlanning):
         super().__post_init__()
         require(self, "beta", 0 <= self.beta <= 10, "between 0 and 10")
 
-    def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
-        task = self._problem(observed, capacities, self.beta)
+    def _plan(
+        self, observed: Observed, aims: Goals, capacities: Floats, n_pinned: int
+    ) -> Workers:
+        task = self._problem(observed, aims, capacities, self.beta)
         return new_owners(task, attempt(task, 0), observed, self.beta)

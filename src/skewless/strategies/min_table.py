@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from skewless.arrays import Floats, Workers
 from skewless.strategies.rebalancing.controller import PhasedPlanning
+from skewless.strategies.rebalancing.goals import Goals
 from skewless.strategies.rebalancing.phases import attempt, new_owners
 from skewless.strategies.rebalancing.vectors import Observed
 
@@ -47,6 +48,8 @@ class MinTable(PhasedPlanning):
 
     name: ClassVar[str] = "min-table"
 
-    def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
-        task = self._problem(observed, capacities, None)
+    def _plan(
+        self, observed: Observed, aims: Goals, capacities: Floats, n_pinned: int
+    ) -> Workers:
+        task = self._problem(observed, aims, capacities, None)
         return new_owners(task, attempt(task, observed.keys.size), observed, None)

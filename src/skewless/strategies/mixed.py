@@ -10,6 +10,7 @@ import numpy as np
 from skewless.arrays import Floats, Workers
 from skewless.parameters import require
 from skewless.strategies.min_mig import MinMig
+from skewless.strategies.rebalancing.goals import Goals
 from skewless.strategies.rebalancing.phases import Attempt, Problem, attempt, new_owners
 from skewless.strategies.rebalancing.vectors import Observed
 
@@ -76,12 +77,17 @@ class Mixed(MinMig):
         enough = self.max_entries is None or self.max_entries >= 0
         require(self, "max_entries", enough, "at least 0, or None")
 
-    def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
-        task = self._problem(observed, capacities, self.beta)
-        room = np.inf if self.max_entries is None else self.max_entries - n_kept
+    def _most_entries(self) -> int | None:
+        return self.max_entries
+
+    def _plan(
+        self, observed: Observed, aims: Goals, capacities: Floats, n_pinned: int
+    ) -> Workers:
+        task = self._problem(observed, aims, capacities, self.beta)
+        room = np.inf if self.max_entries is None else self.max_entries - n_pinned
         plan = self._search(task, room)
         if plan.n_entries > room:  # as MinTable does
-            task = self._problem(observed, capacities, None)
+            task = self._problem(observed, aims, capacities, None)
             return new_owners(task, attempt(task, observed.keys.size), observed, None)
         return new_owners(task, plan, observed, self.beta)
 

@@ -11,8 +11,14 @@ from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Ints, Workers
 from skewless.parameters import require
 from skewless.strategies.rebalancing.controller import TableRouting
+from skewless.strategies.rebalancing.goals import (
+    Excess,
+    Goals,
+    donor_limits,
+    excess,
+    worker_loads,
+)
 from skewless.strategies.rebalancing.ordering import descending_order
-from skewless.strategies.rebalancing.phases import worker_limits, worker_loads
 from skewless.strategies.rebalancing.vectors import Observed
 
 _NOTHING = -1
@@ -150,6 +156,8 @@ class Readj(TableRouting):
 
     name: ClassVar[str] = "readj"
 
+    pin_giants: bool = False
+    two_sided: bool = False
     sigma: float | None = None
 
     def __post_init__(self) -> None:  # noqa: D105
@@ -157,18 +165,21 @@ class Readj(TableRouting):
         allowed = self.sigma is None or 0 < self.sigma < float("inf")
         require(self, "sigma", allowed, "a finite number above 0, or None")
 
-    def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
+    def _plan(
+        self, observed: Observed, aims: Goals, capacities: Floats, n_pinned: int
+    ) -> Workers:
         by_cost = descending_order(observed.costs)
         total = float(observed.costs.sum()) + float(observed.rest.sum())
         mean = total / capacities.size
-        limits = worker_limits(total, self.tolerance, capacities)
-        plans: list[tuple[float, Workers]] = []
+        plans: list[tuple[Excess, Workers]] = []
         for sigma in _LADDER if self.sigma is None else (self.sigma,):
             targets: Workers = observed.homes.copy()
             loads = worker_loads(targets, observed.costs, capacities.size) + observed.rest
             n_heavy = int((observed.costs >= sigma * mean).sum())
             heavy = by_cost[:n_heavy]
             owners = targets[heavy]
+            limits = np.empty(capacities.size)
+            donor_limits(loads, aims.limits, aims.floors, aims.fair, limits)
             readjust(
                 observed.costs[heavy],
                 owners,
@@ -180,7 +191,8 @@ class Readj(TableRouting):
                 _SMALLEST_GAIN * mean,
             )
             targets[heavy] = owners
-            if (loads <= limits).all():
+            found = excess(loads, aims)
+            if found.total <= 0.0:
                 return targets
-            plans.append((float((loads / capacities).max()), targets))
+            plans.append((found, targets))
         return min(plans, key=lambda plan: plan[0])[1]

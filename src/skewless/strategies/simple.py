@@ -9,6 +9,7 @@ from skewless._jit import kernel
 from skewless.arrays import Floats, Ints, Workers
 from skewless.kernels.least_loaded import LoadTree, least, load_tree, update
 from skewless.strategies.rebalancing.controller import TableRouting
+from skewless.strategies.rebalancing.goals import Goals
 from skewless.strategies.rebalancing.ordering import descending_order
 from skewless.strategies.rebalancing.vectors import Observed
 
@@ -66,7 +67,12 @@ class Simple(TableRouting):
 
     name: ClassVar[str] = "simple"
 
-    def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
+    pin_giants: bool = False
+    two_sided: bool = False
+
+    def _plan(
+        self, observed: Observed, aims: Goals, capacities: Floats, n_pinned: int
+    ) -> Workers:
         targets: Workers = observed.owners.copy()
         loads = observed.rest.copy()
         by_cost = descending_order(observed.costs)

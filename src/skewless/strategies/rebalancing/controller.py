@@ -10,39 +10,67 @@ import numpy as np
 from skewless.arrays import Floats, Keys, Workers
 from skewless.parameters import MOST_POINTS, check_types, require, require_count
 from skewless.strategies.rebalancing import routing_table
-from skewless.strategies.rebalancing.phases import Problem, problem, worker_limits, worker_loads
-from skewless.strategies.rebalancing.routing_table import TableState
+from skewless.strategies.rebalancing.goals import (
+    Excess,
+    Goals,
+    excess,
+    goals,
+    without_giants,
+    worker_loads,
+)
+from skewless.strategies.rebalancing.phases import Problem, problem
+from skewless.strategies.rebalancing.routing_table import Entries, TableState
 from skewless.strategies.rebalancing.vectors import Observed, compact, full
 from skewless.strategy import Moves, Report, Traits, rest_by_worker
 
 
+def no_moves() -> Moves:
+    """Return what a rebalance says that moves nothing."""
+    none = np.empty(0, np.int32)
+    return Moves(np.empty(0, np.uint64), none, none)
+
+
 @dataclass(frozen=True)
 class TableRouting(ABC):
-    """A routing table over a ring, and a controller that makes a plan when a worker has too much.
+    """A routing table over a ring, and a controller that makes a plan when loads are uneven.
 
     Parameters
     ----------
     tolerance
-        θ_max: a worker may have (1 + tolerance) times its fair share of the load.
+        θ_max: how far from its fair share the load of a worker may be, above or below.
     virtual_nodes
         Points per worker on the ring.
     keep_unreported
-        Keep table entries of keys that the report does not name: such a key may have state that
-        nobody reported, and would lose it. Where reports name every key that has state, say
-        False: the table then forgets keys that are gone. A report with a `rest` does not name
-        every key. So an entry is forgotten only if its worker has no rest: then all records of
-        that worker are accounted for, and the key had none.
+        Keep table entries of keys that the report does not name, as such a key may have state. Say
+        False where a report names every key that has state: the table then forgets keys that are
+        gone. A report with a `rest` does not name every key. So an entry is forgotten only if its
+        worker has no rest: then all records of that worker are accounted for.
+    forget_after
+        Forget an entry when so many reports in a row did not name its key; None: never. On Spark a
+        report is one micro-batch, and a key that is not in it may come back. The key then goes
+        home, and `Moves` names it like any other that moves.
+    pin_giants
+        A key above the limit of every worker stays where it is, and lighter keys of its worker
+        leave. The fair share of the others is computed without both. False: the paper's reading,
+        by which the giant is the first key to be given up, comes back, and its neighbours stay.
+    two_sided
+        A worker with too little makes a new plan too, and is filled.
     """
 
     tolerance: float = 0.08
     virtual_nodes: int = 128
     keep_unreported: bool = True
+    forget_after: int | None = 1_000
+    pin_giants: bool = True
+    two_sided: bool = True
 
     def __post_init__(self) -> None:  # noqa: D105
         check_types(self)
         allowed = 0 <= self.tolerance < float("inf")
         require(self, "tolerance", allowed, "a finite number of at least 0")
         require_count(self, "virtual_nodes", most=MOST_POINTS)
+        lasts = self.forget_after is None or self.forget_after >= 1
+        require(self, "forget_after", lasts, "at least 1, or None")
 
     @property
     def traits(self) -> Traits:
@@ -64,41 +92,123 @@ class TableRouting(ABC):
         return routing_table.rescaled(state, n_workers, self.virtual_nodes, capacities)
 
     def rebalance(self, report: Report, state: TableState) -> tuple[TableState, Moves]:
-        """Return the plan for the next window; without an overloaded worker, the same as before."""
+        """Return the plan for the next window; while loads are within bounds, the same as before.
+
+        A plan is made from the plan that it replaces, so a second one might improve on the first.
+        That is done at once, until one is not worth its moves: the same report again then moves
+        nothing.
+        """
+        observed = self._observed(report, state)
+        if report.keys.size == 0:
+            return state, no_moves()
+        state = state._replace(n_reports=state.n_reports + 1)
+        entries = routing_table.all_entries(state)
+        named = routing_table.is_among(entries.keys, observed.keys)
+        others = entries.part(~named)
+        targets = self._targets(observed, state.capacities)
+        kept = self._kept(others, observed, state, int((targets != observed.homes).sum()))
+        if entries.keys.size or (targets != observed.owners).any():
+            state = routing_table.moved(state, observed.keys, observed.homes, targets, kept)
+        moving = np.flatnonzero(observed.owners != targets)
+        gone = others.part(~routing_table.is_among(others.keys, kept.keys))
+        moves = Moves(
+            np.concatenate((observed.keys[moving], gone.keys)),
+            np.concatenate((observed.owners[moving], gone.workers)),
+            np.concatenate((targets[moving], routing_table.homes(gone.keys, state))),
+        )
+        return state, moves
+
+    def _observed(self, report: Report, state: TableState) -> Observed:
+        """Return the report with where keys live and belong; refuse impossible numbers."""
         rest = rest_by_worker(report, state.capacities.size)
         parts = (("loads", report.loads), ("state_sizes", report.state_sizes), ("rest", rest))
         for name, values in parts:
-            if not ((values >= 0) & (values < np.inf)).all():
+            if values.size and not 0.0 <= values.min() <= values.max() < np.inf:  # false for NaN
                 raise ValueError(f"{name} of a report must be finite numbers of at least 0")
-        observed = Observed(
-            report.keys,
-            report.loads,
-            report.state_sizes,
-            routing_table.owners(report.keys, state),
-            routing_table.homes(report.keys, state),
-            rest,
-        )
-        loads = worker_loads(observed.owners, observed.costs, state.capacities.size) + rest
-        total = float(report.loads.sum()) + float(rest.sum())
-        limits = worker_limits(total, self.tolerance, state.capacities)
-        if report.keys.size == 0 or (loads <= limits).all():
-            none = np.empty(0, np.int32)
-            return state, Moves(np.empty(0, np.uint64), none, none)
-        kept = self._kept(observed, state)
-        targets = self._plan(observed, state.capacities, kept[0].size)
-        return routing_table.moved(
-            state, observed.keys, observed.homes, observed.owners, targets, kept
-        )
+        owners, homes = routing_table.owners_and_homes(report.keys, state)
+        return Observed(report.keys, report.loads, report.state_sizes, owners, homes, rest)
 
-    def _kept(self, observed: Observed, state: TableState) -> tuple[Keys, Workers]:
-        """Return the entries of keys that are not reported, as far as they stay in the table."""
-        keys, workers = routing_table.unreported(state, observed.keys)
-        stay = (observed.rest[workers] > 0.0) | self.keep_unreported
-        return keys[stay], workers[stay]
+    def _targets(self, observed: Observed, capacities: Floats) -> Workers:
+        """Return where each observed key is to live."""
+        while True:
+            targets = self._better(observed, capacities)
+            if targets is None:
+                return observed.owners
+            observed = observed._replace(owners=targets)
+
+    def _better(self, observed: Observed, capacities: Floats) -> Workers | None:
+        """Return a plan that is worth its moves, or None.
+
+        Neighbours of giants take half of a bounded table, and more where others leave room.
+        """
+        bound = self._most_entries()
+        most = bound
+        while True:
+            aims = goals(
+                observed,
+                self.tolerance,
+                capacities,
+                pin_giants=self.pin_giants,
+                two_sided=self.two_sided,
+                most_neighbours=most,
+            )
+            found = self._excess(observed, observed.owners, aims)
+            if found.total <= 0.0:
+                return None
+            targets = self._planned(observed, aims, capacities)
+            if bound is None or most is None or most <= bound // 2 or not aims.closed.any():
+                break
+            away = targets != observed.homes
+            n_entries, n_neighbours = int(away.sum()), int(away[aims.closed[observed.homes]].sum())
+            if n_entries <= bound:
+                break
+            least = bound // 2
+            most = max(bound - (n_entries - n_neighbours), least) if most == bound else least
+        return targets if self._excess(observed, targets, aims).is_better(found) else None
+
+    def _excess(self, observed: Observed, owners: Workers, aims: Goals) -> Excess:
+        loads = worker_loads(owners, observed.costs, aims.fair.size) + observed.rest
+        return excess(loads, aims)
+
+    def _planned(self, observed: Observed, aims: Goals, capacities: Floats) -> Workers:
+        """Return the new worker of each key: of giants as the goals say, of others as planned."""
+        targets: Workers = observed.owners.copy()
+        targets[aims.giants] = aims.giants_at
+        n_pinned = int((targets[aims.giants] != observed.homes[aims.giants]).sum())
+        others = np.ones(targets.size, np.bool_)
+        others[aims.giants] = False
+        targets[others] = self._plan(without_giants(observed, aims), aims, capacities, n_pinned)
+        return targets
+
+    def _kept(
+        self, others: Entries, observed: Observed, state: TableState, n_entries: int
+    ) -> Entries:
+        """Return which entries of keys that are not reported stay beside `n_entries` new ones.
+
+        Of those that the bound has no room for, the ones go whose keys were not named for longest.
+        """
+        if not self.keep_unreported:
+            others = others.part(observed.rest[others.workers] > 0.0)
+        if self.forget_after is not None:
+            others = others.part(others.named_in > state.n_reports[0] - self.forget_after)
+        bound = self._most_entries()
+        room = others.keys.size if bound is None else max(bound - n_entries, 0)
+        if others.keys.size <= room:
+            return others
+        latest = np.argsort(-others.named_in, kind="stable")[:room]
+        stays = np.zeros(others.keys.size, np.bool_)
+        stays[latest] = True
+        return others.part(stays)
+
+    def _most_entries(self) -> int | None:
+        """Return the bound on the table (A_max), if there is one."""
+        return None
 
     @abstractmethod
-    def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
-        """Return the new worker of each key; `n_kept` entries of other keys stay in the table."""
+    def _plan(
+        self, observed: Observed, aims: Goals, capacities: Floats, n_pinned: int
+    ) -> Workers:
+        """Return the new worker of each key; `n_pinned` entries are those of giants."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +230,11 @@ class PhasedPlanning(TableRouting):
         super().__post_init__()
         require(self, "discretisation", 0 <= self.discretisation <= 30, "between 0 and 30")
 
-    def _problem(self, observed: Observed, capacities: Floats, beta: float | None) -> Problem:
+    def _problem(
+        self, observed: Observed, aims: Goals, capacities: Floats, beta: float | None
+    ) -> Problem:
         if self.compact:
             vectors = compact(observed, 1 << self.discretisation, capacities.size)
         else:
             vectors = full(observed)
-        return problem(vectors, beta, self.tolerance, capacities, observed.rest)
+        return problem(vectors, beta, self.tolerance, capacities, observed.rest, aims)

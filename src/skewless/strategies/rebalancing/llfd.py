@@ -84,8 +84,12 @@ def _take_one(items: Items, item: I64, balance: Balance, worker: I64) -> None:
 
 
 @kernel
-def prepare(items: Items, lists: Lists, balance: Balance) -> None:
-    """Phase II: overloaded workers give up keys by priority until they are not."""
+def prepare(items: Items, lists: Lists, balance: Balance, floors: Floats, down_to: Floats) -> None:
+    """Phase II: overloaded workers give up keys by priority until they are not.
+
+    Where others have too little, workers within their limits give as well, `down_to` a load. They
+    pass over keys without which they would have too little themselves.
+    """
     for worker in range(balance.loads.size):
         while balance.loads[worker] > balance.limits[worker]:
             if lists.cursors[worker] == lists.ends[worker]:
@@ -94,6 +98,15 @@ def prepare(items: Items, lists: Lists, balance: Balance) -> None:
             _take_one(items, item, balance, worker)
             if items.left[item] == 0:
                 lists.cursors[worker] += 1
+        place = lists.cursors[worker]
+        while balance.loads[worker] > down_to[worker] and place < lists.ends[worker]:
+            item = lists.items[place]
+            # Keys without load fill nobody.
+            helps = 0.0 < items.costs[item] <= balance.loads[worker] - floors[worker]
+            if helps and items.left[item] > 0:
+                _take_one(items, item, balance, worker)
+            else:
+                place += 1
         update(balance.tree, worker, balance.loads[worker] / balance.capacities[worker])
 
 

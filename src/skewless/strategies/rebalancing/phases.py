@@ -12,6 +12,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, Floats, Ints, SmallInts, Workers
+from skewless.strategies.rebalancing.goals import Goals, donor_limits, worker_loads
 from skewless.strategies.rebalancing.llfd import (
     Items,
     Lists,
@@ -62,6 +63,8 @@ class Problem(NamedTuple):
     by_priority: Ints
     rest: Floats  # load of each worker that stays where it is
     limits: Floats
+    floors: Floats
+    fair: Floats
     capacities: Floats
 
 
@@ -77,12 +80,6 @@ class Attempt(NamedTuple):
     is_balanced: bool
 
 
-def worker_loads(owners: Workers, costs: Floats, n_workers: int) -> Floats:
-    """Return L of each worker."""
-    loads: Floats = np.bincount(owners, weights=costs, minlength=n_workers).astype(np.float64)
-    return loads
-
-
 def worker_limits(total: float, tolerance: float, capacities: Floats) -> Floats:
     """Return L_max of each worker: its fair share of `total`, and the tolerance θ_max on top."""
     limits: Floats = (1.0 + tolerance) * (total * capacities / capacities.sum())
@@ -95,13 +92,17 @@ def problem(
     tolerance: float,
     capacities: Floats,
     rest: Floats | None = None,
+    goals: Goals | None = None,
 ) -> Problem:
     """Return what all attempts share; β of the priority, or None for the highest cost first.
 
-    `rest` is the load of each worker that no vector accounts for.
+    `rest` is the load of each worker that no vector accounts for. Without goals, the limits are
+    those of Alg. 1, and no worker has too little.
     """
     rest = np.zeros(capacities.size) if rest is None else rest
     total = float((vectors.costs * vectors.counts).sum()) + float(rest.sum())
+    limits = worker_limits(total, tolerance, capacities) if goals is None else goals.limits
+    none = np.zeros(capacities.size)
     away = vectors.owners != vectors.homes
     vector = np.repeat(np.arange(vectors.costs.size), 1 + away)
     is_back = np.zeros(vector.size, np.int64)
@@ -122,7 +123,9 @@ def problem(
         by_cost,
         by_cost if beta is None else descending_order(priorities),
         rest,
-        worker_limits(total, tolerance, capacities),
+        limits,
+        none if goals is None else goals.floors,
+        limits if goals is None else goals.fair,
         capacities,
     )
 
@@ -142,7 +145,9 @@ def attempt(problem: Problem, n_back: int) -> Attempt:
     balance = start_balance(loads, problem.rest, problem.limits, problem.capacities)
     lists = Lists(*(np.empty(size, np.int64) for size in (left.size, n_workers, n_workers)))
     list_by_worker(items, problem.by_priority, lists)
-    prepare(items, lists, balance)
+    down_to = np.empty(n_workers)
+    donor_limits(loads, problem.limits, problem.floors, problem.fair, down_to)
+    prepare(items, lists, balance, problem.floors, down_to)
     n_keys = int(vectors.counts.sum())
     placements = Placements(np.empty(n_keys, np.int64), np.empty(n_keys, np.int32))
     n_placed = int(assign(items, problem.by_cost, lists, balance, placements))
@@ -160,7 +165,7 @@ def attempt(problem: Problem, n_back: int) -> Attempt:
         targets,
         int(left[problem.in_table].sum() + away.sum()),
         float((left[back_items] * back_sizes).sum() + vectors.sizes[there][moves].sum()),
-        bool((balance.loads <= problem.limits).all()),
+        bool(((balance.loads <= problem.limits) & (balance.loads >= problem.floors)).all()),
     )
 
 
