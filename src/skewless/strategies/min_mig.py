@@ -57,7 +57,8 @@ class MinMig(PhasedPlanning):
         require(self, "beta", 0 <= self.beta <= 10, "between 0 and 10")
 
     def _plan(
-        self, observed: Observed, aims: Goals, capacities: Floats, n_pinned: int
-    ) -> Workers:
-        task = self._problem(observed, aims, capacities, self.beta)
-        return new_owners(task, attempt(task, 0), observed, self.beta)
+        self, observed: Observed, aims: Goals, capacities: Floats
+    ) -> tuple[Workers, Goals]:
+        vectors = self._vectors(observed, capacities.size)
+        task = self._problem(vectors, observed, aims, capacities, self.beta)
+        return new_owners(task, attempt(task, 0), observed, self.beta), aims

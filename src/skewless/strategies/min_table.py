@@ -49,7 +49,8 @@ class MinTable(PhasedPlanning):
     name: ClassVar[str] = "min-table"
 
     def _plan(
-        self, observed: Observed, aims: Goals, capacities: Floats, n_pinned: int
-    ) -> Workers:
-        task = self._problem(observed, aims, capacities, None)
-        return new_owners(task, attempt(task, observed.keys.size), observed, None)
+        self, observed: Observed, aims: Goals, capacities: Floats
+    ) -> tuple[Workers, Goals]:
+        vectors = self._vectors(observed, capacities.size)
+        task = self._problem(vectors, observed, aims, capacities, None)
+        return new_owners(task, attempt(task, observed.keys.size), observed, None), aims

@@ -10,7 +10,7 @@ import numpy as np
 from skewless.arrays import Floats, Workers
 from skewless.parameters import require
 from skewless.strategies.min_mig import MinMig
-from skewless.strategies.rebalancing.goals import Goals
+from skewless.strategies.rebalancing.goals import Goals, relaxed
 from skewless.strategies.rebalancing.phases import Attempt, Problem, attempt, new_owners
 from skewless.strategies.rebalancing.vectors import Observed
 
@@ -81,15 +81,33 @@ class Mixed(MinMig):
         return self.max_entries
 
     def _plan(
-        self, observed: Observed, aims: Goals, capacities: Floats, n_pinned: int
-    ) -> Workers:
-        task = self._problem(observed, aims, capacities, self.beta)
-        room = np.inf if self.max_entries is None else self.max_entries - n_pinned
-        plan = self._search(task, room)
-        if plan.n_entries > room:  # as MinTable does
-            task = self._problem(observed, aims, capacities, None)
-            return new_owners(task, attempt(task, observed.keys.size), observed, None)
-        return new_owners(task, plan, observed, self.beta)
+        self, observed: Observed, aims: Goals, capacities: Floats
+    ) -> tuple[Workers, Goals]:
+        """Alg. 4; neighbours of giants take half of the table, and more where others leave room."""
+        vectors = self._vectors(observed, capacities.size)
+        if self.max_entries is None:
+            task = self._problem(vectors, observed, aims, capacities, self.beta)
+            return new_owners(task, attempt(task, 0), observed, self.beta), aims
+        room = self.max_entries - n_pinned_away(observed)
+        most, least = self.max_entries, self.max_entries // 2
+        while True:
+            feasible = relaxed(aims, observed, most)
+            task = self._problem(vectors, observed, feasible, capacities, self.beta)
+            plan = self._search(task, room)
+            if plan.n_entries <= room:
+                return new_owners(task, plan, observed, self.beta), feasible
+            if most == least or not aims.closed.any():
+                break
+            owners = new_owners(task, plan, observed, self.beta)
+            neighbours = (owners != observed.homes) & aims.closed[observed.homes]
+            others = plan.n_entries - int(neighbours.sum())
+            if others > room:  # the neighbours are not what is too many
+                feasible = relaxed(aims, observed, least)
+                break
+            most = max(room - others, least) if most == self.max_entries else least
+        task = self._problem(vectors, observed, feasible, capacities, None)  # as MinTable does
+        plan = attempt(task, observed.keys.size)
+        return new_owners(task, plan, observed, None), feasible
 
     def _search(self, task: Problem, room: float) -> Attempt:
         """Alg. 4: return the first plan whose table has `room`, or the one of an empty table."""
@@ -135,6 +153,13 @@ class MixedBruteForce(Mixed):
     def _search(self, task: Problem, room: float) -> Attempt:
         plans = (attempt(task, n_back) for n_back in range(n_in_table(task) + 1))
         return min(plans, key=lambda p: (p.n_entries > room, not p.is_balanced, p.state_moved))
+
+
+def n_pinned_away(observed: Observed) -> int:
+    """Return how many pinned keys are in the table."""
+    if observed.pinned is None:
+        return 0
+    return int((observed.owners != observed.homes)[observed.pinned].sum())
 
 
 def n_in_table(task: Problem) -> int:

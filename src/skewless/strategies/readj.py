@@ -18,7 +18,6 @@ from skewless.strategies.rebalancing.goals import (
     excess,
     worker_loads,
 )
-from skewless.strategies.rebalancing.ordering import descending_order
 from skewless.strategies.rebalancing.vectors import Observed
 
 _NOTHING = -1
@@ -166,33 +165,33 @@ class Readj(TableRouting):
         require(self, "sigma", allowed, "a finite number above 0, or None")
 
     def _plan(
-        self, observed: Observed, aims: Goals, capacities: Floats, n_pinned: int
-    ) -> Workers:
-        by_cost = descending_order(observed.costs)
-        total = float(observed.costs.sum()) + float(observed.rest.sum())
-        mean = total / capacities.size
+        self, observed: Observed, aims: Goals, capacities: Floats
+    ) -> tuple[Workers, Goals]:
+        by_cost = observed.movable_by_cost()
+        costs = observed.costs[by_cost]
+        mean = (float(costs.sum()) + float(observed.rest.sum())) / capacities.size
         plans: list[tuple[Excess, Workers]] = []
         for sigma in _LADDER if self.sigma is None else (self.sigma,):
-            targets: Workers = observed.homes.copy()
-            loads = worker_loads(targets, observed.costs, capacities.size) + observed.rest
-            n_heavy = int((observed.costs >= sigma * mean).sum())
-            heavy = by_cost[:n_heavy]
-            owners = targets[heavy]
+            targets: Workers = observed.owners.copy()
+            targets[by_cost] = observed.homes[by_cost]
+            loads = worker_loads(targets[by_cost], costs, capacities.size) + observed.rest
             limits = np.empty(capacities.size)
             donor_limits(loads, aims.limits, aims.floors, aims.fair, limits)
+            heavy = by_cost[: int((costs >= sigma * mean).sum())]
+            owners = targets[heavy]
             readjust(
                 observed.costs[heavy],
                 owners,
                 loads,
                 limits,
                 capacities,
-                np.empty(n_heavy, np.int64),
+                np.empty(heavy.size, np.int64),
                 np.empty(capacities.size + 1, np.int64),
                 _SMALLEST_GAIN * mean,
             )
             targets[heavy] = owners
             found = excess(loads, aims)
-            if found.total <= 0.0:
-                return targets
             plans.append((found, targets))
-        return min(plans, key=lambda plan: plan[0])[1]
+            if found.total <= 0.0:
+                break
+        return min(plans, key=lambda plan: plan[0])[1], aims

@@ -10,7 +10,6 @@ from skewless.arrays import Floats, Ints, Workers
 from skewless.kernels.least_loaded import LoadTree, least, load_tree, update
 from skewless.strategies.rebalancing.controller import TableRouting
 from skewless.strategies.rebalancing.goals import Goals
-from skewless.strategies.rebalancing.ordering import descending_order
 from skewless.strategies.rebalancing.vectors import Observed
 
 
@@ -71,11 +70,11 @@ class Simple(TableRouting):
     two_sided: bool = False
 
     def _plan(
-        self, observed: Observed, aims: Goals, capacities: Floats, n_pinned: int
-    ) -> Workers:
+        self, observed: Observed, aims: Goals, capacities: Floats
+    ) -> tuple[Workers, Goals]:
         targets: Workers = observed.owners.copy()
         loads = observed.rest.copy()
-        by_cost = descending_order(observed.costs)
         tree = load_tree(loads / capacities)
+        by_cost = observed.movable_by_cost()
         _assign_all(observed.costs, by_cost, capacities, loads, tree, targets)
-        return targets
+        return targets, aims

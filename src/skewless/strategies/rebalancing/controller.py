@@ -15,13 +15,18 @@ from skewless.strategies.rebalancing.goals import (
     Goals,
     excess,
     goals,
-    without_giants,
+    with_giants_pinned,
     worker_loads,
 )
 from skewless.strategies.rebalancing.phases import Problem, problem
 from skewless.strategies.rebalancing.routing_table import Entries, TableState
-from skewless.strategies.rebalancing.vectors import Observed, compact, full
+from skewless.strategies.rebalancing.vectors import Observed, Orders, Vectors, compact, full
 from skewless.strategy import Moves, Report, Traits, rest_by_worker
+
+
+#: What discretised costs may add to the load of a worker, in fair shares. Without it, plans would
+#: be made again and again for errors that the next plan has too.
+_COMPACT_ERROR = 0.02
 
 
 def no_moves() -> Moves:
@@ -126,23 +131,12 @@ class TableRouting(ABC):
             if values.size and not 0.0 <= values.min() <= values.max() < np.inf:  # false for NaN
                 raise ValueError(f"{name} of a report must be finite numbers of at least 0")
         owners, homes = routing_table.owners_and_homes(report.keys, state)
-        return Observed(report.keys, report.loads, report.state_sizes, owners, homes, rest)
+        loads, sizes = report.loads, report.state_sizes
+        orders = Orders(loads, sizes)
+        return Observed(report.keys, loads, sizes, owners, homes, rest, orders=orders)
 
     def _targets(self, observed: Observed, capacities: Floats) -> Workers:
         """Return where each observed key is to live."""
-        while True:
-            targets = self._better(observed, capacities)
-            if targets is None:
-                return observed.owners
-            observed = observed._replace(owners=targets)
-
-    def _better(self, observed: Observed, capacities: Floats) -> Workers | None:
-        """Return a plan that is worth its moves, or None.
-
-        Neighbours of giants take half of a bounded table, and more where others leave room.
-        """
-        bound = self._most_entries()
-        most = bound
         while True:
             aims = goals(
                 observed,
@@ -150,35 +144,23 @@ class TableRouting(ABC):
                 capacities,
                 pin_giants=self.pin_giants,
                 two_sided=self.two_sided,
-                most_neighbours=most,
+                slack=self._slack(),
             )
-            found = self._excess(observed, observed.owners, aims)
-            if found.total <= 0.0:
-                return None
-            targets = self._planned(observed, aims, capacities)
-            if bound is None or most is None or most <= bound // 2 or not aims.closed.any():
-                break
-            away = targets != observed.homes
-            n_entries, n_neighbours = int(away.sum()), int(away[aims.closed[observed.homes]].sum())
-            if n_entries <= bound:
-                break
-            least = bound // 2
-            most = max(bound - (n_entries - n_neighbours), least) if most == bound else least
-        return targets if self._excess(observed, targets, aims).is_better(found) else None
+            if self._excess(observed, observed.owners, aims).total <= 0.0:
+                return observed.owners
+            pinned = with_giants_pinned(observed, aims)
+            targets, aims = self._plan(pinned, aims, capacities)
+            before = self._excess(observed, observed.owners, aims)
+            after = self._excess(observed, targets, aims)
+            if not after.is_better(before):
+                return observed.owners
+            if after.total <= 0.0:
+                return targets
+            observed = observed._replace(owners=targets)
 
     def _excess(self, observed: Observed, owners: Workers, aims: Goals) -> Excess:
         loads = worker_loads(owners, observed.costs, aims.fair.size) + observed.rest
         return excess(loads, aims)
-
-    def _planned(self, observed: Observed, aims: Goals, capacities: Floats) -> Workers:
-        """Return the new worker of each key: of giants as the goals say, of others as planned."""
-        targets: Workers = observed.owners.copy()
-        targets[aims.giants] = aims.giants_at
-        n_pinned = int((targets[aims.giants] != observed.homes[aims.giants]).sum())
-        others = np.ones(targets.size, np.bool_)
-        others[aims.giants] = False
-        targets[others] = self._plan(without_giants(observed, aims), aims, capacities, n_pinned)
-        return targets
 
     def _kept(
         self, others: Entries, observed: Observed, state: TableState, n_entries: int
@@ -200,15 +182,22 @@ class TableRouting(ABC):
         stays[latest] = True
         return others.part(stays)
 
+    def _slack(self) -> float:
+        """Return by how much, in fair shares, a plan may miss what it aims at."""
+        return 0.0
+
     def _most_entries(self) -> int | None:
         """Return the bound on the table (A_max), if there is one."""
         return None
 
     @abstractmethod
     def _plan(
-        self, observed: Observed, aims: Goals, capacities: Floats, n_pinned: int
-    ) -> Workers:
-        """Return the new worker of each key; `n_pinned` entries are those of giants."""
+        self, observed: Observed, aims: Goals, capacities: Floats
+    ) -> tuple[Workers, Goals]:
+        """Return the new worker of each key, and the goals that the plan could aim at.
+
+        Pinned keys are at their workers and stay there.
+        """
 
 
 @dataclass(frozen=True)
@@ -230,11 +219,16 @@ class PhasedPlanning(TableRouting):
         super().__post_init__()
         require(self, "discretisation", 0 <= self.discretisation <= 30, "between 0 and 30")
 
-    def _problem(
-        self, observed: Observed, aims: Goals, capacities: Floats, beta: float | None
-    ) -> Problem:
+    def _slack(self) -> float:
+        return _COMPACT_ERROR if self.compact else 0.0
+
+    def _vectors(self, observed: Observed, n_workers: int) -> Vectors:
+        """Return what plans are made over."""
         if self.compact:
-            vectors = compact(observed, 1 << self.discretisation, capacities.size)
-        else:
-            vectors = full(observed)
-        return problem(vectors, beta, self.tolerance, capacities, observed.rest, aims)
+            return compact(observed, 1 << self.discretisation, n_workers)
+        return full(observed)
+
+    def _problem(
+        self, vectors: Vectors, observed: Observed, aims: Goals, speeds: Floats, beta: float | None
+    ) -> Problem:
+        return problem(vectors, beta, self.tolerance, speeds, observed.rest, aims)

@@ -12,13 +12,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skewless._jit import kernel
 from skewless.arrays import F64, Floats, Ints, Workers
-from skewless.strategies.rebalancing.vectors import Observed
-
-Flags = NDArray[np.bool_]
+from skewless.strategies.rebalancing.vectors import Flags, Observed, Orders
 
 #: What a plan leaves on the worker of a giant beside it, in parts of the tolerance. Not nothing:
 #: the lightest neighbours are many, have next to no load, and would need an entry each.
@@ -40,9 +37,16 @@ class Goals(NamedTuple):
     giants_at: Workers  # where each of them is to be
 
 
+@kernel
+def _add_loads(owners: Workers, costs: Floats, loads: Floats) -> None:
+    for i in range(owners.size):
+        loads[owners[i]] += costs[i]
+
+
 def worker_loads(owners: Workers, costs: Floats, n_workers: int) -> Floats:
     """Return the load of each worker when keys of these costs are at `owners`."""
-    loads: Floats = np.bincount(owners, weights=costs, minlength=n_workers).astype(np.float64)
+    loads = np.zeros(n_workers)
+    _add_loads(owners, costs, loads)
     return loads
 
 
@@ -59,7 +63,7 @@ def _pins(observed: Observed, tolerance: float, capacities: Floats, loads: Float
     load, speed = float(loads.sum()), float(capacities.sum())
     giants: list[int] = []
     giants_at: list[int] = []
-    upcoming = _heaviest(observed.costs, capacities.size)
+    upcoming = _heaviest(observed, capacities.size)
     while (~closed).sum() > 1:
         limits = (1.0 + tolerance) * (load / speed) * capacities * (1.0 + _ROUNDING)
         too_much = ~closed & (observed.rest > limits)
@@ -85,15 +89,10 @@ def _pins(observed: Observed, tolerance: float, capacities: Floats, loads: Float
     return _Pins(closed, load / speed, giants, giants_at)
 
 
-def _heaviest(costs: Floats, n_keys: int) -> list[int]:
+def _heaviest(observed: Observed, n_keys: int) -> list[int]:
     """Return the places of up to `n_keys` of the largest costs; of equal ones, the first first."""
-    if costs.size > n_keys:
-        cut = np.partition(costs, costs.size - n_keys)[costs.size - n_keys]
-        places = np.flatnonzero(costs >= cut)
-    else:
-        places = np.arange(costs.size)
-    order = places[np.argsort(-costs[places], kind="stable")][:n_keys]
-    found: list[int] = order.tolist()
+    orders = observed.orders or Orders(observed.costs, observed.sizes)
+    found: list[int] = orders.by_cost[:n_keys].tolist()
     return found
 
 
@@ -104,7 +103,7 @@ def goals(
     *,
     pin_giants: bool = True,
     two_sided: bool = True,
-    most_neighbours: int | None = None,
+    slack: float = 0.0,
 ) -> Goals:
     """Return what the loads should be.
 
@@ -114,8 +113,8 @@ def goals(
         False: the mean over all workers is the fair share of each, whatever the keys.
     two_sided
         False: no worker has too little.
-    most_neighbours
-        The most keys that leave the workers of giants, the heaviest of them; None: no bound.
+    slack
+        How much further from its fair share a load may be than a plan aims at, in fair shares.
     """
     n_workers = capacities.size
     loads = worker_loads(observed.owners, observed.costs, n_workers) + observed.rest
@@ -131,40 +130,50 @@ def goals(
     limits = alarms.copy()
     if closed.any():
         fixed = observed.rest + worker_loads(giants_at, observed.costs[giants], n_workers)
-        beside = _BESIDE_A_GIANT * tolerance * fair
-        if most_neighbours is not None:
-            beside = np.maximum(beside, _left_beside(observed, closed, giants, most_neighbours))
-        limits[closed] = (fixed + beside)[closed]
-        alarms[closed] = np.maximum(fixed + tolerance * fair, limits)[closed]
-    floors = np.where(closed | (not two_sided), 0.0, max(1.0 - tolerance, 0.0) * fair)
+        limits[closed] = (fixed + _BESIDE_A_GIANT * tolerance * fair)[closed]
+        alarms[closed] = (fixed + tolerance * fair)[closed]
+    alarms += slack * fair
+    least = max(1.0 - tolerance - slack, 0.0) if two_sided else 0.0
+    floors = np.where(closed, 0.0, least * fair)
     return Goals(fair, limits, alarms, floors, closed, giants, giants_at)
 
 
-def _left_beside(observed: Observed, closed: Flags, giants: Ints, most: int) -> Floats:
-    """Return the load of each closed worker after its heaviest keys left, `most` in all."""
-    leaves = closed[observed.homes]
-    leaves &= observed.owners != observed.homes
-    most = max(most - int(leaves.sum()), 0)  # those that left before need their entries still
-    beside = closed[observed.owners]
-    beside[giants] = False
+def relaxed(goals: Goals, observed: Observed, most: int) -> Goals:
+    """Return goals by which at most so many keys leave the workers of giants, the heaviest first.
+
+    `observed` has the giants pinned, and their cost in the rest. Keys that left before count: they
+    need their entries still.
+    """
+    if not goals.closed.any():
+        return goals
+    away = observed.owners != observed.homes
+    most = max(most - int(np.count_nonzero(goals.closed[observed.homes[away]])), 0)
+    beside = goals.closed[observed.owners]
+    if observed.pinned is not None:
+        beside &= ~observed.pinned
     places = np.flatnonzero(beside)
+    if places.size <= most:
+        return goals
     costs = observed.costs[places]
-    if costs.size <= most:
-        return np.zeros(closed.size)
     cut = np.partition(costs, costs.size - most - 1)[costs.size - most - 1]
-    stays = costs <= cut
-    return worker_loads(observed.owners[places[stays]], costs[stays], closed.size)
+    stays = places[costs <= cut]
+    left = worker_loads(observed.owners[stays], observed.costs[stays], goals.fair.size)
+    least = np.where(goals.closed, observed.rest + left, 0.0)
+    return goals._replace(
+        limits=np.maximum(goals.limits, least), alarms=np.maximum(goals.alarms, least)
+    )
 
 
-def without_giants(observed: Observed, goals: Goals) -> Observed:
-    """Return the other keys; what the giants cost is a rest of their workers."""
+def with_giants_pinned(observed: Observed, goals: Goals) -> Observed:
+    """Return the giants at their workers, where what they cost is a rest."""
     if goals.giants.size == 0:
         return observed
-    rest = observed.rest + worker_loads(
-        goals.giants_at, observed.costs[goals.giants], goals.fair.size
-    )
-    columns = (np.delete(column, goals.giants) for column in observed[:-1])
-    return Observed(*columns, rest)
+    costs = worker_loads(goals.giants_at, observed.costs[goals.giants], goals.fair.size)
+    owners = observed.owners.copy()
+    owners[goals.giants] = goals.giants_at
+    pinned = np.zeros(owners.size, np.bool_)
+    pinned[goals.giants] = True
+    return observed._replace(owners=owners, rest=observed.rest + costs, pinned=pinned)
 
 
 class Excess(NamedTuple):
