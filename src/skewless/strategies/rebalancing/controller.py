@@ -21,7 +21,7 @@ from skewless.strategies.rebalancing.goals import (
 from skewless.strategies.rebalancing.phases import Problem, problem
 from skewless.strategies.rebalancing.routing_table import Entries, TableState
 from skewless.strategies.rebalancing.vectors import Observed, Orders, Vectors, compact, full
-from skewless.strategy import Moves, Report, Traits, rest_by_worker
+from skewless.strategy import Moves, Report, Traits, moves_between, rest_by_worker
 
 
 #: What discretised costs may add to the load of a worker, in fair shares. Without it, plans would
@@ -96,6 +96,14 @@ class TableRouting(ABC):
         """Return the state for other workers; the next rebalance evens out their loads."""
         return routing_table.rescaled(state, n_workers, self.virtual_nodes, capacities)
 
+    def rescale_keys(
+        self, keys: Keys, state: TableState, n_workers: int, capacities: Floats | None = None
+    ) -> tuple[TableState, Moves]:
+        """Return the state for other workers, and which of `keys` change worker by it."""
+        rescaled = self.rescale(state, n_workers, capacities)
+        before, after = routing_table.owners(keys, state), routing_table.owners(keys, rescaled)
+        return rescaled, moves_between(keys, before, after)
+
     def rebalance(self, report: Report, state: TableState) -> tuple[TableState, Moves]:
         """Return the plan for the next window; while loads are within bounds, the same as before.
 
@@ -111,16 +119,16 @@ class TableRouting(ABC):
         named = routing_table.is_among(entries.keys, observed.keys)
         others = entries.part(~named)
         targets = self._targets(observed, state.capacities)
-        kept = self._kept(others, observed, state, int((targets != observed.homes).sum()))
-        if entries.keys.size or (targets != observed.owners).any():
+        moves = moves_between(observed.keys, observed.owners, targets)
+        kept = others
+        if moves.keys.size:  # without a new plan the table does not grow, and nothing need go
+            kept = self._kept(others, observed, state, int((targets != observed.homes).sum()))
+            gone = others.part(~routing_table.is_among(others.keys, kept.keys))
+            homes = routing_table.homes(gone.keys, state)
+            parts = zip(moves, (gone.keys, gone.workers, homes), strict=True)
+            moves = Moves(*(np.concatenate(pair) for pair in parts))
+        if entries.keys.size or moves.keys.size:
             state = routing_table.moved(state, observed.keys, observed.homes, targets, kept)
-        moving = np.flatnonzero(observed.owners != targets)
-        gone = others.part(~routing_table.is_among(others.keys, kept.keys))
-        moves = Moves(
-            np.concatenate((observed.keys[moving], gone.keys)),
-            np.concatenate((observed.owners[moving], gone.workers)),
-            np.concatenate((targets[moving], routing_table.homes(gone.keys, state))),
-        )
         return state, moves
 
     def _observed(self, report: Report, state: TableState) -> Observed:
