@@ -23,7 +23,8 @@ class MinTable(PhasedPlanning):
 
     Parameters
     ----------
-    tolerance, virtual_nodes, keep_unreported, compact, discretisation
+    tolerance, virtual_nodes, keep_unreported, forget_after, pin_giants, two_sided, compact,
+    discretisation
         As those of `Mixed`.
 
     **Deviations from the paper**: those of `Mixed` that concern LLFD.
@@ -48,9 +49,7 @@ class MinTable(PhasedPlanning):
 
     name: ClassVar[str] = "min-table"
 
-    def _plan(
-        self, observed: Observed, aims: Goals, capacities: Floats
-    ) -> tuple[Workers, Goals]:
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
         vectors = self._vectors(observed, capacities.size)
         task = self._problem(vectors, observed, aims, capacities, None)
         return new_owners(task, attempt(task, observed.keys.size), observed, None), aims

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from skewless.arrays import Floats, Workers
 from skewless.parameters import require
 from skewless.strategies.min_mig import MinMig
@@ -24,19 +22,27 @@ class Mixed(MinMig):
     large, it tries again with n larger by the excess. The smallest state goes home first.
     Overloaded workers give up keys with the highest cost^β / state first. LLFD places them.
 
-    **Guarantee**: one worker per key, and nothing moves while no worker is above its limit,
-    (1 + tolerance) of the mean. After a rebalance (not compact, workers equally fast) no worker is
-    above it if no key costs more than tolerance · mean. Larger keys may not fit; but whenever some
-    assignment is perfectly even, no worker is above the larger of it and 1 + (1 − 1/n)/3.
+    **Guarantee**: one worker per key. Nothing moves while all workers are within the tolerance of
+    their fair share, and the same report moves nothing twice. After a rebalance (not compact,
+    workers equally fast) no worker is above (1 + tolerance) of the mean if no key costs more than
+    tolerance · mean. Larger keys may not fit; but whenever some assignment is perfectly even, no
+    worker is above the larger of it and 1 + (1 − 1/n)/3, up to a step of 5 % of the excess.
 
     Parameters
     ----------
     tolerance
-        θ_max: how far above its fair share a worker may be.
+        θ_max: how far from its fair share the load of a worker may be, above or below.
     virtual_nodes
         Points per worker on the ring.
     keep_unreported
         Keep table entries of keys that the report does not name, as they may have state.
+    forget_after
+        Forget an entry when so many reports in a row did not name its key; None: never.
+    pin_giants
+        A key above the limit of every worker stays where it is, and lighter keys of its worker
+        leave. The fair share of the others is computed without both. False: as in the paper.
+    two_sided
+        A worker with too little makes a new plan too, and is filled.
     compact
         Plan over vectors of similar keys with discretised costs and sizes, not over single keys.
         Balance is then kept up to what discretisation adds.
@@ -45,10 +51,11 @@ class Mixed(MinMig):
     beta
         How much more the load of a key counts than its state when keys to move are chosen.
     max_entries
-        A_max: the bound on table entries; None: there is none, and this is `MinMig`.
+        A_max: the bound on table entries; None: there is none, and this is `MinMig`. Where a plan
+        needs room, entries go whose keys were not reported for longest.
 
-    **Deviations from the paper**: a key that no worker accepts has a place, and n grows by the
-    excess. The complete list, with reasons, is in `docs/strategies/mixed.md`.
+    **Deviations from the paper**: giants are pinned, workers with too little are filled, a plan
+    must be worth its moves, a key that no worker accepts has a place, n grows by the excess. The complete list, with reasons, is in `docs/strategies/mixed.md`.
 
     Examples
     --------
@@ -80,9 +87,7 @@ class Mixed(MinMig):
     def _most_entries(self) -> int | None:
         return self.max_entries
 
-    def _plan(
-        self, observed: Observed, aims: Goals, capacities: Floats
-    ) -> tuple[Workers, Goals]:
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
         """Alg. 4; neighbours of giants take half of the table, and more where others leave room."""
         vectors = self._vectors(observed, capacities.size)
         if self.max_entries is None:
@@ -132,7 +137,8 @@ class MixedBruteForce(Mixed):
 
     Parameters
     ----------
-    tolerance, virtual_nodes, keep_unreported, compact, discretisation, beta, max_entries
+    tolerance, virtual_nodes, keep_unreported, forget_after, pin_giants, two_sided, compact,
+    discretisation, beta, max_entries
         As those of `Mixed`.
 
     **Deviations from the paper**: those of `Mixed`. Plans are ranked by whether the table fits,

@@ -128,8 +128,9 @@ class Readj(TableRouting):
     sigma
         A key takes part with at least this share of a worker's mean load. None: 1, 1/2, 1/4 … are
         tried until all workers are within their limits, or else the best of them is taken.
-    tolerance, virtual_nodes, keep_unreported
-        As those of `Mixed`.
+    tolerance, virtual_nodes, keep_unreported, forget_after, pin_giants, two_sided
+        As those of `Mixed`; by default giants move like other keys, and a worker makes a plan only
+        by having too much, as in the descriptions of this baseline.
 
     **Deviations from the paper**: this is Readj as the paper of Mixed describes its baseline; it
     reports the best of several σ, hence None. The best partner of a key is found by a walk over
@@ -164,9 +165,7 @@ class Readj(TableRouting):
         allowed = self.sigma is None or 0 < self.sigma < float("inf")
         require(self, "sigma", allowed, "a finite number above 0, or None")
 
-    def _plan(
-        self, observed: Observed, aims: Goals, capacities: Floats
-    ) -> tuple[Workers, Goals]:
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
         by_cost = observed.movable_by_cost()
         costs = observed.costs[by_cost]
         mean = (float(costs.sum()) + float(observed.rest.sum())) / capacities.size

@@ -69,7 +69,7 @@ def test_two_giants_of_one_worker_are_parted_and_the_lighter_one_moves(cls):
     at_two = np.flatnonzero(routing_table.homes(keys, state) == 2)
     loads = np.ones(4_000)
     loads[at_two[7]], loads[at_two[3]] = 9_000.0, 8_000.0
-    state, moves = strategy.rebalance(Report(keys, loads, loads), state)
+    state, _ = strategy.rebalance(Report(keys, loads, loads), state)
     owners = routing_table.owners(keys, state)
     assert owners[at_two[7]] == 2
     assert owners[at_two[3]] != 2

@@ -51,9 +51,7 @@ def test_the_entries_that_go_were_named_longest_ago_and_are_named_as_moves():
         assert np.isin(gone.keys, moves.keys).all()
         places = [int(np.flatnonzero(moves.keys == key)[0]) for key in gone.keys]
         np.testing.assert_array_equal(moves.origins[places], gone.workers)
-        np.testing.assert_array_equal(
-            moves.targets[places], routing_table.homes(gone.keys, state)
-        )
+        np.testing.assert_array_equal(moves.targets[places], routing_table.homes(gone.keys, state))
     assert n_gone > 0
 
 

@@ -23,7 +23,6 @@ from skewless.strategies.rebalancing.routing_table import Entries, TableState
 from skewless.strategies.rebalancing.vectors import Observed, Orders, Vectors, compact, full
 from skewless.strategy import Moves, Report, Traits, moves_between, rest_by_worker
 
-
 #: What discretised costs may add to the load of a worker, in fair shares. Without it, plans would
 #: be made again and again for errors that the next plan has too.
 _COMPACT_ERROR = 0.02
@@ -124,9 +123,11 @@ class TableRouting(ABC):
         if moves.keys.size:  # without a new plan the table does not grow, and nothing need go
             kept = self._kept(others, observed, state, int((targets != observed.homes).sum()))
             gone = others.part(~routing_table.is_among(others.keys, kept.keys))
-            homes = routing_table.homes(gone.keys, state)
-            parts = zip(moves, (gone.keys, gone.workers, homes), strict=True)
-            moves = Moves(*(np.concatenate(pair) for pair in parts))
+            moves = Moves(
+                np.concatenate((moves.keys, gone.keys)),
+                np.concatenate((moves.origins, gone.workers)),
+                np.concatenate((moves.targets, routing_table.homes(gone.keys, state))),
+            )
         if entries.keys.size or moves.keys.size:
             state = routing_table.moved(state, observed.keys, observed.homes, targets, kept)
         return state, moves
@@ -199,9 +200,7 @@ class TableRouting(ABC):
         return None
 
     @abstractmethod
-    def _plan(
-        self, observed: Observed, aims: Goals, capacities: Floats
-    ) -> tuple[Workers, Goals]:
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
         """Return the new worker of each key, and the goals that the plan could aim at.
 
         Pinned keys are at their workers and stay there.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, Floats, Ints, SmallInts, Workers
+from skewless.arrays import F64, Floats, SmallInts, Workers
 from skewless.strategies.rebalancing.ordering import descending_order
 
 _WIDEST = 2.0**31  # the largest number in units of the smallest; below that, numbers are as 0
@@ -30,7 +30,13 @@ def value_below(x: F64, degree: F64) -> F64:
 
 @kernel
 def _discretise(
-    xs: Floats, order: SmallInts, parts: Workers, degree: F64, tops: Floats, errors: Floats, out: Floats
+    xs: Floats,
+    order: SmallInts,
+    parts: Workers,
+    degree: F64,
+    tops: Floats,
+    errors: Floats,
+    out: Floats,
 ) -> None:
     for i in order:
         x = xs[i]

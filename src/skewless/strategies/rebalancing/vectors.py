@@ -21,7 +21,6 @@ from skewless.kernels.key_table import ABSENT, KeyTable, find_slot, key_table
 from skewless.strategies.rebalancing.discretisation import discretise
 from skewless.strategies.rebalancing.ordering import descending_order, migration_priority
 
-
 Flags = NDArray[np.bool_]
 
 
