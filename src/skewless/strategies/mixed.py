@@ -55,7 +55,8 @@ class Mixed(MinMig):
         needs room, entries go whose keys were not reported for longest.
 
     **Deviations from the paper**: giants are pinned, workers with too little are filled, a plan
-    must be worth its moves, a key that no worker accepts has a place, n grows by the excess. The complete list, with reasons, is in `docs/strategies/mixed.md`.
+    must be worth its moves, a key that no worker accepts has a place, n grows by the excess. The
+    complete list, with reasons, is in `docs/strategies/mixed.md`.
 
     Examples
     --------
