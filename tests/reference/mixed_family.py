@@ -135,7 +135,7 @@ def rebalanced(
         new, aims = planner(task, aims)
         before = excess(loads_of(costs, owners, rest), aims)
         after = excess(loads_of(costs, new, rest), aims)
-        if not after < (before[0], 0.98 * before[1]):
+        if not after < (before[0], before[1] - 0.02 * min(before[1], 1.0)):
             return owners
         owners = new
         if after[1] <= 0:

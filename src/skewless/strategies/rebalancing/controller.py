@@ -89,6 +89,10 @@ class TableRouting(ABC):
         """Fill `out` with the worker of each record."""
         routing_table.route_by_table(keys, state, out)
 
+    def route_weighted(self, keys: Keys, weights: Floats, state: TableState, out: Workers) -> None:
+        """Fill `out` as `route` does: what records cost counts in the reports, not in routing."""
+        routing_table.route_by_table(keys, state, out)
+
     def rescale(
         self, state: TableState, n_workers: int, capacities: Floats | None = None
     ) -> TableState:

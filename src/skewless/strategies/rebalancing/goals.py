@@ -22,7 +22,9 @@ from skewless.strategies.rebalancing.vectors import Flags, Observed, Orders
 _BESIDE_A_GIANT = 1 / 8
 _ROUNDING = 1e-9  # of a fair share: what sums of the same numbers in another order may differ by
 _STEP = 1.05  # the largest excess is compared in steps of this factor
-_WORTH = 0.98  # what a plan may leave of the excess, or it is not worth its moves
+_WORTH = (
+    0.02  # by how much a plan must lower the excess, of it or of a fair share, whichever is less
+)
 
 
 class Goals(NamedTuple):
@@ -187,7 +189,8 @@ class Excess(NamedTuple):
 
         It is an order without endless falls, so that a plan after a plan after a plan … ends.
         """
-        return (self.steps, self.total) < (other.steps, _WORTH * other.total)
+        gain = _WORTH * min(other.total, 1.0)
+        return (self.steps, self.total) < (other.steps, other.total - gain)
 
 
 def excess(loads: Floats, goals: Goals) -> Excess:
