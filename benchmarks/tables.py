@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from frontier import RECORDS, write_documents
-from skewless.experiments import alternatives, grouping_cost, overview, spark_speed
+from skewless.experiments import alternatives, giants, grouping_cost, overview, spark_speed
 from skewless.experiments.tables import read_records, write_table
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -13,6 +13,8 @@ OVERVIEW = RESULTS / "overview.jsonl"
 SPARK_SPEED = RESULTS / "spark_speed.jsonl"
 FIRST_ROUTE = RESULTS / "first_route.jsonl"
 ALTERNATIVES = RESULTS / "spark_alternatives.jsonl"
+GIANTS = RESULTS / "giants.jsonl"
+MIXED = PROJECT / "docs" / "strategies" / "mixed.md"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
 
@@ -28,9 +30,17 @@ def write_all() -> None:
         write_table(PROJECT / "README.md", "strategies", overview.table(read_records(OVERVIEW)))
     write_spark_tables()
     write_alternatives()
+    write_giants()
     if RECORDS.exists():
         write_documents()
-    print("tables written: README.md, docs/benchmarks.md, docs/frontier.md")
+    print(
+        "tables written: README.md, docs/benchmarks.md, docs/frontier.md, docs/strategies/mixed.md"
+    )
+
+
+def write_giants() -> None:
+    if GIANTS.exists():
+        write_table(MIXED, "giants", giants.table(read_records(GIANTS)))
 
 
 def write_spark_tables() -> None:

@@ -38,12 +38,16 @@ class Traits:
         batches changes nothing. `"batch"`: one call of `route` decides for its whole batch.
     minimal_rescale
         When workers join, keys move only to them; when workers leave, only their keys move.
+    moves_unnamed
+        A rebalance moves whole ranges of hashes: also keys that neither the report nor its moves
+        name. Where this is False, every key that changes worker is named.
     """
 
     family: Literal["splitting", "moving"]
     fan_out: int | None = None
     decides: Literal["record", "batch"] = "record"
     minimal_rescale: bool = False
+    moves_unnamed: bool = False
 
 
 class Strategy(Protocol[S]):
@@ -115,6 +119,17 @@ class Moves(NamedTuple):
     keys: Keys
     origins: Workers
     targets: Workers
+
+
+def moves_between(keys: Keys, before: Workers, after: Workers) -> Moves:
+    """Return the moves of `keys`, in their order, from one worker each to another.
+
+    >>> old, new = np.array([0, 1], np.int32), np.array([0, 2], np.int32)
+    >>> moves_between(np.array([7, 8], np.uint64), old, new).keys.tolist()
+    [8]
+    """
+    changed = np.flatnonzero(before != after)
+    return Moves(keys[changed], before[changed], after[changed])
 
 
 @runtime_checkable
@@ -191,6 +206,19 @@ class Rescales(Protocol[S]):
 
         Workers 0 … min(old, new) − 1 stay the same workers. What was learned is kept.
         """
+
+
+@runtime_checkable
+class RescalesKeys(Protocol[S]):
+    """The moving family: a rescale that says which keys change worker by it.
+
+    A ring or a hash has no list of keys. So the caller says which keys have state.
+    """
+
+    def rescale_keys(
+        self, keys: Keys, state: S, n_workers: int, capacities: Floats | None = None
+    ) -> tuple[S, Moves]:
+        """Return what `rescale` returns, and which of `keys` change worker, in their order."""
 
 
 @runtime_checkable

@@ -72,6 +72,9 @@ SMALL = [
     Mixed(compact=True),
     Mixed(max_entries=None, keep_unreported=False),
     Mixed(virtual_nodes=1, compact=True, discretisation=0, max_entries=0),
+    Mixed(pin_giants=False, two_sided=False, forget_after=1),
+    Mixed(two_sided=False, max_entries=30),
+    Mixed(pin_giants=False, tolerance=0.5),
     MixedBruteForce(max_entries=20, compact=True),
     MinTable(tolerance=0.0),
     MinTable(compact=True, discretisation=1),
@@ -79,6 +82,8 @@ SMALL = [
     Simple(tolerance=0.0),
     Readj(sigma=0.1),
     Readj(tolerance=0.0),
+    Readj(pin_giants=True, two_sided=True, forget_after=2),
+    Simple(pin_giants=True, two_sided=True),
 ]
 
 CASES = [cls() for cls in ALL] + SMALL

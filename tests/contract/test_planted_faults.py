@@ -170,7 +170,11 @@ class AnySeed(HashState):
 
 @dataclass(frozen=True)
 class LosesAMove(Hash):
-    """Gives every key another worker, and names all moves but one."""
+    """Gives keys workers by a hash of its own for each report, and names all moves but one."""
+
+    @property
+    def traits(self):
+        return Traits(family="moving", fan_out=1, moves_unnamed=True)
 
     def start(self, n_workers, seed, *, source=0):
         return AnySeed(*super().start(n_workers, seed, source=source))
@@ -183,7 +187,7 @@ class LosesAMove(Hash):
             hashes = [np.uint64(seeded(key, seed)) for key in report.keys]
             return np.array([to_worker(h, state.n_workers[0]) for h in hashes], np.int32)
 
-        moved = state._replace(seed=state.seed + np.uint64(1))
+        moved = state._replace(seed=np.full_like(state.seed, report.keys.size + 1))
         before, after = owners(state.seed[0]), owners(moved.seed[0])
         changed = np.flatnonzero(before != after)[1:]
         return moved, Moves(report.keys[changed], before[changed], after[changed])

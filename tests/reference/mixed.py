@@ -10,6 +10,8 @@ import math
 from collections import defaultdict
 from typing import Any
 
+from reference.mixed_goals import donor_limits
+
 Key = Any
 
 
@@ -22,18 +24,21 @@ def priority(cost: float, size: float, beta: float | None) -> float:
         return cost
     if cost == 0:
         return 0.0
-    return math.inf if size == 0 else cost**beta / size
+    if size == 0:
+        return math.inf
+    return (cost * math.sqrt(cost) if beta == 1.5 else cost**beta) / size
 
 
 class Plan:
     """The assignment while it changes: `where[key]` is None for candidates."""
 
-    def __init__(self, costs, sizes, owners, beta, limits, capacities, rest=None):
+    def __init__(self, costs, sizes, owners, beta, limits, capacities, rest=None, aims=None):
         self.costs = costs
         self.rest = rest or [0.0] * len(limits)
         self.owners = dict(owners)
         self.where = dict(owners)
-        self.limits = limits
+        self.limits = limits if aims is None else aims.limits
+        self.aims = aims
         self.capacities = capacities
         self.by_priority = sorted(costs, key=lambda k: (-priority(costs[k], sizes[k], beta), k))
 
@@ -48,11 +53,20 @@ class Plan:
         return sorted(range(len(self.limits)), key=lambda d: (self.relative(d), d))
 
     def prepare(self) -> None:
+        loads = [self.load(worker) for worker in range(len(self.limits))]
+        down_to = self.limits if self.aims is None else donor_limits(loads, self.aims)
+        floors = [0.0] * len(loads) if self.aims is None else self.aims.floors
         for worker in range(len(self.limits)):
             for key in self.by_priority:
                 if self.load(worker) <= self.limits[worker]:
                     break
                 if self.where[key] == worker:
+                    self.where[key] = None
+            for key in self.by_priority:
+                spare = self.load(worker) - floors[worker]
+                if self.load(worker) <= down_to[worker]:
+                    break
+                if self.where[key] == worker and 0 < self.costs[key] <= spare:
                     self.where[key] = None
 
     def llfd(self) -> None:
@@ -88,14 +102,14 @@ def total_of(costs, rest) -> float:
     return float(sum(costs.values()) + sum(rest or []))
 
 
-def attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capacities, rest=None):
+def attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capacities, rest=None, aims=None):
     """Phases I to III; `owners` and the result are dicts by key."""
     in_table = sorted((k for k in costs if owners[k] != homes[k]), key=lambda k: (sizes[k], k))
     cleaned = dict(owners)
     for key in in_table[:n_back]:
         cleaned[key] = homes[key]
     limits = limits_of(total_of(costs, rest), tolerance, capacities)
-    plan = Plan(costs, sizes, cleaned, beta, limits, capacities, rest)
+    plan = Plan(costs, sizes, cleaned, beta, limits, capacities, rest, aims)
     plan.prepare()
     plan.llfd()
     return plan.where
@@ -115,58 +129,6 @@ def is_overloaded(costs, owners, tolerance, capacities, rest=None) -> bool:
         loads[owner] += costs[key]
     limits = limits_of(total_of(costs, rest), tolerance, capacities)
     return any(load > limit for load, limit in zip(loads, limits, strict=True))
-
-
-def min_table(costs, sizes, homes, owners, tolerance, capacities, rest=None):
-    return attempt(costs, sizes, homes, owners, len(costs), None, tolerance, capacities, rest)
-
-
-def min_mig(costs, sizes, homes, owners, tolerance, capacities, rest=None, beta=1.5):
-    return attempt(costs, sizes, homes, owners, 0, beta, tolerance, capacities, rest)
-
-
-def mixed(
-    costs, sizes, homes, owners, tolerance, capacities, rest=None, beta=1.5, max_entries=3_000
-):
-    if max_entries is None:
-        return min_mig(costs, sizes, homes, owners, tolerance, capacities, rest, beta)
-    in_table = n_entries(owners, homes)
-    n_back = 0
-    while True:
-        new = attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capacities, rest)
-        excess = n_entries(new, homes) - max_entries
-        if excess <= 0:
-            return new
-        if n_back >= in_table:
-            return min_table(costs, sizes, homes, owners, tolerance, capacities, rest)
-        n_back += excess
-
-
-def mixed_brute_force(
-    costs, sizes, homes, owners, tolerance, capacities, rest=None, beta=1.5, max_entries=3_000
-):
-    best = None
-    for n_back in range(n_entries(owners, homes) + 1):
-        new = attempt(costs, sizes, homes, owners, n_back, beta, tolerance, capacities, rest)
-        fits = max_entries is None or n_entries(new, homes) <= max_entries
-        balanced = not is_overloaded(costs, new, tolerance, capacities, rest)
-        rank = (not fits, not balanced, state_moved(owners, new, sizes))
-        if best is None or rank < best[0]:
-            best = (rank, new)
-    if best[0][0]:
-        return min_table(costs, sizes, homes, owners, tolerance, capacities, rest)
-    return best[1]
-
-
-def simple(costs, sizes, homes, owners, tolerance, capacities, rest=None):
-    new = dict(owners)
-    loads = list(rest or [0.0] * len(capacities))
-    for key in sorted(costs, key=lambda k: (-costs[k], k)):
-        if costs[key] > 0:
-            worker = min(range(len(loads)), key=lambda d: (loads[d] / capacities[d], d))
-            loads[worker] += costs[key]
-            new[key] = worker
-    return new
 
 
 def discretise(values: list[float], degree: int) -> list[float]:

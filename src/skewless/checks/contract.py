@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from skewless.checks import abilities, routing, tampering, weighing
+from skewless.checks import abilities, moving, routing, tampering, weighing
 from skewless.checks.streams import STREAMS, Stream
-from skewless.strategy import AnyStrategy, Condenses, Merges, Rebalances, Rescales, Weighs
+from skewless.strategy import (
+    AnyStrategy,
+    Condenses,
+    Merges,
+    Rebalances,
+    Rescales,
+    RescalesKeys,
+    Weighs,
+)
 
 
 class CheckFailed(AssertionError):  # noqa: N818 - it is read as a sentence
@@ -57,6 +65,16 @@ CHECKS: tuple[Check, ...] = (
     Check(abilities.rescaling_moves_only_what_it_must, lambda s: s.traits.minimal_rescale),
     Check(abilities.moves_are_complete_and_true, lambda s: isinstance(s, Rebalances)),
     Check(abilities.reports_may_leave_keys_out, lambda s: isinstance(s, Rebalances)),
+    Check(moving.the_same_report_moves_nothing_twice, lambda s: isinstance(s, Rebalances)),
+    Check(
+        moving.loads_within_the_tolerance_move_nothing,
+        lambda s: isinstance(s, Rebalances) and hasattr(s, "tolerance"),
+    ),
+    Check(
+        moving.keys_that_no_report_names_stay_or_are_named,
+        lambda s: isinstance(s, Rebalances) and not s.traits.moves_unnamed,
+    ),
+    Check(moving.rescaling_names_its_moves, lambda s: isinstance(s, RescalesKeys)),
     Check(weighing.every_weighted_record_gets_a_worker, _weighs),
     Check(weighing.weights_of_one_change_nothing, _weighs),
     Check(weighing.weights_are_not_changed, _weighs),

@@ -3,6 +3,7 @@
 A hash table of counts. When it is full, every count is lowered by the largest count that does not
 stay, and keys at 0 leave. So a count is never too high. Each time, more than `n_kept` counts are
 lowered by as much as any count loses: none is too low by more than 1 / `n_kept` of all records.
+A count ends at the largest number that a ledger takes.
 
 References
 ----------
@@ -20,6 +21,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import I64, U64, Ints, Keys
 from skewless.kernels.hashing import mix
+from skewless.sound import MOST_COUNTED
 
 # Positions in `numbers`: keys in the table; the most that it takes; how many stay when it is full;
 # by how much a count may be too low.
@@ -65,7 +67,7 @@ def _add(counts: BoundedCounts, keys: Keys, amounts: Ints | None, begin: I64) ->
                     return i
                 counts.keys[slot] = keys[i]
                 numbers[HELD] += 1
-            counts.counts[slot] += amount
+            counts.counts[slot] = min(counts.counts[slot] + amount, MOST_COUNTED)
     return keys.size
 
 

@@ -263,11 +263,12 @@ class _Simulation:
         state, moves = strategy.rebalance(report, self.states[0])
         seconds = (perf_counter_ns() - begin) / 1e9
         self.states = [state, *(copy_state(state) for _ in self.states[1:])]
-        places = np.searchsorted(report.keys, moves.keys)
+        # A key of the table that the report does not name may move as well; it has no state here.
+        moving = np.isin(report.keys, moves.keys)
         self.rebalances.append(
             Rebalance(
                 plan_seconds=seconds,
-                state_moved=float(report.state_sizes[places].sum()),
+                state_moved=float(report.state_sizes[moving].sum()),
                 state_held=float(report.state_sizes.sum()),
                 n_moves=moves.keys.size,
             )

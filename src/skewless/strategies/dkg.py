@@ -149,8 +149,8 @@ class DKG:
 
     @property
     def traits(self) -> Traits:
-        """One worker per key."""
-        return Traits(family="moving", fan_out=1)
+        """One worker per key; a plan moves buckets, and with them keys that nobody named."""
+        return Traits(family="moving", fan_out=1, moves_unnamed=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> DKGState:
         """Return a plan without heavy keys whose buckets go round the workers: a hash."""

@@ -13,7 +13,7 @@ from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.ring import Ring, owner, ring
 from skewless.parameters import MOST_POINTS, check_types, require_count
 from skewless.sound import require_same
-from skewless.strategy import Traits
+from skewless.strategy import Moves, Traits, moves_between
 
 
 class HashState(NamedTuple):
@@ -121,3 +121,13 @@ class Hash:
     ) -> HashState:
         """Return the state for other workers; without the ring, capacities cannot be respected."""
         return self._with_workers(state.seed, n_workers, capacities, float(state.ring.unit[0]))
+
+    def rescale_keys(
+        self, keys: Keys, state: HashState, n_workers: int, capacities: Floats | None = None
+    ) -> tuple[HashState, Moves]:
+        """Return the state for other workers, and which of `keys` change worker by it."""
+        rescaled = self.rescale(state, n_workers, capacities)
+        before, after = np.empty(keys.size, np.int32), np.empty(keys.size, np.int32)
+        self.route(keys, state, before)
+        self.route(keys, rescaled, after)
+        return rescaled, moves_between(keys, before, after)

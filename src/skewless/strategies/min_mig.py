@@ -8,6 +8,7 @@ from typing import ClassVar
 from skewless.arrays import Floats, Workers
 from skewless.parameters import require
 from skewless.strategies.rebalancing.controller import PhasedPlanning
+from skewless.strategies.rebalancing.goals import Goals
 from skewless.strategies.rebalancing.phases import attempt, new_owners
 from skewless.strategies.rebalancing.vectors import Observed
 
@@ -24,7 +25,8 @@ class MinMig(PhasedPlanning):
     ----------
     beta
         How much more the load of a key counts than its state when keys to move are chosen.
-    tolerance, virtual_nodes, keep_unreported, compact, discretisation
+    tolerance, virtual_nodes, keep_unreported, forget_after, pin_giants, two_sided, compact,
+    discretisation
         As those of `Mixed`.
 
     **Deviations from the paper**: those of `Mixed` that concern LLFD.
@@ -55,6 +57,7 @@ class MinMig(PhasedPlanning):
         super().__post_init__()
         require(self, "beta", 0 <= self.beta <= 10, "between 0 and 10")
 
-    def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
-        task = self._problem(observed, capacities, self.beta)
-        return new_owners(task, attempt(task, 0), observed, self.beta)
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
+        vectors = self._vectors(observed, capacities.size)
+        task = self._problem(vectors, observed, aims, capacities, self.beta)
+        return new_owners(task, attempt(task, 0), observed, self.beta), aims

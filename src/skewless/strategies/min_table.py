@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from skewless.arrays import Floats, Workers
 from skewless.strategies.rebalancing.controller import PhasedPlanning
+from skewless.strategies.rebalancing.goals import Goals
 from skewless.strategies.rebalancing.phases import attempt, new_owners
 from skewless.strategies.rebalancing.vectors import Observed
 
@@ -22,7 +23,8 @@ class MinTable(PhasedPlanning):
 
     Parameters
     ----------
-    tolerance, virtual_nodes, keep_unreported, compact, discretisation
+    tolerance, virtual_nodes, keep_unreported, forget_after, pin_giants, two_sided, compact,
+    discretisation
         As those of `Mixed`.
 
     **Deviations from the paper**: those of `Mixed` that concern LLFD.
@@ -47,6 +49,7 @@ class MinTable(PhasedPlanning):
 
     name: ClassVar[str] = "min-table"
 
-    def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
-        task = self._problem(observed, capacities, None)
-        return new_owners(task, attempt(task, observed.keys.size), observed, None)
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
+        vectors = self._vectors(observed, capacities.size)
+        task = self._problem(vectors, observed, aims, capacities, None)
+        return new_owners(task, attempt(task, observed.keys.size), observed, None), aims

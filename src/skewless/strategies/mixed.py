@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from skewless.arrays import Floats, Workers
 from skewless.parameters import require
 from skewless.strategies.min_mig import MinMig
+from skewless.strategies.rebalancing.goals import Goals, relaxed
 from skewless.strategies.rebalancing.phases import Attempt, Problem, attempt, new_owners
 from skewless.strategies.rebalancing.vectors import Observed
 
@@ -23,19 +22,27 @@ class Mixed(MinMig):
     large, it tries again with n larger by the excess. The smallest state goes home first.
     Overloaded workers give up keys with the highest cost^β / state first. LLFD places them.
 
-    **Guarantee**: one worker per key, and nothing moves while no worker is above its limit,
-    (1 + tolerance) of the mean. After a rebalance (not compact, workers equally fast) no worker is
-    above it if no key costs more than tolerance · mean. Larger keys may not fit; but whenever some
-    assignment is perfectly even, no worker is above the larger of it and 1 + (1 − 1/n)/3.
+    **Guarantee**: one worker per key. Nothing moves while all workers are within the tolerance of
+    their fair share, and the same report moves nothing twice. After a rebalance (not compact,
+    workers equally fast) no worker is above (1 + tolerance) of the mean if no key costs more than
+    tolerance · mean. Larger keys may not fit; but whenever some assignment is perfectly even, no
+    worker is above the larger of it and 1 + (1 − 1/n)/3, up to a step of 5 % of the excess.
 
     Parameters
     ----------
     tolerance
-        θ_max: how far above its fair share a worker may be.
+        θ_max: how far from its fair share the load of a worker may be, above or below.
     virtual_nodes
         Points per worker on the ring.
     keep_unreported
         Keep table entries of keys that the report does not name, as they may have state.
+    forget_after
+        Forget an entry when so many reports in a row did not name its key; None: never.
+    pin_giants
+        A key above the limit of every worker stays where it is, and lighter keys of its worker
+        leave. The fair share of the others is computed without both. False: as in the paper.
+    two_sided
+        A worker with too little makes a new plan too, and is filled.
     compact
         Plan over vectors of similar keys with discretised costs and sizes, not over single keys.
         Balance is then kept up to what discretisation adds.
@@ -44,10 +51,12 @@ class Mixed(MinMig):
     beta
         How much more the load of a key counts than its state when keys to move are chosen.
     max_entries
-        A_max: the bound on table entries; None: there is none, and this is `MinMig`.
+        A_max: the bound on table entries; None: there is none, and this is `MinMig`. Where a plan
+        needs room, entries go whose keys were not reported for longest.
 
-    **Deviations from the paper**: a key that no worker accepts has a place, and n grows by the
-    excess. The complete list, with reasons, is in `docs/strategies/mixed.md`.
+    **Deviations from the paper**: giants are pinned, workers with too little are filled, a plan
+    must be worth its moves, a key that no worker accepts has a place, n grows by the excess. The
+    complete list, with reasons, is in `docs/strategies/mixed.md`.
 
     Examples
     --------
@@ -76,14 +85,35 @@ class Mixed(MinMig):
         enough = self.max_entries is None or self.max_entries >= 0
         require(self, "max_entries", enough, "at least 0, or None")
 
-    def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
-        task = self._problem(observed, capacities, self.beta)
-        room = np.inf if self.max_entries is None else self.max_entries - n_kept
-        plan = self._search(task, room)
-        if plan.n_entries > room:  # as MinTable does
-            task = self._problem(observed, capacities, None)
-            return new_owners(task, attempt(task, observed.keys.size), observed, None)
-        return new_owners(task, plan, observed, self.beta)
+    def _most_entries(self) -> int | None:
+        return self.max_entries
+
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
+        """Alg. 4; neighbours of giants take half of the table, and more where others leave room."""
+        vectors = self._vectors(observed, capacities.size)
+        if self.max_entries is None:
+            task = self._problem(vectors, observed, aims, capacities, self.beta)
+            return new_owners(task, attempt(task, 0), observed, self.beta), aims
+        room = self.max_entries - n_pinned_away(observed)
+        most, least = self.max_entries, self.max_entries // 2
+        while True:
+            feasible = relaxed(aims, observed, most)
+            task = self._problem(vectors, observed, feasible, capacities, self.beta)
+            plan = self._search(task, room)
+            if plan.n_entries <= room:
+                return new_owners(task, plan, observed, self.beta), feasible
+            if most == least or not aims.closed.any():
+                break
+            owners = new_owners(task, plan, observed, self.beta)
+            neighbours = (owners != observed.homes) & aims.closed[observed.homes]
+            others = plan.n_entries - int(neighbours.sum())
+            if others > room:  # the neighbours are not what is too many
+                feasible = relaxed(aims, observed, least)
+                break
+            most = max(room - others, least) if most == self.max_entries else least
+        task = self._problem(vectors, observed, feasible, capacities, None)  # as MinTable does
+        plan = attempt(task, observed.keys.size)
+        return new_owners(task, plan, observed, None), feasible
 
     def _search(self, task: Problem, room: float) -> Attempt:
         """Alg. 4: return the first plan whose table has `room`, or the one of an empty table."""
@@ -108,7 +138,8 @@ class MixedBruteForce(Mixed):
 
     Parameters
     ----------
-    tolerance, virtual_nodes, keep_unreported, compact, discretisation, beta, max_entries
+    tolerance, virtual_nodes, keep_unreported, forget_after, pin_giants, two_sided, compact,
+    discretisation, beta, max_entries
         As those of `Mixed`.
 
     **Deviations from the paper**: those of `Mixed`. Plans are ranked by whether the table fits,
@@ -129,6 +160,13 @@ class MixedBruteForce(Mixed):
     def _search(self, task: Problem, room: float) -> Attempt:
         plans = (attempt(task, n_back) for n_back in range(n_in_table(task) + 1))
         return min(plans, key=lambda p: (p.n_entries > room, not p.is_balanced, p.state_moved))
+
+
+def n_pinned_away(observed: Observed) -> int:
+    """Return how many pinned keys are in the table."""
+    if observed.pinned is None:
+        return 0
+    return int((observed.owners != observed.homes)[observed.pinned].sum())
 
 
 def n_in_table(task: Problem) -> int:

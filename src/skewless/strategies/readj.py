@@ -11,8 +11,13 @@ from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Ints, Workers
 from skewless.parameters import require
 from skewless.strategies.rebalancing.controller import TableRouting
-from skewless.strategies.rebalancing.ordering import descending_order
-from skewless.strategies.rebalancing.phases import worker_limits, worker_loads
+from skewless.strategies.rebalancing.goals import (
+    Excess,
+    Goals,
+    donor_limits,
+    excess,
+    worker_loads,
+)
 from skewless.strategies.rebalancing.vectors import Observed
 
 _NOTHING = -1
@@ -123,8 +128,9 @@ class Readj(TableRouting):
     sigma
         A key takes part with at least this share of a worker's mean load. None: 1, 1/2, 1/4 … are
         tried until all workers are within their limits, or else the best of them is taken.
-    tolerance, virtual_nodes, keep_unreported
-        As those of `Mixed`.
+    tolerance, virtual_nodes, keep_unreported, forget_after, pin_giants, two_sided
+        As those of `Mixed`; by default giants move like other keys, and a worker makes a plan only
+        by having too much, as in the descriptions of this baseline.
 
     **Deviations from the paper**: this is Readj as the paper of Mixed describes its baseline; it
     reports the best of several σ, hence None. The best partner of a key is found by a walk over
@@ -150,6 +156,8 @@ class Readj(TableRouting):
 
     name: ClassVar[str] = "readj"
 
+    pin_giants: bool = False
+    two_sided: bool = False
     sigma: float | None = None
 
     def __post_init__(self) -> None:  # noqa: D105
@@ -157,17 +165,18 @@ class Readj(TableRouting):
         allowed = self.sigma is None or 0 < self.sigma < float("inf")
         require(self, "sigma", allowed, "a finite number above 0, or None")
 
-    def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
-        by_cost = descending_order(observed.costs)
-        total = float(observed.costs.sum()) + float(observed.rest.sum())
-        mean = total / capacities.size
-        limits = worker_limits(total, self.tolerance, capacities)
-        plans: list[tuple[float, Workers]] = []
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
+        by_cost = observed.movable_by_cost()
+        costs = observed.costs[by_cost]
+        mean = (float(costs.sum()) + float(observed.rest.sum())) / capacities.size
+        plans: list[tuple[Excess, Workers]] = []
         for sigma in _LADDER if self.sigma is None else (self.sigma,):
-            targets: Workers = observed.homes.copy()
-            loads = worker_loads(targets, observed.costs, capacities.size) + observed.rest
-            n_heavy = int((observed.costs >= sigma * mean).sum())
-            heavy = by_cost[:n_heavy]
+            targets: Workers = observed.owners.copy()
+            targets[by_cost] = observed.homes[by_cost]
+            loads = worker_loads(targets[by_cost], costs, capacities.size) + observed.rest
+            limits = np.empty(capacities.size)
+            donor_limits(loads, aims.limits, aims.floors, aims.fair, limits)
+            heavy = by_cost[: int((costs >= sigma * mean).sum())]
             owners = targets[heavy]
             readjust(
                 observed.costs[heavy],
@@ -175,12 +184,13 @@ class Readj(TableRouting):
                 loads,
                 limits,
                 capacities,
-                np.empty(n_heavy, np.int64),
+                np.empty(heavy.size, np.int64),
                 np.empty(capacities.size + 1, np.int64),
                 _SMALLEST_GAIN * mean,
             )
             targets[heavy] = owners
-            if (loads <= limits).all():
-                return targets
-            plans.append((float((loads / capacities).max()), targets))
-        return min(plans, key=lambda plan: plan[0])[1]
+            found = excess(loads, aims)
+            plans.append((found, targets))
+            if found.total <= 0.0:
+                break
+        return min(plans, key=lambda plan: plan[0])[1], aims

@@ -6,16 +6,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from skewless._jit import kernel
-from skewless.arrays import Floats, Ints, Workers
+from skewless.arrays import Floats, SmallInts, Workers
 from skewless.kernels.least_loaded import LoadTree, least, load_tree, update
 from skewless.strategies.rebalancing.controller import TableRouting
-from skewless.strategies.rebalancing.ordering import descending_order
+from skewless.strategies.rebalancing.goals import Goals
 from skewless.strategies.rebalancing.vectors import Observed
 
 
 @kernel
 def _assign_all(
-    costs: Floats, by_cost: Ints, capacities: Floats, loads: Floats, tree: LoadTree, out: Workers
+    costs: Floats,
+    by_cost: SmallInts,
+    capacities: Floats,
+    loads: Floats,
+    tree: LoadTree,
+    out: Workers,
 ) -> None:
     for key in by_cost:  # Alg. 5, l. 5
         if costs[key] <= 0.0:
@@ -38,8 +43,9 @@ class Simple(TableRouting):
 
     Parameters
     ----------
-    tolerance, virtual_nodes, keep_unreported
-        As those of `Mixed`.
+    tolerance, virtual_nodes, keep_unreported, forget_after, pin_giants, two_sided
+        As those of `Mixed`; by default giants are packed like other keys, and a worker makes a
+        plan only by having too much.
 
     **Deviations from the paper**: keys without load in the window stay where they are; packed
     like the others, they would all go to one worker.
@@ -66,10 +72,13 @@ class Simple(TableRouting):
 
     name: ClassVar[str] = "simple"
 
-    def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
+    pin_giants: bool = False
+    two_sided: bool = False
+
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
         targets: Workers = observed.owners.copy()
         loads = observed.rest.copy()
-        by_cost = descending_order(observed.costs)
         tree = load_tree(loads / capacities)
+        by_cost = observed.movable_by_cost()
         _assign_all(observed.costs, by_cost, capacities, loads, tree, targets)
-        return targets
+        return targets, aims

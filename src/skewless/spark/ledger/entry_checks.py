@@ -47,6 +47,12 @@ def require_report(report: Entry, n_workers: int, *, with_keys: bool = False) ->
             keys, counts = _array(report, "keys", np.uint64), _ints(report, "counts")
             require_that(keys.size == counts.size, "keys and counts must be as many")
             require_within("counts", counts, 0, MOST_COUNTED)
+            if "spent" in report.arrays:
+                spent = _ints(report, "spent")
+                require_that(
+                    spent.size == n_workers, f"spent must be {n_workers}, not {spent.size}"
+                )
+                require_within("spent", spent, 0, MOST_COUNTED)
     except Unsound as error:
         raise corrupt(report, error) from None
 

@@ -26,7 +26,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from skewless.arrays import Ints
+from skewless.arrays import Floats, Ints
 from skewless.kernels.bounded_counts import BoundedCounts, add, bounded_counts, heaviest
 from skewless.sound import Unsound
 from skewless.spark.ledger.entry_checks import corrupt, require_plan, require_report, restored_from
@@ -47,6 +47,8 @@ _BASE = "base"  # a checksum of the state whose changes are held
 #: The most keys that a source reports for a batch, the heaviest of them; 16 bytes each. Twice as
 #: many are counted exactly. With more, each is counted too low by at most 1/32,768 of the records.
 REPORTED_KEYS = 1 << 15
+#: What one record of weight 1 counts where records have weights.
+_UNITS = float(1 << 20)
 #: The same for the keys of all sources together: the controller sees at most twice as many.
 _PLANNED_KEYS = 1 << 17
 
@@ -102,17 +104,25 @@ class Routing:
         return next_plan
 
     def report(
-        self, state: Any, loads: Ints, seen: BoundedCounts | None, about: dict[str, Any]
+        self,
+        state: Any,
+        loads: Ints,
+        seen: BoundedCounts | None,
+        about: dict[str, Any],
+        spent: Ints | None = None,
     ) -> Entry:
         """Return what a source tells after a batch: its state, or the heaviest of its keys.
 
-        The load of keys that are left out is in the loads of their workers.
+        The load of keys that are left out is in the loads of their workers. Where records differ
+        in what they cost, `spent` is that by worker, and `seen` counts it by key.
         """
         if seen is None:
             told = self._entry(_OWN, state)
         else:
             keys, counts = heaviest(seen, REPORTED_KEYS)
             told = Entry({"keys": keys, "counts": counts})
+            if spent is not None:
+                told.arrays["spent"] = spent
         return Entry(told.arrays | {"loads": loads}, told.about | about)
 
     def _checked(
@@ -193,6 +203,19 @@ class Routing:
         return self.start(source)
 
 
+def cost_units(weights: Floats) -> Ints:
+    """Return weights as whole numbers, so that their sums do not depend on the order of records.
+
+    The unit is about a millionth. A weight below it counts as one unit, unless it is 0, and a
+    weight above a million as a million.
+
+    >>> cost_units(np.array([0.0, 1e-9, 0.5, 2.0])).tolist()
+    [0, 1, 524288, 2097152]
+    """
+    units = np.clip(np.ceil(weights * _UNITS), 0.0, _UNITS * _UNITS)
+    return units.astype(np.int64)
+
+
 def _condenses(strategy: AnyStrategy) -> TypeGuard[Condenses[Any]]:
     return isinstance(strategy, Condenses) and not isinstance(strategy, Forks)
 
@@ -218,7 +241,7 @@ def _summed(reports: Iterator[Entry], strategy: AnyStrategy, state: Any, n_worke
     loads = np.zeros(n_workers)
     for report in reports:
         add(counts, report.arrays["keys"], report.arrays["counts"])
-        loads += report.arrays["loads"]
+        loads += report.arrays.get("spent", report.arrays["loads"])
     keys, amounts = heaviest(counts, 2 * _PLANNED_KEYS)
     owners = np.full(keys.size, -1, np.int32)
     strategy.route(keys, copy_state(state), owners)

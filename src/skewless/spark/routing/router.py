@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from skewless.arrays import Keys, Workers
+from skewless.arrays import Floats, Ints, Keys, Workers
 from skewless.kernels.bounded_counts import add
+from skewless.sound import MOST_COUNTED
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.key_hashes import keyed_hashes
-from skewless.spark.routing.plans import Routing
+from skewless.spark.routing.plans import Routing, cost_units
 from skewless.spark.routing.seeds import seed_of_query
 from skewless.strategy import Weighs, require_weights
 
@@ -103,21 +104,29 @@ class Router:
         else:
             state = routing.resume(ledger, int(task.batch or 0), task.partition)
         loads = np.zeros(self.routing.n_workers, np.int64)
+        spent: Ints | None = None  # what the records of each worker cost, where that is known
         seen = None if ledger is None else routing.seen()
         seconds = 0.0
         for columns in batches:
             begin = time.perf_counter()
             keys, weights = self._read(columns, routing.seed)
-            workers = self._decide(keys, weights, state)
+            costs = _costs(weights, keys.size)
+            workers = self._decide(keys, costs, state)
             loads += np.bincount(workers, minlength=loads.size)
-            if seen is not None:
+            if seen is not None and costs is None:
                 add(seen, keys)
+            elif seen is not None and costs is not None:
+                units = cost_units(costs)
+                add(seen, keys, units)
+                spent = np.zeros_like(loads) if spent is None else spent
+                np.add.at(spent, workers, units)
+                np.minimum(spent, MOST_COUNTED, out=spent)
             answer = pa.array(workers)
             seconds += time.perf_counter() - begin
             yield answer
         if ledger is not None:
             about = {"records": int(loads.sum()), "seconds": seconds}
-            report = routing.report(state, loads, seen, about)
+            report = routing.report(state, loads, seen, about, spent)
             ledger.write_report(int(task.batch or 0), task.partition, report)
 
     def _read(self, columns: Sequence[pa.Array], seed: int) -> tuple[Keys, Sequence[pa.Array]]:
@@ -127,16 +136,23 @@ class Router:
             return first, columns[1:]
         return keyed_hashes(first, columns[1].to_numpy().view(np.uint64), seed), columns[2:]
 
-    def _decide(self, keys: Keys, weights: Sequence[pa.Array], state: Any) -> Workers:
+    def _decide(self, keys: Keys, costs: Floats | None, state: Any) -> Workers:
         """Return the worker of each record of one batch."""
         strategy = self.routing.strategy
         workers = np.full(keys.size, -1, np.int32)
-        if not weights:
+        if costs is None:
             strategy.route(keys, state, workers)
         elif isinstance(strategy, Weighs):
-            costs = weights[0].to_numpy(zero_copy_only=False).astype(np.float64)
-            require_weights(costs, keys.size)
             strategy.route_weighted(keys, costs, state, workers)
         else:
             raise ValueError(f"weights: strategy {strategy.name!r} does not weigh records")
         return workers
+
+
+def _costs(weights: Sequence[pa.Array], n_records: int) -> Floats | None:
+    """Return what each record of one batch costs, if there is a column that says so."""
+    if not weights:
+        return None
+    costs: Floats = weights[0].to_numpy(zero_copy_only=False).astype(np.float64)
+    require_weights(costs, n_records)
+    return costs

@@ -10,39 +10,71 @@ import numpy as np
 from skewless.arrays import Floats, Keys, Workers
 from skewless.parameters import MOST_POINTS, check_types, require, require_count
 from skewless.strategies.rebalancing import routing_table
-from skewless.strategies.rebalancing.phases import Problem, problem, worker_limits, worker_loads
-from skewless.strategies.rebalancing.routing_table import TableState
-from skewless.strategies.rebalancing.vectors import Observed, compact, full
-from skewless.strategy import Moves, Report, Traits, rest_by_worker
+from skewless.strategies.rebalancing.goals import (
+    Excess,
+    Goals,
+    excess,
+    goals,
+    with_giants_pinned,
+    worker_loads,
+)
+from skewless.strategies.rebalancing.phases import Problem, problem
+from skewless.strategies.rebalancing.routing_table import Entries, TableState
+from skewless.strategies.rebalancing.vectors import Observed, Orders, Vectors, compact, full
+from skewless.strategy import Moves, Report, Traits, moves_between, rest_by_worker
+
+#: What discretised costs may add to the load of a worker, in fair shares. Without it, plans would
+#: be made again and again for errors that the next plan has too.
+_COMPACT_ERROR = 0.02
+
+
+def no_moves() -> Moves:
+    """Return what a rebalance says that moves nothing."""
+    none = np.empty(0, np.int32)
+    return Moves(np.empty(0, np.uint64), none, none)
 
 
 @dataclass(frozen=True)
 class TableRouting(ABC):
-    """A routing table over a ring, and a controller that makes a plan when a worker has too much.
+    """A routing table over a ring, and a controller that makes a plan when loads are uneven.
 
     Parameters
     ----------
     tolerance
-        θ_max: a worker may have (1 + tolerance) times its fair share of the load.
+        θ_max: how far from its fair share the load of a worker may be, above or below.
     virtual_nodes
         Points per worker on the ring.
     keep_unreported
-        Keep table entries of keys that the report does not name: such a key may have state that
-        nobody reported, and would lose it. Where reports name every key that has state, say
-        False: the table then forgets keys that are gone. A report with a `rest` does not name
-        every key. So an entry is forgotten only if its worker has no rest: then all records of
-        that worker are accounted for, and the key had none.
+        Keep table entries of keys that the report does not name, as such a key may have state. Say
+        False where a report names every key that has state: the table then forgets keys that are
+        gone. A report with a `rest` does not name every key. So an entry is forgotten only if its
+        worker has no rest: then all records of that worker are accounted for.
+    forget_after
+        Forget an entry when so many reports in a row did not name its key; None: never. On Spark a
+        report is one micro-batch, and a key that is not in it may come back. The key then goes
+        home, and `Moves` names it like any other that moves.
+    pin_giants
+        A key above the limit of every worker stays where it is, and lighter keys of its worker
+        leave. The fair share of the others is computed without both. False: the paper's reading,
+        by which the giant is the first key to be given up, comes back, and its neighbours stay.
+    two_sided
+        A worker with too little makes a new plan too, and is filled.
     """
 
     tolerance: float = 0.08
     virtual_nodes: int = 128
     keep_unreported: bool = True
+    forget_after: int | None = 1_000
+    pin_giants: bool = True
+    two_sided: bool = True
 
     def __post_init__(self) -> None:  # noqa: D105
         check_types(self)
         allowed = 0 <= self.tolerance < float("inf")
         require(self, "tolerance", allowed, "a finite number of at least 0")
         require_count(self, "virtual_nodes", most=MOST_POINTS)
+        lasts = self.forget_after is None or self.forget_after >= 1
+        require(self, "forget_after", lasts, "at least 1, or None")
 
     @property
     def traits(self) -> Traits:
@@ -57,48 +89,126 @@ class TableRouting(ABC):
         """Fill `out` with the worker of each record."""
         routing_table.route_by_table(keys, state, out)
 
+    def route_weighted(self, keys: Keys, weights: Floats, state: TableState, out: Workers) -> None:
+        """Fill `out` as `route` does: what records cost counts in the reports, not in routing."""
+        routing_table.route_by_table(keys, state, out)
+
     def rescale(
         self, state: TableState, n_workers: int, capacities: Floats | None = None
     ) -> TableState:
         """Return the state for other workers; the next rebalance evens out their loads."""
         return routing_table.rescaled(state, n_workers, self.virtual_nodes, capacities)
 
+    def rescale_keys(
+        self, keys: Keys, state: TableState, n_workers: int, capacities: Floats | None = None
+    ) -> tuple[TableState, Moves]:
+        """Return the state for other workers, and which of `keys` change worker by it."""
+        rescaled = self.rescale(state, n_workers, capacities)
+        before, after = routing_table.owners(keys, state), routing_table.owners(keys, rescaled)
+        return rescaled, moves_between(keys, before, after)
+
     def rebalance(self, report: Report, state: TableState) -> tuple[TableState, Moves]:
-        """Return the plan for the next window; without an overloaded worker, the same as before."""
+        """Return the plan for the next window; while loads are within bounds, the same as before.
+
+        A plan is made from the plan that it replaces, so a second one might improve on the first.
+        That is done at once, until one is not worth its moves: the same report again then moves
+        nothing.
+        """
+        observed = self._observed(report, state)
+        if report.keys.size == 0:
+            return state, no_moves()
+        state = state._replace(n_reports=state.n_reports + 1)
+        entries = routing_table.all_entries(state)
+        named = routing_table.is_among(entries.keys, observed.keys)
+        others = entries.part(~named)
+        targets = self._targets(observed, state.capacities)
+        moves = moves_between(observed.keys, observed.owners, targets)
+        kept = others
+        if moves.keys.size:  # without a new plan the table does not grow, and nothing need go
+            kept = self._kept(others, observed, state, int((targets != observed.homes).sum()))
+            gone = others.part(~routing_table.is_among(others.keys, kept.keys))
+            moves = Moves(
+                np.concatenate((moves.keys, gone.keys)),
+                np.concatenate((moves.origins, gone.workers)),
+                np.concatenate((moves.targets, routing_table.homes(gone.keys, state))),
+            )
+        if entries.keys.size or moves.keys.size:
+            state = routing_table.moved(state, observed.keys, observed.homes, targets, kept)
+        return state, moves
+
+    def _observed(self, report: Report, state: TableState) -> Observed:
+        """Return the report with where keys live and belong; refuse impossible numbers."""
         rest = rest_by_worker(report, state.capacities.size)
         parts = (("loads", report.loads), ("state_sizes", report.state_sizes), ("rest", rest))
         for name, values in parts:
-            if not ((values >= 0) & (values < np.inf)).all():
+            if values.size and not 0.0 <= values.min() <= values.max() < np.inf:  # false for NaN
                 raise ValueError(f"{name} of a report must be finite numbers of at least 0")
-        observed = Observed(
-            report.keys,
-            report.loads,
-            report.state_sizes,
-            routing_table.owners(report.keys, state),
-            routing_table.homes(report.keys, state),
-            rest,
-        )
-        loads = worker_loads(observed.owners, observed.costs, state.capacities.size) + rest
-        total = float(report.loads.sum()) + float(rest.sum())
-        limits = worker_limits(total, self.tolerance, state.capacities)
-        if report.keys.size == 0 or (loads <= limits).all():
-            none = np.empty(0, np.int32)
-            return state, Moves(np.empty(0, np.uint64), none, none)
-        kept = self._kept(observed, state)
-        targets = self._plan(observed, state.capacities, kept[0].size)
-        return routing_table.moved(
-            state, observed.keys, observed.homes, observed.owners, targets, kept
-        )
+        owners, homes = routing_table.owners_and_homes(report.keys, state)
+        loads, sizes = report.loads, report.state_sizes
+        orders = Orders(loads, sizes)
+        return Observed(report.keys, loads, sizes, owners, homes, rest, orders=orders)
 
-    def _kept(self, observed: Observed, state: TableState) -> tuple[Keys, Workers]:
-        """Return the entries of keys that are not reported, as far as they stay in the table."""
-        keys, workers = routing_table.unreported(state, observed.keys)
-        stay = (observed.rest[workers] > 0.0) | self.keep_unreported
-        return keys[stay], workers[stay]
+    def _targets(self, observed: Observed, capacities: Floats) -> Workers:
+        """Return where each observed key is to live."""
+        while True:
+            aims = goals(
+                observed,
+                self.tolerance,
+                capacities,
+                pin_giants=self.pin_giants,
+                two_sided=self.two_sided,
+                slack=self._slack(),
+            )
+            if self._excess(observed, observed.owners, aims).total <= 0.0:
+                return observed.owners
+            pinned = with_giants_pinned(observed, aims)
+            targets, aims = self._plan(pinned, aims, capacities)
+            before = self._excess(observed, observed.owners, aims)
+            after = self._excess(observed, targets, aims)
+            if not after.is_better(before):
+                return observed.owners
+            if after.total <= 0.0:
+                return targets
+            observed = observed._replace(owners=targets)
+
+    def _excess(self, observed: Observed, owners: Workers, aims: Goals) -> Excess:
+        loads = worker_loads(owners, observed.costs, aims.fair.size) + observed.rest
+        return excess(loads, aims)
+
+    def _kept(
+        self, others: Entries, observed: Observed, state: TableState, n_entries: int
+    ) -> Entries:
+        """Return which entries of keys that are not reported stay beside `n_entries` new ones.
+
+        Of those that the bound has no room for, the ones go whose keys were not named for longest.
+        """
+        if not self.keep_unreported:
+            others = others.part(observed.rest[others.workers] > 0.0)
+        if self.forget_after is not None:
+            others = others.part(others.named_in > state.n_reports[0] - self.forget_after)
+        bound = self._most_entries()
+        room = others.keys.size if bound is None else max(bound - n_entries, 0)
+        if others.keys.size <= room:
+            return others
+        latest = np.argsort(-others.named_in, kind="stable")[:room]
+        stays = np.zeros(others.keys.size, np.bool_)
+        stays[latest] = True
+        return others.part(stays)
+
+    def _slack(self) -> float:
+        """Return by how much, in fair shares, a plan may miss what it aims at."""
+        return 0.0
+
+    def _most_entries(self) -> int | None:
+        """Return the bound on the table (A_max), if there is one."""
+        return None
 
     @abstractmethod
-    def _plan(self, observed: Observed, capacities: Floats, n_kept: int) -> Workers:
-        """Return the new worker of each key; `n_kept` entries of other keys stay in the table."""
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
+        """Return the new worker of each key, and the goals that the plan could aim at.
+
+        Pinned keys are at their workers and stay there.
+        """
 
 
 @dataclass(frozen=True)
@@ -120,9 +230,16 @@ class PhasedPlanning(TableRouting):
         super().__post_init__()
         require(self, "discretisation", 0 <= self.discretisation <= 30, "between 0 and 30")
 
-    def _problem(self, observed: Observed, capacities: Floats, beta: float | None) -> Problem:
+    def _slack(self) -> float:
+        return _COMPACT_ERROR if self.compact else 0.0
+
+    def _vectors(self, observed: Observed, n_workers: int) -> Vectors:
+        """Return what plans are made over."""
         if self.compact:
-            vectors = compact(observed, 1 << self.discretisation, capacities.size)
-        else:
-            vectors = full(observed)
-        return problem(vectors, beta, self.tolerance, capacities, observed.rest)
+            return compact(observed, 1 << self.discretisation, n_workers)
+        return full(observed)
+
+    def _problem(
+        self, vectors: Vectors, observed: Observed, aims: Goals, speeds: Floats, beta: float | None
+    ) -> Problem:
+        return problem(vectors, beta, self.tolerance, speeds, observed.rest, aims)

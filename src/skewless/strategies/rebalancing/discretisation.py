@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, Floats, Ints, SmallInts, Workers
+from skewless.arrays import F64, Floats, SmallInts, Workers
 from skewless.strategies.rebalancing.ordering import descending_order
 
 _WIDEST = 2.0**31  # the largest number in units of the smallest; below that, numbers are as 0
@@ -30,7 +30,13 @@ def value_below(x: F64, degree: F64) -> F64:
 
 @kernel
 def _discretise(
-    xs: Floats, order: Ints, parts: Workers, degree: F64, tops: Floats, errors: Floats, out: Floats
+    xs: Floats,
+    order: SmallInts,
+    parts: Workers,
+    degree: F64,
+    tops: Floats,
+    errors: Floats,
+    out: Floats,
 ) -> None:
     for i in order:
         x = xs[i]
@@ -51,7 +57,9 @@ def _discretise(
         errors[part] += x - out[i]
 
 
-def discretise(values: Floats, degree: int, parts: SmallInts | None = None) -> tuple[Floats, float]:
+def discretise(
+    values: Floats, degree: int, parts: SmallInts | None = None, order: SmallInts | None = None
+) -> tuple[Floats, float]:
     """Return a few whole numbers for `values` (0 or more), and the unit that they count.
 
     Parameters
@@ -60,6 +68,9 @@ def discretise(values: Floats, degree: int, parts: SmallInts | None = None) -> t
         R: the distance of large values; a power of two.
     parts
         Errors cancel within each part, numbered from 0; None: all is one part.
+    order
+        The places of `values` from the largest to the smallest, where that is known; those of
+        value 0 may be anywhere.
 
     The example of fig. 6 of Mixed: the sum is kept.
 
@@ -76,7 +87,7 @@ def discretise(values: Floats, degree: int, parts: SmallInts | None = None) -> t
     n_parts = int(parts.max()) + 1
     _discretise(
         values / unit,
-        descending_order(values),
+        descending_order(values) if order is None else order,
         parts,
         float(degree),
         np.zeros(n_parts),

@@ -29,14 +29,14 @@ class Items(NamedTuple):
 
     costs: Floats
     owners: Workers  # where the keys of `left` are
-    left: Ints  # keys still with their owner
-    taken: Ints  # keys that became candidates (the paper's C)
+    left: SmallInts  # keys still with their owner
+    taken: SmallInts  # keys that became candidates (the paper's C)
 
 
 class Lists(NamedTuple):
     """Per worker, its items in order of priority; items before the cursor are done with."""
 
-    items: Ints
+    items: SmallInts
     cursors: Ints
     ends: Ints
 
@@ -59,7 +59,7 @@ class Placements(NamedTuple):
 
 
 @kernel
-def list_by_worker(items: Items, by_priority: Ints, lists: Lists) -> None:
+def list_by_worker(items: Items, by_priority: SmallInts, lists: Lists) -> None:
     """Fill the lists: `by_priority` cut by owner, without items that nobody is left of."""
     lists.ends[:] = 0
     for item in range(items.owners.size):
@@ -84,16 +84,29 @@ def _take_one(items: Items, item: I64, balance: Balance, worker: I64) -> None:
 
 
 @kernel
-def prepare(items: Items, lists: Lists, balance: Balance) -> None:
-    """Phase II: overloaded workers give up keys by priority until they are not."""
+def prepare(items: Items, lists: Lists, balance: Balance, floors: Floats, down_to: Floats) -> None:
+    """Phase II: overloaded workers give up keys by priority until they are not.
+
+    Where others have too little, workers within their limits give as well, `down_to` a load. They
+    pass over keys without which they would have too little themselves.
+    """
     for worker in range(balance.loads.size):
         while balance.loads[worker] > balance.limits[worker]:
             if lists.cursors[worker] == lists.ends[worker]:
                 break
-            item = lists.items[lists.cursors[worker]]
+            item = np.int64(lists.items[lists.cursors[worker]])
             _take_one(items, item, balance, worker)
             if items.left[item] == 0:
                 lists.cursors[worker] += 1
+        place = lists.cursors[worker]
+        while balance.loads[worker] > down_to[worker] and place < lists.ends[worker]:
+            item = np.int64(lists.items[place])
+            # Keys without load fill nobody.
+            helps = 0.0 < items.costs[item] <= balance.loads[worker] - floors[worker]
+            if helps and items.left[item] > 0:
+                _take_one(items, item, balance, worker)
+            else:
+                place += 1
         update(balance.tree, worker, balance.loads[worker] / balance.capacities[worker])
 
 
@@ -132,26 +145,37 @@ def _worker_without_room(own: I64, balance: Balance) -> I64:
 
 
 @kernel
-def _make_room(items: Items, lists: Lists, balance: Balance, cost: F64, worker: I64) -> None:
-    """Take the exchangeable set: lighter keys by priority until `cost` fits (l. 14–17)."""
+def _make_room(items: Items, lists: Lists, balance: Balance, cost: F64, worker: I64) -> I64:
+    """Take the exchangeable set: lighter keys by priority until `cost` fits (l. 14–17).
+
+    Return how many keys that are.
+    """
+    n_taken = 0
     while balance.loads[worker] + cost > balance.limits[worker]:
         if lists.cursors[worker] == lists.ends[worker]:
-            return
-        item = lists.items[lists.cursors[worker]]
+            break
+        item = np.int64(lists.items[lists.cursors[worker]])
         if items.left[item] == 0 or items.costs[item] >= cost:
             lists.cursors[worker] += 1  # not lighter than this candidate, nor than any later one
         else:
             _take_one(items, item, balance, worker)
+            n_taken += 1
+    return n_taken
 
 
 @kernel
 def assign(
-    items: Items, by_cost: Ints, lists: Lists, balance: Balance, placements: Placements
+    items: Items, by_cost: SmallInts, lists: Lists, balance: Balance, placements: Placements
 ) -> I64:
     """Phase III, Alg. 1: place all candidates, heaviest first; return how many there were."""
     placed = 0
     passed = 0
+    n_candidates = 0
+    for item in range(items.taken.size):
+        n_candidates += items.taken[item]
     for item in by_cost:  # l. 3
+        if placed == n_candidates:
+            break
         if items.taken[item] == 0:
             continue
         cost = items.costs[item]
@@ -164,7 +188,7 @@ def assign(
             if worker == _NOBODY:
                 worker = _worker_without_room(np.int64(items.owners[item]), balance)
             else:
-                _make_room(items, lists, balance, cost, worker)
+                n_candidates += _make_room(items, lists, balance, cost, worker)
             balance.loads[worker] += cost  # l. 8
             balance.fixed[worker] += cost
             update(balance.tree, worker, balance.loads[worker] / balance.capacities[worker])

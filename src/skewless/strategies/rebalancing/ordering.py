@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from skewless._jit import JIT_OFF, kernel
-from skewless.arrays import U64, Floats, Ints, Words
+from skewless.arrays import F64, U64, Floats, Ints, SmallInts, Words
 
 _DIGIT = 11  # bits; six digits make 66 of 64
 _N_DIGITS = 6
@@ -27,14 +27,19 @@ def _count_digits(bits: Words, counts: Ints) -> None:
 
 
 @kernel
-def _sort_by_digit(bits: Words, shift: U64, before: Ints, old: Ints, new: Ints) -> None:
-    for i in range(old.size):
-        place = np.int64((bits[old[i]] >> shift) & _MASK)
-        new[before[place]] = old[i]
-        before[place] += 1
+def _sort_by_digit(
+    bits: Words, order: SmallInts, shift: U64, before: Ints, new_bits: Words, new_order: SmallInts
+) -> None:
+    """Sort by one digit; bits move with their places, so that all reads are in sequence."""
+    for i in range(order.size):
+        digit = np.int64((bits[i] >> shift) & _MASK)
+        place = before[digit]
+        before[digit] = place + 1
+        new_bits[place] = bits[i]
+        new_order[place] = order[i]
 
 
-def descending_order(values: Floats) -> Ints:
+def descending_order(values: Floats) -> SmallInts:
     """Return the places of `values`, none below 0, from the largest to the smallest.
 
     Of equal values, the first comes first.
@@ -43,17 +48,39 @@ def descending_order(values: Floats) -> Ints:
     [1, 3, 0, 2]
     """
     if JIT_OFF or values.size < _FEW:
-        order: Ints = np.argsort(-values, kind="stable")
-        return order
+        return np.argsort(-values, kind="stable").astype(np.int32)
     # Floats of one sign are ordered like their bits. Adding 0 makes −0 a 0.
     bits = ~(values + 0.0).view(np.uint64)
     counts = np.zeros(_N_DIGITS * _RADIX, np.int64)
     _count_digits(bits, counts)
-    old = np.arange(values.size)
-    new = np.empty_like(old)
+    order = np.arange(values.size, dtype=np.int32)
+    new_bits, new_order = np.empty_like(bits), np.empty_like(order)
     for digit, count in enumerate(counts.reshape(_N_DIGITS, _RADIX)):
         if count.max() < values.size:  # the digit is not the same everywhere
             before = np.cumsum(count) - count
-            _sort_by_digit(bits, np.uint64(digit * _DIGIT), before, old, new)
-            old, new = new, old
-    return old
+            _sort_by_digit(bits, order, np.uint64(digit * _DIGIT), before, new_bits, new_order)
+            bits, new_bits = new_bits, bits
+            order, new_order = new_order, order
+    return order
+
+
+@kernel
+def _migration_priority(costs: Floats, sizes: Floats, beta: F64, out: Floats) -> None:
+    for i in range(costs.size):
+        if costs[i] <= 0.0:
+            out[i] = 0.0
+        elif sizes[i] <= 0.0:
+            out[i] = np.inf  # it costs nothing to move
+        elif beta == 1.5:  # the default; several times as fast as a power
+            out[i] = costs[i] * np.sqrt(costs[i]) / sizes[i]
+        else:
+            out[i] = costs[i] ** beta / sizes[i]
+
+
+def migration_priority(costs: Floats, sizes: Floats, beta: float | None) -> Floats:
+    """Return γ = c^β / S of each key; with no β, the cost alone (ψ of MinTable)."""
+    if beta is None:
+        return costs
+    out = np.empty(costs.size)
+    _migration_priority(costs, sizes, float(beta), out)
+    return out

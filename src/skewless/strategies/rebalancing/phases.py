@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, Floats, Ints, SmallInts, Workers
+from skewless.arrays import Floats, Ints, SmallInts, Workers
+from skewless.strategies.rebalancing.goals import Goals, donor_limits, worker_loads
 from skewless.strategies.rebalancing.llfd import (
     Items,
     Lists,
@@ -21,47 +22,29 @@ from skewless.strategies.rebalancing.llfd import (
     prepare,
     start_balance,
 )
-from skewless.strategies.rebalancing.ordering import descending_order
-from skewless.strategies.rebalancing.vectors import Observed, Vectors
-
-
-@kernel
-def _migration_priority(costs: Floats, sizes: Floats, beta: F64, out: Floats) -> None:
-    for i in range(costs.size):
-        if costs[i] <= 0.0:
-            out[i] = 0.0
-        elif sizes[i] <= 0.0:
-            out[i] = np.inf  # it costs nothing to move
-        else:
-            out[i] = costs[i] ** beta / sizes[i]
-
-
-def migration_priority(costs: Floats, sizes: Floats, beta: float | None) -> Floats:
-    """Return γ = c^β / S of each key; with no β, the cost alone (ψ of MinTable)."""
-    if beta is None:
-        return costs
-    out = np.empty(costs.size)
-    _migration_priority(costs, sizes, float(beta), out)
-    return out
+from skewless.strategies.rebalancing.ordering import migration_priority
+from skewless.strategies.rebalancing.vectors import Observed, Orders, Vectors
 
 
 class Problem(NamedTuple):
     """The vectors cut into items, with their orders.
 
-    A vector of the table is two items in a row: its keys where they live, and those of them that
-    the cleaning phase moved back home.
+    Every vector is an item: its keys where they live. After them, every vector of the table is
+    an item once more: those of its keys that the cleaning phase moved back home.
     """
 
     vectors: Vectors
     vector: Ints  # of each item
-    is_back: Ints  # 1: the item is for keys moved back
     costs: Floats
     owners: Workers
     in_table: Ints  # items of the table, the smallest state first (the paper's η)
-    by_cost: Ints
-    by_priority: Ints
+    back: Ints  # for each of those, the item of its keys moved back
+    by_cost: SmallInts
+    by_priority: SmallInts
     rest: Floats  # load of each worker that stays where it is
     limits: Floats
+    floors: Floats
+    fair: Floats
     capacities: Floats
 
 
@@ -69,18 +52,12 @@ class Attempt(NamedTuple):
     """Where the keys of each item end up."""
 
     n_back: int
-    left: Ints
+    left: SmallInts
     placed: Ints  # the item of each placement
     targets: SmallInts
     n_entries: int  # N_A′
     state_moved: float  # M
     is_balanced: bool
-
-
-def worker_loads(owners: Workers, costs: Floats, n_workers: int) -> Floats:
-    """Return L of each worker."""
-    loads: Floats = np.bincount(owners, weights=costs, minlength=n_workers).astype(np.float64)
-    return loads
 
 
 def worker_limits(total: float, tolerance: float, capacities: Floats) -> Floats:
@@ -95,54 +72,80 @@ def problem(
     tolerance: float,
     capacities: Floats,
     rest: Floats | None = None,
+    goals: Goals | None = None,
 ) -> Problem:
     """Return what all attempts share; β of the priority, or None for the highest cost first.
 
-    `rest` is the load of each worker that no vector accounts for.
+    `rest` is the load of each worker that no vector accounts for. Without goals, the limits are
+    those of Alg. 1, and no worker has too little.
     """
     rest = np.zeros(capacities.size) if rest is None else rest
     total = float((vectors.costs * vectors.counts).sum()) + float(rest.sum())
-    away = vectors.owners != vectors.homes
-    vector = np.repeat(np.arange(vectors.costs.size), 1 + away)
-    is_back = np.zeros(vector.size, np.int64)
-    is_back[1:] = vector[1:] == vector[:-1]
-    costs = vectors.costs[vector]
-    owners = np.where(is_back == 1, vectors.homes[vector], vectors.owners[vector])
-    in_table = np.flatnonzero(away[vector] & (is_back == 0))
-    sizes = vectors.sizes[vector]
-    priorities = migration_priority(costs, sizes, beta)
-    by_cost = descending_order(costs)
+    limits = worker_limits(total, tolerance, capacities) if goals is None else goals.limits
+    none = np.zeros(capacities.size)
+    n_vectors = vectors.costs.size
+    away = np.flatnonzero(vectors.owners != vectors.homes)
+    orders = vectors.orders or Orders(vectors.costs, vectors.sizes)
+    lightest = np.argsort(vectors.sizes[away], kind="stable")
+    by_cost = _with_back(orders.by_cost, away)
     return Problem(
         vectors,
-        vector,
-        is_back,
-        costs,
-        owners,
-        in_table[np.argsort(sizes[in_table], kind="stable")],
+        np.concatenate((np.arange(n_vectors), away)),
+        np.concatenate((vectors.costs, vectors.costs[away])),
+        np.concatenate((vectors.owners, vectors.homes[away])),
+        away[lightest],
+        lightest + n_vectors,
         by_cost,
-        by_cost if beta is None else descending_order(priorities),
+        by_cost if beta is None else _with_back(orders.by_priority(beta), away),
         rest,
-        worker_limits(total, tolerance, capacities),
+        limits,
+        none if goals is None else goals.floors,
+        limits if goals is None else goals.fair,
         capacities,
     )
+
+
+def _with_back(order: SmallInts, away: Ints) -> SmallInts:
+    """Return the order of all items, where an item of keys moved back follows its vector."""
+    if away.size == 0:
+        return order
+    back = np.full(order.size, -1, np.int32)
+    back[away] = np.arange(order.size, order.size + away.size)
+    out = np.empty(order.size + away.size, np.int32)
+    _insert_back(order, back, out)
+    return out
+
+
+@kernel
+def _insert_back(order: SmallInts, back: SmallInts, out: SmallInts) -> None:
+    place = 0
+    for vector in order:
+        out[place] = vector
+        place += 1
+        if back[vector] >= 0:
+            out[place] = back[vector]
+            place += 1
 
 
 def attempt(problem: Problem, n_back: int) -> Attempt:
     """Return the plan after moving back the `n_back` lightest keys of the table (or all)."""
     vectors, n_workers = problem.vectors, problem.capacities.size
-    left = np.where(problem.is_back == 1, 0, vectors.counts[problem.vector])
+    left = np.concatenate((vectors.counts, np.zeros(problem.back.size, np.int32)))
     if n_back > 0:  # Phase I
         counts = left[problem.in_table]
-        back = np.clip(n_back - (np.cumsum(counts) - counts), 0, counts)
+        back = np.clip(n_back - (np.cumsum(counts) - counts), 0, counts).astype(np.int32)
         left[problem.in_table] -= back
-        left[problem.in_table + 1] += back
+        left[problem.back] += back
 
-    items = Items(problem.costs, problem.owners, left, np.zeros(left.size, np.int64))
+    items = Items(problem.costs, problem.owners, left, np.zeros(left.size, np.int32))
     loads = worker_loads(problem.owners, left * problem.costs, n_workers) + problem.rest
     balance = start_balance(loads, problem.rest, problem.limits, problem.capacities)
-    lists = Lists(*(np.empty(size, np.int64) for size in (left.size, n_workers, n_workers)))
+    begins, ends = np.empty(n_workers, np.int64), np.empty(n_workers, np.int64)
+    lists = Lists(np.empty(left.size, np.int32), begins, ends)
     list_by_worker(items, problem.by_priority, lists)
-    prepare(items, lists, balance)
+    down_to = np.empty(n_workers)
+    donor_limits(loads, problem.limits, problem.floors, problem.fair, down_to)
+    prepare(items, lists, balance, problem.floors, down_to)
     n_keys = int(vectors.counts.sum())
     placements = Placements(np.empty(n_keys, np.int64), np.empty(n_keys, np.int32))
     n_placed = int(assign(items, problem.by_cost, lists, balance, placements))
@@ -151,16 +154,15 @@ def attempt(problem: Problem, n_back: int) -> Attempt:
     there = problem.vector[placed]
     away = targets != vectors.homes[there]
     moves = targets != vectors.owners[there]
-    back_items = np.flatnonzero(problem.is_back)
-    back_sizes = vectors.sizes[problem.vector[back_items]]
+    back_sizes = vectors.sizes[problem.in_table]
     return Attempt(
         n_back,
         left,
         placed,
         targets,
         int(left[problem.in_table].sum() + away.sum()),
-        float((left[back_items] * back_sizes).sum() + vectors.sizes[there][moves].sum()),
-        bool((balance.loads <= problem.limits).all()),
+        float((left[problem.back] * back_sizes).sum() + vectors.sizes[there][moves].sum()),
+        bool(((balance.loads <= problem.limits) & (balance.loads >= problem.floors)).all()),
     )
 
 
@@ -170,23 +172,27 @@ def new_owners(problem: Problem, plan: Attempt, observed: Observed, beta: float 
     Where the plan moves some keys of a vector, it means those of the highest priority.
     """
     vectors = problem.vectors
-    back_items = np.flatnonzero(problem.is_back)
-    vector = np.concatenate(
-        (np.repeat(problem.vector[back_items], plan.left[back_items]), problem.vector[plan.placed])
-    )
-    back_homes = problem.owners[back_items]
-    targets = np.concatenate((np.repeat(back_homes, plan.left[back_items]), plan.targets))
+    n_back = plan.left[problem.back]
+    back_homes = vectors.homes[problem.in_table]
+    vector = np.concatenate((np.repeat(problem.in_table, n_back), problem.vector[plan.placed]))
+    targets = np.concatenate((np.repeat(back_homes, n_back), plan.targets))
     moves = targets != vectors.owners[vector]
-    order = np.argsort(vector[moves], kind="stable")
-    targets = targets[moves][order]
+    vector, targets = vector[moves], targets[moves]
+    owners: Workers = observed.owners.copy()
+    if vectors.costs.size == observed.keys.size:  # a vector is a key
+        owners[vector] = targets
+        return owners
 
-    n_moving = np.bincount(vector[moves], minlength=vectors.costs.size)
-    keys = np.flatnonzero(n_moving[vectors.of_key] > 0)
+    targets = targets[np.argsort(vector, kind="stable")]
+    n_moving = np.bincount(vector, minlength=vectors.costs.size)
+    may_move = n_moving[vectors.of_key] > 0
+    if observed.pinned is not None:
+        may_move &= ~observed.pinned
+    keys = np.flatnonzero(may_move)
     priorities = migration_priority(observed.costs[keys], observed.sizes[keys], beta)
     keys = keys[np.lexsort((-priorities, vectors.of_key[keys]))]  # ties: the first key first
     of_key = vectors.of_key[keys]
     begins = np.searchsorted(of_key, of_key)
     chosen = keys[np.arange(keys.size) - begins < n_moving[of_key]]
-    owners: Workers = observed.owners.copy()
     owners[chosen] = targets
     return owners

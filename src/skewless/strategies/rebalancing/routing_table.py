@@ -16,25 +16,26 @@ from skewless.arrays import I32, U64, Floats, Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded
 from skewless.kernels.key_table import ABSENT, KeyTable, find_slot, key_table
 from skewless.kernels.ring import Ring, ring
-from skewless.sound import require_same, require_that, require_within
-from skewless.strategy import Moves
+from skewless.sound import MOST_COUNTED, require_same, require_that, require_within
 
 _SPARSE = 1 << 13  # keys, which take 200 KB
 
 
 class TableState(NamedTuple):
-    """The ring, the table, and how many entries the table has."""
+    """The ring, the table, and which report named a key of the table last."""
 
     seeds: Words  # of keys, of the ring's points
     capacities: Floats  # relative speed of each worker
     ring: Ring
     table: KeyTable  # key -> worker, only where that is not the ring's
     n_entries: Ints
+    named_in: Ints  # by slot of the table: the last report that named the key
+    n_reports: Ints  # [1] reports so far
 
     @property
     def grows(self) -> tuple[str, ...]:
         """The fields that a controller makes as long as it needs them."""
-        return "table.keys", "table.values"
+        return "table.keys", "table.values", "named_in"
 
     def check(self, fresh: TableState) -> None:
         """Refuse another ring, and workers that are not there."""
@@ -43,6 +44,10 @@ class TableState(NamedTuple):
         require_within("table", self.table.values, ABSENT, self.capacities.size - 1)
         n_entries = np.count_nonzero(self.table.values != ABSENT)
         require_that(self.n_entries[0] == n_entries, "n_entries must count the keys of the table")
+        same_size = self.named_in.size == self.table.values.size
+        require_that(same_size, "named_in must have one number per slot of the table")
+        require_within("n_reports", self.n_reports, 0, MOST_COUNTED)
+        require_within("named_in", self.named_in, 0, int(self.n_reports[0]))
 
 
 @kernel
@@ -72,17 +77,27 @@ def route_by_table(keys: Keys, state: TableState, out: Workers) -> None:
 
 
 @kernel
+def _owners_and_homes(keys: Keys, state: TableState, owners: Workers, homes: Workers) -> None:
+    for i in range(keys.size):
+        home = _home(state.ring, seeded(keys[i], state.seeds[0]))
+        worker = state.table.values[find_slot(state.table, keys[i])]
+        owners[i] = home if worker == ABSENT else worker
+        homes[i] = home
+
+
+@kernel
 def _homes(keys: Keys, state: TableState, out: Workers) -> None:
     for i in range(keys.size):
         out[i] = _home(state.ring, seeded(keys[i], state.seeds[0]))
 
 
 @kernel
-def _fill(table: KeyTable, keys: Keys, workers: Workers) -> None:
+def _fill(table: KeyTable, named_in: Ints, keys: Keys, workers: Workers, named: Ints) -> None:
     for i in range(keys.size):
         slot = find_slot(table, keys[i])
         table.keys[slot] = keys[i]
         table.values[slot] = workers[i]
+        named_in[slot] = named[i]
 
 
 def homes(keys: Keys, state: TableState) -> Workers:
@@ -99,24 +114,49 @@ def owners(keys: Keys, state: TableState) -> Workers:
     return out
 
 
-def entries(state: TableState) -> tuple[Keys, Workers]:
-    """Return the keys of the table, ascending, and their workers.
+def owners_and_homes(keys: Keys, state: TableState) -> tuple[Workers, Workers]:
+    """Return where each key lives, and its owner on the ring."""
+    lives, belongs = np.empty(keys.size, np.int32), np.empty(keys.size, np.int32)
+    _owners_and_homes(keys, state, lives, belongs)
+    return lives, belongs
 
-    How many there are, the paper's N_A, is `state.n_entries[0]`.
-    """
+
+class Entries(NamedTuple):
+    """Entries of the table, by ascending key."""
+
+    keys: Keys
+    workers: Workers
+    named_in: Ints  # the last report that named the key
+
+    def part(self, which: NDArray[np.bool_]) -> Entries:
+        """Return those that `which` is true for."""
+        return Entries(self.keys[which], self.workers[which], self.named_in[which])
+
+
+def all_entries(state: TableState) -> Entries:
+    """Return the entries of the table; the paper's N_A, their number, is `state.n_entries[0]`."""
     used = np.flatnonzero(state.table.values != ABSENT)
     order = used[np.argsort(state.table.keys[used])]
-    return state.table.keys[order], state.table.values[order]
+    return Entries(state.table.keys[order], state.table.values[order], state.named_in[order])
+
+
+def entries(state: TableState) -> tuple[Keys, Workers]:
+    """Return the keys of the table, ascending, and their workers."""
+    keys, workers, _ = all_entries(state)
+    return keys, workers
 
 
 def start_table(n_workers: int, seed: int, virtual_nodes: int) -> TableState:
     """Return the ring with an empty table."""
     seeds = seed_array(seed, 2)
+    table = key_table(0)
     return TableState(
         seeds,
         np.ones(n_workers),
         ring(n_workers, int(seeds[1]), virtual_nodes=virtual_nodes),
-        key_table(0),
+        table,
+        np.zeros(1, np.int64),
+        np.zeros(table.values.size, np.int64),
         np.zeros(1, np.int64),
     )
 
@@ -129,13 +169,20 @@ def _room_for(n_entries: int) -> int:
     return max(n_entries, min(8 * n_entries, _SPARSE))
 
 
-def with_entries(state: TableState, keys: Keys, workers: Workers) -> TableState:
-    """Return the state whose table says this, without what the ring says anyway."""
+def with_entries(
+    state: TableState, keys: Keys, workers: Workers, named_in: Ints | None = None
+) -> TableState:
+    """Return the state whose table says this, without what the ring says anyway.
+
+    `named_in` is the last report that named each key; None: the last one of all.
+    """
     away = homes(keys, state) != workers
     keys, workers = keys[away], workers[away]
+    named = np.full(keys.size, state.n_reports[0]) if named_in is None else named_in[away]
     table = key_table(_room_for(keys.size))
-    _fill(table, keys, workers)
-    return state._replace(table=table, n_entries=np.array([keys.size]))
+    by_slot = np.zeros(table.values.size, np.int64)
+    _fill(table, by_slot, keys, workers, named)
+    return state._replace(table=table, n_entries=np.array([keys.size]), named_in=by_slot)
 
 
 def rescaled(
@@ -150,40 +197,33 @@ def rescaled(
         capacities=speeds,
         unit=float(state.ring.unit[0]),
     )
-    keys, workers = entries(state)
-    stays = workers < n_workers
-    return with_entries(state._replace(ring=points, capacities=speeds), keys[stays], workers[stays])
+    known = all_entries(state)
+    stays = known.part(known.workers < n_workers)
+    return with_entries(state._replace(ring=points, capacities=speeds), *stays)
 
 
 def moved(
     state: TableState,
     keys: Keys,
     key_homes: Workers,
-    origins: Workers,
     targets: Workers,
-    kept: tuple[Keys, Workers],
-) -> tuple[TableState, Moves]:
-    """Return the state in which `keys` live at `targets`, and the keys that move: Δ(F, F′).
+    kept: Entries,
+) -> TableState:
+    """Return the state in which `keys`, all of the last report, live at `targets`.
 
     `kept` are the entries of other keys that stay in the table.
     """
     away = targets != key_homes
-    in_table = np.concatenate((keys[away], kept[0]))
-    workers = np.concatenate((targets[away], kept[1]))
-    moving = np.flatnonzero(origins != targets)
-    moves = Moves(keys[moving], origins[moving], targets[moving])
-    return with_entries(state, in_table, workers), moves
-
-
-def unreported(state: TableState, keys: Keys) -> tuple[Keys, Workers]:
-    """Return the entries of the table whose keys are not among `keys`, which are ascending."""
-    known, workers = entries(state)
-    others = ~is_among(known, keys)
-    return known[others], workers[others]
+    in_table = np.concatenate((keys[away], kept.keys))
+    workers = np.concatenate((targets[away], kept.workers))
+    named = np.full(int(away.sum()), state.n_reports[0])
+    return with_entries(state, in_table, workers, np.concatenate((named, kept.named_in)))
 
 
 def is_among(few: Keys, keys: Keys) -> NDArray[np.bool_]:
     """Return which of `few` are among `keys`, which are ascending."""
+    if keys.size == 0:
+        return np.zeros(few.size, np.bool_)
     places = np.searchsorted(keys, few)
     found: NDArray[np.bool_] = keys[np.minimum(places, keys.size - 1)] == few
     return found

@@ -8,14 +8,51 @@ share a vector, and a plan says of how many of them go where, not of which.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skewless._jit import kernel
 from skewless.arrays import I64, Floats, Ints, Keys, SmallInts, Words, Workers
 from skewless.kernels.key_table import ABSENT, KeyTable, find_slot, key_table
 from skewless.strategies.rebalancing.discretisation import discretise
+from skewless.strategies.rebalancing.ordering import descending_order, migration_priority
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Orders:
+    """The orders of all keys that a plan needs; each is made once, when it is asked for first."""
+
+    costs: Floats
+    sizes: Floats
+
+    @cached_property
+    def by_cost(self) -> SmallInts:
+        """From the largest cost to the smallest."""
+        return descending_order(self.costs)
+
+    @cached_property
+    def by_size(self) -> SmallInts:
+        """From the largest state to the smallest."""
+        return descending_order(self.sizes)
+
+    def by_priority(self, beta: float | None) -> SmallInts:
+        """From the key that leaves first to the one that leaves last."""
+        if beta is None:
+            return self.by_cost
+        if beta not in self._by_beta:
+            priorities = migration_priority(self.costs, self.sizes, beta)
+            self._by_beta[beta] = descending_order(priorities)
+        return self._by_beta[beta]
+
+    @cached_property
+    def _by_beta(self) -> dict[float, SmallInts]:
+        return {}
 
 
 class Observed(NamedTuple):
@@ -26,7 +63,14 @@ class Observed(NamedTuple):
     sizes: Floats  # S
     owners: Workers  # F
     homes: Workers  # h
-    rest: Floats  # by worker: load of keys that are not reported
+    rest: Floats  # by worker: load of keys that are not reported, and of pinned ones
+    pinned: Flags | None = None  # keys that no plan moves; None: there are none
+    orders: Orders | None = None  # of the costs above and what goes with them, made once
+
+    def movable_by_cost(self) -> SmallInts:
+        """Return the places of the keys that are not pinned, from the largest cost down."""
+        by_cost = (self.orders or Orders(self.costs, self.sizes)).by_cost
+        return by_cost if self.pinned is None else by_cost[~self.pinned[by_cost]]
 
 
 class Vectors(NamedTuple):
@@ -36,15 +80,20 @@ class Vectors(NamedTuple):
     sizes: Floats
     owners: Workers
     homes: Workers
-    counts: Ints
+    counts: SmallInts
     of_key: SmallInts  # the vector of each observed key
+    orders: Orders | None = None  # where a vector is a key
 
 
 def full(observed: Observed) -> Vectors:
-    """Return one vector per key."""
+    """Return one vector per key; one of no key where the key is pinned."""
     n = observed.keys.size
-    _, costs, sizes, owners, homes, _ = observed
-    return Vectors(costs, sizes, owners, homes, np.ones(n, np.int64), np.arange(n, dtype=np.int32))
+    counts = np.ones(n, np.int32)
+    if observed.pinned is not None:
+        counts[observed.pinned] = 0
+    _, costs, sizes, owners, homes, *_ = observed
+    of_key = np.arange(n, dtype=np.int32)
+    return Vectors(costs, sizes, owners, homes, counts, of_key, observed.orders)
 
 
 @kernel
@@ -74,8 +123,12 @@ def compact(observed: Observed, degree: int, n_workers: int) -> Vectors:
 
     Each worker's errors cancel by themselves, as if it had discretised its own keys.
     """
-    costs, cost_unit = discretise(observed.costs, degree, observed.owners)
-    sizes, size_unit = discretise(observed.sizes, degree, observed.owners)
+    values = observed.costs
+    if observed.pinned is not None:
+        values = np.where(observed.pinned, 0.0, values)  # their errors are no others' to cancel
+    orders = observed.orders or Orders(observed.costs, observed.sizes)
+    costs, cost_unit = discretise(values, degree, observed.owners, orders.by_cost)
+    sizes, size_unit = discretise(observed.sizes, degree, observed.owners, orders.by_size)
     pairs, _ = _numbered((costs.astype(np.uint64) << np.uint64(32)) | sizes.astype(np.uint64))
     n = np.uint64(n_workers)
     codes = (pairs.astype(np.uint64) * n + observed.owners.astype(np.uint64)) * n
@@ -85,6 +138,12 @@ def compact(observed: Observed, degree: int, n_workers: int) -> Vectors:
         sizes[first] * size_unit,
         observed.owners[first],
         observed.homes[first],
-        np.bincount(of_key, minlength=first.size).astype(np.int64),
+        _n_keys(of_key, observed.pinned, first.size),
         of_key,
     )
+
+
+def _n_keys(of_key: SmallInts, pinned: Flags | None, n_vectors: int) -> SmallInts:
+    """Return how many keys of each vector a plan may move."""
+    movable = of_key if pinned is None else of_key[~pinned]
+    return np.bincount(movable, minlength=n_vectors).astype(np.int32)

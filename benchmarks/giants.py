@@ -1,0 +1,15 @@
+"""Measure what pinned giants do to balance and moves; write the raw records and the table."""
+
+from skewless.experiments import giants
+from skewless.experiments.tables import write_records
+from tables import GIANTS, write_giants
+
+
+def main() -> None:
+    write_records(GIANTS, giants.measure())
+    print(f"raw records: {GIANTS}")
+    write_giants()
+
+
+if __name__ == "__main__":
+    main()
