@@ -175,6 +175,14 @@ class Forwards(Protocol[S_in]):
 
 
 @runtime_checkable
+class Hottest(Protocol[S_in]):
+    """A strategy that treats hot keys in another way, and tells which they are."""
+
+    def hot_keys(self, state: S_in) -> Keys:
+        """Return the keys that are hot as far as `state` knows: distinct, ascending."""
+
+
+@runtime_checkable
 class Rebalances(Protocol[S]):
     """The moving family: a controller that changes where keys live between two windows."""
 
