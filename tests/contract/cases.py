@@ -98,9 +98,6 @@ MERGING = [
 
 #: Claims that a strategy breaks as of today, with what is wrong.
 _KNOWN_FAILURES = {
-    (Fish, "merging_makes_nothing_worse"): (
-        "FISH estimates the waiting times at every merge, and forgets differences below 0"
-    ),
     (Cascade, "merging_makes_nothing_worse"): (
         "Cascade has no fork: with delay, a source forgets what it sent between its message and "
         "the answer"

@@ -34,6 +34,7 @@ HOT_FACTOR, HOT_SLACK = 1.5, 2
 _MOST_MERGES = 30
 #: Records of each source after its last merge, so that the last one counts as well.
 _TAIL = 2_000
+_PIECES = 16
 
 
 def _zipf(n_records: int, z: float, seed: int) -> Keys:
@@ -50,16 +51,17 @@ MERGED_STREAMS = (
 
 
 class Schedule(NamedTuple):
-    """How many records each source routes until each merge."""
+    """How many records each source routes until each merge, and how many after the last."""
 
     name: str
     rounds: tuple[tuple[int, ...], ...]
+    tail: int
 
 
 def schedules(n_records: int) -> Iterator[Schedule]:
     """Yield when sources merge: after as many records each, and after uneven numbers of them.
 
-    Each has a last round without a merge. A stream that is too short for a schedule has none.
+    A stream that is too short for a schedule has none.
     """
     for name, sizes in (
         *((f"every {size} records", (size,)) for size in UNEVEN),
@@ -70,8 +72,8 @@ def schedules(n_records: int) -> Iterator[Schedule]:
         # Some sources have nothing to route, as on Spark when a partition is empty.
         ("with empty sources", (0, 3_000, 0, 0, 500)),
     ):
-        tail = (min(_TAIL, n_records // (2 * N_SOURCES)),) * N_SOURCES
-        n_left = n_records - sum(tail)
+        tail = min(_TAIL, n_records // (2 * N_SOURCES))
+        n_left = n_records - N_SOURCES * tail
         rounds: list[tuple[int, ...]] = []
         turn = cycle(sizes)
         while len(rounds) < _MOST_MERGES:
@@ -82,7 +84,7 @@ def schedules(n_records: int) -> Iterator[Schedule]:
             rounds.append(shares)
             next(turn)  # so that another source begins with the same number
         if rounds:
-            yield Schedule(name, (*rounds, tail))
+            yield Schedule(name, tuple(rounds), tail)
 
 
 class Measured(NamedTuple):
@@ -90,7 +92,7 @@ class Measured(NamedTuple):
 
     imbalance: float
     n_pairs: int  # (key, worker): replicas
-    n_hot: int  # keys that are hot for the source that knows most of them; 0 if none tells
+    n_hot: int  # the most keys that were hot for a source at any time; 0 if none tells
 
 
 class _Sources:
@@ -103,6 +105,7 @@ class _Sources:
         self.keys: list[Keys] = []
         self.workers: list[Workers] = []
         self.n_routed = 0
+        self.most_hot = 0
 
     def route(self, shares: Sequence[int]) -> None:
         """Let every source route the next records of the stream, as many as its share."""
@@ -111,11 +114,13 @@ class _Sources:
             self.n_routed += share
             self.keys.append(keys)
             self.workers.append(routed(self.strategy, keys, state))
+        if isinstance(self.strategy, Hottest):
+            found = [self.strategy.hot_keys(state).size for state in self.states]
+            self.most_hot = max(self.most_hot, *found)
 
     def run(self, schedule: Schedule, *, delayed: bool) -> None:
         """Route and merge; a delayed answer comes after half of the next round."""
-        *rounds, tail = schedule.rounds
-        for shares in rounds:
+        for shares in schedule.rounds:
             if not delayed:
                 self.route(shares)
                 self.states = merge_and_fork(self.strategy, self.states)
@@ -127,7 +132,18 @@ class _Sources:
             self.states = [
                 take_over(self.strategy, merged, own, s) for s, own in enumerate(self.states)
             ]
-        self.route(tail)
+        self.route_tail(schedule)
+
+    def run_alone(self, schedule: Schedule) -> None:
+        """Route the same records, and merge never."""
+        for shares in schedule.rounds:
+            self.route(shares)
+        self.route_tail(schedule)
+
+    def route_tail(self, schedule: Schedule) -> None:
+        """Route the last records in small pieces: how many keys are hot may change all the time."""
+        for piece in np.array_split(np.ones(schedule.tail), _PIECES):
+            self.route([piece.size] * N_SOURCES)
 
     def messages(self) -> list[Any]:
         """Return copies of all states, on their way to be merged."""
@@ -141,13 +157,10 @@ class _Sources:
         """Return what all records of these sources cost."""
         workers, n_workers = np.concatenate(self.workers), self.stream.n_workers
         _, index = np.unique(np.concatenate(self.keys), return_inverse=True)
-        n_hot = 0
-        if isinstance(self.strategy, Hottest):
-            n_hot = max(self.strategy.hot_keys(state).size for state in self.states)
         return Measured(
             imbalance=imbalance(np.bincount(workers, minlength=n_workers)),
             n_pairs=int(np.unique(index * n_workers + workers).size),
-            n_hot=n_hot,
+            n_hot=self.most_hot,
         )
 
 
@@ -156,8 +169,7 @@ def merging_makes_nothing_worse(strategy: Any, stream: Stream) -> None:
     n_workers = stream.n_workers
     for schedule in schedules(stream.keys.size):
         sources = _Sources(strategy, stream)
-        for shares in schedule.rounds:
-            sources.route(shares)
+        sources.run_alone(schedule)
         alone = sources.measured()
         # One record of every source cannot be balanced.
         unavoidable = N_SOURCES * n_workers / sources.n_routed

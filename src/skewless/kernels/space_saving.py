@@ -32,6 +32,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts
@@ -313,7 +314,18 @@ def list_shares(summary: SpaceSaving, above: F64, total: F64, shares: Floats) ->
 
 @kernel
 def decay(summary: SpaceSaving, factor: F64) -> None:
-    """Multiply all estimates, errors and the total by `factor`, in (0, 1]."""
+    """Multiply all estimates, errors and the total by `factor`, in [0, 1].
+
+    With 0, keys keep their places, and count 0 until they come again or another takes the place.
+    """
+    if factor == 0.0:
+        for entry in range(summary.size[0]):
+            summary.counts[entry] = 0.0
+            summary.errors[entry] = 0.0
+        summary.total[0] = 0.0
+        summary.unit[0] = 1.0
+        _forget_order(summary)
+        return
     summary.unit[0] /= factor
     if summary.unit[0] > _LARGEST_UNIT:
         unit = summary.unit[0]
@@ -343,8 +355,13 @@ def entries(summary: SpaceSaving) -> tuple[Keys, Floats, Floats]:
     return keys[order], counts[order], errors[order]
 
 
-def merge(summaries: Sequence[SpaceSaving], capacity: int) -> SpaceSaving:
+def merge(
+    summaries: Sequence[SpaceSaving], capacity: int, weights: Floats | None = None
+) -> SpaceSaving:
     """Return the summary of all streams together, in any order of `summaries`.
+
+    With `weights`, not all 0, the sums become means with these weights; equal summaries are then
+    merged to the same counts.
 
     The guarantees stay, with N the weight of all streams. So a full summary must not become part of
     a larger one: the free places would promise that keys not monitored have weight 0.
@@ -368,9 +385,8 @@ def merge(summaries: Sequence[SpaceSaving], capacity: int) -> SpaceSaving:
         columns = np.searchsorted(keys, part_keys)
         counts[row, columns] = part_counts
         errors[row, columns] = part_errors
-    # Float sums depend on their order; sorted terms give the same sum in any order of summaries.
-    count = np.sort(counts, axis=0).sum(axis=0)
-    error = np.sort(errors, axis=0).sum(axis=0)
+    totals = np.array([[total(summary)] for summary in summaries])
+    count, error = _combined(counts, weights), _combined(errors, weights)
     chosen = np.lexsort((keys, error, -count))[:capacity]
 
     merged = space_saving(capacity)
@@ -380,9 +396,20 @@ def merge(summaries: Sequence[SpaceSaving], capacity: int) -> SpaceSaving:
     merged.errors[:size] = error[chosen]
     merged.stamps[:size] = np.arange(size, 0, -1)  # the smaller count counts as the older
     merged.size[0] = merged.clock[0] = size
-    merged.total[0] = np.sort([total(summary) for summary in summaries]).sum()
+    merged.total[0] = _combined(totals, weights)[0]
     for entry in range(size):
         slot = find_slot(merged.table, merged.keys[entry])
         merged.table.keys[slot] = merged.keys[entry]
         merged.table.values[slot] = entry
     return merged
+
+
+def _combined(rows: NDArray[np.float64], weights: Floats | None) -> Floats:
+    """Return the sum of the rows, or their mean, the same in any order of them."""
+    if weights is None:
+        # Float sums depend on their order, so the terms are sorted.
+        summed: Floats = np.sort(rows, axis=0).sum(axis=0)
+        return summed
+    terms = np.sort(rows * weights[:, None], axis=0).sum(axis=0) / np.sort(weights).sum()
+    agreed: Floats = np.where((rows == rows[0]).all(axis=0), rows[0], terms)
+    return agreed
