@@ -62,6 +62,7 @@ CHECKS: tuple[Check, ...] = (
     Check(abilities.merging_is_sound, _merges),
     Check(abilities.condensed_states_merge_as_whole_ones, lambda s: isinstance(s, Condenses)),
     Check(abilities.rescaled_routing_stays_in_range, lambda s: isinstance(s, Rescales)),
+    Check(abilities.any_worker_may_leave_or_is_refused, lambda s: isinstance(s, Rescales)),
     Check(abilities.rescaling_moves_only_what_it_must, lambda s: s.traits.minimal_rescale),
     Check(abilities.moves_are_complete_and_true, lambda s: isinstance(s, Rebalances)),
     Check(abilities.reports_may_leave_keys_out, lambda s: isinstance(s, Rebalances)),

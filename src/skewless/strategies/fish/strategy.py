@@ -136,7 +136,7 @@ class Fish:
     @property
     def traits(self) -> Traits:
         """A hot key may be anywhere; a rescale changes candidates little, but choices by load."""
-        return Traits(family="splitting")
+        return Traits(family="splitting", any_may_leave=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> Grants:
         """Return the state of a source that has sent nothing; equal waits begin at its own turn."""
@@ -198,6 +198,11 @@ class Fish:
             n_workers = state.backlog.seconds.size
             seconds = _numbers(seconds_per_record, n_workers, "seconds_per_record")
         observe(state.backlog, seconds, moment)
+
+    @property
+    def wants_speeds(self) -> bool:
+        """Whether waiting times are compared, which measured times per record make better."""
+        return self.heuristic
 
     def hot_keys(self, state: Grants) -> Keys:
         """Return the keys that are hot now, in ascending order."""

@@ -13,7 +13,7 @@ from skewless.strategies.rebalancing import routing_table
 from skewless.strategies.rebalancing.phases import Problem, problem, worker_limits, worker_loads
 from skewless.strategies.rebalancing.routing_table import TableState
 from skewless.strategies.rebalancing.vectors import Observed, compact, full
-from skewless.strategy import Moves, Report, Traits, rest_by_worker
+from skewless.strategy import Moves, Report, Traits, require_all_stay, rest_by_worker
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class TableRouting(ABC):
         self, state: TableState, n_workers: int, capacities: Floats | None = None
     ) -> TableState:
         """Return the state for other workers; the next rebalance evens out their loads."""
+        require_all_stay(type(self).__name__, capacities)
         return routing_table.rescaled(state, n_workers, self.virtual_nodes, capacities)
 
     def rebalance(self, report: Report, state: TableState) -> tuple[TableState, Moves]:
