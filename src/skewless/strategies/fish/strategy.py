@@ -51,16 +51,18 @@ class Fish:
     The hottest may use all n workers, a key half as frequent n/2, and so on; other keys have two
     candidates. All candidates come from a consistent-hash ring. A record goes to the candidate
     with the shortest waiting time, which the source infers from what it sent and from the time
-    per record of each worker. There are no messages.
+    per record of each worker. There are no messages. Sources that merge share hot keys alone.
 
-    **Guarantee**: a key that never has more than (`hot_factor` / n − 1 / `capacity`) · `epoch`
-    records in an epoch has at most two workers. The most frequent key always goes to a worker
-    whose waiting time exceeds the shortest by less than one record of the fastest worker.
+    **Guarantee**: with α below 1, a key that never has more than (`hot_factor` / n − 1 / `capacity`)
+    · `epoch` records in an epoch has at most two workers. This says something only while that is a
+    record or more: with the defaults, up to 125 workers. The most frequent key, while it is hot,
+    goes to a worker whose waiting time exceeds the shortest by less than one record of the fastest
+    worker. Below θ it has two candidates, as other keys.
 
     Parameters
     ----------
     alpha
-        α: the factor on all counts after an epoch; 1 switches fading off.
+        α: the factor on all counts after an epoch; 1 switches fading off, 0 forgets all counts.
     epoch
         Records of an epoch.
     capacity
@@ -83,7 +85,8 @@ class Fish:
     utilisation
         Records arrive at this share of the workers' total speed: the clock's step per record.
     ring
-        Candidates from the ring; without it, by hashing modulo n.
+        Candidates from the ring; without it, by hashing modulo n, which changes nearly all of
+        them when n changes.
     virtual_nodes
         Points of a worker on the ring.
 
