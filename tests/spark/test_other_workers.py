@@ -14,6 +14,7 @@ from skewless import registry
 from skewless.arrays import Ints, Keys, Workers
 from skewless.kernels.bounded_counts import add
 from skewless.metrics import imbalance
+from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger.files import Entry, from_bytes, to_bytes
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch
 from skewless.spark.routing.plans import Routing
@@ -241,3 +242,20 @@ def test_a_strategy_without_waits_is_told_no_speeds(ledger: Ledger) -> None:
     plan = ledger.read_plan(2)
     assert plan is not None
     assert not any(name.startswith("busy") for name in plan.arrays)
+
+
+def test_a_report_says_what_records_cost_where_they_have_weights(ledger: Ledger) -> None:
+    routing = Routing(Cascade(), 3, SEED)
+    now, state = routing.begin(ledger, 0, 0)
+    loads, costs = np.array([2, 0, 1]), np.array([2.5, 0.0, 4.0])
+    ledger.write_report(0, 0, now.report(state, loads, None, {}, costs))
+    ledger.write_report(0, 1, now.report(state, loads, None, {}, costs))
+    balance = read_balance(ledger, 0, 3)
+    assert [row.cost for row in balance.workers] == [5.0, 0.0, 8.0]
+    assert balance.cost_imbalance == imbalance([5.0, 0.0, 8.0])
+    assert balance.imbalance == 1.0
+    ledger.write_report(1, 0, now.report(state, loads, None, {}))
+    assert read_balance(ledger, 1, 3).cost_imbalance is None
+    ledger.write_report(2, 0, now.report(state, loads, None, {}, np.array([1.0, np.nan, 1.0])))
+    with pytest.raises(LedgerCorrupt, match="costs"):
+        read_balance(ledger, 2, 3)

@@ -202,7 +202,8 @@ class Routing:
         else:
             keys, counts = heaviest(seen, REPORTED_KEYS)
             told = Entry({"keys": keys, "counts": counts})
-        return Entry(told.arrays | {"loads": loads}, told.about | steps_about(self.history) | about)
+        sent = {"loads": loads} if costs is None else {"loads": loads, "costs": costs}
+        return Entry(told.arrays | sent, told.about | steps_about(self.history) | about)
 
     def _checked(
         self, reports: Iterator[tuple[int, Entry]], sources: list[int]

@@ -19,8 +19,8 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Ints, Keys
+from skewless.kernels.merged_summaries import merged_summary
 from skewless.kernels.space_saving import SpaceSaving, decay, list_shares, space_saving
-from skewless.kernels.space_saving import merge as merge_summaries
 from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
 
 # Positions in `settings`.
@@ -117,7 +117,7 @@ def merged_fading(sources: Sequence[Fading], fresh: Fading) -> Fading:
     weights = np.array([source.n_since_merge[0] for source in sources], np.float64)
     if not weights.any():
         weights[:] = 1.0
-    summary = merge_summaries([s.summary for s in sources], fresh.summary.keys.size, weights)
+    summary = merged_summary([s.summary for s in sources], fresh.summary.keys.size, weights)
     # The position in the epoch is that of the source which knows most.
     n_in_epoch = max((s.n_since_merge[0], s.n_in_epoch[0]) for s in sources)[1]
     return fresh._replace(summary=summary, n_in_epoch=np.array([n_in_epoch]))

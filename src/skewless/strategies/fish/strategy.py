@@ -51,13 +51,13 @@ class Fish:
     The hottest may use all n workers, a key half as frequent n/2, and so on; other keys have two
     candidates. All candidates come from a consistent-hash ring. A record goes to the candidate
     with the shortest waiting time, which the source infers from what it sent and from the time
-    per record of each worker. There are no messages. Sources that merge share hot keys alone.
+    per record of each worker. There are no messages. Sources that merge share hot keys, not waits.
 
-    **Guarantee**: with α below 1, a key that never has more than (`hot_factor` / n − 1 / `capacity`)
-    · `epoch` records in an epoch has at most two workers. This says something only while that is a
-    record or more: with the defaults, up to 125 workers. The most frequent key, while it is hot,
-    goes to a worker whose waiting time exceeds the shortest by less than one record of the fastest
-    worker. Below θ it has two candidates, as other keys.
+    **Guarantee**: with α below 1, a key that never has more than
+    (`hot_factor` / n − 1 / `capacity`) · `epoch` records in an epoch has at most two workers. This
+    says something only while that is a record or more: with the defaults, up to 125 workers. The
+    most frequent key, while it is hot, goes to a worker whose waiting time exceeds the shortest by
+    less than one record of the fastest worker. Below θ it has two candidates, as other keys.
 
     Parameters
     ----------
