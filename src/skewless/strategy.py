@@ -41,6 +41,9 @@ class Traits:
     moves_unnamed
         A rebalance moves whole ranges of hashes: also keys that neither the report nor its moves
         name. Where this is False, every key that changes worker is named.
+    any_may_leave
+        A worker whose capacity is 0 in `rescale` leaves, whichever it is. Without this, only the
+        last workers can leave, and `rescale` refuses a capacity of 0.
     """
 
     family: Literal["splitting", "moving"]
@@ -48,6 +51,7 @@ class Traits:
     decides: Literal["record", "batch"] = "record"
     minimal_rescale: bool = False
     moves_unnamed: bool = False
+    any_may_leave: bool = False
 
 
 class Strategy(Protocol[S]):
@@ -190,6 +194,26 @@ class Forwards(Protocol[S_in]):
 
 
 @runtime_checkable
+class Hottest(Protocol[S_in]):
+    """A strategy that treats hot keys in another way, and tells which they are."""
+
+    def hot_keys(self, state: S_in) -> Keys:
+        """Return the keys that are hot as far as `state` knows: distinct, ascending."""
+
+
+@runtime_checkable
+class Observes(Protocol[S_in]):
+    """A strategy that compares how long workers are busy, so it can use measured times."""
+
+    @property
+    def wants_speeds(self) -> bool:
+        """Whether it does so with these parameters."""
+
+    def observe(self, state: S_in, *, seconds_per_record: Floats | None = None) -> None:
+        """Tell `state` how long a record takes each worker, as it was measured."""
+
+
+@runtime_checkable
 class Rebalances(Protocol[S]):
     """The moving family: a controller that changes where keys live between two windows."""
 
@@ -202,9 +226,14 @@ class Rescales(Protocol[S]):
     """Workers join, leave, or differ in speed."""
 
     def rescale(self, state: S, n_workers: int, capacities: Floats | None = None) -> S:
-        """Return the state for `n_workers` workers of these relative speeds (None: all equal).
+        """Return the state for `n_workers` workers of these relative speeds.
 
-        Workers 0 … min(old, new) − 1 stay the same workers. What was learned is kept.
+        Workers 0 … min(old, new) − 1 keep their numbers. What was learned is kept. None says
+        nothing about speeds: all are equal, but for what the strategy has measured itself.
+
+        A worker with a capacity of 0 leaves and keeps its number: it gets no records until another
+        `rescale` gives it a capacity again, or None. So any worker can leave, not only the last.
+        Strategies that cannot do that refuse it with a ValueError; see `Traits.any_may_leave`.
         """
 
 
@@ -258,6 +287,21 @@ def require_weights(weights: Floats, n_records: int, *, first: int = 0) -> None:
         i = int(np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))[0])
         raise WeightError(
             f"weights must be finite and at least 0; that of record {first + i} is {weights[i]}"
+        )
+
+
+def require_all_stay(name: str, capacities: Floats | None) -> None:
+    """Raise ValueError if a worker is to leave by a capacity of 0, for strategies without that.
+
+    >>> require_all_stay("cascade", np.array([1.0, 0.0]))
+    Traceback (most recent call last):
+        ...
+    ValueError: cascade: capacities must be above 0; only its last workers can leave, not worker 1
+    """
+    for worker in [] if capacities is None else np.flatnonzero(np.asarray(capacities) == 0)[:1]:
+        raise ValueError(
+            f"{name}: capacities must be above 0; only its last workers can leave, not worker "
+            f"{worker}"
         )
 
 

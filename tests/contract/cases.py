@@ -1,5 +1,8 @@
 """Every strategy with its defaults, and with settings so small that everything happens often."""
 
+import pytest
+
+from skewless.checks import applicable
 from skewless.strategies import (
     ALL,
     DKG,
@@ -21,6 +24,7 @@ from skewless.strategies import (
     Simple,
     WChoices,
 )
+from skewless.strategy import Merges
 
 SMALL = [
     Hash(ring=True),
@@ -88,3 +92,41 @@ SMALL = [
 
 CASES = [cls() for cls in ALL] + SMALL
 IDS = [repr(case) for case in CASES]
+
+#: What is merged on long streams: the defaults, and parts of FISH that merge otherwise.
+MERGING = [
+    *(cls() for cls in ALL if isinstance(cls(), Merges)),
+    Fish(heuristic=False),
+    Fish(interval=0.05),
+    Fish(classification="d-choices"),
+]
+
+#: Claims that a strategy breaks as of today, with what is wrong.
+_KNOWN_FAILURES = {
+    (Cascade, "merging_makes_nothing_worse"): (
+        "Cascade has no fork: with delay, a source forgets what it sent between its message and "
+        "the answer"
+    ),
+    (PdStream, "merging_twice_changes_nothing"): (
+        "Pd-Stream deals the windows of all sources in turn: merged again, equal windows repeat "
+        "each record once per source"
+    ),
+    (Dalton, "merging_twice_changes_nothing"): (
+        "Dalton: a second merge, with no record in between, changes decisions"
+    ),
+    (Dalton, "merging_makes_nothing_worse"): (
+        "Dalton: sources that merge every 10,001 records have a larger imbalance, and every "
+        "record, more replicas"
+    ),
+}
+
+
+def known_failure(case, check):
+    """Return the marks of a check: a strict xfail where it is known to fail."""
+    why = _KNOWN_FAILURES.get((type(case), check.name))
+    return () if why is None else pytest.mark.xfail(reason=why, strict=True)
+
+
+def without_own_streams(strategy):
+    """Return the checks of a strategy that are run on the streams that they are given."""
+    return [check for check in applicable(strategy) if check.streams is None]

@@ -11,7 +11,7 @@ from skewless.kernels.hashing import seeded, to_worker, two_workers
 from skewless.strategies import Hash, PartialKey
 from skewless.strategies.hash import HashState
 from skewless.strategies.partial_key import PartialKeyState
-from skewless.strategy import Moves, Traits
+from skewless.strategy import Moves, Traits, require_all_stay
 
 
 def _two(key, state):
@@ -109,6 +109,7 @@ class MovesWithoutSaying(Sound):
 @dataclass(frozen=True)
 class RescalesOutOfRange(Sound):
     def rescale(self, state, n_workers, capacities=None):
+        require_all_stay(self.name, capacities)
         return state
 
 
@@ -117,6 +118,23 @@ class MovesEverythingOnRescale(Hash):
     @property
     def traits(self):
         return Traits(family="moving", fan_out=1, minimal_rescale=True)
+
+    def rescale(self, state, n_workers, capacities=None):
+        require_all_stay(self.name, capacities)
+        return super().rescale(state, n_workers, capacities)
+
+
+@dataclass(frozen=True)
+class KeepsSendingToAWorkerThatLeft(Hash):
+    def rescale(self, state, n_workers, capacities=None):
+        return super().rescale(state, n_workers)
+
+
+@dataclass(frozen=True)
+class CannotButSaysNothing(Hash):
+    @property
+    def traits(self):
+        return Traits(family="moving", fan_out=1)
 
 
 @dataclass(frozen=True)
@@ -302,6 +320,8 @@ FAULTS = [
     (MovesWithoutSaying, "moving_family_moves_only_by_moves"),
     (RescalesOutOfRange, "rescaled_routing_stays_in_range"),
     (MovesEverythingOnRescale, "rescaling_moves_only_what_it_must"),
+    (KeepsSendingToAWorkerThatLeft, "any_worker_may_leave_or_is_refused"),
+    (CannotButSaysNothing, "any_worker_may_leave_or_is_refused"),
     (MergeDependsOnOrder, "merging_is_sound"),
     (MergeChangesItsInput, "merging_is_sound"),
     (CondensesTooMuch, "condensed_states_merge_as_whole_ones"),

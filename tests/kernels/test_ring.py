@@ -163,7 +163,8 @@ def test_another_seed_is_another_ring():
         ({"n_workers": 0}, "n_workers"),
         ({"virtual_nodes": 0}, "virtual_nodes"),
         ({"capacities": [1.0]}, "capacities"),
-        ({"capacities": [1.0, 0.0]}, "capacities"),
+        ({"capacities": [1.0, -1.0]}, "capacities"),
+        ({"capacities": [0.0, 0.0]}, "capacities"),
         ({"capacities": [1.0, np.nan]}, "capacities"),
         ({"unit": 0.0}, "unit"),
     ],
@@ -171,3 +172,14 @@ def test_another_seed_is_another_ring():
 def test_bad_arguments_are_refused_by_name(settings_, name):
     with pytest.raises(ValueError, match=name):
         ring(**{"n_workers": 2, "seed": 1, **settings_})
+
+
+def test_a_worker_of_capacity_zero_has_no_point_and_the_others_keep_theirs():
+    whole = ring(5, seed=3, virtual_nodes=8)
+    left = ring(5, seed=3, virtual_nodes=8, capacities=[1, 1, 0, 1, 1], unit=1.0)
+    keep = whole.workers[:-1] != 2
+    assert left.positions[:-1].tolist() == whole.positions[:-1][keep].tolist()
+    assert left.workers[:-1].tolist() == whole.workers[:-1][keep].tolist()
+    out = np.full(5, -1, np.int32)
+    assert candidates(left, np.uint64(77), 5, out) == 4  # and the walk ends
+    assert sorted(out[:4].tolist()) == [0, 1, 3, 4]

@@ -12,6 +12,7 @@ from skewless._jit import JIT_OFF, kernel
 from skewless.arrays import Floats, Keys
 from skewless.kernels import space_saving as ss
 from skewless.kernels.hashing import mix
+from skewless.kernels.merged_summaries import merged_summary
 from skewless.state import copy_state, named_arrays
 
 
@@ -188,7 +189,7 @@ def test_merge_equals_the_oracle(streams: list, capacity: int, spare: int) -> No
             oracle.offer(key, weight)
         summaries.append(summary)
         oracles.append(oracle)
-    merged = ss.merge(summaries, capacity)
+    merged = merged_summary(summaries, capacity)
     assert as_dict(merged) == merged_reference(oracles, capacity)
     assert ss.total(merged) == float(sum(oracle.total for oracle in oracles))
 
@@ -201,7 +202,7 @@ def test_merge_does_not_depend_on_the_order_of_summaries() -> None:
         summaries.append(offered(20, keys, rng.random(keys.size)))
         ss.decay(summaries[-1], 0.3 + 0.1 * seed)
     before = [copy_state(summary) for summary in summaries]
-    results = [ss.merge(order, 20) for order in itertools.permutations(summaries)]
+    results = [merged_summary(order, 20) for order in itertools.permutations(summaries)]
     for result in results[1:]:
         for (name, array), (_, first) in zip(
             named_arrays(result), named_arrays(results[0]), strict=True
@@ -217,7 +218,7 @@ def test_the_guarantee_survives_merging_and_more_records() -> None:
     streams = [zipf(z, 5000, 8000, seed=13) for z in (0.6, 0.9, 1.2, 1.2)]
     streams[3] = mix_all(streams[3])  # other hot keys than the others'
     later = zipf(1.0, 5000, 8000, seed=14)
-    merged = ss.merge([offered(capacity, keys) for keys in streams], capacity)
+    merged = merged_summary([offered(capacity, keys) for keys in streams], capacity)
     everything = np.concatenate(streams)
     for keys in (everything, np.concatenate([everything, later])):
         if keys.size > everything.size:
@@ -239,6 +240,38 @@ def test_bad_arguments_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="capacity must be an integer of at least 1, not 0"):
         ss.space_saving(0)
     with pytest.raises(ValueError, match="summaries must hold at least one"):
-        ss.merge([], 5)
+        merged_summary([], 5)
     with pytest.raises(ValueError, match=r"capacity must .* at most .*\(5\), not 6"):
-        ss.merge([ss.space_saving(5), ss.space_saving(8)], 6)
+        merged_summary([ss.space_saving(5), ss.space_saving(8)], 6)
+
+
+def test_means_of_equal_summaries_are_the_same_to_the_last_bit() -> None:
+    summary = ss.space_saving(5)
+    for key in [1, 1, 1, 2, 2, 3]:
+        ss.offer(summary, np.uint64(key), 0.1)
+    for n in (2, 3, 7):
+        mean = merged_summary([summary] * n, 5, np.arange(1.0, n + 1))
+        assert as_dict(mean) == as_dict(summary)
+        assert ss.total(mean) == ss.total(summary)
+
+
+def test_means_go_by_weight_and_a_weight_of_zero_counts_nothing() -> None:
+    one, other, empty = (ss.space_saving(5) for _ in range(3))
+    for key in [1, 1, 1, 1]:
+        ss.offer(one, np.uint64(key), 1.0)
+    for key in [1, 2, 2, 2, 2, 2, 2, 2]:
+        ss.offer(other, np.uint64(key), 1.0)
+    mean = merged_summary([one, other, empty], 5, np.array([3.0, 1.0, 0.0]))
+    assert as_dict(mean) == {1: (3.25, 0.0), 2: (1.75, 0.0)}
+    assert ss.total(mean) == 5.0
+
+
+def test_a_factor_of_zero_forgets_all_counts_and_keeps_the_places() -> None:
+    summary = ss.space_saving(2)
+    for key in [7, 7, 8]:
+        ss.offer(summary, np.uint64(key), 1.0)
+    ss.decay(summary, 0.0)
+    assert as_dict(summary) == {7: (0.0, 0.0), 8: (0.0, 0.0)}
+    assert ss.total(summary) == 0.0
+    ss.offer(summary, np.uint64(9), 1.0)  # takes the place of the older one
+    assert as_dict(summary) == {9: (1.0, 0.0), 8: (0.0, 0.0)}

@@ -1,17 +1,19 @@
-"""FISH as its three algorithms say it: a dictionary of counters, lists, a walk round the ring."""
+"""FISH as its three algorithms say it: a dictionary of counters, lists, a walk round the ring.
+
+Merging is what the paper does not have: sources share counts and M_k, and each keeps its own waits.
+"""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import islice
 
 from reference.d_choices import fewest_choices
-from reference.hashing import candidates as hashed_candidates
-from reference.hashing import seeded, seeds
+from reference.hashing import GOLDEN, TWO_TO_64, mix, seeded, seeds
 from reference.ring import ReferenceRing
-from reference.space_saving import SpaceSavingReference
+from reference.space_saving import Entry, SpaceSavingReference
 from reference.waiting import TICKS, least_waiting
 
 
@@ -23,6 +25,7 @@ class FishReference:
         n_workers: int,
         seed: int,
         *,
+        source: int = 0,
         seconds: list[float] | None = None,
         alpha: Fraction = Fraction(1, 5),
         epoch: int = 1_000,
@@ -48,6 +51,7 @@ class FishReference:
         self.summary = SpaceSavingReference(capacity)
         self.m: dict[int, int] = {}  # M_k
         self.n_in_epoch = 0
+        self.n_since_merge = 0
         self.d_min = n_workers if classification == "w-choices" else min(2, n_workers)
         self.seconds = seconds or [seconds_per_record] * n_workers
         self.tick = min(self.seconds) / TICKS
@@ -56,6 +60,7 @@ class FishReference:
         self.interval = interval if heuristic else math.inf
         self.t_pri = 0.0
         self.n_since = 0
+        self.turn = int(n_workers * (source * 0.6180339887498949 % 1.0))
 
     def weight(self) -> Fraction:
         """What frequencies are relative to: a long faded stream, or all records if none fade."""
@@ -69,6 +74,11 @@ class FishReference:
 
     def end_epoch(self) -> None:
         """Alg. 1, l. 5–7."""
+        self.find_d_min()
+        self.summary.decay(self.alpha)
+        self.n_in_epoch = 0
+
+    def find_d_min(self) -> None:
         shares = [float(count / self.summary.total) for count in self.hot_counts()]
         if self.classification == "w-choices":
             self.d_min = self.n_workers
@@ -78,8 +88,6 @@ class FishReference:
             self.d_min = min(2, self.n_workers)
             while self.d_min < self.n_workers and not self.all_fit(shares, self.d_min):
                 self.d_min += 1
-        self.summary.decay(self.alpha)
-        self.n_in_epoch = 0
 
     def all_fit(self, shares: list[float], d: int) -> bool:
         n = self.n_workers
@@ -107,13 +115,15 @@ class FishReference:
         hashed = seeded(key, self.hash_seed)
         if self.ring is not None:
             return self.ring.candidates(hashed, d)
-        return list(islice(hashed_candidates(hashed, self.n_workers), d))
+        hashes = [hashed, *(mix((hashed + j * GOLDEN) % TWO_TO_64) for j in range(1, d))]
+        return [own % self.n_workers for own in hashes[:d]]
 
     def estimate(self) -> None:
         """Alg. 3, l. 4–10."""
         elapsed = self.n_since * self.step
         if elapsed > self.interval:
             done = math.floor((self.t_pri + elapsed - self.t_pri) / self.tick)
+            self.turn = least_waiting(self.waits, range(self.n_workers), self.turn)
             self.waits = [max(0, wait - done) for wait in self.waits]
             self.t_pri += elapsed
             self.n_since = 0
@@ -128,6 +138,7 @@ class FishReference:
             self.end_epoch()
         self.estimate()
         self.n_in_epoch += 1
+        self.n_since_merge += 1
         self.summary.offer(key, 1)
         self.m = {k: m for k, m in self.m.items() if k in self.summary.entries}
         count = self.summary.entries[key].count
@@ -140,7 +151,50 @@ class FishReference:
                 best = others[0]
             return self.send(best)
         allowed = range(self.n_workers) if d >= self.n_workers else self.candidates(key, d)
-        return self.send(least_waiting(self.waits, allowed))
+        return self.send(least_waiting(self.waits, allowed, self.turn))
 
     def route(self, keys: Iterable[int]) -> list[int]:
         return [self.route_one(int(key)) for key in keys]
+
+
+def merged(sources: Sequence[FishReference]) -> FishReference:
+    """What all sources share: counts are means by the records since the last merge."""
+    weights = [source.n_since_merge for source in sources]
+    if not any(weights):
+        weights = [1] * len(sources)
+
+    def mean(values: list[Fraction]) -> Fraction:
+        total = sum((w * v for w, v in zip(weights, values, strict=True)), Fraction(0))
+        return Fraction(total) / sum(weights)
+
+    shared = copy.deepcopy(sources[0])
+    parts = [source.summary for source in sources]
+    rows = []
+    for key in {key for part in parts for key in part.entries}:
+        found = [p.entries.get(key, Entry(p.smallest(), p.smallest(), 0)) for p in parts]
+        rows.append((mean([e.count for e in found]), mean([e.error for e in found]), key))
+    rows.sort(key=lambda row: (-row[0], row[1], row[2]))
+    rows = rows[: shared.summary.capacity]
+    shared.summary.entries = {
+        key: Entry(count, error, len(rows) - i) for i, (count, error, key) in enumerate(rows)
+    }
+    shared.summary.clock = len(rows)
+    shared.summary.total = mean([Fraction(part.total) for part in parts])
+    shared.n_in_epoch = max((s.n_since_merge, s.n_in_epoch) for s in sources)[1]
+    shared.n_since_merge = 0
+    shared.m = {}
+    for key in shared.summary.entries:
+        granted = max(source.m.get(key, 0) for source in sources)
+        if granted:
+            shared.m[key] = granted
+    if shared.summary.entries:
+        shared.find_d_min()
+    return shared
+
+
+def fork(shared: FishReference, own: FishReference) -> FishReference:
+    """What a source continues with: the shared counts, and what it sent itself."""
+    forked = copy.deepcopy(shared)
+    for name in ("waits", "t_pri", "n_since", "turn"):
+        setattr(forked, name, copy.copy(getattr(own, name)))
+    return forked

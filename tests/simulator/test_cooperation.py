@@ -4,7 +4,7 @@ import pytest
 from skewless.simulator import simulate
 from skewless.simulator.cooperation import cooperate, merge_and_fork, next_interval
 from skewless.state import named_arrays
-from skewless.strategies import PartialKey
+from skewless.strategies import Cascade, PartialKey
 from skewless.strategies.dalton import Dalton
 from skewless.strategies.dalton.bandit import WAITING
 from skewless.workloads import PerSource, Zipf
@@ -12,6 +12,17 @@ from skewless.workloads import PerSource, Zipf
 SMALL = Dalton(stats_window=200, slide=100)
 STREAM = Zipf(z=1.5, n_keys=1_000, n_records=24_000)
 MIXED = PerSource(exponents=(0.0, 1.5, 1.5, 2.0), n_keys=1_000, n_records=24_000)
+
+
+class WeightedZipf(Zipf):
+    """Records cost 1 and 4 in turn."""
+
+    def __init__(self):
+        super().__init__(z=1.5, n_keys=1_000, n_records=24_000)
+
+    def weights(self, seed, chunk_size=1 << 18):
+        for keys in self.chunks(seed, chunk_size):
+            yield np.where(np.arange(keys.size) % 2, 4.0, 1.0)
 
 
 def run(strategy=SMALL, workload=STREAM, **options):
@@ -106,6 +117,18 @@ def test_a_fitting_interval_is_kept():
             late = busy > interval
             interval = next_interval(interval, n_late=late, idle=interval - busy, busy=busy)
         assert interval / 2 <= busy <= interval
+
+
+def test_weights_are_what_records_cost():
+    weighted = WeightedZipf()
+    cooperation = run(Cascade(), weighted, seed=3)
+    simulated = simulate(
+        Cascade(), weighted, n_workers=8, n_sources=4, window=1_600, sync=4 * 200, seed=3
+    )
+    np.testing.assert_allclose(cooperation.loads, simulated.loads)
+    assert cooperation.loads.sum() == pytest.approx(2.5 * 24_000)
+    # A strategy that does not weigh records is measured by what they cost.
+    assert run(SMALL, weighted).loads.sum() == pytest.approx(2.5 * 24_000)
 
 
 # --- key forwarding ------------------------------------------------------------------------------

@@ -339,12 +339,16 @@ def test_a_plan_from_a_stranger_is_refused_in_one_line(
     assert "\n" not in str(refused.value)
 
 
-def test_a_plan_for_other_workers_is_refused(ledger: Ledger) -> None:
+def test_a_plan_of_another_version_is_refused(ledger: Ledger, tmp_path: Path) -> None:
+    routing = Routing(Cascade(), 64, SEED)
     for source in range(2):
-        run_task(Routing(Cascade(), 64, SEED), ledger, 0, source)
-    Routing(Cascade(), 64, SEED).resume(ledger, 1, 0)
+        run_task(routing, ledger, 0, source)
+    routing.resume(ledger, 1, 0)
+    path = tmp_path / "ledger" / "plans" / "00000001.arrow"
+    plan = from_bytes(path.read_bytes(), "")
+    path.write_bytes(to_bytes(Entry(plan.arrays, plan.about | {"shared.base": 1})))
     with pytest.raises(LedgerMismatch, match=r"00000001\.arrow was written by another version"):
-        Routing(Cascade(), 8, SEED).resume(ledger, 1, 0)
+        routing.resume(ledger, 1, 0)
 
 
 @pytest.mark.parametrize(

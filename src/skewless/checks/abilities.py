@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Keys, Workers
-from skewless.checks.routing import expect_same, routed
+from skewless.checks.routing import expect_in_range, expect_same, routed
 from skewless.checks.streams import Stream
 from skewless.state import copy_state, named_arrays
 from skewless.strategy import AnyStrategy, Report
@@ -95,6 +95,40 @@ def rescaling_moves_only_what_it_must(strategy: Any, stream: Stream) -> None:
             f"{int((moved & ~allowed).sum())} keys move between workers that stay "
             f"({stream.n_workers} to {n_workers} workers)"
         )
+
+
+def any_worker_may_leave_or_is_refused(strategy: Any, stream: Stream) -> None:
+    """A worker whose capacity is 0 gets no record, or the strategy says that it cannot do that."""
+    n_workers = stream.n_workers
+    if n_workers == 1:
+        return
+    keys = np.unique(stream.keys)
+    state = strategy.start(n_workers, stream.seed)
+    routed(strategy, stream.keys, state)
+    before = _owners(strategy, keys, state)
+    for left in sorted({0, n_workers // 2, n_workers - 1}):
+        capacities = np.ones(n_workers)
+        capacities[left] = 0.0
+        if not strategy.traits.any_may_leave:
+            try:
+                strategy.rescale(copy_state(state), n_workers, capacities)
+            except ValueError as error:
+                said = str(error)
+            else:
+                raise AssertionError("takes a capacity of 0, but its traits say that it cannot")
+            assert "capacities" in said, f"does not name the capacities: {said}"
+            continue
+        fewer = strategy.rescale(copy_state(state), n_workers, capacities)
+        after = _owners(strategy, keys, fewer)
+        out = routed(strategy, stream.keys, fewer)
+        for found in (after, out):
+            expect_in_range(found, n_workers, "without a worker")
+            assert (found != left).all(), f"worker {left} has left, and gets records"
+        if strategy.traits.minimal_rescale:
+            moved = (before != after) & (before != left)
+            assert not moved.any(), f"{int(moved.sum())} keys of workers that stay move"
+        back = strategy.rescale(fewer, n_workers)
+        expect_in_range(routed(strategy, stream.keys, back), n_workers, "when it has come back")
 
 
 def _report(keys: Keys) -> Report:

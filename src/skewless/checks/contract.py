@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from skewless.checks import abilities, moving, routing, tampering, weighing
+from skewless.checks import abilities, merging, moving, routing, tampering, weighing
 from skewless.checks.streams import STREAMS, Stream
 from skewless.strategy import (
     AnyStrategy,
@@ -24,10 +24,14 @@ class CheckFailed(AssertionError):  # noqa: N818 - it is read as a sentence
 
 @dataclass(frozen=True)
 class Check:
-    """One claim about a strategy on a stream."""
+    """One claim about a strategy on a stream.
+
+    A check that has streams of its own is run on those, whatever streams are given.
+    """
 
     claim: Callable[[AnyStrategy, Stream], None]
     applies: Callable[[AnyStrategy], bool]
+    streams: tuple[Stream, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -41,6 +45,10 @@ def _always(strategy: AnyStrategy) -> bool:
 
 def _decides_per_record(strategy: AnyStrategy) -> bool:
     return strategy.traits.decides == "record"
+
+
+def _merges(strategy: AnyStrategy) -> bool:
+    return isinstance(strategy, Merges)
 
 
 def _weighs(strategy: AnyStrategy) -> bool:
@@ -59,9 +67,10 @@ CHECKS: tuple[Check, ...] = (
     Check(routing.loads_are_conserved, _always),
     Check(routing.fan_out_is_kept, lambda s: s.traits.fan_out is not None),
     Check(routing.moving_family_moves_only_by_moves, lambda s: s.traits.family == "moving"),
-    Check(abilities.merging_is_sound, lambda s: isinstance(s, Merges)),
+    Check(abilities.merging_is_sound, _merges),
     Check(abilities.condensed_states_merge_as_whole_ones, lambda s: isinstance(s, Condenses)),
     Check(abilities.rescaled_routing_stays_in_range, lambda s: isinstance(s, Rescales)),
+    Check(abilities.any_worker_may_leave_or_is_refused, lambda s: isinstance(s, Rescales)),
     Check(abilities.rescaling_moves_only_what_it_must, lambda s: s.traits.minimal_rescale),
     Check(abilities.moves_are_complete_and_true, lambda s: isinstance(s, Rebalances)),
     Check(abilities.reports_may_leave_keys_out, lambda s: isinstance(s, Rebalances)),
@@ -82,6 +91,8 @@ CHECKS: tuple[Check, ...] = (
     Check(weighing.weights_of_zero_keep_the_state_finite, _weighs),
     Check(weighing.weighted_state_goes_on, _weighs),
     Check(weighing.weighted_fan_out_is_kept, lambda s: _weighs(s) and s.traits.fan_out is not None),
+    Check(merging.merging_twice_changes_nothing, _merges, merging.MERGED_STREAMS),
+    Check(merging.merging_makes_nothing_worse, _merges, merging.MERGED_STREAMS),
 )
 
 
@@ -90,19 +101,32 @@ def applicable(strategy: AnyStrategy) -> list[Check]:
     return [check for check in CHECKS if check.applies(strategy)]
 
 
-def check_strategy(strategy: AnyStrategy, streams: Iterable[Stream] = STREAMS) -> list[str]:
-    """Run every applicable check on every stream; return the names of the checks.
+def check_strategy(
+    strategy: AnyStrategy,
+    streams: Iterable[Stream] = STREAMS,
+    *,
+    checks: Iterable[Check] | None = None,
+) -> list[str]:
+    """Run every applicable check, or these, on every stream; return the names of the checks.
 
     Raises `CheckFailed` at the first broken claim.
     """
-    checks = applicable(strategy)
+    run = applicable(strategy) if checks is None else list(checks)
     for stream in streams:
-        for check in checks:
-            try:
-                check.claim(strategy, stream)
-            except AssertionError as error:  # noqa: PERF203
-                raise CheckFailed(
-                    f"{strategy!r} fails {check.name} on the stream {stream.name!r} "
-                    f"({stream.keys.size} records, {stream.n_workers} workers): {error}"
-                ) from error
-    return [check.name for check in checks]
+        for check in run:
+            if check.streams is None:
+                _claimed(check, strategy, stream)
+    for check in run:
+        for stream in check.streams or ():
+            _claimed(check, strategy, stream)
+    return [check.name for check in run]
+
+
+def _claimed(check: Check, strategy: AnyStrategy, stream: Stream) -> None:
+    try:
+        check.claim(strategy, stream)
+    except AssertionError as error:
+        raise CheckFailed(
+            f"{strategy!r} fails {check.name} on the stream {stream.name!r} "
+            f"({stream.keys.size} records, {stream.n_workers} workers): {error}"
+        ) from error

@@ -58,32 +58,35 @@ def ring(
     virtual_nodes
         Points of a worker of capacity `unit`. More points, more even shares, more memory.
     capacities
-        Relative speeds, all above 0; None: all equal. Worker w gets
-        virtual_nodes · capacities[w] / unit points, rounded, and at least one.
+        Relative speeds; None: all equal. Worker w gets virtual_nodes · capacities[w] / unit
+        points, rounded, and at least one. A worker of capacity 0 has left and gets none.
     unit
-        The capacity that is worth `virtual_nodes` points; None: the mean of `capacities`. Pass
+        The capacity that is worth `virtual_nodes` points; None: the mean of those above 0. Pass
         on the `unit` of the ring before when a worker joins, leaves or changes capacity: another
         mean would change the points of all workers.
 
-    >>> small = ring(3, seed=7, virtual_nodes=4, capacities=[1.0, 1.0, 2.0])
+    >>> small = ring(4, seed=7, virtual_nodes=4, capacities=[1.0, 1.0, 0.0, 2.0])
     >>> np.bincount(small.workers[:-1]).tolist()
-    [3, 3, 6]
+    [3, 3, 0, 6]
     """
     if n_workers < 1:
         raise ValueError(f"ring: n_workers must be at least 1, not {n_workers}")
     if virtual_nodes < 1:
         raise ValueError(f"ring: virtual_nodes must be at least 1, not {virtual_nodes}")
     speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
-    if speeds.shape != (n_workers,) or not np.all(np.isfinite(speeds) & (speeds > 0)):
+    if speeds.shape != (n_workers,) or not np.all(np.isfinite(speeds) & (speeds >= 0)):
         raise ValueError(
-            f"ring: capacities must be {n_workers} finite numbers above 0, not {capacities!r}"
+            f"ring: capacities must be {n_workers} finite numbers of at least 0, not {capacities!r}"
         )
+    stays = speeds > 0
+    if not stays.any():
+        raise ValueError(f"ring: capacities must be above 0 for some worker, not {capacities!r}")
     if unit is None:
-        unit = float(speeds.mean())
+        unit = float(speeds[stays].mean())
     if not (np.isfinite(unit) and unit > 0):
         raise ValueError(f"ring: unit must be a finite number above 0, not {unit}")
 
-    n_points = np.maximum(np.rint(virtual_nodes * speeds / unit), 1).astype(np.int64)
+    n_points = np.maximum(np.rint(virtual_nodes * speeds / unit), stays).astype(np.int64)
     positions = np.empty(int(n_points.sum()), np.uint64)
     workers = np.empty(positions.size, np.int32)
     _place(n_points, seed_array(seed, 1)[0], positions, workers)
@@ -139,13 +142,14 @@ def candidates(ring: Ring, hashed: U64, n: I64, out: Workers) -> I64:
     about n while n is well below the number of workers, n·ln n when it is all of them. Two
     threads cannot walk the same ring at once, because they would share its scratch space.
     """
-    n = min(n, ring.seen.size)
     n_points = ring.positions.size - 1
     ring.stamp[0] += 1
     stamp = ring.stamp[0]
     point = find_point(ring, hashed)
     found = 0
-    while found < n:  # ends: every worker has a point
+    for _ in range(n_points):
+        if found == n:
+            break
         if point == n_points:
             point = 0
         worker = ring.workers[point]

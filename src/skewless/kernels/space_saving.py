@@ -1,4 +1,4 @@
-"""SpaceSaving: the most frequent keys of a stream in fixed memory, with weights, decay and merge.
+"""SpaceSaving: the most frequent keys of a stream in fixed memory, with weights and decay.
 
 A summary monitors up to `capacity` keys. The record of a key that is not monitored takes the place
 of the entry with the smallest count (of those, the one whose last update is the oldest), inherits
@@ -22,13 +22,11 @@ i is the key `keys[i]` with `counts[i] / unit[0]`, of which `errors[i] / unit[0]
 References
 ----------
 A. Metwally, D. Agrawal, A. El Abbadi: Efficient computation of frequent and top-k elements in data
-streams, ICDT 2005, Fig. 1. Merging: P. Agarwal et al.: Mergeable summaries, PODS 2012, section 3;
-M. Cafaro et al.: A parallel space saving algorithm for frequent items, Information Sciences 2016.
+streams, ICDT 2005, Fig. 1. `merged_summaries` has the merging.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -313,7 +311,18 @@ def list_shares(summary: SpaceSaving, above: F64, total: F64, shares: Floats) ->
 
 @kernel
 def decay(summary: SpaceSaving, factor: F64) -> None:
-    """Multiply all estimates, errors and the total by `factor`, in (0, 1]."""
+    """Multiply all estimates, errors and the total by `factor`, in [0, 1].
+
+    With 0, keys keep their places, and count 0 until they come again or another takes the place.
+    """
+    if factor == 0.0:
+        for entry in range(summary.size[0]):
+            summary.counts[entry] = 0.0
+            summary.errors[entry] = 0.0
+        summary.total[0] = 0.0
+        summary.unit[0] = 1.0
+        _forget_order(summary)
+        return
     summary.unit[0] /= factor
     if summary.unit[0] > _LARGEST_UNIT:
         unit = summary.unit[0]
@@ -341,48 +350,3 @@ def entries(summary: SpaceSaving) -> tuple[Keys, Floats, Floats]:
     errors = summary.errors[:size] / summary.unit[0]
     order = np.lexsort((keys, errors, -counts))
     return keys[order], counts[order], errors[order]
-
-
-def merge(summaries: Sequence[SpaceSaving], capacity: int) -> SpaceSaving:
-    """Return the summary of all streams together, in any order of `summaries`.
-
-    The guarantees stay, with N the weight of all streams. So a full summary must not become part of
-    a larger one: the free places would promise that keys not monitored have weight 0.
-    """
-    if not summaries:
-        raise ValueError("summaries must hold at least one summary, not none")
-    smallest = min(summary.keys.size for summary in summaries)
-    if not 1 <= capacity <= smallest:
-        raise ValueError(
-            f"capacity must be at least 1 and at most that of every summary ({smallest}), "
-            f"not {capacity!r}"
-        )
-    listed = [entries(summary) for summary in summaries]
-    keys = np.unique(np.concatenate([part_keys for part_keys, _, _ in listed]))
-    counts = np.zeros((len(summaries), keys.size))
-    errors = np.zeros((len(summaries), keys.size))
-    for row, (part_keys, part_counts, part_errors) in enumerate(listed):
-        # A key that a full summary does not hold may have had as much as its smallest entry.
-        if part_keys.size == summaries[row].keys.size:
-            counts[row] = errors[row] = part_counts[-1]
-        columns = np.searchsorted(keys, part_keys)
-        counts[row, columns] = part_counts
-        errors[row, columns] = part_errors
-    # Float sums depend on their order; sorted terms give the same sum in any order of summaries.
-    count = np.sort(counts, axis=0).sum(axis=0)
-    error = np.sort(errors, axis=0).sum(axis=0)
-    chosen = np.lexsort((keys, error, -count))[:capacity]
-
-    merged = space_saving(capacity)
-    size = chosen.size
-    merged.keys[:size] = keys[chosen]
-    merged.counts[:size] = count[chosen]
-    merged.errors[:size] = error[chosen]
-    merged.stamps[:size] = np.arange(size, 0, -1)  # the smaller count counts as the older
-    merged.size[0] = merged.clock[0] = size
-    merged.total[0] = np.sort([total(summary) for summary in summaries]).sum()
-    for entry in range(size):
-        slot = find_slot(merged.table, merged.keys[entry])
-        merged.table.keys[slot] = merged.keys[entry]
-        merged.table.values[slot] = entry
-    return merged

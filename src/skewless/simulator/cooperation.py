@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arguments import whole
-from skewless.arrays import Ints, Keys, Workers
+from skewless.arrays import Keys, Workers
+from skewless.simulator.records import Records, decide, joined, read_records
 from skewless.simulator.starting import require_counts, require_parts, start_sources
 from skewless.simulator.tally import Tally, Windows
 from skewless.state import copy_state
 from skewless.strategy import AnyStrategy, Forks, Forwards, Merges, Waits
-from skewless.workloads.workload import Workload
+from skewless.workloads.workload import Weighted, Workload
 
 _FAR = 1 << 62
 
@@ -53,7 +54,7 @@ class Cooperation:
     """The raw result of a run of cooperating sources."""
 
     n_records: int
-    loads: Ints
+    loads: NDArray[Any]  # records of each worker, or what they cost
     windows: Windows
     syncs: tuple[Sync, ...]
     slides: tuple[Slide, ...]
@@ -105,6 +106,8 @@ def cooperate(
 ) -> Cooperation:
     """Route every record of `workload` by sources that exchange what they learned.
 
+    Where the records have weights, loads are what they cost, as in `simulate`.
+
     Parameters
     ----------
     window
@@ -131,11 +134,12 @@ def cooperate(
     bounds = (shortest, _FAR if longest is None else longest) if adaptive else (interval, interval)
     if not 1 <= bounds[0] <= interval <= bounds[1]:
         raise ValueError(f"interval must be within shortest … longest, not {interval}")
+    reader = _Reader(workload, seed)
     return _Run(
         strategy,
         start_sources(strategy, n_workers, n_sources, seed),
-        _Reader(workload, seed),
-        Tally(n_workers, window, np.ones(n_workers), max_pairs),
+        reader,
+        Tally(n_workers, window, np.ones(n_workers), max_pairs, weighted=reader.weighted),
         rounds_per_window=window // n_sources,
         interval=interval,
         bounds=bounds,
@@ -148,21 +152,23 @@ class _Reader:
     """Hands out the records of a workload in pieces of any size."""
 
     def __init__(self, workload: Workload, seed: int) -> None:
-        self._chunks = workload.chunks(seed)
-        self._rest = np.empty(0, np.uint64)
+        weights = workload.weights(seed) if isinstance(workload, Weighted) else None
+        self.weighted = weights is not None
+        self._chunks = read_records(workload.chunks(seed), weights)
+        self._rest = Records(np.empty(0, np.uint64), np.empty(0) if self.weighted else None)
 
-    def read(self, n_records: int) -> Keys:
+    def read(self, n_records: int) -> Records:
         pieces = [self._rest]
-        n_read = self._rest.size
+        n_read = self._rest.keys.size
         while n_read < n_records:
             chunk = next(self._chunks, None)
             if chunk is None:
                 break
             pieces.append(chunk)
-            n_read += chunk.size
-        keys = np.concatenate(pieces)
-        self._rest = keys[n_records:]
-        return keys[:n_records]
+            n_read += chunk.keys.size
+        records = joined(pieces)
+        self._rest = records.part(slice(n_records, None))
+        return records.part(slice(n_records))
 
 
 class _Run:
@@ -211,9 +217,9 @@ class _Run:
         while True:
             end_of_window = (self.round // self.rounds_per_window + 1) * self.rounds_per_window
             upcoming = min(end_of_window, *(self._next_event(s) for s in range(n_sources)))
-            keys = self.reader.read((upcoming - self.round) * n_sources)
-            self._route(keys)
-            if keys.size < (upcoming - self.round) * n_sources:
+            records = self.reader.read((upcoming - self.round) * n_sources)
+            self._route(records)
+            if records.keys.size < (upcoming - self.round) * n_sources:
                 break
             self.round = upcoming
             self._exchange()
@@ -235,17 +241,18 @@ class _Run:
             return self.arrivals[source]
         return max(self.sent[source] + self.interval, self.round + 1)
 
-    def _route(self, keys: Keys) -> None:
-        workers = np.full(keys.size, -1, np.int32)
+    def _route(self, records: Records) -> None:
+        n_records = records.keys.size
+        workers = np.full(n_records, -1, np.int32)
         n_sources = len(self.states)
         for source, state in enumerate(self.states):
-            share = np.ascontiguousarray(keys[source::n_sources])
-            out = np.full(share.size, -1, np.int32)
-            self.strategy.route(share, state, out)
+            share = records.part(slice(source, None, n_sources))
+            out = np.full(share.keys.size, -1, np.int32)
+            decide(self.strategy, share, state, out)
             workers[source::n_sources] = out
-            self.routed[source].append((share, out))
-        self.n_records += keys.size
-        self.tally.add(keys, workers)
+            self.routed[source].append((share.keys, out))
+        self.n_records += n_records
+        self.tally.add(records.keys, workers, records.weights)
 
     def _exchange(self) -> None:
         """Deliver and send what is due now; messages without delay arrive at once."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from skewless.arguments import seed_number, whole
 from skewless.arrays import Floats, Keys, Workers
 from skewless.parameters import as_dict
 from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.records import Records, decide, joined, read_records
 from skewless.simulator.run import Rebalance, Run
 from skewless.simulator.starting import (
     require_capacities,
@@ -29,8 +30,6 @@ from skewless.strategy import (
     Rebalances,
     Report,
     Rescales,
-    Weighs,
-    require_weights,
 )
 from skewless.workloads.workload import Weighted, Workload
 
@@ -94,7 +93,7 @@ def simulate(
     if isinstance(strategy, Rescales) and not (speeds == speeds[0]).all():
         states = [strategy.rescale(state, n_workers, speeds) for state in states]
     run = _Simulation(strategy, states, tally, state_windows=state_windows, sync=sync)
-    for records in _read(workload.chunks(seed, chunk_size), weights):
+    for records in read_records(workload.chunks(seed, chunk_size), weights):
         run.process(records)
         if progress is not None:
             progress(run.n_records)
@@ -121,39 +120,6 @@ def simulate(
     )
 
 
-class _Records(NamedTuple):
-    """Some records in order; all weigh 1 where there are no weights."""
-
-    keys: Keys
-    weights: Floats | None
-
-    def part(self, which: slice) -> _Records:
-        """Return some of them, in arrays without gaps."""
-        weights = None if self.weights is None else np.ascontiguousarray(self.weights[which])
-        return _Records(np.ascontiguousarray(self.keys[which]), weights)
-
-
-def _read(chunks: Iterator[Keys], weights: Iterator[Floats] | None) -> Iterator[_Records]:
-    """Yield the chunks with their weights, which are seen to be as they should."""
-    if weights is None:
-        yield from (_Records(keys, None) for keys in chunks)
-        return
-    none = np.empty(0)
-    first = 0
-    for keys in chunks:
-        costs = next(weights, none)
-        require_weights(costs, keys.size, first=first)
-        yield _Records(keys, costs)
-        first += keys.size
-    require_weights(next(weights, none), 0)
-
-
-def _joined(pieces: Sequence[_Records]) -> _Records:
-    weights = [piece.weights for piece in pieces if piece.weights is not None]
-    keys = np.concatenate([piece.keys for piece in pieces])
-    return _Records(keys, np.concatenate(weights) if weights else None)
-
-
 class _Simulation:
     """The sources of one run and what has been counted so far."""
 
@@ -173,7 +139,7 @@ class _Simulation:
         self.n_records = 0
         self.route_ns = 0
         self.rebalances: list[Rebalance] = []
-        self._pending: list[_Records] = []  # records of a window that is not complete
+        self._pending: list[Records] = []  # records of a window that is not complete
         # The records by key of the last windows: what a key's state reaches back to.
         self._history: deque[tuple[Keys, Floats]] = deque(maxlen=state_windows)
         self._sync = sync  # records from one merge of the states to the next; 0: never
@@ -189,16 +155,16 @@ class _Simulation:
     def _warm_up(self) -> None:
         """Compile (or load) the kernels, so that their first call is not measured."""
         weights = np.ones(1) if self.tally.weighted else None
-        record = _Records(np.zeros(1, np.uint64), weights)
+        record = Records(np.zeros(1, np.uint64), weights)
         self._decide(record, copy_state(self.states[0]), np.zeros(1, np.int32))
 
-    def process(self, records: _Records) -> None:
+    def process(self, records: Records) -> None:
         """Route these records, window by window where the strategy decides between windows."""
         if isinstance(self.strategy, Rebalances) or self.strategy.traits.decides == "batch":
             self._pending.append(records)
             n_pending = sum(pending.keys.size for pending in self._pending)
             if n_pending >= self.tally.room:
-                self._process_windows(_joined(self._pending))
+                self._process_windows(joined(self._pending))
         elif self._sync:
             while records.keys.size:
                 cut = self._next_sync - self.n_records
@@ -208,10 +174,10 @@ class _Simulation:
         else:
             self._process_all(records)
 
-    def _process_all(self, records: _Records) -> None:
+    def _process_all(self, records: Records) -> None:
         self.tally.add(records.keys, self._route(records), records.weights)
 
-    def _process_windows(self, records: _Records) -> None:
+    def _process_windows(self, records: Records) -> None:
         begin = 0
         while records.keys.size - begin >= self.tally.room:
             window = records.part(slice(begin, begin + self.tally.room))
@@ -225,17 +191,14 @@ class _Simulation:
     def finish(self) -> Windows:
         """Route what has not filled a window, and return the counts of all windows."""
         if self._pending:  # one batch, however it was read
-            self._process_all(_joined(self._pending))
+            self._process_all(joined(self._pending))
         self._pending = []
         return self.tally.finish()
 
-    def _decide(self, records: _Records, state: Any, out: Workers) -> None:
-        if records.weights is not None and isinstance(self.strategy, Weighs):
-            self.strategy.route_weighted(records.keys, records.weights, state, out)
-        else:
-            self.strategy.route(records.keys, state, out)
+    def _decide(self, records: Records, state: Any, out: Workers) -> None:
+        decide(self.strategy, records, state, out)
 
-    def _route(self, records: _Records) -> Workers:
+    def _route(self, records: Records) -> Workers:
         n_records = records.keys.size
         workers = np.full(n_records, -1, np.int32)
         n_sources = len(self.states)
@@ -254,7 +217,7 @@ class _Simulation:
             )
         return workers
 
-    def _rebalance(self, strategy: Rebalances[Any], window: _Records) -> None:
+    def _rebalance(self, strategy: Rebalances[Any], window: Records) -> None:
         keys, index, counts = np.unique(window.keys, return_inverse=True, return_counts=True)
         self._history.append((keys, counts.astype(np.float64)))
         costs = counts if window.weights is None else np.bincount(index, window.weights)

@@ -20,21 +20,25 @@ class HashState(NamedTuple):
     """The seed, and the ring (of one point when it is not used)."""
 
     seed: Words
-    n_workers: Ints
+    n_workers: Ints  # [with those that have left]
     ring: Ring
+    members: Workers  # workers that have not left, in ascending order
 
     def check(self, fresh: HashState) -> None:
         """Refuse another hash."""
-        require_same("seed", self.seed, fresh.seed)
-        require_same("n_workers", self.n_workers, fresh.n_workers)
+        for name in ("seed", "n_workers", "members"):
+            require_same(name, getattr(self, name), getattr(fresh, name))
 
 
 @kernel
 def _route_by_modulo(keys: Keys, state: HashState, out: Workers) -> None:
     seed = state.seed[0]
-    n_workers = state.n_workers[0]
+    n_members = state.members.size
     for i in range(keys.size):
-        out[i] = to_worker(seeded(keys[i], seed), n_workers)
+        out[i] = to_worker(seeded(keys[i], seed), n_members)
+    if n_members < state.n_workers[0]:  # rare, so the loop above has no second lookup
+        for i in range(keys.size):
+            out[i] = state.members[out[i]]
 
 
 @kernel
@@ -90,7 +94,7 @@ class Hash:
     @property
     def traits(self) -> Traits:
         """One worker per key."""
-        return Traits(family="moving", fan_out=1, minimal_rescale=self.ring)
+        return Traits(family="moving", fan_out=1, minimal_rescale=self.ring, any_may_leave=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> HashState:
         """Return the seed and, if asked for, the ring."""
@@ -107,7 +111,10 @@ class Hash:
             capacities=capacities if self.ring else None,
             unit=unit,
         )
-        return HashState(seeds, np.array([n_workers]), points)
+        members = np.arange(n_workers, dtype=np.int32)
+        if capacities is not None:
+            members = np.flatnonzero(np.asarray(capacities) > 0).astype(np.int32)
+        return HashState(seeds, np.array([n_workers]), points, members)
 
     def route(self, keys: Keys, state: HashState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
@@ -119,7 +126,10 @@ class Hash:
     def rescale(
         self, state: HashState, n_workers: int, capacities: Floats | None = None
     ) -> HashState:
-        """Return the state for other workers; without the ring, capacities cannot be respected."""
+        """Return the state for other workers.
+
+        Without the ring, capacities cannot be respected, except that those of 0 leave.
+        """
         return self._with_workers(state.seed, n_workers, capacities, float(state.ring.unit[0]))
 
     def rescale_keys(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
+from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -60,6 +61,7 @@ def aggregate(
     watermark: str | None = None,
     strategy: str | AnyStrategy = "auto",
     workers: int | None = None,
+    capacities: ArrayLike | None = None,
     weight: str | Column | None = None,
     seed: int | None = None,
     ledger: str | None = None,
@@ -89,7 +91,7 @@ def aggregate(
     strategy
         A name of the registry or a strategy; "auto" is `cascade`, our own, or `hash` where an
         aggregator says that it cannot be merged.
-    workers, weight, seed, ledger, untrusted_keys
+    workers, capacities, weight, seed, ledger, untrusted_keys
         As for `route`.
     mode
         The output mode of the stream, where the merging is ours: with own aggregators and with
@@ -115,6 +117,7 @@ def aggregate(
         by,
         strategy=("hash" if unmergeable else "cascade") if is_auto(strategy) else strategy,
         workers=workers,
+        capacities=capacities,
         seed=seed,
         ledger=ledger,
         untrusted_keys=untrusted_keys,

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from skewless import metrics
-from skewless.arrays import Ints, Keys
+from skewless.arrays import Floats, Ints, Keys
 from skewless.spark.ledger.entry_checks import require_report, require_worker_report
 from skewless.spark.ledger.ledger import Entry, Ledger
+from skewless.spark.routing.worker_steps import steps_of
 
 _SHOWN_HOT_KEYS = 10
 #: If the busiest worker took less time, chance decides about the rest, and times are not compared.
@@ -37,6 +38,7 @@ class WorkerBalance:
     records: int
     seconds: float | None = None  # in combining
     pairs: int | None = None  # distinct keys, each of which is a replica here
+    cost: float | None = None  # of its records, where they have weights
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,10 @@ class BatchBalance:
     """How one micro-batch was spread over the workers.
 
     `imbalance` is (max − mean) / mean of the records, `seconds_imbalance` the same of the time,
-    unless the time is too short to compare; `replication` is replicas per key. What only workers
-    know, everything from `seconds_imbalance` on, is None after a `route` without `aggregate`, and
-    while workers of the batch still run.
+    unless the time is too short to compare, and `cost_imbalance` the same of what the records
+    cost, where they have weights; `replication` is replicas per key. What only workers know,
+    everything from `seconds_imbalance` on, is None after a `route` without `aggregate`, and while
+    workers of the batch still run.
 
     Hot keys come from each worker's few heaviest: their records and workers are at least those.
     """
@@ -61,6 +64,7 @@ class BatchBalance:
     keys_split: int | None = None  # keys on two workers or more
     replication_exact: bool | None = None  # else estimated from a sample of the keys, by hash
     hot_keys: tuple[HotKey, ...] | None = None
+    cost_imbalance: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the same as JSON values."""
@@ -76,18 +80,38 @@ def read_balance(ledger: Ledger, batch: int, n_workers: int) -> BatchBalance:
 def batch_balance(
     batch: int, n_workers: int, sources: Mapping[int, Entry], workers: Mapping[int, Entry]
 ) -> BatchBalance:
-    """Return the balance of a batch from the reports of its sources and of its workers."""
+    """Return the balance of a batch from the reports of its sources and of its workers.
+
+    `n_workers` counts where no source says how many workers there were.
+    """
+    for report in sources.values():
+        n_workers = steps_of(report, ((n_workers, None),))[-1][0]
+        break  # all sources of a batch have the same workers
     loads = np.zeros(n_workers, np.int64)
+    costs: Floats | None = None
     for report in sources.values():
         require_report(report, n_workers)
         loads += report.arrays["loads"]
+        if "costs" in report.arrays:
+            cost = report.arrays["costs"]
+            costs = cost if costs is None else costs + cost
     for report in workers.values():
         require_worker_report(report)
+    cost_imbalance = None if costs is None else metrics.imbalance(costs)
+    cost_of: list[float | None] = [None] * n_workers if costs is None else costs.tolist()
     # A worker without records may have nothing to say; one with records reports when it is done.
     if not workers or not set(np.flatnonzero(loads).tolist()) <= workers.keys():
-        rows = tuple(WorkerBalance(w, records) for w, records in enumerate(loads.tolist()))
-        return BatchBalance(batch, int(loads.sum()), rows, metrics.imbalance(loads))
-    rows = tuple(_row(worker, workers.get(worker)) for worker in range(n_workers))
+        rows = tuple(
+            WorkerBalance(w, records, cost=cost_of[w]) for w, records in enumerate(loads.tolist())
+        )
+        return BatchBalance(
+            batch,
+            int(loads.sum()),
+            rows,
+            metrics.imbalance(loads),
+            cost_imbalance=cost_imbalance,
+        )
+    rows = tuple(_row(worker, workers.get(worker), cost_of[worker]) for worker in range(n_workers))
     n_records = sum(row.records for row in rows)
     replicas = _replicas(list(workers.values()))
     return BatchBalance(
@@ -98,6 +122,7 @@ def batch_balance(
         _seconds_imbalance([row.seconds or 0.0 for row in rows]),
         *replicas,
         hot_keys=_hot_keys(list(workers.values()), n_records),
+        cost_imbalance=cost_imbalance,
     )
 
 
@@ -105,12 +130,12 @@ def _seconds_imbalance(seconds: list[float]) -> float | None:
     return metrics.imbalance(seconds) if max(seconds) >= COMPARABLE_S else None
 
 
-def _row(worker: int, report: Entry | None) -> WorkerBalance:
+def _row(worker: int, report: Entry | None, cost: float | None) -> WorkerBalance:
     if report is None:
-        return WorkerBalance(worker, 0, 0.0, 0)
+        return WorkerBalance(worker, 0, 0.0, 0, cost)
     about = report.about
     return WorkerBalance(
-        worker, int(about["records"]), float(about["seconds"]), int(about["pairs"])
+        worker, int(about["records"]), float(about["seconds"]), int(about["pairs"]), cost
     )
 
 

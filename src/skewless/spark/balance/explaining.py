@@ -96,11 +96,10 @@ def read_balances(ledger: Ledger, query: str | None = None, last: int | None = N
             "batch. Below spark.skewless.ledger, each query has a folder of its own, by its id"
         )
     batches = [batch for batch in ledger.batches() if last is None or batch <= last]
-    return Balance(
-        [read_balance(ledger, batch, n_workers) for batch in batches],
-        query or ledger.owner() or "",
-        identity,
-    )
+    balances = [read_balance(ledger, batch, n_workers) for batch in batches]
+    if balances:  # the ledger's identity has the number that the query began with
+        identity["workers"] = len(balances[-1].workers)
+    return Balance(balances, query or ledger.owner() or "", identity)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,10 @@ def require_report(report: Entry, n_workers: int, *, with_keys: bool = False) ->
         loads = _ints(report, "loads")
         require_that(loads.size == n_workers, f"loads must be {n_workers}, not {loads.size}")
         require_within("loads", loads, 0, MOST_COUNTED)
+        if "costs" in report.arrays:
+            costs = _array(report, "costs", np.float64)
+            require_that(costs.size == n_workers, f"costs must be {n_workers}, not {costs.size}")
+            require_within("costs", costs, 0, np.finfo(np.float64).max)
         if with_keys:
             keys, counts = _array(report, "keys", np.uint64), _ints(report, "counts")
             require_that(keys.size == counts.size, "keys and counts must be as many")

@@ -13,15 +13,18 @@ What a plan holds depends on what the strategy can do:
 - neither: nothing, and each source goes on from its own last report.
 
 A plan also says for each source in which batch it reported last, so that a source that keeps
-something of its own finds it after a while away.
+something of its own finds it after a while away. It says what workers there were, and how those
+changed, so that a query can be restarted with others. Where the strategy compares waits, it has the
+time that records took each worker.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -33,8 +36,19 @@ from skewless.spark.ledger.entry_checks import corrupt, require_plan, require_re
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerMismatch
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
 from skewless.spark.routing.plan_claims import made_or_awaited
+from skewless.spark.routing.speeds import busy, seconds_per_record
+from skewless.spark.routing.worker_steps import Step, Steps, steps_about, steps_of
 from skewless.state import copy_state
-from skewless.strategy import AnyStrategy, Condenses, Forks, Merges, Rebalances, Report
+from skewless.strategy import (
+    AnyStrategy,
+    Condenses,
+    Forks,
+    Merges,
+    Observes,
+    Rebalances,
+    Report,
+    Rescales,
+)
 
 #: Batches whose files are kept behind the one that runs. Spark replays the last one or two; the
 #: rest is for looking at the balance afterwards.
@@ -60,10 +74,23 @@ class Routing:
     strategy: AnyStrategy
     n_workers: int
     seed: int = 0
+    capacities: tuple[float, ...] | None = None  # relative speeds; None: nothing is said about them
+    steps: Steps = ()  # what workers there were before, and these last; none: only these
+
+    @property
+    def history(self) -> Steps:
+        """What workers there were, and are."""
+        return self.steps or ((self.n_workers, self.capacities),)
 
     def start(self, source: int) -> Any:
         """Return the state of a source that knows nothing."""
-        return self.strategy.start(self.n_workers, self.seed, source=source)
+        (n_first, speeds), *later = self.history
+        state = self.strategy.start(n_first, self.seed, source=source)
+        if speeds is not None:
+            state = self._rescaled(state, (n_first, speeds))
+        for step in later:
+            state = self._rescaled(state, step)
+        return state
 
     def seen(self) -> BoundedCounts | None:
         """Return what counts the keys of a batch, where the strategy learns from them."""
@@ -71,37 +98,93 @@ class Routing:
 
     def resume(self, ledger: Ledger, batch: int, source: int) -> Any:
         """Return the state with which `source` begins `batch`."""
+        return self.begin(ledger, batch, source)[1]
+
+    def begin(self, ledger: Ledger, batch: int, source: int) -> tuple[Routing, Any]:
+        """Return the routing of `batch`, which knows earlier workers, and the state of `source`."""
         plan = ledger.read_plan(batch)
         if plan is None:
             plan = made_or_awaited(ledger, batch, lambda: self.next_plan(ledger, batch))
             if batch % _PURGE_EVERY == 0:
                 ledger.purge(batch - KEPT_BATCHES)
         require_plan(plan)
+        now = self._after(steps_of(plan, self.history))
         if not _holds(plan, _SHARED):
-            return self._own(ledger, plan, source)
-        state = self._shared(plan, source)
+            return now, now._own(ledger, plan, source)
+        state = now._shared(plan, source)
         if isinstance(self.strategy, Forks):
-            return self.strategy.fork(state, self._own(ledger, plan, source), source)
-        return state
+            return now, self.strategy.fork(state, now._own(ledger, plan, source), source)
+        return now, state
 
     def next_plan(self, ledger: Ledger, batch: int) -> Entry:
         """Return the plan for `batch`, from the last one before it and its reports."""
         last = ledger.latest_plan(before=batch)
         if last is None:
-            return Entry({"sources": _ints([]), "reported": _ints([])}, {"after": -1})
+            begun = Entry({"sources": _ints([]), "reported": _ints([])}, {"after": -1})
+            return Entry(begun.arrays, begun.about | steps_about(self.history))
         before, plan = last
         require_plan(plan)
         reported = dict(
             zip(plan.arrays["sources"].tolist(), plan.arrays["reported"].tolist(), strict=True)
         )
         now: list[int] = []
-        next_plan = self._learned(plan, self._checked(ledger.each_report(before), now))
+        reports = self._checked(ledger.each_report(before), now)
+        first = next(reports, None)
+        reports = reports if first is None else chain([first], reports)
+        # The workers of that batch: others than the plan's, if the query was restarted with them.
+        then = self._with(steps_of(plan if first is None else first[1], self.history))
+        following = self._after(then.history)
+        measured = self._busy(ledger, before, plan)
+        next_plan = following._learned(then, plan, reports, measured)
         reported |= dict.fromkeys(now, before)
         sources = sorted(s for s, at in reported.items() if at >= batch - KEPT_BATCHES)
         next_plan.arrays["sources"] = _ints(sources)
         next_plan.arrays["reported"] = _ints([reported[source] for source in sources])
+        next_plan.arrays.update(measured)
         next_plan.about["after"] = before
+        next_plan.about.update(steps_about(following.history))
         return next_plan
+
+    def _busy(self, ledger: Ledger, before: int, plan: Entry) -> dict[str, Floats]:
+        """Return how long the workers were busy, where the strategy wants to know."""
+        if not (isinstance(self.strategy, Observes) and self.strategy.wants_speeds):
+            return {}
+        return busy(plan, ledger.read_workers(before), self.n_workers)
+
+    def _with(self, steps: Steps) -> Routing:
+        """Return the routing for the workers of the last of these steps."""
+        if steps == self.history:
+            return self
+        n_workers, capacities = steps[-1]
+        return replace(self, n_workers=n_workers, capacities=capacities, steps=steps)
+
+    def _after(self, steps: Steps) -> Routing:
+        """Return the routing for the own workers, after these steps."""
+        n_last, last_speeds = steps[-1]
+        own = self.capacities
+        if n_last == self.n_workers and own in (None, last_speeds):
+            return self._with(steps)
+        if not isinstance(self.strategy, Rescales):
+            raise LedgerMismatch(
+                f"the ledger was written for workers={n_last}, not {self.n_workers}: strategy "
+                f"{self.strategy.name!r} cannot go on with other workers. Use another ledger "
+                "folder, or as many workers as before"
+            )
+        return self._with((*steps, (self.n_workers, own)))
+
+    def _rescaled(self, state: Any, step: Step) -> Any:
+        n_workers, speeds = step
+        capacities = None if speeds is None else np.array(speeds)
+        return self.strategy.rescale(state, n_workers, capacities)  # type: ignore[attr-defined]
+
+    def _advanced(self, state: Any, steps: Steps) -> Any:
+        """Return a state for the own workers that went through `steps` so far."""
+        if steps == self.history:
+            return state
+        is_past = self.history[: len(steps)] == steps
+        for step in self.history[len(steps) :] if is_past else self.history[-1:]:
+            state = self._rescaled(state, step)
+        return state
 
     def report(
         self,
@@ -110,11 +193,13 @@ class Routing:
         seen: BoundedCounts | None,
         about: dict[str, Any],
         spent: Ints | None = None,
+        costs: Floats | None = None,
     ) -> Entry:
         """Return what a source tells after a batch: its state, or the heaviest of its keys.
 
-        The load of keys that are left out is in the loads of their workers. Where records differ
-        in what they cost, `spent` is that by worker, and `seen` counts it by key.
+        The load of keys that are left out is in the loads of their workers. Loads are records.
+        Where records have weights, `costs` is what they cost by worker. `spent` is the same in
+        whole units, which `seen` then counts by key.
         """
         if seen is None:
             told = self._entry(_OWN, state)
@@ -123,7 +208,8 @@ class Routing:
             told = Entry({"keys": keys, "counts": counts})
             if spent is not None:
                 told.arrays["spent"] = spent
-        return Entry(told.arrays | {"loads": loads}, told.about | about)
+        sent = {"loads": loads} if costs is None else {"loads": loads, "costs": costs}
+        return Entry(told.arrays | sent, told.about | steps_about(self.history) | about)
 
     def _checked(
         self, reports: Iterator[tuple[int, Entry]], sources: list[int]
@@ -131,22 +217,40 @@ class Routing:
         """Yield the reports after a check, and append the source of each to `sources`."""
         with_keys = isinstance(self.strategy, Rebalances)
         for source, report in reports:
-            require_report(report, self.n_workers, with_keys=with_keys)
+            n_workers = steps_of(report, self.history)[-1][0]
+            require_report(report, n_workers, with_keys=with_keys)
             sources.append(source)
             yield source, report
 
-    def _learned(self, plan: Entry, reports: Iterator[tuple[int, Entry]]) -> Entry:
-        """Return the state for the next plan, if sources share one."""
+    def _learned(
+        self,
+        then: Routing,
+        plan: Entry,
+        reports: Iterator[tuple[int, Entry]],
+        measured: Mapping[str, Floats],
+    ) -> Entry:
+        """Return the state for the next plan, if sources share one.
+
+        The reports are about the workers of `then`.
+        """
         if isinstance(self.strategy, Rebalances):
-            state = self._shared(plan, 0) if _holds(plan, _SHARED) else self.start(0)
+            state = then._shared(plan, 0) if _holds(plan, _SHARED) else then.start(0)
             report = _summed(
-                (report for _, report in reports), self.strategy, state, self.n_workers
+                (report for _, report in reports), self.strategy, state, then.n_workers
             )
             state, _ = self.strategy.rebalance(report, copy_state(state))
-            return self._entry(_SHARED, state)
+            return self._entry(_SHARED, self._advanced(state, then.history))
         if isinstance(self.strategy, Merges):
-            parts = [self._restored(report, _OWN, source) for source, report in reports]
-            return self._entry(_SHARED, self._merged(parts)) if parts else _only(plan, _SHARED)
+            parts = [self._part(report, _OWN, source) for source, report in reports]
+            if not parts and self.history == steps_of(plan, self.history):
+                return _only(plan, _SHARED)
+            if not parts and not _holds(plan, _SHARED):
+                return Entry({})
+            merged = self._merged(parts) if parts else self._shared(plan, 0)
+            seconds = seconds_per_record(measured) if measured else None
+            if seconds is not None and isinstance(self.strategy, Observes):
+                self.strategy.observe(merged, seconds_per_record=seconds)
+            return self._entry(_SHARED, merged)
         deque(reports, maxlen=0)  # only their sources are of interest
         return Entry({})
 
@@ -173,7 +277,10 @@ class Routing:
         return base, fingerprint(base)
 
     def _restored(self, entry: Entry, prefix: str, source: int) -> Any:
-        """Return what an entry tells of a state of `source`; it shares no array with another."""
+        """Return what an entry tells of a state of `source`; it shares no array with another.
+
+        The entry is about the own workers.
+        """
         base, checksum = self._base
         if entry.about.get(prefix + _BASE) != checksum:
             raise LedgerMismatch(
@@ -188,10 +295,22 @@ class Routing:
             raise corrupt(entry, error) from None
         return restored_from(entry, self._told(self.start(source)), whole)
 
+    def _state(self, entry: Entry, prefix: str, source: int) -> Any:
+        """Return the state of an entry, for the own workers whatever workers it is about."""
+        then = self._with(steps_of(entry, self.history))
+        told = then._restored(entry, prefix, source)
+        whole = then._merged([told]) if _condenses(self.strategy) else told
+        return self._advanced(whole, then.history)
+
+    def _part(self, entry: Entry, prefix: str, source: int) -> Any:
+        """Return what an entry tells of a state, for the own workers."""
+        if steps_of(entry, self.history) == self.history:
+            return self._restored(entry, prefix, source)
+        return self._told(self._state(entry, prefix, source))
+
     def _shared(self, plan: Entry, source: int) -> Any:
         """Return the state that a plan holds; it shares no array with another."""
-        told = self._restored(plan, _SHARED, source)
-        return self._merged([told]) if _condenses(self.strategy) else told
+        return self._state(plan, _SHARED, source)
 
     def _own(self, ledger: Ledger, plan: Entry, source: int) -> Any:
         """Return the state with which `source` ended its last batch."""
@@ -199,7 +318,7 @@ class Routing:
         if at.size and not isinstance(self.strategy, Rebalances):
             report = ledger.read_report(int(plan.arrays["reported"][at[0]]), source)
             if report is not None:
-                return self._restored(report, _OWN, source)
+                return self._state(report, _OWN, source)
         return self.start(source)
 
 

@@ -6,10 +6,10 @@ import json
 import secrets
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from typing import Any
 
 import pyarrow as pa
+from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
@@ -17,6 +17,7 @@ from pyspark.sql.types import NumericType
 
 from skewless import parameters, registry
 from skewless.arguments import MOST_WORKERS, seed_number, text, whole
+from skewless.simulator.starting import require_capacities
 from skewless.spark.columns import (
     GroupingKey,
     Key,
@@ -29,11 +30,11 @@ from skewless.spark.columns import (
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.plans import Routing
-from skewless.spark.routing.router import Router
+from skewless.spark.routing.router import Router, identity_for, state_identity
 from skewless.spark.routing.seeds import draw_seed, log_seed
+from skewless.spark.routing.worker_steps import last_workers
 from skewless.spark.worker_python import require_skewless
-from skewless.state import layout
-from skewless.strategy import AnyStrategy, Weighs
+from skewless.strategy import AnyStrategy, Rescales, Weighs
 
 
 def route(
@@ -42,6 +43,7 @@ def route(
     *,
     strategy: str | AnyStrategy = "cascade",
     workers: int | None = None,
+    capacities: ArrayLike | None = None,
     weight: str | Column | None = None,
     seed: int | None = None,
     ledger: str | None = None,
@@ -64,7 +66,13 @@ def route(
         A name of the registry, `module:Class`, or a strategy. See `skewless strategies`.
     workers
         The number of partitions. When it is not given: `spark.skewless.workers`, or else the number
-        that the query's `ledger` began with, or else Spark's number of shuffle partitions.
+        that the query's `ledger` has, or else Spark's number of shuffle partitions. A stream may be
+        restarted with another number, if its strategy can rescale.
+    capacities
+        Relative speeds of the workers, one number above 0 for each, for strategies that can take
+        them into account (those that can rescale). A stream may be restarted with others; when they
+        are not given, those of its ledger count. Strategies that measure, such as `fish` below
+        `aggregate`, go by what they measure.
     weight
         What a record costs, for strategies that take that into account; null, and whatever is not
         a finite number of at least 0, counts as 1.
@@ -95,6 +103,7 @@ def route(
         by,
         strategy=strategy,
         workers=workers,
+        capacities=capacities,
         seed=seed,
         ledger=ledger,
         untrusted_keys=untrusted_keys,
@@ -119,6 +128,7 @@ def make_router(
     workers: int | None,
     seed: int | None,
     ledger: str | None,
+    capacities: ArrayLike | None = None,
     untrusted_keys: bool | None = None,
     state: Mapping[str, str] | None = None,
 ) -> Router:
@@ -129,6 +139,7 @@ def make_router(
     spark = df.sparkSession
     chosen = registry.strategy_of(strategy)
     n_workers = number_of_workers(df, workers, ledger)
+    speeds = _speeds(capacities, n_workers, chosen)
     asked_seed = _given(seed, "seed", spark)
     given_seed = None if asked_seed is None else seed_number(asked_seed)
     untrusted = _switch(untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", spark)
@@ -145,14 +156,14 @@ def make_router(
     if untrusted:
         identity["untrusted_keys"] = True
     drawn = ("seed",) if given_seed is None else ()
-    chosen_ledger, per_query = _ledger(df, ledger, identity, drawn)
+    chosen_ledger, per_query = _ledger(df, ledger, identity, drawn, chosen)
     if drawn and chosen_ledger is not None and not per_query:
         kept = chosen_ledger.seed()
         identity["seed"] = identity["seed"] if kept is None else kept
     if drawn and not df.isStreaming:
         log_seed(identity["seed"])
     return Router(
-        Routing(chosen, n_workers, identity["seed"]),
+        Routing(chosen, n_workers, identity["seed"], speeds),
         chosen_ledger,
         per_query,
         identity,
@@ -160,17 +171,6 @@ def make_router(
         untrusted_keys=untrusted,
         built=secrets.token_hex(8),
     )
-
-
-def state_identity(strategy: AnyStrategy, n_workers: int) -> dict[str, str]:
-    """Return which version of the package writes the ledger, and how the strategy's state looks.
-
-    What a state looks like must not change under a ledger; the version is there to be read. A
-    strategy whose arrays mean something else than before, in the same layout, says so by another
-    `state_version`.
-    """
-    shape = f"{layout(strategy.start(n_workers, 0))}-{getattr(strategy, 'state_version', 1)}"
-    return {"state_layout": shape, "skewless": version("skewless")}
 
 
 def routed(df: DataFrame, router: Router, inputs: Sequence[Column], column: str) -> DataFrame:
@@ -228,28 +228,51 @@ def _switch(value: bool | None, name: str, setting: str, spark: Any) -> bool:
 
 
 def number_of_workers(df: DataFrame, workers: Any, ledger: Any = None) -> int:
-    """Return the number that is asked for, else the one that the ledger began with, else Spark's.
+    """Return the number that is asked for, else the last one of the ledger, else Spark's.
 
     Spark's number often follows the cores, and a restart on other cores is the same query.
     """
     spark = df.sparkSession
     given = _given(workers, "workers", spark)
     if given is None and ledger is not None and df.isStreaming:
-        given = Ledger(ledger).workers()
+        given = last_workers(Ledger(ledger))
     if given is None:
         given = spark.conf.get("spark.sql.shuffle.partitions")
     return whole(given, "workers", least=1, most=MOST_WORKERS)
 
 
+def _speeds(
+    capacities: ArrayLike | None, n_workers: int, strategy: AnyStrategy
+) -> tuple[float, ...] | None:
+    """Return the capacities; raise ValueError for bad ones, or if the strategy has no use for them.
+
+    Equal ones say something too: that workers which differed before are equal from now on.
+    """
+    if capacities is None:
+        return None
+    speeds = require_capacities(capacities, n_workers)
+    if not isinstance(strategy, Rescales):
+        able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Rescales)]
+        raise ValueError(
+            f"capacities: strategy {strategy.name!r} takes all workers for equally fast; "
+            f"{', '.join(able)} can tell them apart, or leave out capacities"
+        )
+    return tuple(speeds.tolist())
+
+
 def _ledger(
-    df: DataFrame, folder: str | None, identity: dict[str, Any], drawn: tuple[str, ...]
+    df: DataFrame,
+    folder: str | None,
+    identity: dict[str, Any],
+    drawn: tuple[str, ...],
+    strategy: AnyStrategy,
 ) -> tuple[Ledger | None, bool]:
     """Return the ledger, and whether it has a folder for every query."""
     given = None if folder is None else Ledger(folder)  # refuses what is no folder
     if not df.isStreaming:
         return None, False
     if given is not None:
-        given.check(identity, drawn=drawn)
+        given.check(identity_for(identity, strategy, given), drawn=drawn)
         return given, False
     root = df.sparkSession.conf.get("spark.skewless.ledger", None)
     if root is not None:

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.key_hashes import keyed_hashes
 from skewless.spark.routing.plans import Routing, cost_units
 from skewless.spark.routing.seeds import seed_of_query
-from skewless.strategy import Weighs, require_weights
+from skewless.state import layout
+from skewless.strategy import AnyStrategy, Rescales, Weighs, require_weights
 
 _SESSION_TAG = re.compile(r"spark-session-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -77,10 +79,11 @@ class Router:
         if self.ledger is None or task.batch is None:
             return None
         ledger = self.ledger.below(str(task.query)) if self.per_query else self.ledger
+        identity = identity_for(self.identity, self.routing.strategy, ledger)
         if self.keeps_seed:
-            ledger.claim(self.identity)
+            ledger.claim(identity)
         else:  # every run of the query proposes the same seed, whichever task is first
-            proposed = {**self.identity, "seed": seed_of_query(str(task.query))}
+            proposed = {**identity, "seed": seed_of_query(str(task.query))}
             ledger.claim(proposed, drawn=("seed",))
         ledger.bind(str(task.query))
         return ledger.of_run(f"{self.built}-{task.run}")
@@ -102,21 +105,24 @@ class Router:
         if ledger is None:
             state = routing.start(task.partition)
         else:
-            state = routing.resume(ledger, int(task.batch or 0), task.partition)
+            routing, state = routing.begin(ledger, int(task.batch or 0), task.partition)
         loads = np.zeros(self.routing.n_workers, np.int64)
-        spent: Ints | None = None  # what the records of each worker cost, where that is known
+        spent: Ints | None = None  # what keys cost by worker, where the strategy learns from keys
+        costs: Floats | None = None  # what records cost by worker, where they have weights
         seen = None if ledger is None else routing.seen()
         seconds = 0.0
         for columns in batches:
             begin = time.perf_counter()
             keys, weights = self._read(columns, routing.seed)
-            costs = _costs(weights, keys.size)
-            workers = self._decide(keys, costs, state)
+            workers = self._decide(keys, weights, state)
             loads += np.bincount(workers, minlength=loads.size)
-            if seen is not None and costs is None:
+            if weights is not None:
+                cost = np.bincount(workers, weights, loads.size).astype(np.float64)
+                costs = cost if costs is None else costs + cost
+            if seen is not None and weights is None:
                 add(seen, keys)
-            elif seen is not None and costs is not None:
-                units = cost_units(costs)
+            elif seen is not None and weights is not None:
+                units = cost_units(weights)
                 add(seen, keys, units)
                 spent = np.zeros_like(loads) if spent is None else spent
                 np.add.at(spent, workers, units)
@@ -126,33 +132,52 @@ class Router:
             yield answer
         if ledger is not None:
             about = {"records": int(loads.sum()), "seconds": seconds}
-            report = routing.report(state, loads, seen, about, spent)
+            report = routing.report(state, loads, seen, about, spent, costs)
             ledger.write_report(int(task.batch or 0), task.partition, report)
 
-    def _read(self, columns: Sequence[pa.Array], seed: int) -> tuple[Keys, Sequence[pa.Array]]:
-        """Return the keys of one batch, and the columns behind them."""
+    def _read(self, columns: Sequence[pa.Array], seed: int) -> tuple[Keys, Floats | None]:
+        """Return the keys of one batch, and what the records cost if that is known."""
         first = columns[0].to_numpy().view(np.uint64)
-        if not self.untrusted_keys:
-            return first, columns[1:]
-        return keyed_hashes(first, columns[1].to_numpy().view(np.uint64), seed), columns[2:]
+        others = columns[1:]
+        if self.untrusted_keys:
+            first = keyed_hashes(first, others[0].to_numpy().view(np.uint64), seed)
+            others = others[1:]
+        if not others:
+            return first, None
+        costs: Floats = others[0].to_numpy(zero_copy_only=False).astype(np.float64)
+        require_weights(costs, first.size)
+        return first, costs
 
-    def _decide(self, keys: Keys, costs: Floats | None, state: Any) -> Workers:
+    def _decide(self, keys: Keys, weights: Floats | None, state: Any) -> Workers:
         """Return the worker of each record of one batch."""
         strategy = self.routing.strategy
         workers = np.full(keys.size, -1, np.int32)
-        if costs is None:
+        if weights is None:
             strategy.route(keys, state, workers)
         elif isinstance(strategy, Weighs):
-            strategy.route_weighted(keys, costs, state, workers)
+            strategy.route_weighted(keys, weights, state, workers)
         else:
             raise ValueError(f"weights: strategy {strategy.name!r} does not weigh records")
         return workers
 
 
-def _costs(weights: Sequence[pa.Array], n_records: int) -> Floats | None:
-    """Return what each record of one batch costs, if there is a column that says so."""
-    if not weights:
-        return None
-    costs: Floats = weights[0].to_numpy(zero_copy_only=False).astype(np.float64)
-    require_weights(costs, n_records)
-    return costs
+def identity_for(identity: dict[str, Any], strategy: AnyStrategy, ledger: Ledger) -> dict[str, Any]:
+    """Return what to claim a ledger with, whose query may have begun with other workers.
+
+    A strategy that can rescale goes on with other workers, so the ledger stays what it began as.
+    """
+    began = ledger.workers() if isinstance(strategy, Rescales) else None
+    if began is None or began == identity["workers"]:
+        return identity
+    return {**identity, "workers": began, **state_identity(strategy, began)}
+
+
+def state_identity(strategy: AnyStrategy, n_workers: int) -> dict[str, str]:
+    """Return which version of the package writes the ledger, and how the strategy's state looks.
+
+    What a state looks like must not change under a ledger; the version is there to be read. A
+    strategy whose arrays mean something else than before, in the same layout, says so by another
+    `state_version`.
+    """
+    shape = f"{layout(strategy.start(n_workers, 0))}-{getattr(strategy, 'state_version', 1)}"
+    return {"state_layout": shape, "skewless": version("skewless")}

@@ -51,7 +51,7 @@ from skewless.strategies.cascade.state import (
     WEIGHT,
     CascadeState,
 )
-from skewless.strategy import Traits
+from skewless.strategy import Traits, require_all_stay
 
 _HORIZON = 10_000  # records over which the tolerance is promised
 _LEAST_ROOM_LIGHT = 7.5  # records: below that, chance alone would move light keys
@@ -198,6 +198,7 @@ class Cascade:
         A worker that joins begins at the mean, so that it is not flooded. Heavy keys begin again
         with the first worker of their order.
         """
+        require_all_stay(self.name, capacities)
         speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
         level = state.numbers[LEVEL]
         levels = np.full(n_workers, level)

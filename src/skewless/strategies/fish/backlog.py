@@ -1,8 +1,10 @@
 """What workers still have to do, inferred at the source from what it sent: no messages.
 
-A worker's waiting time grows by its time per record with every record sent to it. From time to
-time, all of them shrink by the time that has passed. The clock is part of the state, so routing
-stays a pure function: every record adds a fixed step, until somebody who has a clock sets it.
+A worker's waiting time grows by its time per record with every record sent to it. Every T seconds,
+and at no other time, all of them shrink by the time that has passed. The clock is part of the
+state, so routing stays a pure function: every record adds a fixed step, until the clock is set.
+
+What waits is a number of records, C_w. A new time per record changes how long they take.
 
 References
 ----------
@@ -19,11 +21,14 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import F64, Floats, Ints
 from skewless.sound import MOST_COUNTED, require_same, require_that, require_within
+from skewless.state import copy_state
 from skewless.strategies.fish.waiting import (
     TICKS,
     Waiting,
+    costs_of,
     pass_time,
-    regroup,
+    queued,
+    set_queued,
     set_seconds,
     waiting,
 )
@@ -39,48 +44,65 @@ LOAD = 5  # not seconds: records arrive at this share of the workers' total spee
 SINCE = 0  # records since the clock was last set
 UNTIL = 1  # the value of SINCE at which waiting times are estimated again
 _MOST_RECORDS = 2.0**62
+_MOST_SECONDS = 2.0**40  # of a record; as many records in a second
 
 
 class Backlog(NamedTuple):
     """Waiting times, and the time."""
 
     waiting: Waiting
+    seconds: Floats  # P_w, per worker: of a record; ∞ if it has left
+    capacities: Floats  # per worker: the speed that it is said to have; 0 if it has left
     clock: Floats
     records: Ints
 
     def check(self, fresh: Backlog) -> None:
-        """Refuse another speed of time, and times that are out of order."""
-        clock, other = self.clock, fresh.clock
-        require_same("clock", clock[INTERVAL:], other[INTERVAL:])
-        # Merging computes them again.
-        near = np.allclose(clock[[STEP, TICK]], other[[STEP, TICK]], rtol=1e-6, atol=0)
-        require_that(near, "clock must have the steps that the strategy starts with")
+        """Refuse a speed of time that does not follow from the workers', and times out of order."""
+        clock = self.clock
+        require_same("clock", clock[INTERVAL:], fresh.clock[INTERVAL:])
+        stays = self.capacities > 0
+        require_that(bool(stays.any()), "capacities must be above 0 for some worker")
+        require_within("capacities", self.capacities, 0, _MOST_SECONDS)
+        require_within("seconds", self.seconds[stays], 1 / _MOST_SECONDS, _MOST_SECONDS)
+        require_that(bool(np.isinf(self.seconds[~stays]).all()), "seconds must follow capacities")
+        steps = np.array(_steps(self.seconds, float(clock[LOAD])))
+        require_same("clock", clock[[STEP, TICK]], steps)
+        require_same("waiting.costs", self.waiting.costs, costs_of(self.seconds))
         require_within("records", self.records, 0, 2**62)
         require_within("clock", clock[[ESTIMATED, SET]], 0, float(clock[TICK]) * 2**50)
         require_within("clock", clock[[ESTIMATED]], 0, float(clock[SET]))
         require_within("records", self.records[[SINCE]], 0, MOST_COUNTED)
 
 
-def backlog(seconds_per_record: Floats, interval: float, utilisation: float) -> Backlog:
+def backlog(
+    seconds_per_record: Floats,
+    capacities: Floats,
+    interval: float,
+    utilisation: float,
+    turn: int = 0,
+) -> Backlog:
     """Return workers with nothing to do at time 0; an infinite `interval` stops the time.
 
-    >>> workers = backlog(np.array([1.0, 0.5]), interval=10.0, utilisation=0.5)
+    >>> workers = backlog(np.array([1.0, 0.5]), np.ones(2), interval=10.0, utilisation=0.5)
     >>> workers.clock[STEP].round(3).item(), workers.records[UNTIL].item()
     (0.667, 16)
     """
     times = Backlog(
-        waiting=waiting(seconds_per_record),
+        waiting=waiting(seconds_per_record, turn),
+        seconds=seconds_per_record.copy(),
+        capacities=capacities.copy(),
         clock=np.array([0.0, 0.0, 0.0, 0.0, interval, utilisation]),
         records=np.zeros(2, np.int64),
     )
-    _set_steps(times, seconds_per_record)
+    times.clock[[STEP, TICK]] = _steps(seconds_per_record, utilisation)
     set_clock(times, 0.0)
     return times
 
 
-def _set_steps(times: Backlog, seconds_per_record: Floats) -> None:
-    times.clock[STEP] = 1.0 / (times.clock[LOAD] * (1.0 / seconds_per_record).sum())
-    times.clock[TICK] = seconds_per_record.min() / TICKS
+def _steps(seconds_per_record: Floats, utilisation: float) -> tuple[float, float]:
+    """Return what a record adds to the time, and what a tick is."""
+    step = 1.0 / (utilisation * (1.0 / seconds_per_record).sum())
+    return float(step), float(seconds_per_record.min() / TICKS)
 
 
 @kernel
@@ -109,46 +131,86 @@ def estimate(times: Backlog) -> None:
 
 
 def observe(times: Backlog, seconds_per_record: Floats | None, moment: float) -> None:
-    """Set the clock, and the workers' times per record if they were sampled."""
+    """Set the clock, and the workers' times per record if they were sampled.
+
+    Until now workers had their old speeds, so what they have done is estimated by those first.
+    """
+    set_clock(times, moment)
+    seconds = times.seconds
     if seconds_per_record is not None:
-        set_seconds(times.waiting, seconds_per_record, float(times.clock[TICK]))
-        _set_steps(times, seconds_per_record)
-    set_clock(times, moment)
+        seconds = np.where(times.capacities > 0, seconds_per_record, np.inf)
+    if not np.array_equal(seconds, times.seconds):
+        estimate(times)
+        set_seconds(times.waiting, seconds)
+        times.seconds[:] = seconds
+        times.clock[[STEP, TICK]] = _steps(seconds, float(times.clock[LOAD]))
+        set_clock(times, moment)
 
 
-def seconds_per_record(times: Backlog) -> Floats:
-    """Return the time that a record takes each worker."""
-    seconds: Floats = times.waiting.costs * times.clock[TICK]
-    return seconds
+def rescaled(times: Backlog, capacities: Floats, joins_with: float | None) -> Backlog:
+    """Return the backlog for workers of these capacities, where 0 means that it leaves.
 
-
-def set_waits(times: Backlog, waits: Floats, moment: float) -> None:
-    """Set the waiting times in seconds, as of `moment`."""
-    times.waiting.ticks[:] = np.rint(waits / times.clock[TICK])
-    regroup(times.waiting)
-    times.clock[ESTIMATED] = moment
-    set_clock(times, moment)
-
-
-def settle(times: Backlog) -> tuple[Floats, float]:
-    """Estimate now unless time stands still; return the waiting times in seconds, and the time."""
+    What the workers have done until now is estimated first, or a worker that joins would look as if
+    it alone had nothing to do. A worker that stays keeps what waits there, and its time per record,
+    unless it is said to be faster or slower than before. A worker that joins is as fast, for its
+    capacity, as the others are on average. Nothing waits there, or `joins_with` records.
+    """
+    times = copy_state(times)
     if times.clock[INTERVAL] < np.inf:
         estimate(times)
-    waits: Floats = times.waiting.ticks * times.clock[TICK]
-    return waits, float(now(times))
+    n_workers, n_before = capacities.size, times.seconds.size
+    n_same = min(n_workers, n_before)
+    stays = np.zeros(n_workers, np.bool_)
+    stays[:n_same] = (times.capacities[:n_same] > 0) & (capacities[:n_same] > 0)
+    present = times.capacities > 0
+    # Of capacity 1.
+    units = np.full(n_workers, _average(times.seconds[present] * times.capacities[present]))
+    kept = np.flatnonzero(stays)
+    units[kept] = times.seconds[kept] * times.capacities[kept]
+    seconds = np.full(n_workers, np.inf)
+    np.divide(units, capacities, out=seconds, where=capacities > 0)
+    unchanged = kept[times.capacities[kept] == capacities[kept]]
+    seconds[unchanged] = times.seconds[unchanged]  # to the last bit
+    turn = int(times.waiting.turn[0]) % n_workers
+    interval, load = float(times.clock[INTERVAL]), float(times.clock[LOAD])
+    other = backlog(seconds, capacities, interval, load, turn)
+    waits = np.zeros(n_workers) if joins_with is None else np.full(n_workers, joins_with)
+    waits[kept] = queued(times.waiting)[kept]
+    set_queued(other.waiting, np.where(capacities > 0, waits, 0.0))
+    other.clock[ESTIMATED] = times.clock[ESTIMATED]
+    set_clock(other, float(now(times)))
+    return other
 
 
-def mean_backlog(sources: Sequence[Backlog]) -> Backlog:
-    """Return what the average source believes, at the latest of their times; settles them all."""
-    waits, moments = zip(*map(settle, sources), strict=True)
-    first = sources[0].clock
-    seconds = _mean([seconds_per_record(source) for source in sources])
-    mean = backlog(seconds, float(first[INTERVAL]), float(first[LOAD]))
-    set_waits(mean, _mean(list(waits)), max(moments))
-    return mean
+def merged_speeds(sources: Sequence[Backlog]) -> Backlog:
+    """Return workers with nothing to do, of the mean speeds that the sources know.
+
+    What waits is known to each source alone: it is what it sent itself.
+    """
+    first = sources[0]
+    interval, load = float(first.clock[INTERVAL]), float(first.clock[LOAD])
+    seconds = _mean([source.seconds for source in sources])
+    return backlog(seconds, first.capacities, interval, load)
+
+
+def with_speeds(own: Backlog, merged: Backlog) -> Backlog:
+    """Return what waits by `own`, with the workers' speeds by `merged`."""
+    copy = copy_state(own)
+    if np.array_equal(own.capacities, merged.capacities):
+        if not np.array_equal(own.seconds, merged.seconds):
+            observe(copy, merged.seconds, float(now(copy)))
+        return copy
+    return rescaled(own, merged.capacities, None)
+
+
+def _average(seconds: Floats) -> float:
+    """Return the time per record at the mean speed."""
+    return float(seconds[0]) if (seconds == seconds[0]).all() else float(1 / (1 / seconds).mean())
 
 
 def _mean(parts: list[Floats]) -> Floats:
-    """Return the mean; sorted, because a float sum depends on its order."""
-    mean: Floats = np.sort(parts, axis=0).sum(axis=0) / len(parts)
-    return mean
+    """Return the mean; sorted, because a float sum depends on its order, and exact if all agree."""
+    found = np.array(parts)
+    mean = np.sort(found, axis=0).sum(axis=0) / len(parts)
+    agreed: Floats = np.where((found == found[0]).all(axis=0), found[0], mean)
+    return agreed

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import I32, I64, U64, Ints, Words, Workers
+from skewless.arrays import I32, I64, U64, Floats, Ints, Words, Workers
 from skewless.kernels.bits import add_worker, words_for
-from skewless.kernels.hashing import GOLDEN, mix, seeded, to_worker, two_workers
+from skewless.kernels.hashing import GOLDEN, mix, seeded
 from skewless.kernels.ring import Ring, candidates, find_point, ring
 from skewless.sound import require_same, require_that, require_within, require_workers
 
@@ -33,7 +33,8 @@ class CandidateRows(NamedTuple):
     """Where candidates come from, and those of the keys that asked."""
 
     seeds: Words  # of the hash, of the ring
-    n_workers: Ints
+    n_workers: Ints  # [with those that have left]
+    members: Workers  # workers that have not left, in ascending order
     by_ring: Ints  # [0: by hashing modulo n]
     ring: Ring  # of one point when it is not used
     rows: Words
@@ -41,12 +42,12 @@ class CandidateRows(NamedTuple):
 
     def check(self, fresh: CandidateRows) -> None:
         """Refuse candidates that are not there, and keys that have none."""
-        for name in ("seeds", "n_workers", "by_ring"):
+        for name in ("seeds", "n_workers", "members", "by_ring"):
             require_same(name, getattr(self, name), getattr(fresh, name))
         n_workers = int(self.n_workers[0])
         rows = self.rows.reshape(-1, HEADER + words_for(n_workers))
         sets = np.ascontiguousarray(rows[:, HEADER:])
-        require_within("rows", rows[:, 1], 0, n_workers)
+        require_within("rows", rows[:, 1], 0, self.members.size)
         require_workers("rows", sets, n_workers)
         require_that(
             sets[rows[:, 1] > 0].any(axis=1).all(), "rows must hold a candidate of each key"
@@ -54,18 +55,30 @@ class CandidateRows(NamedTuple):
 
 
 def candidate_rows(
-    n_rows: int, n_workers: int, seeds: Words, *, by_ring: bool, virtual_nodes: int
+    n_rows: int, capacities: Floats, seeds: Words, *, by_ring: bool, virtual_nodes: int
 ) -> CandidateRows:
-    """Return `n_rows` empty rows; all workers have as many points on the ring."""
-    points = (n_workers, virtual_nodes) if by_ring else (1, 1)
+    """Return `n_rows` empty rows; all workers have as many points on the ring, or none at all."""
+    n_workers = capacities.size
+    members = np.flatnonzero(capacities > 0).astype(np.int32)
+    stays = (capacities > 0).astype(np.float64)
     return CandidateRows(
         seeds=seeds.copy(),
         n_workers=np.array([n_workers]),
+        members=members,
         by_ring=np.array([int(by_ring)]),
-        ring=ring(points[0], int(seeds[1]), virtual_nodes=points[1]),
+        ring=ring(n_workers, int(seeds[1]), virtual_nodes=virtual_nodes, capacities=stays)
+        if by_ring
+        else ring(1, int(seeds[1]), virtual_nodes=1),
         rows=np.zeros(n_rows * words_per_row(n_workers), np.uint64),
         walked=np.zeros(n_workers, np.int32),
     )
+
+
+@kernel
+def _by_modulo(rows: CandidateRows, hashed: U64, j: I64) -> I32:
+    """Return candidate j of a key without the ring: a hash of its own, modulo n."""
+    own = hashed if j == 0 else mix(hashed + np.uint64(j) * GOLDEN)
+    return rows.members[np.int64(own % np.uint64(rows.members.size))]
 
 
 def headers(rows: CandidateRows) -> Words:
@@ -86,31 +99,26 @@ def fill_row(rows: CandidateRows, place: I64, key: U64, d: I64) -> None:
     for j in range(n_words):
         row[j] = _ZERO
     hashed = seeded(key, rows.seeds[0])
-    if d >= n_workers:
-        for worker in range(n_workers):
-            add_worker(row, worker)
+    if d >= rows.members.size:
+        for worker in rows.members:
+            add_worker(row, np.int64(worker))
     elif rows.by_ring[0] == 1:
-        candidates(rows.ring, hashed, d, rows.walked)
-        for j in range(d):
+        n_found = candidates(rows.ring, hashed, d, rows.walked)
+        for j in range(n_found):
             add_worker(row, np.int64(rows.walked[j]))
     else:
-        first, second = two_workers(hashed, n_workers)
-        add_worker(row, np.int64(first))
-        add_worker(row, np.int64(second))
-        for j in range(2, d):
-            worker = to_worker(mix(hashed + np.uint64(j) * GOLDEN), n_workers)
-            add_worker(row, np.int64(worker))
+        for j in range(d):
+            add_worker(row, np.int64(_by_modulo(rows, hashed, j)))
 
 
 @kernel
 def refill_rows(rows: CandidateRows, n_rows: I64) -> None:
     """Find the candidates of the first `n_rows` rows again, after their headers were written."""
-    n_workers = rows.n_workers[0]
-    stride = words_per_row(n_workers)
+    stride = words_per_row(rows.n_workers[0])
     for place in range(n_rows):
         d = np.int64(rows.rows[place * stride + 1])
         if d > 0:
-            fill_row(rows, place, rows.rows[place * stride], min(d, n_workers))
+            fill_row(rows, place, rows.rows[place * stride], min(d, rows.members.size))
 
 
 @kernel
@@ -129,8 +137,7 @@ def two_candidates(rows: CandidateRows, key: U64) -> tuple[I32, I32]:
     """
     hashed = seeded(key, rows.seeds[0])
     if rows.by_ring[0] == 0:
-        first, second = two_workers(hashed, rows.n_workers[0])
-        return first, second
+        return _by_modulo(rows, hashed, 0), _by_modulo(rows, hashed, 1)
     workers = rows.ring.workers
     n_points = workers.size - 1
     point = find_point(rows.ring, hashed)

@@ -12,14 +12,16 @@ FISH, Alg. 1 (section 4.1.1).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, I64, Floats, Ints
+from skewless.arrays import F64, I64, Floats, Ints, Keys
+from skewless.kernels.merged_summaries import merged_summary
 from skewless.kernels.space_saving import SpaceSaving, decay, list_shares, space_saving
-from skewless.sound import MOST_WEIGHT, require_same, require_within
+from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
 
 # Positions in `settings`.
 THETA = 0
@@ -33,6 +35,7 @@ class Fading(NamedTuple):
     summary: SpaceSaving
     top: Floats  # [the largest count]
     n_in_epoch: Ints  # [records of the current epoch]
+    n_since_merge: Ints  # [records since this source last took over a merged state]
     epoch: Ints  # [records of an epoch]
     settings: Floats
 
@@ -41,16 +44,21 @@ class Fading(NamedTuple):
         require_same("epoch", self.epoch, fresh.epoch)
         require_same("settings", self.settings, fresh.settings)
         require_within("n_in_epoch", self.n_in_epoch, 0, int(self.epoch[0]))
+        require_within("n_since_merge", self.n_since_merge, 0, MOST_COUNTED)
         require_within("top", self.top, 0, MOST_WEIGHT)
 
 
 def fading(capacity: int, epoch: int, alpha: float, theta: float) -> Fading:
-    """Return a summary of up to `capacity` keys that has seen nothing; α = 1 fades nothing."""
+    """Return a summary of up to `capacity` keys that has seen nothing.
+
+    α = 1 fades nothing, and α = 0 everything.
+    """
     weight = epoch / (1.0 - alpha) if alpha < 1 else epoch
     return Fading(
         summary=space_saving(capacity),
         top=np.zeros(1),
         n_in_epoch=np.zeros(1, np.int64),
+        n_since_merge=np.zeros(1, np.int64),
         epoch=np.array([epoch]),
         settings=np.array([theta, alpha, weight]),
     )
@@ -80,8 +88,36 @@ def list_hot(fading: Fading, shares: Floats) -> I64:
 @kernel
 def fade(fading: Fading) -> None:
     """Begin the next epoch (Alg. 1, l. 5–7 and 23–26)."""
-    unit = fading.summary.unit[0] / fading.settings[ALPHA]
-    decay(fading.summary, fading.settings[ALPHA])
-    if fading.summary.unit[0] < unit:  # all counts were brought back to today's unit
-        fading.top[0] /= unit
+    alpha = fading.settings[ALPHA]
+    before = fading.summary.unit[0]
+    decay(fading.summary, alpha)
+    if alpha == 0.0:
+        fading.top[0] = 0.0
+    elif fading.summary.unit[0] < before / alpha:  # all counts were brought back to today's unit
+        fading.top[0] /= before / alpha
     fading.n_in_epoch[0] = 0
+
+
+def hot_keys(fading: Fading) -> Keys:
+    """Return the keys that are hot now, in ascending order."""
+    size = int(fading.summary.size[0])
+    is_hot = fading.summary.counts[:size] > hot_above(fading)
+    keys: Keys = np.sort(fading.summary.keys[:size][is_hot])
+    return keys
+
+
+def merged_fading(sources: Sequence[Fading], fresh: Fading) -> Fading:
+    """Return the mean of what the sources counted, each by its records since the last merge.
+
+    A mean instead of a sum, because every source continues with a copy: it will see one source's
+    records per epoch, and a second merge must not count the first one again. A source that had few
+    records since the last merge knows little that it was not told then, so it counts little: by
+    equal shares, sources without records would halve what the others have found at every merge.
+    """
+    weights = np.array([source.n_since_merge[0] for source in sources], np.float64)
+    if not weights.any():
+        weights[:] = 1.0
+    summary = merged_summary([s.summary for s in sources], fresh.summary.keys.size, weights)
+    # The position in the epoch is that of the source which knows most.
+    n_in_epoch = max((s.n_since_merge[0], s.n_in_epoch[0]) for s in sources)[1]
+    return fresh._replace(summary=summary, n_in_epoch=np.array([n_in_epoch]))

@@ -1,4 +1,4 @@
-"""Routing that grants each hot key the workers it needs, and sends to the one who waits least.
+"""Routing that grants each hot key the workers it needs, and sends to the shortest waiting time.
 
 FISH's Algorithms 1 to 3 put together: `fading` knows the hot keys of the recent past,
 `candidate_rows` the workers that each was granted, `backlog` how long everybody waits. See
@@ -55,13 +55,13 @@ class Grants(NamedTuple):
         """Refuse other settings, and fewer candidates than a key must have."""
         for name in ("growth", "modes", "epsilon"):
             require_same(name, getattr(self, name), getattr(fresh, name))
-        require_within("d_min", self.d_min, 1, int(self.rows.n_workers[0]))
+        require_within("d_min", self.d_min, 1, self.rows.members.size)
 
 
 @kernel
 def review(state: Grants) -> None:
     """Find f_top, and d_min from the shares of the hot keys."""
-    n_workers = state.rows.n_workers[0]
+    n_workers = state.rows.members.size
     n_hot = list_hot(state.recent, state.shares)
     if state.modes[CLASSIFY] == ALL_WORKERS:
         fewest = n_workers
@@ -88,7 +88,7 @@ def _grant(state: Grants, entry: I64, key: U64, count: F64) -> None:
     fewest = state.d_min[0]
     if rows.rows[begin] == key:
         fewest = max(fewest, np.int64(rows.rows[begin + 1]))
-    d = rows.n_workers[0] if state.modes[CLASSIFY] == CHK else fewest
+    d = rows.members.size if state.modes[CLASSIFY] == CHK else fewest
     doubled = 2.0 * count
     while d > fewest and doubled <= state.recent.top[0]:
         d >>= 1
@@ -123,6 +123,7 @@ def route(keys: Keys, state: Grants, out: Workers) -> None:
         end = i + min(recent.epoch[0] - recent.n_in_epoch[0], records[UNTIL] - records[SINCE])
         end = min(end, keys.size)
         recent.n_in_epoch[0] += end - i
+        recent.n_since_merge[0] += end - i
         records[SINCE] += end - i
         weight = recent.settings[WEIGHT] * summary.unit[0]
         theta = recent.settings[THETA]

@@ -11,20 +11,20 @@ from numpy.typing import ArrayLike
 
 from skewless.arrays import Floats, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array
-from skewless.kernels.space_saving import merge as merge_summaries
 from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
 from skewless.state import copy_state
 from skewless.strategies.fish.backlog import (
     ESTIMATED,
+    Backlog,
     backlog,
-    mean_backlog,
+    merged_speeds,
     now,
     observe,
-    set_waits,
-    settle,
+    rescaled,
+    with_speeds,
 )
 from skewless.strategies.fish.candidate_rows import candidate_rows, headers
-from skewless.strategies.fish.fading import fading
+from skewless.strategies.fish.fading import fading, hot_keys, merged_fading
 from skewless.strategies.fish.granting import (
     ALL_WORKERS,
     CHK,
@@ -35,10 +35,12 @@ from skewless.strategies.fish.granting import (
     growth,
     route,
 )
+from skewless.strategies.fish.waiting import queued
 from skewless.strategy import Traits
 
 _CLASSIFICATIONS = ("chk", "w-choices", "d-choices")  # by `modes[CLASSIFY]`
 _MINIMA = ("all-hot", "d-choices")
+_GOLDEN_RATIO = 0.6180339887498949
 
 
 @dataclass(frozen=True)
@@ -49,16 +51,18 @@ class Fish:
     The hottest may use all n workers, a key half as frequent n/2, and so on; other keys have two
     candidates. All candidates come from a consistent-hash ring. A record goes to the candidate
     with the shortest waiting time, which the source infers from what it sent and from the time
-    per record of each worker. There are no messages.
+    per record of each worker. There are no messages. Sources that merge share hot keys, not waits.
 
-    **Guarantee**: a key that never has more than (`hot_factor` / n − 1 / `capacity`) · `epoch`
-    records in an epoch has at most two workers. The most frequent key always goes to a worker
-    whose waiting time exceeds the shortest by less than one record of the fastest worker.
+    **Guarantee**: with α below 1, a key that never has more than
+    (`hot_factor` / n − 1 / `capacity`) · `epoch` records in an epoch has at most two workers. This
+    says something only while that is a record or more: with the defaults, up to 125 workers. The
+    most frequent key, while it is hot, goes to a worker whose waiting time exceeds the shortest by
+    less than one record of the fastest worker. Below θ it has two candidates, as other keys.
 
     Parameters
     ----------
     alpha
-        α: the factor on all counts after an epoch; 1 switches fading off.
+        α: the factor on all counts after an epoch; 1 switches fading off, 0 forgets all counts.
     epoch
         Records of an epoch.
     capacity
@@ -81,7 +85,8 @@ class Fish:
     utilisation
         Records arrive at this share of the workers' total speed: the clock's step per record.
     ring
-        Candidates from the ring; without it, by hashing modulo n.
+        Candidates from the ring; without it, by hashing modulo n, which changes nearly all of
+        them when n changes.
     virtual_nodes
         Points of a worker on the ring.
 
@@ -120,7 +125,7 @@ class Fish:
 
     def __post_init__(self) -> None:  # noqa: D105
         check_types(self)
-        require(self, "alpha", 0 < self.alpha <= 1, "above 0 and at most 1")
+        require(self, "alpha", 0 <= self.alpha <= 1, "from 0 to 1")
         require_count(self, "epoch")
         require_count(self, "capacity", most=MOST_PLACES)
         require_count(self, "virtual_nodes", most=MOST_POINTS)
@@ -134,29 +139,33 @@ class Fish:
     @property
     def traits(self) -> Traits:
         """A hot key may be anywhere; a rescale changes candidates little, but choices by load."""
-        return Traits(family="splitting")
+        return Traits(family="splitting", any_may_leave=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> Grants:
-        """Return the state of a source that has sent nothing."""
+        """Return the state of a source that has sent nothing; equal waits begin at its own turn."""
         seconds = np.full(n_workers, self.seconds_per_record)
-        return self._with_workers(seed_array(seed, 2), seconds)
+        interval = self.interval if self.heuristic else np.inf
+        # Multiples of the golden ratio are spread evenly, however many sources there are.
+        turn = int(n_workers * (source * _GOLDEN_RATIO % 1.0))
+        times = backlog(seconds, np.ones(n_workers), interval, self.utilisation, turn)
+        return self._with_workers(seed_array(seed, 2), times)
 
-    def _with_workers(self, seeds: Words, seconds: Floats) -> Grants:
-        """Return the state of workers that take `seconds` for a record and have nothing to do."""
-        n_workers = seconds.size
+    def _with_workers(self, seeds: Words, times: Backlog) -> Grants:
+        """Return the state of a source that knows no keys, and these workers."""
+        n_workers = int((times.capacities > 0).sum())
         mode = _CLASSIFICATIONS.index(self.classification)
         d_choices = mode == D_CHOICES or self.minimum == "d-choices"
         return Grants(
             recent=fading(self.capacity, self.epoch, self.alpha, self.hot_factor / n_workers),
             rows=candidate_rows(
                 self.capacity,
-                n_workers,
+                times.capacities,
                 seeds,
                 by_ring=self.ring,
                 virtual_nodes=self.virtual_nodes,
             ),
             growth=growth(n_workers) if mode == CHK else np.zeros(n_workers + 1),
-            backlog=backlog(seconds, self.interval if self.heuristic else np.inf, self.utilisation),
+            backlog=times,
             d_min=np.array([n_workers if mode == ALL_WORKERS else min(2, n_workers)]),
             modes=np.array([mode, int(d_choices)]),
             epsilon=np.array([self.epsilon]),
@@ -189,61 +198,75 @@ class Fish:
             )
         seconds = None
         if seconds_per_record is not None:
-            n_workers = state.growth.size - 1
-            seconds = _positive(seconds_per_record, n_workers, "seconds_per_record")
+            n_workers = state.backlog.seconds.size
+            seconds = _numbers(seconds_per_record, n_workers, "seconds_per_record")
         observe(state.backlog, seconds, moment)
 
-    def rescale(self, state: Grants, n_workers: int, capacities: Floats | None = None) -> Grants:
-        """Return the state for other workers: those who stay keep what they have to do.
+    @property
+    def wants_speeds(self) -> bool:
+        """Whether waiting times are compared, which measured times per record make better."""
+        return self.heuristic
 
-        The ring has as many points for everybody, so only arcs of who joins or leaves change.
-        Speeds count in the waiting times alone. Who joins has nothing to do; without the
-        heuristic it joins with as many records as the worker who was sent the fewest.
+    def hot_keys(self, state: Grants) -> Keys:
+        """Return the keys that are hot now, in ascending order."""
+        return hot_keys(state.recent)
+
+    def rescale(self, state: Grants, n_workers: int, capacities: Floats | None = None) -> Grants:
+        """Return the state for other workers; what waits at those that stay is as it was.
+
+        All workers have as many points on the ring, so only arcs of workers that join or leave
+        change. Speeds count in the waiting times alone. A measured time per record stays, divided
+        by the factor by which a capacity grows. A worker that joins is taken to be as fast as the
+        others of its capacity on average, and has nothing to do; without the heuristic it joins
+        with as many records as the worker that was sent the fewest.
         """
+        old = state.backlog
+        n_same = min(n_workers, old.capacities.size)
         speeds = np.ones(n_workers)
         if capacities is not None:
-            speeds = _positive(capacities, n_workers, "capacities")
-        old = copy_state(state)
-        waits, moment = settle(old.backlog)
-        seconds = np.full(n_workers, self.seconds_per_record)
-        if self.heuristic:
-            seconds /= speeds
-        rescaled = self._with_workers(state.rows.seeds, seconds)
-        joined = np.full(n_workers, 0.0 if self.heuristic else waits.min())
-        stay = min(n_workers, waits.size)
-        joined[:stay] = waits[:stay]
-        set_waits(rescaled.backlog, joined, moment)
+            speeds = _numbers(capacities, n_workers, "capacities", least=0.0)
+        else:
+            speeds[:n_same] = np.where(old.capacities[:n_same] > 0, old.capacities[:n_same], 1.0)
+        fewest = None
+        if not self.heuristic:
+            fewest = float(queued(old.waiting)[old.capacities > 0].min())
+            speeds = (speeds > 0).astype(np.float64)
+        other = self._with_workers(state.rows.seeds, rescaled(old, speeds, fewest))
         # θ is another one; what was counted is not.
-        recent = old.recent._replace(settings=rescaled.recent.settings)
-        headers(rescaled.rows)[:] = headers(old.rows)
-        rescaled = rescaled._replace(recent=recent)
-        complete(rescaled)
-        return rescaled
+        copy = copy_state(state)
+        if self.classification == "chk":  # only it has M_k
+            headers(other.rows)[:] = headers(copy.rows)
+        other = other._replace(recent=copy.recent._replace(settings=other.recent.settings))
+        complete(other)
+        return other
 
     def merge(self, states: Sequence[Grants]) -> Grants:
-        """Return the state of the average source: mean counts, mean waiting times, largest M_k.
+        """Return what all sources share: mean counts, largest M_k, mean times per record.
 
-        A mean instead of a sum, because every source goes on with a copy: it will see one source's
-        records per epoch, and a second merge must not count the first one again.
+        What waits is left to each source. Every source that balances what it sends itself keeps the
+        sum balanced. If all continued from the same waiting times instead, all would choose the
+        same worker at the same time.
         """
         sources = [copy_state(state) for state in states]
-        summaries = [source.recent.summary for source in sources]
-        n_workers = sources[0].growth.size - 1
-        merged = self._with_workers(sources[0].rows.seeds, np.ones(n_workers))
-        summary = merge_summaries(summaries, self.capacity)
-        summary.unit[0] = len(sources)  # what makes the sums means
-        merged.recent.n_in_epoch[0] = max(source.recent.n_in_epoch[0] for source in sources)
-        merged = merged._replace(
-            recent=merged.recent._replace(summary=summary),
-            backlog=mean_backlog([source.backlog for source in sources]),
-        )
-        grant_largest(merged, sources)
+        speeds = merged_speeds([source.backlog for source in sources])
+        merged = self._with_workers(sources[0].rows.seeds, speeds)
+        recent = merged_fading([source.recent for source in sources], merged.recent)
+        merged = merged._replace(recent=recent)
+        if self.classification == "chk":
+            grant_largest(merged, sources)
         complete(merged)
         return merged
 
+    def fork(self, merged: Grants, own: Grants, source: int) -> Grants:
+        """Return `merged` with what waits by `own`, also what it sent since its message."""
+        state = copy_state(merged)
+        return state._replace(backlog=with_speeds(own.backlog, merged.backlog))
 
-def _positive(values: ArrayLike, n_workers: int, name: str) -> Floats:
+
+def _numbers(values: ArrayLike, n_workers: int, name: str, least: float | None = None) -> Floats:
     numbers = np.asarray(values, np.float64)
-    if numbers.shape != (n_workers,) or not (np.isfinite(numbers) & (numbers > 0)).all():
-        raise ValueError(f"fish: {name} must be {n_workers} finite numbers above 0, not {values!r}")
+    allowed = numbers > 0 if least is None else (numbers >= least) & (numbers.max(initial=0) > 0)
+    if numbers.shape != (n_workers,) or not (np.isfinite(numbers) & allowed).all():
+        which = "above 0" if least is None else "of at least 0, one of them above it"
+        raise ValueError(f"fish: {name} must be {n_workers} finite numbers {which}, not {values!r}")
     return numbers

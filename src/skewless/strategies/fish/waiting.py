@@ -1,10 +1,16 @@
-"""Waiting times, and the worker of a set who waits least, without looking at every one.
+"""Waiting times, and the worker of a set with the shortest one, without looking at every one.
 
 A waiting time is a whole number of ticks; `TICKS` of them are the time that the fastest worker
 takes for a record, and make one level. Workers of the same level are kept as one set of bits, for
-`LEVELS` levels from the lowest on; whoever waits longer is in a set of stragglers. The least of
+`LEVELS` levels from the lowest on; workers above those are in a set of stragglers. The least of
 any set of workers is then found level by level, 64 workers at a time: balanced workers are within
 a few levels of each other, so that is a handful of operations, however large the set.
+
+Workers of the same level are taken in turn, from a worker on that each source has of its own. The
+lowest index would be wrong: sources that all begin with worker 0 add up there, and so does every
+beginning from 0 after an estimate.
+
+A worker that has left takes 0 ticks for a record, and is in no set.
 """
 
 from __future__ import annotations
@@ -39,32 +45,38 @@ class Waiting(NamedTuple):
     sets: Words  # LEVELS + 1 sets of workers, the last one of stragglers
     same: Ints  # [1 if all workers are equally fast]
     floor: Ints  # [a level that nobody is below]
+    turn: Ints  # [the worker that is first where levels are equal]
 
     def check(self, fresh: Waiting) -> None:
         """Refuse sets that do not follow from the waiting times, and a floor far below them."""
         require_within("ticks", self.ticks, 0, MOST_COUNTED)
-        require_within("costs", self.costs, 1, MOST_COUNTED >> 20)
-        require_that(
-            self.same[0] == int((self.costs == TICKS).all()), "same must follow from costs"
-        )
+        require_within("costs", self.costs, 0, MOST_COUNTED >> 20)
+        require_within("turn", self.turn, 0, self.ticks.size - 1)
+        stays = self.costs > 0
+        require_that(bool(stays.any()), "costs must be above 0 for some worker")
+        require_that(self.same[0] == int(_are_same(self.costs)), "same must follow from costs")
         levels = self.ticks >> _SHIFT
-        lowest = int(levels.min())
+        lowest = int(levels[stays].min())
         # A floor that is raised level by level must not be too far away.
         require_within("floor", self.floor, max(0, lowest - _LARGEST_LAG), lowest)
         n_workers = self.ticks.size
-        workers = np.arange(n_workers)
-        rows = np.where(levels - self.floor[0] < LEVELS, levels & _MASK, LEVELS)
+        workers = np.flatnonzero(stays)
+        rows = np.where(levels - self.floor[0] < LEVELS, levels & _MASK, LEVELS)[workers]
         sets = np.zeros_like(self.sets)
         bits = _ONE << (workers.astype(np.uint64) & _BITS)
         np.bitwise_or.at(sets, rows * words_for(n_workers) + (workers >> 6), bits)
         require_that(np.array_equal(self.sets, sets), "sets must be those of the waiting times")
 
 
-def waiting(seconds_per_record: Floats) -> Waiting:
-    """Return workers that wait for nothing, and take so long for a record.
+def _are_same(costs: Ints) -> bool:
+    return bool((costs[costs > 0] == TICKS).all())
 
-    >>> waiting(np.array([0.5, 0.25])).costs.tolist()
-    [2048, 1024]
+
+def waiting(seconds_per_record: Floats, turn: int = 0) -> Waiting:
+    """Return workers that wait for nothing, and take so long for a record; ∞: it has left.
+
+    >>> waiting(np.array([0.5, 0.25, np.inf])).costs.tolist()
+    [2048, 1024, 0]
     """
     n_workers = seconds_per_record.size
     times = Waiting(
@@ -73,21 +85,47 @@ def waiting(seconds_per_record: Floats) -> Waiting:
         same=np.zeros(1, np.int64),
         sets=np.zeros((LEVELS + 1) * words_for(n_workers), np.uint64),
         floor=np.zeros(1, np.int64),
+        turn=np.array([turn]),
     )
-    set_seconds(times, seconds_per_record, 1.0)
+    set_seconds(times, seconds_per_record)
     return times
 
 
-def set_seconds(times: Waiting, seconds_per_record: Floats, tick: float) -> None:
-    """Say how long a record takes each worker; so far a tick was `tick` seconds.
+def costs_of(seconds_per_record: Floats) -> Ints:
+    """Return the ticks that a record takes each worker; 0 if it has left."""
+    ticks = seconds_per_record * (TICKS / seconds_per_record.min())
+    costs: Ints = np.where(np.isfinite(ticks), np.rint(ticks), 0).astype(np.int64)
+    return costs
 
-    From now on it is the smallest of `seconds_per_record` / `TICKS`.
+
+def queued(times: Waiting) -> Floats:
+    """Return C_w, the records that wait at each worker; 0 at those that have left.
+
+    >>> times = waiting(np.array([0.5, 0.25]))
+    >>> send(times, 0)
+    >>> queued(times).tolist()
+    [1.0, 0.0]
     """
-    new_tick = seconds_per_record.min() / TICKS
-    times.costs[:] = np.rint(seconds_per_record / new_tick)
-    times.same[0] = int((times.costs == TICKS).all())
-    times.ticks[:] = np.rint(times.ticks * (tick / new_tick))
+    stays = times.costs > 0
+    records: Floats = np.divide(times.ticks, times.costs, out=np.zeros(stays.size), where=stays)
+    return records
+
+
+def set_queued(times: Waiting, records: Floats) -> None:
+    """Say how many records wait at each worker."""
+    times.ticks[:] = np.rint(records * times.costs)
     regroup(times)
+
+
+def set_seconds(times: Waiting, seconds_per_record: Floats) -> None:
+    """Say how long a record takes each worker; what is queued stays so many records (C_w).
+
+    A tick is from now on the smallest of `seconds_per_record` / `TICKS`.
+    """
+    records = queued(times)
+    times.costs[:] = costs_of(seconds_per_record)
+    times.same[0] = int(_are_same(times.costs))
+    set_queued(times, records)
 
 
 @kernel
@@ -113,21 +151,37 @@ def send(times: Waiting, worker: I64) -> None:
 @kernel
 def regroup(times: Waiting) -> None:
     """Sort all workers into levels again, after `ticks` was written."""
-    lowest = times.ticks[0]
-    for worker in range(1, times.ticks.size):
-        lowest = min(lowest, times.ticks[worker])
+    lowest = np.int64(-1)
+    for worker in range(times.ticks.size):
+        ticks = times.ticks[worker]
+        if times.costs[worker] > 0 and (lowest < 0 or ticks < lowest):
+            lowest = ticks
     times.floor[0] = lowest >> _SHIFT
     for word in range(times.sets.size):
         times.sets[word] = _ZERO
     for worker in range(times.ticks.size):
-        bit = _ONE << (np.uint64(worker) & _BITS)
-        times.sets[_place(times, worker, times.ticks[worker])] |= bit
+        if times.costs[worker] > 0:
+            bit = _ONE << (np.uint64(worker) & _BITS)
+            times.sets[_place(times, worker, times.ticks[worker])] |= bit
 
 
 @kernel
 def pass_time(times: Waiting, ticks: F64) -> None:
-    """Let time go by: everyone works off so much, and nobody more than it has."""
-    for worker in range(times.ticks.size):
+    """Let time go by: every worker works off so much, and none more than it has.
+
+    Workers that have done everything are equal from now on, so the turn goes on where it stands:
+    to the first of the lowest level, from the last turn on.
+    """
+    n_workers = times.ticks.size
+    best = times.turn[0]
+    for j in range(n_workers):
+        worker = times.turn[0] + j
+        worker = worker if worker < n_workers else worker - n_workers
+        is_lower = times.ticks[worker] >> _SHIFT < times.ticks[best] >> _SHIFT
+        if times.costs[worker] > 0 and (is_lower or times.costs[best] == 0):
+            best = worker
+    times.turn[0] = best
+    for worker in range(n_workers):
         times.ticks[worker] = max(0, times.ticks[worker] - np.int64(ticks))
     regroup(times)
 
@@ -151,16 +205,28 @@ def _raise_floor(times: Waiting) -> None:
 
 @kernel
 def _find_at(times: Waiting, allowed: Words, begin: I64, level: I64) -> tuple[I64, U64]:
-    """Return the first word in which somebody of the set is at `level`, and who: 0 for nobody."""
+    """Return the word with the first worker of the set at `level`, in turn, and its bit alone.
+
+    The bit is 0 if there is none.
+    """
     n_words = words_for(times.ticks.size)
     row = (level & _MASK) * n_words
-    word = 0
-    found = _ZERO
+    turn = times.turn[0]
+    split = turn >> 6  # before this word, workers are behind in turn; in it, those below `turn`
+    below = (_ONE << (np.uint64(turn) & _BITS)) - _ONE
+    word, found = 0, _ZERO
+    behind_word, behind = 0, _ZERO
     for j in range(n_words):  # all of them, without a guess which one it will be
         both = times.sets[row + j] & allowed[begin + j]
+        late = both if j < split else (both & below if j == split else _ZERO)
+        soon = both ^ late
         word = j if found == _ZERO else word
-        found = both if found == _ZERO else found
-    return word, found
+        found = soon if found == _ZERO else found
+        behind_word = j if behind == _ZERO else behind_word
+        behind = late if behind == _ZERO else behind
+    word = behind_word if found == _ZERO else word
+    found = behind if found == _ZERO else found
+    return word, found & (~found + _ONE)
 
 
 @kernel
@@ -187,7 +253,7 @@ def _lowest_level(times: Waiting, allowed: Words, begin: I64) -> I64:
 
 @kernel
 def send_to_least(times: Waiting, allowed: Words, begin: I64) -> I64:
-    """Send a record to the worker of the lowest level in the set, lowest index on a tie.
+    """Send a record to the worker of the lowest level in the set, the first in turn on a tie.
 
     The set is as many words as the workers need, from `allowed[begin]` on, and is not empty.
     """
@@ -206,7 +272,7 @@ def send_to_least(times: Waiting, allowed: Words, begin: I64) -> I64:
         send(times, worker)
         return worker
     # Its next level is known before the worker is: the next record need not wait for that.
-    bit = found & (~found + _ONE)
+    bit = found
     times.sets[(level & _MASK) * n_words + word] ^= bit
     level += 1
     row = level & _MASK if level - times.floor[0] < LEVELS else LEVELS
@@ -218,12 +284,17 @@ def send_to_least(times: Waiting, allowed: Words, begin: I64) -> I64:
 @kernel
 def _least_straggler(times: Waiting, allowed: Words, begin: I64) -> I64:
     n_words = words_for(times.ticks.size)
-    best = -1
+    best = np.int64(-1)
+    best_level = np.int64(0)
+    best_place = np.int64(0)
     for j in range(n_words):
         left = allowed[begin + j]
         while left != _ZERO:
             worker = 64 * j + lowest_bit(left)
-            if best < 0 or times.ticks[worker] >> _SHIFT < times.ticks[best] >> _SHIFT:
-                best = worker
+            level = times.ticks[worker] >> _SHIFT
+            place = worker - times.turn[0]  # in turn
+            place = place if place >= 0 else place + times.ticks.size
+            if best < 0 or level < best_level or (level == best_level and place < best_place):
+                best, best_level, best_place = worker, level, place
             left = without_lowest(left)
     return best

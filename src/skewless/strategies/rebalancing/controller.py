@@ -21,7 +21,14 @@ from skewless.strategies.rebalancing.goals import (
 from skewless.strategies.rebalancing.phases import Problem, problem
 from skewless.strategies.rebalancing.routing_table import Entries, TableState
 from skewless.strategies.rebalancing.vectors import Observed, Orders, Vectors, compact, full
-from skewless.strategy import Moves, Report, Traits, moves_between, rest_by_worker
+from skewless.strategy import (
+    Moves,
+    Report,
+    Traits,
+    moves_between,
+    require_all_stay,
+    rest_by_worker,
+)
 
 #: What discretised costs may add to the load of a worker, in fair shares. Without it, plans would
 #: be made again and again for errors that the next plan has too.
@@ -97,6 +104,7 @@ class TableRouting(ABC):
         self, state: TableState, n_workers: int, capacities: Floats | None = None
     ) -> TableState:
         """Return the state for other workers; the next rebalance evens out their loads."""
+        require_all_stay(type(self).__name__, capacities)
         return routing_table.rescaled(state, n_workers, self.virtual_nodes, capacities)
 
     def rescale_keys(

@@ -1,0 +1,210 @@
+"""What must be true of sources that merge, whenever they merge: nothing becomes worse by it.
+
+On Spark, sources merge at the end of every micro-batch, after as many records as each happened to
+get. So these checks merge after 1 record and after 50,003, and sources differ in their numbers.
+They have streams of their own, long enough that a balance can be measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skewless.arrays import Keys, Workers
+from skewless.checks.routing import expect_same, routed
+from skewless.checks.streams import Stream
+from skewless.metrics import imbalance
+from skewless.simulator.cooperation import merge_and_fork, take_over
+from skewless.simulator.starting import start_sources
+from skewless.state import copy_state
+from skewless.strategy import Hottest, Waits
+
+N_SOURCES = 8
+#: Records that a source routes until it merges.
+UNEVEN = (1, 7, 1_000, 10_001, 50_003)
+#: An imbalance may become this much larger by merging: a factor, and an amount.
+IMBALANCE_FACTOR, IMBALANCE_SLACK = 1.5, 0.01
+#: The same for pairs (key, worker), where the amount is pairs per worker.
+PAIRS_FACTOR, PAIRS_SLACK = 1.1, 1.0
+#: The same for the hot keys that a source knows.
+HOT_FACTOR, HOT_SLACK = 1.5, 2
+_MOST_MERGES = 30
+#: Records of each source after its last merge, so that the last one counts as well.
+_TAIL = 2_000
+_PIECES = 16
+
+
+def _zipf(n_records: int, z: float, seed: int) -> Keys:
+    """Return keys with Pr[key ≥ k] = k^(1 − z), from 1 on."""
+    uniform = 1.0 - np.random.default_rng(seed).random(n_records)  # above 0
+    return np.minimum(uniform ** (1.0 / (1.0 - z)), 2.0**40).astype(np.uint64)
+
+
+#: Streams that are long enough to be merged many times.
+MERGED_STREAMS = (
+    Stream("skewed and merged", _zipf(420_000, 1.4, seed=1), 32, 11),
+    Stream("little skewed and merged", _zipf(60_000, 1.1, seed=2), 7, 12),
+)
+
+
+class Schedule(NamedTuple):
+    """How many records each source routes until each merge, and how many after the last."""
+
+    name: str
+    rounds: tuple[tuple[int, ...], ...]
+    tail: int
+
+
+def schedules(n_records: int) -> Iterator[Schedule]:
+    """Yield when sources merge: after as many records each, and after uneven numbers of them.
+
+    A stream that is too short for a schedule has none.
+    """
+    for name, sizes in (
+        *((f"every {size} records", (size,)) for size in UNEVEN),
+        # Sources are far apart.
+        ("after uneven numbers of records", UNEVEN),
+        # Sources are one record apart, and it is not always the same that is ahead.
+        ("one record apart", (1_000, 1_001, 1_000)),
+        # Some sources have nothing to route, as on Spark when a partition is empty.
+        ("with empty sources", (0, 3_000, 0, 0, 500)),
+    ):
+        tail = min(_TAIL, n_records // (2 * N_SOURCES))
+        n_left = n_records - N_SOURCES * tail
+        rounds: list[tuple[int, ...]] = []
+        turn = cycle(sizes)
+        while len(rounds) < _MOST_MERGES:
+            shares = tuple(islice(turn, N_SOURCES))
+            n_left -= sum(shares)
+            if n_left < 0:
+                break
+            rounds.append(shares)
+            next(turn)  # so that another source begins with the same number
+        if rounds:
+            yield Schedule(name, tuple(rounds), tail)
+
+
+class Measured(NamedTuple):
+    """What sources cost that did or did not merge."""
+
+    imbalance: float
+    n_pairs: int  # (key, worker): replicas
+    n_hot: int  # the most keys that were hot for a source at any time; 0 if none tells
+
+
+class _Sources:
+    """Sources that route parts of a stream; counts where the records went."""
+
+    def __init__(self, strategy: Any, stream: Stream) -> None:
+        self.strategy = strategy
+        self.stream = stream
+        self.states = start_sources(strategy, stream.n_workers, N_SOURCES, stream.seed)
+        self.keys: list[Keys] = []
+        self.workers: list[Workers] = []
+        self.n_routed = 0
+        self.most_hot = 0
+
+    def route(self, shares: Sequence[int]) -> None:
+        """Let every source route the next records of the stream, as many as its share."""
+        for state, share in zip(self.states, shares, strict=True):
+            keys = self.stream.keys[self.n_routed : self.n_routed + share]
+            self.n_routed += share
+            self.keys.append(keys)
+            self.workers.append(routed(self.strategy, keys, state))
+        if isinstance(self.strategy, Hottest):
+            found = [self.strategy.hot_keys(state).size for state in self.states]
+            self.most_hot = max(self.most_hot, *found)
+
+    def run(self, schedule: Schedule, *, delayed: bool) -> None:
+        """Route and merge; a delayed answer comes after half of the next round."""
+        for shares in schedule.rounds:
+            if not delayed:
+                self.route(shares)
+                self.states = merge_and_fork(self.strategy, self.states)
+                continue
+            before = [share // 2 for share in shares]
+            self.route(before)
+            merged = self.strategy.merge(self.messages())
+            self.route([share - half for share, half in zip(shares, before, strict=True)])
+            self.states = [
+                take_over(self.strategy, merged, own, s) for s, own in enumerate(self.states)
+            ]
+        self.route_tail(schedule)
+
+    def run_alone(self, schedule: Schedule) -> None:
+        """Route the same records, and merge never."""
+        for shares in schedule.rounds:
+            self.route(shares)
+        self.route_tail(schedule)
+
+    def route_tail(self, schedule: Schedule) -> None:
+        """Route the last records in small pieces: how many keys are hot may change all the time."""
+        for piece in np.array_split(np.ones(schedule.tail), _PIECES):
+            self.route([piece.size] * N_SOURCES)
+
+    def messages(self) -> list[Any]:
+        """Return copies of all states, on their way to be merged."""
+        copies = [copy_state(state) for state in self.states]
+        if isinstance(self.strategy, Waits):
+            for state in self.states:
+                self.strategy.wait(state)
+        return copies
+
+    def measured(self) -> Measured:
+        """Return what all records of these sources cost."""
+        workers, n_workers = np.concatenate(self.workers), self.stream.n_workers
+        _, index = np.unique(np.concatenate(self.keys), return_inverse=True)
+        return Measured(
+            imbalance=imbalance(np.bincount(workers, minlength=n_workers)),
+            n_pairs=int(np.unique(index * n_workers + workers).size),
+            n_hot=self.most_hot,
+        )
+
+
+def merging_makes_nothing_worse(strategy: Any, stream: Stream) -> None:
+    """Sources that merge have about the balance, replicas and hot keys of sources that do not."""
+    n_workers = stream.n_workers
+    for schedule in schedules(stream.keys.size):
+        sources = _Sources(strategy, stream)
+        sources.run_alone(schedule)
+        alone = sources.measured()
+        # One record of every source cannot be balanced.
+        unavoidable = N_SOURCES * n_workers / sources.n_routed
+        most = IMBALANCE_FACTOR * alone.imbalance + IMBALANCE_SLACK + unavoidable
+        most_pairs = PAIRS_FACTOR * alone.n_pairs + PAIRS_SLACK * n_workers
+        most_hot = HOT_FACTOR * alone.n_hot + HOT_SLACK
+        for delayed in (False, True):
+            sources = _Sources(strategy, stream)
+            sources.run(schedule, delayed=delayed)
+            found = sources.measured()
+            how = f"merging {schedule.name}{' with delay' if delayed else ''}"
+            assert found.imbalance <= most, (
+                f"{how}: an imbalance of {found.imbalance:.4f}, and {alone.imbalance:.4f} without"
+            )
+            assert found.n_pairs <= most_pairs, (
+                f"{how}: {found.n_pairs} replicas, and {alone.n_pairs} without"
+            )
+            assert found.n_hot <= most_hot, (
+                f"{how}: {found.n_hot} hot keys, and {alone.n_hot} without"
+            )
+
+
+def merging_twice_changes_nothing(strategy: Any, stream: Stream) -> None:
+    """A second merge, before any source has routed another record, changes no decision."""
+    for schedule in schedules(stream.keys.size):
+        sources = _Sources(strategy, stream)
+        for shares in schedule.rounds[:2]:
+            sources.route(shares)
+            once = merge_and_fork(strategy, sources.states)
+            twice = merge_and_fork(strategy, [copy_state(state) for state in once])
+            for source, (state, again) in enumerate(zip(once, twice, strict=True)):
+                keys = np.ascontiguousarray(stream.keys[-10_000 + source :: N_SOURCES])
+                expect_same(
+                    routed(strategy, keys, again),
+                    routed(strategy, keys, copy_state(state)),
+                    f"merging {schedule.name}, and once more: source {source}",
+                )
+            sources.states = once

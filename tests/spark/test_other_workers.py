@@ -1,0 +1,261 @@
+"""A query goes on with other workers, with capacities, and with speeds that were measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+from skewless import registry
+from skewless.arrays import Ints, Keys, Workers
+from skewless.kernels.bounded_counts import add
+from skewless.metrics import imbalance
+from skewless.spark.balance.balance import read_balance
+from skewless.spark.ledger.files import Entry, from_bytes, to_bytes
+from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch
+from skewless.spark.routing.plans import Routing
+from skewless.spark.routing.worker_steps import last_workers
+from skewless.strategies import Cascade, Fish, PartialKey
+from skewless.strategy import Rescales
+
+SEED = 11
+RESCALING = [name for name in registry.names() if issubclass(registry.get(name), Rescales)]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(str(tmp_path / "ledger"))
+
+
+def zipf(n_records: int, seed: Any, z: float = 1.4) -> Keys:
+    uniform = 1.0 - np.random.default_rng(seed).random(n_records)
+    return np.minimum(uniform ** (1 / (1 - z)), 2.0**40).astype(np.uint64)
+
+
+def run_task(routing: Routing, ledger: Ledger, batch: int, source: int, keys: Keys) -> Workers:
+    """Do what a task does: begin, route, report."""
+    now, state = routing.begin(ledger, batch, source)
+    workers = np.full(keys.size, -1, np.int32)
+    now.strategy.route(keys, state, workers)
+    assert keys.size == 0 or 0 <= workers.min() <= workers.max() < routing.n_workers
+    seen = now.seen()
+    if seen is not None:
+        add(seen, keys)
+    loads = np.bincount(workers, minlength=routing.n_workers)
+    ledger.write_report(batch, source, now.report(state, loads, seen, {}))
+    return workers
+
+
+def run_batch(
+    routing: Routing, ledger: Ledger, batch: int, n_sources: int = 3, n_records: int = 400
+) -> Ints:
+    """Run the tasks of a batch; return the loads of the workers."""
+    loads = np.zeros(routing.n_workers, np.int64)
+    for source in range(n_sources):
+        out = run_task(routing, ledger, batch, source, zipf(n_records, [batch, source]))
+        loads += np.bincount(out, minlength=routing.n_workers)
+    return loads
+
+
+def worker_reports(ledger: Ledger, batch: int, loads: Ints, slow: dict[int, float]) -> None:
+    """Write what the workers measured: a millisecond per record, or as many as `slow` says."""
+    for worker, records in enumerate(loads.tolist()):
+        seconds = 0.001 * records * slow.get(worker, 1.0)
+        about = {"records": records, "seconds": seconds, "pairs": 0, "top": [], "sampled_by": 1}
+        ledger.write_worker(batch, worker, Entry({"keys": np.empty(0, np.uint64)}, about))
+
+
+# --- balance -------------------------------------------------------------------------------------
+
+
+def test_fish_balances_eight_sources_with_uneven_batches(ledger: Ledger) -> None:
+    routing = Routing(Fish(), 32, SEED)
+    loads = np.zeros(32, np.int64)
+    sizes = (1, 7, 1_000, 10_001, 0, 3_000, 503, 20_003)
+    for batch in range(12):
+        for source in range(8):
+            keys = zipf(sizes[(batch + source) % 8], [batch, source])
+            loads += np.bincount(run_task(routing, ledger, batch, source, keys), minlength=32)
+    assert loads.sum() == 12 * sum(sizes)
+    assert imbalance(loads) <= 0.01
+
+
+# --- other workers -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RESCALING)
+def test_a_query_goes_on_with_more_and_with_fewer_workers(name: str, ledger: Ledger) -> None:
+    strategy = registry.make(name)
+    batch = 0
+    for n_workers in (6, 8, 8, 5, 6):
+        routing = Routing(strategy, n_workers, SEED)
+        for _ in range(2):
+            loads = run_batch(routing, ledger, batch)
+            assert loads.sum() == 3 * 400
+            batch += 1
+    plan = ledger.read_plan(batch - 1)
+    assert plan is not None
+    assert [n for n, _ in plan.about["worker_steps"]] == [6, 8, 5, 6]
+
+
+@pytest.mark.parametrize("name", RESCALING)
+def test_a_replayed_batch_goes_on_with_other_workers(name: str, ledger: Ledger) -> None:
+    """The first run dies in batch 2, whose plan it has published; the next one has more workers."""
+    first = Routing(registry.make(name), 6, SEED)
+    for batch in range(2):
+        run_batch(first, ledger.of_run("one"), batch)
+    run_task(first, ledger.of_run("one"), 2, 0, zipf(400, 5))
+    for run, n_workers in (("two", 9), ("three", 4)):
+        other = Routing(registry.make(name), n_workers, SEED)
+        for batch in (2, 3):
+            once = run_batch(other, ledger.of_run(run), batch)
+            again = run_batch(other, ledger.of_run(run), batch)
+            assert once.tolist() == again.tolist()
+
+
+def test_what_was_learned_is_kept(ledger: Ledger) -> None:
+    fish = Fish(epoch=200)
+    run_batch(Routing(fish, 16, SEED), ledger, 0, n_records=3_000)
+    _, before = Routing(fish, 16, SEED).begin(ledger, 1, 0)
+    _, after = Routing(fish, 20, SEED).begin(ledger, 1, 0)
+    assert before.recent.summary.keys.tolist() == after.recent.summary.keys.tolist()
+    assert set(fish.hot_keys(before).tolist()) <= set(fish.hot_keys(after).tolist())
+
+
+def test_a_strategy_that_cannot_rescale_says_so(ledger: Ledger) -> None:
+    run_batch(Routing(PartialKey(), 6, SEED), ledger, 0)
+    with pytest.raises(LedgerMismatch, match="workers=6, not 8: strategy 'pkg' cannot go on"):
+        run_batch(Routing(PartialKey(), 8, SEED), ledger, 1)
+
+
+def test_the_last_number_of_workers_is_that_of_the_last_plan(ledger: Ledger) -> None:
+    assert last_workers(ledger) is None
+    ledger.claim({"workers": 6})
+    assert last_workers(ledger) == 6
+    run_batch(Routing(Cascade(), 6, SEED), ledger, 0)
+    run_batch(Routing(Cascade(), 9, SEED), ledger, 1)
+    assert last_workers(ledger) == 9
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [],
+        "6",
+        [[0, None]],
+        [[6]],
+        [[6, [1.0]]],
+        [[2, [1.0, -1.0]]],
+        [[True, None]],
+    ],
+)
+def test_steps_that_cannot_be_are_refused(steps: Any, ledger: Ledger, tmp_path: Path) -> None:
+    run_batch(Routing(Cascade(), 6, SEED), ledger, 0)
+    run_batch(Routing(Cascade(), 6, SEED), ledger, 1)
+    path = tmp_path / "ledger" / "plans" / "00000001.arrow"
+    plan = from_bytes(path.read_bytes(), "")
+    path.write_bytes(to_bytes(Entry(plan.arrays, plan.about | {"worker_steps": steps})))
+    with pytest.raises(LedgerCorrupt, match=r"00000001\.arrow cannot be used: worker_steps"):
+        Routing(Cascade(), 6, SEED).begin(ledger, 1, 0)
+
+
+# --- capacities ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", [Fish(), Cascade()], ids=["fish", "cascade"])
+def test_workers_get_records_by_their_capacities(strategy: Any, ledger: Ledger) -> None:
+    speeds = (1.0, 1.0, 2.0, 4.0)
+    routing = Routing(strategy, 4, SEED, speeds)
+    loads = sum(run_batch(routing, ledger, batch, n_records=4_000) for batch in range(3))
+    assert imbalance(loads, speeds) < 0.03
+    # A restart without capacities keeps them, and one with others takes those.
+    same = Routing(strategy, 4, SEED)
+    loads = sum(run_batch(same, ledger, batch, n_records=4_000) for batch in range(3, 6))
+    assert imbalance(loads, speeds) < 0.03
+    other = Routing(strategy, 4, SEED, (1.0, 1.0, 1.0, 1.0))
+    loads = sum(run_batch(other, ledger, batch, n_records=4_000) for batch in range(6, 12))
+    assert imbalance(loads) < 0.05
+
+
+# --- measured speeds -----------------------------------------------------------------------------
+
+
+def test_a_worker_that_is_measured_to_be_slow_gets_half_of_the_records(ledger: Ledger) -> None:
+    routing = Routing(Fish(), 8, SEED)
+    for batch in range(5):
+        loads = run_batch(routing, ledger, batch, n_records=4_000)
+        worker_reports(ledger, batch, loads, slow={3: 2.0})
+    assert loads[3] == pytest.approx(0.5 * np.delete(loads, 3).mean(), rel=0.05)
+    for batch in range(5, 9):  # and it recovers
+        loads = run_batch(routing, ledger, batch, n_records=4_000)
+        worker_reports(ledger, batch, loads, slow={})
+    assert imbalance(loads) < 0.02
+
+
+def test_noise_of_a_fifth_changes_nothing(ledger: Ledger) -> None:
+    routing = Routing(Fish(), 8, SEED)
+    rng = np.random.default_rng(1)
+    for batch in range(5):
+        loads = run_batch(routing, ledger, batch, n_records=4_000)
+        noise = dict(enumerate(rng.uniform(0.9, 1.1, 8).tolist()))
+        worker_reports(ledger, batch, loads, slow=noise)
+        assert imbalance(loads) < 0.01
+
+
+def test_little_work_is_not_measured(ledger: Ledger) -> None:
+    routing = Routing(Fish(), 8, SEED)
+    for batch in range(5):
+        loads = run_batch(routing, ledger, batch, n_records=20)
+        worker_reports(ledger, batch, loads, slow={3: 2.0})
+        _, state = routing.begin(ledger, batch + 1, 0)
+        assert (state.backlog.seconds == state.backlog.seconds[0]).all()
+
+
+def test_a_plan_with_measured_speeds_is_made_again_alike(ledger: Ledger, tmp_path: Path) -> None:
+    routing = Routing(Fish(), 8, SEED)
+    for batch in range(4):
+        loads = run_batch(routing, ledger, batch, n_records=2_000)
+        worker_reports(ledger, batch, loads, slow={2: 3.0})
+    path = tmp_path / "ledger" / "plans" / "00000004.arrow"
+    routing.begin(ledger, 4, 0)
+    once = path.read_bytes()
+    path.unlink()
+    routing.begin(ledger, 4, 1)
+    assert path.read_bytes() == once
+    plan = ledger.read_plan(4)
+    assert plan is not None
+    json.dumps(plan.about)
+    _, state = routing.begin(ledger, 4, 0)
+    times = state.backlog.seconds
+    assert times[2] / times[0] == pytest.approx(3.0, rel=0.1)
+
+
+def test_a_strategy_without_waits_is_told_no_speeds(ledger: Ledger) -> None:
+    routing = Routing(Fish(heuristic=False), 8, SEED)
+    for batch in range(3):
+        loads = run_batch(routing, ledger, batch, n_records=2_000)
+        worker_reports(ledger, batch, loads, slow={2: 3.0})
+    plan = ledger.read_plan(2)
+    assert plan is not None
+    assert not any(name.startswith("busy") for name in plan.arrays)
+
+
+def test_a_report_says_what_records_cost_where_they_have_weights(ledger: Ledger) -> None:
+    routing = Routing(Cascade(), 3, SEED)
+    now, state = routing.begin(ledger, 0, 0)
+    loads, costs = np.array([2, 0, 1]), np.array([2.5, 0.0, 4.0])
+    ledger.write_report(0, 0, now.report(state, loads, None, {}, costs))
+    ledger.write_report(0, 1, now.report(state, loads, None, {}, costs))
+    balance = read_balance(ledger, 0, 3)
+    assert [row.cost for row in balance.workers] == [5.0, 0.0, 8.0]
+    assert balance.cost_imbalance == imbalance([5.0, 0.0, 8.0])
+    assert balance.imbalance == 1.0
+    ledger.write_report(1, 0, now.report(state, loads, None, {}))
+    assert read_balance(ledger, 1, 3).cost_imbalance is None
+    ledger.write_report(2, 0, now.report(state, loads, None, {}, np.array([1.0, np.nan, 1.0])))
+    with pytest.raises(LedgerCorrupt, match="costs"):
+        read_balance(ledger, 2, 3)

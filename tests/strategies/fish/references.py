@@ -1,0 +1,23 @@
+"""The oracle with the parameters of a strategy, and records that were sent by hand."""
+
+from fractions import Fraction
+
+from reference.fish import FishReference
+from skewless.strategies.fish.waiting import send
+
+
+def reference(strategy, n_workers, seed, **more):
+    parameters = {
+        field: getattr(strategy, field)
+        for field in strategy.__dataclass_fields__
+        if field != "name"
+    }
+    # The decimal fraction that is meant, so that what is equal on paper is equal.
+    parameters["alpha"] = Fraction(strategy.alpha).limit_denominator(100)
+    return FishReference(n_workers, seed, **parameters, **more)
+
+
+def sent(state, counts):
+    for worker, count in enumerate(counts):
+        for _ in range(count):
+            send(state.backlog.waiting, worker)
