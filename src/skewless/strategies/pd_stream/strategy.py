@@ -14,7 +14,7 @@ from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, SmallInts, Words,
 from skewless.kernels.bits import words_for
 from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.two_choices import send_to_lighter
-from skewless.parameters import check_types, require
+from skewless.parameters import check_types, require, require_count
 from skewless.sound import MOST_COUNTED, require_same, require_that, require_within, require_workers
 from skewless.state import copy_state
 from skewless.strategies.pd_stream.floor_set import (
@@ -47,11 +47,15 @@ from skewless.strategy import Traits
 # Positions in `control`.
 STAGE = 0  # the window is 2 ** STAGE times as long as at first
 UNTIL = 1  # records until the balance is looked at again
-INCOMING = 2  # 1 when the record to be routed is counted as well
-SLACK = 3  # records between the fullest and the emptiest worker that count as balanced
+N_PENDING = 2  # records since the window was moved on
+FRESH = 3  # of the records in the window, those of this source since the last merge
+INCOMING = 4  # 1 when the record to be routed is counted as well
+SLACK = 5  # records between the fullest and the emptiest worker that count as balanced
+STEP = 6  # records after which the window moves on
 _NEVER = 2**62
 _N_STAGES = 3
 _SLACK = 4
+_MOST_STEP = 1 << 20
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
@@ -68,6 +72,7 @@ class PdStreamState(NamedTuple):
     lengths: Ints  # per stage: records of the window
     hot_from: Ints  # per stage: the count in the window that makes a key hot
     needed: SmallInts  # per stage and count: how many workers the count may mean
+    pending: Words  # records that enter the window with its next step
     control: Ints
 
     def check(self, fresh: PdStreamState) -> None:
@@ -77,6 +82,8 @@ class PdStreamState(NamedTuple):
         require_same("control", self.control[INCOMING:], fresh.control[INCOMING:])
         require_within("control", self.control[[STAGE]], 0, self.lengths.size - 1)
         require_within("control", self.control[[UNTIL]], 0, _NEVER)
+        require_within("control", self.control[[N_PENDING]], 0, self.pending.size - 1)
+        require_within("control", self.control[[FRESH]], 0, int(self.lengths[-1]))
         require_within("loads", self.loads, 0, MOST_COUNTED)
         n_workers = self.loads.size
         wanted = floor_set(self.loads)
@@ -149,6 +156,30 @@ def _next_stage(state: PdStreamState) -> I64:
 
 
 @kernel
+def _enter(
+    state: PdStreamState, hashed: U64, length: U64, place: U64, size: U64, n_free: U64
+) -> tuple[U64, U64, U64]:
+    """Let a record enter the window, and the oldest leave one that is full (l. 18–22)."""
+    window = state.window
+    mask = np.uint64(window.ring.size - 1)
+    slot = find(window, hashed)
+    row = np.uint64(window.rows[slot])
+    if row == NO_ROW:
+        row = np.uint64(admit(window, hashed, slot, n_free))
+        n_free -= _ONE
+        state.sizes[row] = 0
+    window.counts[row] += 1
+    oldest = np.uint64(window.ring[(place - length) & mask])
+    window.ring[place] = row
+    place = (place + _ONE) & mask
+    if size == length:
+        n_free = leave(window, oldest, n_free)
+    else:
+        size += _ONE
+    return place, size, n_free
+
+
+@kernel
 def _route(keys: Keys, state: PdStreamState, out: Workers) -> None:
     seed = state.seed[0]
     loads = state.loads
@@ -160,6 +191,8 @@ def _route(keys: Keys, state: PdStreamState, out: Workers) -> None:
     size = window.counters[SIZE]
     n_free = window.counters[N_FREE]
     until = control[UNTIL]
+    step = control[STEP]
+    n_pending = control[N_PENDING]
     length, hot_from, table = _settings(state)
     # The next key is hashed one record ahead: a wrong guess of the processor below then costs only
     # what comes after the hash.
@@ -184,8 +217,8 @@ def _route(keys: Keys, state: PdStreamState, out: Workers) -> None:
         if incoming > 0:
             # This record enters and the oldest one leaves: if both have the same key, its count
             # stays as it is.
-            leaves_too = (oldest == row) & (row != NO_ROW)
-            count += 1 - np.int64(leaves_too)
+            leaves_too = (oldest == row) & (row != NO_ROW) & (step == 1)
+            count = min(count + 1 - np.int64(leaves_too), np.int64(length))
         one, other = two_workers(hashed, loads.size)
         first, second = np.uint64(one), np.uint64(other)
         if count >= hot_from:
@@ -194,12 +227,22 @@ def _route(keys: Keys, state: PdStreamState, out: Workers) -> None:
             before = min(loads[first], loads[second])
             worker = send_to_lighter(loads, first, second)
             follow(state.floor, loads, worker, before)
-            if row == NO_ROW:
+            if (row == NO_ROW) & (step == 1):
                 row = admit(window, hashed, slot, n_free)
                 n_free -= _ONE
                 state.sizes[row] = 0
         out[i] = worker
 
+        if step > 1:
+            state.pending[n_pending] = hashed
+            n_pending += 1
+            if n_pending == step:
+                for j in range(step):
+                    place, size, n_free = _enter(
+                        state, state.pending[j], length, place, size, n_free
+                    )
+                n_pending = 0
+            continue
         window.counts[row] += 1  # l. 18
         window.ring[place] = row
         place = (place + _ONE) & mask
@@ -211,6 +254,9 @@ def _route(keys: Keys, state: PdStreamState, out: Workers) -> None:
     window.counters[SIZE] = size
     window.counters[N_FREE] = n_free
     control[UNTIL] = until
+    n_entered = control[N_PENDING] + keys.size - n_pending
+    control[N_PENDING] = n_pending
+    control[FRESH] = min(control[FRESH] + n_entered, state.lengths[state.lengths.size - 1])
 
 
 def _merge_entry(merged: PdStreamState, states: Sequence[PdStreamState], hashed: np.uint64) -> None:
@@ -249,7 +295,11 @@ class PdStream:
         α: how often a key at the threshold is expected in the window, whose length is
         N = α / θ = `alpha` · n / `theta`.
     theta
-        θ = `theta` / n, the share from which two workers are too few for a key.
+        θ = `theta` / n, the share from which two workers are too few for a key. It sets the length
+        of the window and nothing else: whether a key is hot depends on its count in the window.
+    step
+        The window moves on after so many records, all of them at a time. Until then, counts and
+        hot keys are those of the last step.
     confidence
         P̂: how sure it must be that a key with the share p̂ had occurred at least that often.
     count_incoming
@@ -282,6 +332,7 @@ class PdStream:
 
     alpha: float = 4.0
     theta: float = 2.0
+    step: int = 1
     confidence: float = 0.99
     count_incoming: bool = False
     adaptive: bool = False
@@ -291,6 +342,7 @@ class PdStream:
         require(self, "alpha", 0 < self.alpha <= 1_000, "above 0 and at most 1,000")
         require(self, "theta", self.theta > 0, "above 0")
         require(self, "theta", self.theta >= 0.001, "at least 0.001")
+        require_count(self, "step", most=_MOST_STEP)
         require(self, "confidence", 0 < self.confidence < 1, "above 0 and below 1")
 
     @property
@@ -323,7 +375,8 @@ class PdStream:
             lengths=lengths,
             hot_from=np.array(hot_from, np.int64),
             needed=needed.ravel(),
-            control=np.array([0, until, int(self.count_incoming), _SLACK]),
+            pending=np.zeros(self.step, np.uint64),
+            control=np.array([0, until, 0, 0, int(self.count_incoming), _SLACK, self.step]),
         )
 
     def route(self, keys: Keys, state: PdStreamState, out: Workers) -> None:
@@ -333,7 +386,8 @@ class PdStream:
     def merge(self, states: Sequence[PdStreamState]) -> PdStreamState:
         """Return the plan of all sources: one window, and one entry for each hot key in it.
 
-        The window holds the latest records of all, dealt in turn. An entry is as large as the
+        The window holds the latest records of all: those that each source has had since the last
+        merge, dealt in turn, and before them those that all had then. An entry is as large as the
         largest of its key's, and holds the workers that most sources have, so that they stop
         spreading the key over different ones.
         """
@@ -343,18 +397,24 @@ class PdStream:
         control = states[0].control.copy()
         control[STAGE] = min(state.control[STAGE] for state in states)
         control[UNTIL] = min(state.control[UNTIL] for state in states)
+        control[[N_PENDING, FRESH]] = 0
         merged = states[0]._replace(
             loads=loads,
             floor=floor_set(loads),
             window=sampling_window(int(states[0].lengths[-1])),
             sizes=np.zeros_like(states[0].sizes),
             candidates=np.zeros_like(states[0].candidates),
+            pending=np.zeros_like(states[0].pending),
             control=control,
         )
         length = int(merged.lengths[control[STAGE]])
         recent = [window_keys(state.window)[::-1] for state in states]
-        turns = range(max(keys.size for keys in recent))
-        in_turn = [keys[turn] for turn in turns for keys in recent if turn < keys.size]
+        fresh = [keys[: state.control[FRESH]] for keys, state in zip(recent, states, strict=True)]
+        turns = range(max(keys.size for keys in fresh))
+        in_turn = [keys[turn] for turn in turns for keys in fresh if turn < keys.size]
+        # All have what is left of one window; who had the fewest records since has most of it.
+        older = [keys[state.control[FRESH] :] for keys, state in zip(recent, states, strict=True)]
+        in_turn.extend(max(older, key=len))
         for hashed in in_turn[:length][::-1]:
             append(merged.window, hashed)
         for hashed in np.unique(np.array(in_turn[:length], np.uint64)):
@@ -364,4 +424,7 @@ class PdStream:
     def fork(self, merged: PdStreamState, own: PdStreamState, source: int) -> PdStreamState:
         """Return the merged plan with the loads of this source: it knows what it sent itself."""
         plan = copy_state(merged)
-        return plan._replace(loads=own.loads.copy(), floor=copy_state(own.floor))
+        plan.control[N_PENDING] = own.control[N_PENDING]
+        return plan._replace(
+            loads=own.loads.copy(), floor=copy_state(own.floor), pending=own.pending.copy()
+        )
