@@ -92,20 +92,38 @@ class Router:
         loads = np.zeros(self.routing.n_workers, np.int64)
         seen = None if ledger is None else routing.seen()
         seconds = 0.0
-        for columns in batches:
+        for some in self._together(batches):
             begin = time.perf_counter()
-            keys, weights = self._read(columns, routing.seed)
+            parts = [self._read(columns, routing.seed) for columns in some]
+            keys, weights = _joined(parts)
             workers = self._decide(keys, weights, state)
             loads += np.bincount(workers, minlength=loads.size)
             if seen is not None:
                 add(seen, keys)
-            answer = pa.array(workers)
+            ends = np.cumsum([part.size for part, _ in parts])[:-1]
+            answers = [pa.array(piece) for piece in np.split(workers, ends)]
             seconds += time.perf_counter() - begin
-            yield answer
+            yield from answers
         if ledger is not None:
             about = {"records": int(loads.sum()), "seconds": seconds}
             report = routing.report(state, loads, seen, about)
             ledger.write_report(int(task.batch or 0), task.partition, report)
+
+    def _together(
+        self, batches: Iterator[tuple[pa.Array, ...]]
+    ) -> Iterator[list[tuple[pa.Array, ...]]]:
+        """Yield the batches of Arrow that are decided together.
+
+        Spark cuts the records of a task into batches of Arrow. A strategy that decides for a whole
+        batch means all records of the task in this micro-batch, so they are collected first: 8
+        bytes per record, or 16 with untrusted keys.
+        """
+        if self.routing.strategy.traits.decides == "batch":
+            collected = list(batches)
+            if collected:
+                yield collected
+        else:
+            yield from ([columns] for columns in batches)
 
     def _read(self, columns: Sequence[pa.Array], seed: int) -> tuple[Keys, Sequence[pa.Array]]:
         """Return the keys of one batch, and the columns behind them."""
@@ -127,3 +145,14 @@ class Router:
         else:
             raise ValueError(f"weights: strategy {strategy.name!r} does not weigh records")
         return workers
+
+
+def _joined(
+    parts: Sequence[tuple[Keys, Sequence[pa.Array]]],
+) -> tuple[Keys, Sequence[pa.Array]]:
+    """Return the keys of some batches, and the columns behind them, as those of one."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*(behind for _, behind in parts), strict=True)
+    behind = [pa.concat_arrays(list(column)) for column in columns]
+    return np.concatenate([keys for keys, _ in parts]), behind
