@@ -21,7 +21,7 @@ def wait(own: Predictor) -> None:
 
 
 def merge(predictors: Sequence[Predictor]) -> Predictor:
-    """Return a predictor in which all bits are shared; `n_new` and `n_sources` are about the merge."""
+    """Return a predictor in which all bits are shared; `n_new`, `n_sources`: of the merge."""
     merged = copy.deepcopy(predictors[0])
     merged.n_intervals = max(p.n_intervals for p in predictors)
     ahead = [p for p in predictors if p.n_intervals == merged.n_intervals]

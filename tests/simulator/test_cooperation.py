@@ -139,7 +139,7 @@ def test_late_answers_forward_nothing_wrongly(delay, workload):
     )
 )
 def test_a_part_that_is_handed_on_is_the_whole(records):
-    """By the messages themselves: (source, key, worker), where key k is hashed to worker k mod 4."""
+    """By the messages themselves: (source, key, worker); key k is hashed to worker k mod 4."""
     told = {key for _, key, worker in records if worker != key % 4}  # by any source, to key % 4
     parts = {(key, worker) for _, key, worker in records}
     final = {(key, worker) for key, worker in parts if worker == key % 4 and key not in told}

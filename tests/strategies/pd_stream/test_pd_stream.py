@@ -7,11 +7,11 @@ from reference import pd_stream as reference
 from reference.pd_stream import PdStreamReference, needed_workers, search_probability
 from skewless.checks import check_strategy
 from skewless.kernels.hashing import seeded, two_workers
+from skewless.simulator.cooperation import merge_and_fork
 from skewless.strategies.partial_key import PartialKey
 from skewless.strategies.pd_stream.floor_set import floor_set, members
 from skewless.strategies.pd_stream.sampling_window import NO_ROW, row_of, window_keys
 from skewless.strategies.pd_stream.strategy import PdStream, probability_table
-from skewless.simulator.cooperation import merge_and_fork
 from strategies.streams import (
     as_keys,
     drifting,
@@ -344,7 +344,15 @@ def test_it_keeps_the_contract(case):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"alpha": 0}, {"theta": 0}, {"step": 0}, {"step": 2**30}, {"confidence": 0.0}, {"confidence": 1.0}]
+    "wrong",
+    [
+        {"alpha": 0},
+        {"theta": 0},
+        {"step": 0},
+        {"step": 2**30},
+        {"confidence": 0.0},
+        {"confidence": 1.0},
+    ],
 )
 def test_parameters_out_of_range_are_refused_by_name(wrong):
     (name,) = wrong

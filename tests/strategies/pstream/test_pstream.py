@@ -1,4 +1,3 @@
-import itertools
 from collections import Counter
 
 import numpy as np
@@ -8,11 +7,10 @@ from hypothesis import strategies as st
 
 from reference import pstream as reference
 from skewless._jit import JIT_OFF
-from skewless.state import copy_state, named_arrays
 from skewless.strategies import Hash
 from skewless.strategies.pstream import PStream
 from skewless.strategies.pstream.bloom import contains
-from skewless.strategies.pstream.coin_synopsis import GENERATION, RUN, SIZE, vectors
+from skewless.strategies.pstream.coin_synopsis import RUN, SIZE, vectors
 from skewless.strategies.pstream.hot_predictor import INTERVALS, SHARE, hot_keys
 from strategies.streams import (
     as_keys,

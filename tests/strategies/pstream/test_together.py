@@ -66,7 +66,9 @@ class BothWays:
             assert synopsis.counters[RUN] == oracle.r
             assert synopsis.scale[0] == oracle.scale
             places = enumerate(state.predictor.filter.counters.tolist())
-            assert {i: n for i, n in places if n} == {i: n for i, n in oracle.filter.counts.items() if n}
+            assert {i: n for i, n in places if n} == {
+                i: n for i, n in oracle.filter.counts.items() if n
+            }
             n_hot += len(hot_keys(state.predictor))
         return n_hot
 

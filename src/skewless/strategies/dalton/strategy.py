@@ -37,7 +37,7 @@ class Dalton:
     The reward of a worker is high when its recent load is low and the key is on few workers. A hot
     record goes to the worker with the best average reward so far, and sometimes to any worker.
     Workers that were never tried have the worst value, so a key is split only where it pays.
-    Sources exchange a weighted mean of what they learned.
+    Sources exchange what is new to them, and go on with what all have learned.
 
     **Guarantee**: there are fewer than n hot keys in a statistics window (Theorem 3.4), and every
     other key has exactly one worker.
@@ -49,21 +49,24 @@ class Dalton:
     load_weight
         p1; the replicas weigh p2 = 1 − p1.
     slide, n_slides
-        Loads and replicas count over `n_slides` slides of `slide` records of this source. Use the
-        window over which balance matters. With a much shorter one, a key stays too long on a
-        worker that used to be good.
+        Loads and replicas count over `n_slides` slides of `slide` records; of all sources, where
+        these merge. Use the window over which balance matters. With a much shorter one, a key stays
+        too long on a worker that used to be good.
     stats_window
         Records over which keys are counted. A key is hot with more than 1/n of them, in that
-        window and the next.
+        window and the next. Sources that merge know keys by so many recent records of all.
     statistics
-        `"exact"`, `"count-min"`, or `"hybrid"`: exact while a window has at most `exact_keys` keys.
+        `"exact"`, `"count-min"`, or `"hybrid"`: exact in a window after one with at most
+        `exact_keys` keys. No window has more keys than records, so it never sketches if
+        `exact_keys` is at least `stats_window`.
     max_split
         A key on this many workers explores only those. The limit begins at 2 and grows by one when
         most hot keys have reached it, up to this; None for no limit.
     share_loads
-        After a merge, loads go on from the mean of all sources' loads.
+        After a merge, loads go on from those of all sources.
     by_batch
-        Decide for whole batches: frequencies and replicas are those of the batch (section 3.4).
+        Decide for whole batches: frequencies and replicas are those of the batch (section 3.4). On
+        Spark a batch is what one task has of a micro-batch.
     hybrid
         False: every key is hot, as in the paper's ablation; its memory grows with `stats_window`.
     forwarding

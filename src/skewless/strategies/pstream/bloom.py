@@ -55,9 +55,7 @@ def two_place_bloom(n_keys: int, false_positive_rate: float, seed: U64) -> Count
 
 def empty_copy(bloom: CountingBloom) -> CountingBloom:
     """Return an empty filter of the same kind."""
-    return CountingBloom(
-        np.zeros_like(bloom.counters), bloom.n_places.copy(), bloom.seed.copy()
-    )
+    return CountingBloom(np.zeros_like(bloom.counters), bloom.n_places.copy(), bloom.seed.copy())
 
 
 @kernel

@@ -132,9 +132,9 @@ def hot_predictor(
 def better_threshold(f: F64, rare_share: F64, hot_keys: F64, time_weight: F64) -> F64:
     """Return where the two lines meet that stand for w_T · F_L and w_S · H.
 
-    `rare_share` is F_L(f), `hot_keys` is H(f) as a share of the keys of an interval. F_L(0) = 0 and H(0) = 1;
-    F_L(1) = 1 and H(1) = 0. If w_T · F_L is the larger at f, the lines go from f to 0 and meet
-    below f, else they go from f to 1 and meet above it (Fig. 12).
+    `rare_share` is F_L(f), `hot_keys` is H(f) as a share of the keys of an interval. F_L(0) = 0 and
+    H(0) = 1; F_L(1) = 1 and H(1) = 0. If w_T · F_L is the larger at f, the lines go from f to 0 and
+    meet below f, else they go from f to 1 and meet above it (Fig. 12).
 
     >>> round(better_threshold(0.1, 0.5, 0.0, 0.5), 4)
     0.0667

@@ -119,7 +119,7 @@ class PStream:
         Of the filter, while no more than 1 / f keys are hot.
 
     **Deviations from the paper**: each source has a predictor of its own, and H(f) is a share of
-    all keys. The complete list, with reasons, is in `docs/strategies/pstream.md`.
+    the keys of an interval. The complete list, with reasons, is in `docs/strategies/pstream.md`.
 
     Examples
     --------
@@ -191,7 +191,7 @@ class PStream:
         _route(keys, state, out)
 
     def wait(self, state: PStreamState) -> None:
-        """Let `state`, of which a copy has been sent off, keep apart what it learns until `fork`."""
+        """Let `state`, of which a copy was sent off, keep apart what it learns until `fork`."""
         send_off(state.predictor)
 
     def merge(self, states: Sequence[PStreamState]) -> PStreamState:
@@ -205,7 +205,7 @@ class PStream:
         )
 
     def fork(self, merged: PStreamState, own: PStreamState, source: int) -> PStreamState:
-        """Return `merged` with the coins and the round of `own`, and what came after its message."""
+        """Return `merged` with the coins and the round of `own`, and what it learned since."""
         forked = copy_state(merged)
         forked.next_worker[:] = own.next_worker
         take_over(forked.predictor, own.predictor)
