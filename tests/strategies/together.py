@@ -28,8 +28,9 @@ class Together(NamedTuple):
 def replicas(keys: Keys, workers: Workers) -> float:
     """Distinct pairs of key and worker, per distinct key."""
     known, index = np.unique(keys, return_inverse=True)
-    n_workers = int(workers.max()) + 1
-    return float(np.unique(index * n_workers + workers).size / known.size)
+    pairs = np.zeros((known.size, int(workers.max()) + 1), np.bool_)
+    pairs[index, workers] = True
+    return float(pairs.sum() / known.size)
 
 
 def uneven_batches(

@@ -52,16 +52,17 @@ def test_at_z_1_2_the_cold_keys_alone_have_more_replicas_than_were_published():
     loads are level, that is either of them: each second key with two records is on both.
     """
     keys, n_workers, published = stream(1.2), 16, 1.05
-    found = replicas(keys, routed(PdStream(), keys, n_workers, 0))
+    workers = routed(PdStream(), keys, n_workers, 0)
+    found = replicas(keys, workers)
     assert found - 1 > 3 * (published - 1)
     # Keys with fewer than 300 of 10⁷ records are not hot but by chance. They have nearly all of it.
     known, index, counts = np.unique(keys, return_inverse=True, return_counts=True)
     cold = counts[index] < 300
-    workers = routed(PdStream(), keys, n_workers, 0)
     of_cold = (replicas(keys[cold], workers[cold]) - 1) * (counts < 300).sum() / known.size
     assert of_cold > 0.9 * (found - 1)
-    # PKG, whose replicas the paper puts between 1.15 and 1.03, has more than 1.05 too.
-    assert replicas(keys, routed(PartialKey(), keys, n_workers, 0)) - 1 > 1.5 * (published - 1)
+    # PKG has more than that too, although its loads are not level: the same worker of a key's two
+    # is then often the lighter one.
+    assert replicas(keys, routed(PartialKey(), keys, n_workers, 0)) > published
 
 
 @pytest.mark.parametrize(
