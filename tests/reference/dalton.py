@@ -1,4 +1,4 @@
-"""Dalton: every quantity recomputed from lists of records; only the Q-table is remembered."""
+"""Dalton: counts by dictionaries, windows by lists; only the Q-table is remembered."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from reference.hashing import GOLDEN, TWO_TO_64, mix, seeded, seeds, to_worker
 
 LEAST = -2.0
+FOR_EVER = 2**62
 
 
 def draw(seed: int, counter: int) -> int:
@@ -15,10 +16,17 @@ def draw(seed: int, counter: int) -> int:
 
 
 class Row:
-    def __init__(self, n_workers: int) -> None:
+    """A key that is watched: in the table, hot or not."""
+
+    def __init__(self, n_workers: int, taken: int) -> None:
         self.q = [LEAST] * n_workers
-        self.kept: list[tuple[int, float]] = []  # (worker, reward) while waiting
+        self.rewards: list[tuple[int, float]] = []  # (worker, reward) since the last message
         self.records: list[tuple[int, int]] = []  # (slide, worker)
+        self.taken = taken  # the statistics window in which it got its row
+        self.frequent = -1  # the last one in which it had enough records for a row
+        self.until = -1  # the last one in which it is hot
+        self.shared = 0.0  # faded records at all sources
+        self.deadline = 0
 
 
 class ReferenceDalton:
@@ -37,6 +45,7 @@ class ReferenceDalton:
         n_slides: int = 10,
         stats_window: int = 10_000,
         max_split: int | None = None,
+        share_loads: bool = True,
         by_batch: bool = False,
         hybrid: bool = True,
     ) -> None:
@@ -45,21 +54,35 @@ class ReferenceDalton:
         self.draw_seed = seeds(seed, 2 + source)[-1]
         self.rate, self.exploration, self.weight = learning_rate, exploration, load_weight
         self.slide, self.n_slides, self.stats_window = slide, n_slides, stats_window
-        self.by_batch, self.hybrid = by_batch, hybrid
+        self.by_batch, self.hybrid, self.share_loads = by_batch, hybrid, share_loads
         self.most = n_workers if max_split is None else min(max_split, n_workers)
         self.limit = n_workers if max_split is None else min(2, self.most)
         self.rows: dict[int, Row] = {}
-        self.hot_in: dict[int, int] = {}  # the last statistics window in which a key was hot
-        self.counts: Counter[int] = Counter()
-        self.n_counted = 0
+        self.counts: Counter[int] = Counter()  # of this statistics window
+        self.before: Counter[int] = Counter()  # of the one before
+        self.n_counted = self.n_before = 0  # records in them
         self.stats = 0  # number of the statistics window
-        self.threshold = stats_window / n_workers if hybrid else 0.0
-        self.slides: deque[list[int]] = deque([[]], maxlen=n_slides)
+        self.watch_above = stats_window / n_workers if hybrid else 0.0
+        self.hot_above = self.watch_above
+        self.scale = 1.0
+        self.slides = deque([[0] * n_workers for _ in range(n_slides)], maxlen=n_slides)
+        self.in_slide = 0
         self.epoch = 0  # slide, or batch, by which replicas are counted
         self.n_routed = 0
+        # What is new since the last message, and what all sources knew at the last merge.
+        self.new: Counter[int] = Counter()
+        self.n_new = self.n_in_message = 0
+        self.sent = [0] * n_workers
+        self.waiting = False
+        self.recent = self.own = 0.0
+        self.clock = 0
+        self.of_all = [0.0] * n_workers
 
     def home(self, key: int) -> int:
         return to_worker(seeded(key, self.hash_seed), self.n)
+
+    def is_hot(self, key: int) -> bool:
+        return key in self.rows and self.rows[key].until >= self.stats
 
     def workers_of(self, row: Row) -> list[int]:
         reach = 1 if self.by_batch else self.n_slides
@@ -71,13 +94,16 @@ class ReferenceDalton:
         return max(order, key=lambda worker: q[worker])  # the first of equals
 
     def next_stats_window(self) -> None:
+        for key, row in self.rows.items():
+            if self.counts[key] > self.watch_above:
+                row.frequent = self.stats
         self.stats += 1
-        self.counts.clear()
-        self.n_counted = 0
-        for key in list(self.rows):
-            if self.hot_in[key] < self.stats - 1:
-                del self.rows[key], self.hot_in[key]
-        widths = [len(self.workers_of(row)) for row in self.rows.values()]
+        self.before, self.counts = self.counts, Counter()
+        self.n_before, self.n_counted = self.n_counted, 0
+        for key, row in list(self.rows.items()):
+            if row.until < self.stats and row.frequent < self.stats - 1:
+                del self.rows[key]
+        widths = [len(self.workers_of(row)) for key, row in self.rows.items() if self.is_hot(key)]
         full = sum(width >= self.limit for width in widths)
         if widths and full >= 0.7 * len(widths) and self.limit < self.most:
             self.limit += 1
@@ -85,18 +111,27 @@ class ReferenceDalton:
     def observe(self, key: int) -> None:
         self.counts[key] += 1
         self.n_counted += 1
-        if self.counts[key] > self.threshold:
-            if key not in self.rows:
-                self.rows[key] = Row(self.n)
-                if self.counts[key] > 1 and not self.by_batch:
-                    self.rows[key].records.append((self.epoch, self.home(key)))
-            self.hot_in[key] = self.stats
+        self.new[key] += 1
+        self.n_new += 1
+        if key not in self.rows and self.counts[key] > self.watch_above:
+            self.rows[key] = Row(self.n, self.stats)
+        row = self.rows.get(key)
+        if row is not None and row.until <= self.stats and self.counts[key] > self.hot_above:
+            if row.until < self.stats and self.counts[key] > 1 and not self.by_batch:
+                row.records.append((self.epoch, self.home(key)))
+            row.until = self.stats + 1
 
     def expire(self) -> None:
-        if len(self.slides[-1]) == self.slide:
-            self.slides.append([])
+        if self.in_slide >= self.slide_now():
+            self.slides.append([0] * self.n)
+            self.in_slide = 0
             if not self.by_batch:
                 self.epoch += 1
+
+    def slide_now(self) -> int:
+        if not self.share_loads:
+            return self.slide
+        return min(self.slide, max(min(self.slide, self.n), round(self.slide / self.scale)))
 
     def explore(self, row: Row, bits: int) -> int:
         own = self.workers_of(row)
@@ -104,26 +139,33 @@ class ReferenceDalton:
             return to_worker(bits, self.n)
         return own[to_worker(bits, len(own))]
 
+    def place(self, worker: int) -> None:
+        self.slides[-1][worker] += 1
+        self.in_slide += 1
+        self.sent[worker] += 1
+
     def send(self, key: int) -> int:
         bits = draw(self.draw_seed, self.n_routed)
         self.n_routed += 1
-        if key not in self.rows:
-            self.slides[-1].append(self.home(key))
+        if not self.is_hot(key):
+            self.place(self.home(key))
             return self.home(key)
         row = self.rows[key]
         if (bits >> 11) / 2**53 < self.exploration:
             worker = self.explore(row, mix(bits))
         else:
             worker = self.best(key)
-        self.slides[-1].append(worker)
+        self.place(worker)
         row.records.append((self.epoch, worker))
-        placed = [w for slide in self.slides for w in slide]
-        load, total = self.n * placed.count(worker), len(placed)
+        load = self.n * sum(slide[worker] for slide in self.slides)
+        total = sum(map(sum, self.slides))
         imbalance = (load - total) / max(load, total)
         reward = -(
             self.weight * imbalance + (1.0 - self.weight) * (len(self.workers_of(row)) / self.n)
         )
-        row.q[worker] += self.rate * (reward - row.q[worker])
+        row.rewards.append((worker, reward))
+        if not self.waiting:
+            row.q[worker] += self.rate * (reward - row.q[worker])
         return worker
 
     def route(self, keys: Iterable[int]) -> list[int]:
@@ -145,7 +187,8 @@ class ReferenceDalton:
         self.next_stats_window()
         self.epoch += 1
         if self.hybrid:
-            self.threshold = len(keys) / self.n
+            self.watch_above = len(keys) / self.n
+            self.hot_above = self.scale * self.watch_above
         for key in keys:
             self.observe(key)
         out = []
@@ -153,11 +196,3 @@ class ReferenceDalton:
             self.expire()
             out.append(self.send(key))
         return out
-
-
-def weighted_mean(rows: list[tuple[float, list[float]]]) -> list[float]:
-    """The mean of rows of Q-values by how often each source met the key."""
-    total = sum(weight for weight, _ in rows)
-    return [
-        sum(weight * q[worker] for weight, q in rows) / total for worker in range(len(rows[0][1]))
-    ]

@@ -48,6 +48,7 @@ class PdStreamReference:
         seed: int,
         alpha: float = 4.0,
         theta: float = 2.0,
+        step: int = 1,
         confidence: float = 0.99,
         count_incoming: bool = False,
         adaptive: bool = False,
@@ -55,6 +56,8 @@ class PdStreamReference:
         (self.seed,) = seeds(seed, 1)
         self.loads = [0] * n_workers
         self.window: list[int] = []
+        self.step = step
+        self.pending: list[int] = []
         self.entries: dict[int, set[int]] = {}
         self.confidence = confidence
         self.count_incoming = count_incoming
@@ -97,8 +100,11 @@ class PdStreamReference:
             if self.until == 0:
                 self.adapt()
             self.until -= 1
-        slid = [*self.window, key][-self.length :]
-        count = slid.count(key) if self.count_incoming else self.window.count(key)
+        count = self.window.count(key)
+        if self.count_incoming and self.step == 1:
+            count = [*self.window, key][-self.length :].count(key)
+        elif self.count_incoming:
+            count = min(count + 1, self.length)
         first, second = self.candidates(key)
         if count < self.hot_from:
             worker = self.lightest((first, second), first)
@@ -112,8 +118,12 @@ class PdStreamReference:
                     own.add(lightest)
                     worker = lightest
         self.loads[worker] += 1
-        self.window = slid
-        self.forget()
+        self.pending.append(key)
+        if len(self.pending) == self.step:
+            for entering in self.pending:
+                self.window = [*self.window, entering][-self.length :]
+                self.forget()
+            self.pending = []
         return worker
 
 

@@ -24,6 +24,11 @@ def toss(coins: int, most: int) -> int:
     return most
 
 
+def lower(bits: set[int], by: int = 1) -> set[int]:
+    """Shift right."""
+    return {bit - by for bit in bits if bit >= by}
+
+
 class Filter:
     """Two counters per key."""
 
@@ -68,8 +73,16 @@ class Predictor:
         self.capacity = math.ceil(mean_entries + 6 * math.sqrt(mean_entries))
         self.keys: list[int] = []  # in the order in which the synopsis holds them
         self.vectors: dict[int, set[int]] = {}  # the bits that are set
+        # What a merge needs: the bits that all sources had, the new ones, and the shifts.
+        self.shared: dict[int, set[int]] = {}
+        self.fresh: dict[int, set[int]] = {}
+        self.shifts: Counter[int] = Counter()
+        self.scale = 1.0
+        self.generation = self.n_told = self.n_in_message = self.n_intervals = 0
+        self.v1_told = self.v2_told = 0
+        self.cross = self.square = 0.0
+        self.waiting = False
         self.marked: set[int] = set()
-        self.hashes: set[int] = set()
         self.registers = [0] * 1024
         self.n_records = self.n_choices = 0
         self.v1 = self.v2 = 0
@@ -96,8 +109,7 @@ class Predictor:
         return hot
 
     def count_key(self, hashed: int) -> None:
-        if self.adaptive and hashed not in self.hashes:
-            self.hashes.add(hashed)
+        if self.adaptive:
             alone = distinct.registers_of([hashed], 10)
             self.registers[hashed % 1024] = max(self.registers[hashed % 1024], max(alone))
 
@@ -105,9 +117,10 @@ class Predictor:
         was_hot = self.is_hot(key)
         if key not in self.vectors and len(self.keys) < self.capacity:
             self.keys.append(key)
-            self.vectors[key] = set()
+            self.vectors[key], self.shared[key], self.fresh[key] = set(), set(), set()
         if key in self.vectors:
             self.vectors[key].add(bit)
+            self.fresh[key].add(bit)
         else:
             self.n_dropped += 1
         self.v1 += 1
@@ -117,37 +130,50 @@ class Predictor:
         elif self.is_hot(key):
             self.filter.append(key)
         self.decline()
-        if self.adaptive and self.v1 * self.f >= 2.0 * self.interval:
-            self.adapt()
+        self.adapt_if_over()
 
     def decline(self) -> None:
-        self.owed += self.p * len(self.keys)
+        # In units of 2^-32, as p is.
+        rate = Fraction(int(float(self.p * 2**32) * self.scale), 2**32)
+        self.owed += rate * len(self.keys)
         while self.owed >= 1 and self.keys:
             self.owed -= 1
             self.n_choices += 1
             chosen = draw(self.choices, self.n_choices)
-            self.shift(self.keys[to_worker(chosen, len(self.keys))])
+            is_own = (mix(chosen) >> 11) / 2**53 * self.scale < 1.0
+            self.shift(self.keys[to_worker(chosen, len(self.keys))], is_own)
         if not self.keys:
             self.owed = Fraction(0)
 
-    def shift(self, key: int) -> None:
+    def shift(self, key: int, is_own: bool) -> None:
         was_hot = self.is_hot(key)
-        self.vectors[key] = {bit - 1 for bit in self.vectors[key] if bit > 0}
+        self.fresh[key] = lower(self.fresh[key])
+        if is_own:
+            self.vectors[key] = lower(self.vectors[key])
+            self.shared[key] = lower(self.shared[key])
+            self.shifts[key] += 1
         if was_hot and not self.is_hot(key):
             self.filter.delete(key)
         if not self.vectors[key]:
-            del self.vectors[key]
+            del self.vectors[key], self.shared[key], self.fresh[key]
+            self.shifts.pop(key, None)
             self.marked.discard(key)
             last = self.keys.pop()
             if last != key:
                 self.keys[self.keys.index(key)] = last
+
+    def adapt_if_over(self) -> None:
+        if self.adaptive and self.v1 > 0 and self.v1 * self.f >= 2.0 * self.interval:
+            self.adapt()
 
     def adapt(self) -> None:
         rare_share = 1.0 - self.v2 / self.v1
         n_keys = max(distinct.estimate(self.registers), len(self.marked), 1.0)
         f = crossing(self.f, rare_share, len(self.marked) / n_keys, self.w_t)
         self.set_threshold(min(max(f, self.least_f), 1.0))
-        self.v1 = self.v2 = 0
+        self.v1 = self.v2 = self.v1_told = self.v2_told = 0
+        self.registers = [0] * 1024
+        self.n_intervals += 1
         self.marked.clear()
 
 

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from skewless.simulator import simulate
-from skewless.simulator.cooperation import cooperate, merge_and_fork, next_interval
+from skewless.simulator.cooperation import _slide_of, cooperate, merge_and_fork, next_interval
 from skewless.state import named_arrays
 from skewless.strategies import Cascade, PartialKey
 from skewless.strategies.dalton import Dalton
@@ -141,6 +143,39 @@ def test_with_a_sync_at_the_end_of_each_window_nothing_is_forwarded_wrongly():
         assert sum(slide.n_wrong for slide in slides) == 0
         # Most pairs belong to cold keys and need no merging.
         assert sum(s.n_merged_pairs for s in slides) < 0.5 * sum(s.n_pairs for s in slides)
+
+
+@pytest.mark.parametrize("delay", [1, 40, 150, [0, 30, 90, 200], [199, 0, 1, 100]], ids=str)
+@pytest.mark.parametrize("workload", [STREAM, MIXED], ids=["alike", "mixed"])
+def test_late_answers_forward_nothing_wrongly(delay, workload):
+    """A source may split a key while another one, whose answer is late, still takes it for cold."""
+    for interval in (200, 130):
+        slides = run(workload=workload, interval=interval, delay=delay).slides
+        assert sum(slide.n_wrong for slide in slides) == 0
+        assert sum(s.n_merged_pairs for s in slides) < sum(s.n_pairs for s in slides)
+
+
+@settings(deadline=None)
+@given(
+    records=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=30
+    )
+)
+def test_a_part_that_is_handed_on_is_the_whole(records):
+    """By the messages themselves: (source, key, worker); key k is hashed to worker k mod 4."""
+    told = {key for _, key, worker in records if worker != key % 4}  # by any source, to key % 4
+    parts = {(key, worker) for _, key, worker in records}
+    final = {(key, worker) for key, worker in parts if worker == key % 4 and key not in told}
+    for key, worker in final:
+        assert {w for k, w in parts if k == key} == {worker}
+    by_source = {(source, key) for source, key, worker in records if worker != key % 4}
+    keys = np.array([key for _, key, _ in records], np.uint64)
+    workers = np.array([worker for *_, worker in records], np.int32)
+    forwards = np.array([(source, key) not in by_source for source, key, _ in records])
+    slide = _slide_of(keys, workers, forwards)
+    assert (slide.n_keys, slide.n_pairs) == (len({k for k, _ in parts}), len(parts))
+    assert slide.n_merged_pairs == len(parts) - len(final)
+    assert slide.n_wrong == 0
 
 
 def test_without_an_answer_in_the_window_nothing_is_forwarded():

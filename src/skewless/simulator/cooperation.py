@@ -331,14 +331,16 @@ class _Run:
 def _slide_of(keys: Keys, workers: Workers, forwards: NDArray[np.bool_]) -> Slide:
     """Count pairs, given for each record whether its source says that it needs no merging.
 
-    A worker merges its part of a key as soon as one of the sources says so. If none of those
-    that it hears from does, while the key has a part elsewhere, it hands on a part as final.
+    A source that has sent records of a key elsewhere than to its hash worker tells the hash worker
+    so. A worker merges its part of a key as soon as one of the sources says so, whether that has
+    sent it records of the key or not. If none does, while the key has a part elsewhere, it hands on
+    a part as final.
     """
     known, index = np.unique(keys, return_inverse=True)
     n_workers = int(workers.max()) + 1
-    pairs, pair_of = np.unique(index * n_workers + workers, return_inverse=True)
-    pair_final = np.bincount(pair_of, weights=~forwards) == 0
+    pairs = np.unique(index * n_workers + workers)
     key_of = pairs // n_workers
+    pair_final = (np.bincount(index, weights=~forwards) == 0)[key_of]
     n_pairs = np.bincount(key_of)
     wrong = pair_final & (n_pairs[key_of] > 1)
     return Slide(

@@ -11,7 +11,7 @@ from skewless.strategies.dalton.q_table import (
     learn,
     q_table,
     row_values,
-    set_row,
+    set_values,
     with_kept,
 )
 
@@ -48,7 +48,7 @@ def test_a_row_that_was_set_goes_on_learning(values, steps):
     n_workers = len(values)
     table = q_table(1, n_workers, -2.0)
     expected = np.array(values)
-    set_row(table, 0, expected.copy())
+    set_values(table, 0, expected.copy())
     assert best(table, 0) == np.argmax(expected)
     for place, reward, rate in steps:
         place %= n_workers

@@ -8,12 +8,12 @@ from skewless.strategies.dalton.slides import (
     advance,
     clear_replicas,
     expire,
+    fill,
     is_on,
     next_slide,
     place_on,
     replicas,
     room,
-    shift,
     slide_loads,
 )
 
@@ -41,26 +41,29 @@ def test_a_window_equals_the_list_of_its_records(slide, n_slides, records):
                 assert is_on(keys, r, w) == oracle.holds(r, w)
 
 
-@settings(deadline=None)
 @given(
-    n_slides=st.integers(1, 3),
-    events=st.lists(st.integers(0, N_WORKERS - 1) | st.none(), max_size=40),
+    n_slides=st.integers(1, 4),
+    loads=st.lists(st.integers(0, 50), min_size=N_WORKERS, max_size=N_WORKERS),
+    n_before=st.integers(0, 30),
 )
-def test_what_is_shifted_stays_until_it_is_shifted_back(n_slides, events):
-    window, shifted = (slide_loads(N_WORKERS, 3, n_slides) for _ in range(2))
-    offset = np.zeros(N_WORKERS, np.int64)
-    for i, worker in enumerate(events):
-        if worker is None:
-            by = np.arange(N_WORKERS) - i
-            shift(shifted, by)
-            offset += by
-        else:
-            for one in (window, shifted):
-                expire(one)
-                one.loads[worker] += 1
-                advance(one, 1)
-        assert (shifted.loads - offset).tolist() == window.loads.tolist()
-        assert shifted.counters[TOTAL] - offset.sum() == window.counters[TOTAL]
+def test_a_window_that_was_filled_empties_slide_by_slide(n_slides, loads, n_before):
+    window = slide_loads(N_WORKERS, 3, n_slides)
+    for _ in range(n_before):
+        expire(window)
+        window.loads[0] += 1
+        advance(window, 1)
+    fill(window, np.array(loads), 2)
+    assert window.loads.tolist() == loads
+    assert window.counters[TOTAL] == sum(loads)
+    left = np.array(loads)
+    for slide in range(1, n_slides + 1):
+        advance(window, room(window))  # records that are on no worker
+        window.counters[TOTAL] = window.loads.sum()
+        assert expire(window)
+        expected = left // n_slides if slide < n_slides else left - left // n_slides * (slide - 1)
+        assert (loads - window.loads).tolist() == expected.tolist()
+        loads = window.loads.copy()
+    assert window.loads.sum() == 0
 
 
 def test_a_cleared_row_begins_again():

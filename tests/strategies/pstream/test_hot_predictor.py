@@ -213,7 +213,7 @@ def test_a_key_that_stops_is_evicted():
 def test_no_vector_survives_as_many_shifts_as_it_has_bits(bits):
     synopsis = coin_synopsis(4, 0.25, 16, seed_array(1, 2))
     entry = entry_of(synopsis, np.uint64(9))
-    synopsis.fresh[entry] = bits
+    synopsis.vectors[entry] = synopsis.fresh[entry] = bits
     became_cold = 0
     ones = bits.bit_count()
     for n_shifts in range(1, 17):

@@ -24,17 +24,23 @@ from skewless.strategies.dalton.slides import Replicas, SlideLoads, clear_replic
 # Positions in `counters`.
 WINDOW = 0  # number of the statistics window
 RECORDS = 1  # records in it
-DRAWS = 2  # records so far, each with a random number of its own
-SPLIT_LIMIT = 3  # a key on so many workers explores no further
-WAITING = 4  # 1 between the message to the others and their answer (AWAIT)
-STATS_WINDOW, BY_BATCH, MOST_SPLITS = 5, 6, 7  # parameters
+BEFORE = 2  # records in the window before it
+DRAWS = 3  # records so far, each with a random number of its own
+TOLD = 4  # of them, those that the last message to the other sources was about, and all before
+IN_MESSAGE = 5  # records that the last message was about
+CLOCK = 6  # records of all sources that the last merge knew of
+SPLIT_LIMIT = 7  # a key on so many workers explores no further
+WAITING = 8  # 1 between the message to the others and their answer (AWAIT)
+STATS_WINDOW, BY_BATCH, MOST_SPLITS = 9, 10, 11  # parameters
 
 # Positions in `levels`.
 HOT_ABOVE = 0  # records in the window that make a key hot
 WATCH_ABOVE = 1  # records in the window that make a key worth a row
-SCALE = 2  # load of all sources / load of this one, at the last merge
-ENDED = 3  # records of the window that was sent to the others
-RATE, EXPLORATION, LOAD_WEIGHT, REPLICA_WEIGHT = 4, 5, 6, 7  # parameters: γ, ε, p1, p2
+SCALE = 2  # recent records of all sources / those of this one, at the last merge
+RECENT = 3  # faded number of records of all sources, at the last merge
+OWN = 4  # the part of this source in it
+FADING = 5  # of a merged state: what it multiplied the older records with
+RATE, EXPLORATION, LOAD_WEIGHT, REPLICA_WEIGHT = 6, 7, 8, 9  # parameters: γ, ε, p1, p2
 
 _CROWDED = 0.7
 
@@ -47,8 +53,8 @@ class Bandit(NamedTuple):
     levels: Floats
     counts: KeyCounts  # of keys without a row
     window: SlideLoads
-    elsewhere: Ints  # of these loads, what was more or less in the mean of all sources
-    sent: Ints  # own loads that were sent to the others
+    of_all: Floats  # per worker: faded records of all sources, at the last merge
+    sent: Ints  # per worker: own records since the last message
     hot: HotKeys
     replicas: Replicas  # of the keys with a row
     q: QTable
@@ -65,8 +71,8 @@ class Bandit(NamedTuple):
         require_within("counters", self.counters[[WAITING]], 0, 1)
         require_within("levels", self.levels[:RATE], 0, MOST_WEIGHT)
         require_within("hot.homes", self.hot.homes, 0, n_workers - 1)
-        for name in ("elsewhere", "sent"):
-            require_within(name, getattr(self, name), -MOST_COUNTED, MOST_COUNTED)
+        require_within("of_all", self.of_all, 0, MOST_WEIGHT)
+        require_within("sent", self.sent, 0, MOST_COUNTED)
 
 
 @kernel
@@ -77,18 +83,27 @@ def home_of(key: U64, seed: U64, n_workers: I64) -> I32:
 
 @kernel
 def next_window(state: Bandit) -> None:
-    """Begin the next statistics window; keys that were hot in neither of the last two are cold."""
+    """Begin the next statistics window; keys that were hot in neither of the last two are cold.
+
+    A key that is hot no more, but had enough records in the last window, still has its row.
+    """
     counters = state.counters
+    hot = state.hot
+    counters[BEFORE] = counters[RECORDS]
     counters[WINDOW] += 1
     counters[RECORDS] = 0
     n_hot = 0
     n_full = 0
-    for row in range(state.hot.keys.size):
-        if has_owner(state.hot, row):
-            state.hot.counts[row] = 0.0
-            if state.hot.until[row] < counters[WINDOW]:
-                drop_row(state.hot, row)
-            else:
+    for row in range(hot.keys.size):
+        if has_owner(hot, row):
+            if hot.counts[row] > state.levels[WATCH_ABOVE]:
+                hot.frequent[row] = counters[WINDOW] - 1
+            hot.before[row] = hot.counts[row]
+            hot.untold[row] += hot.counts[row]
+            hot.counts[row] = 0.0
+            if max(hot.until[row], hot.frequent[row] + 1) < counters[WINDOW]:
+                drop_row(hot, row)
+            elif hot.until[row] >= counters[WINDOW]:
                 n_hot += 1
                 n_full += np.int64(state.replicas.widths[row] >= counters[SPLIT_LIMIT])
     forget_counts(state.counts)
@@ -202,6 +217,7 @@ def _decide(state: Bandit, run: _Run, row: I64, i: I64) -> I64:
         worker -= n_workers * np.int64(worker >= n_workers)
     # Eq. 3, numerator and denominator times n, and eq. 4; both with the record just placed.
     state.window.loads[worker] += 1
+    state.sent[worker] += 1
     load = n_workers * state.window.loads[worker]
     total = run.first_total + i + 1
     width = place_on(state.replicas, row, worker)
@@ -209,9 +225,8 @@ def _decide(state: Bandit, run: _Run, row: I64, i: I64) -> I64:
         run.load_weight * ((load - total) / max(load, total, 1))
         + run.replica_weight * (width / n_workers)
     )
-    if run.waiting:
-        keep(state.q, row, place, reward, run.rate)
-    else:
+    keep(state.q, row, place, reward, run.rate)
+    if not run.waiting:
         learn(state.q, row, place, reward, run.rate)
     return worker
 
@@ -264,6 +279,7 @@ def route(keys: Keys, state: Bandit, out: Workers) -> None:
             else:  # Alg. 1, l. 8
                 worker = home_of(keys[i], run.hash_seed, run.n_workers)
                 state.window.loads[worker] += 1
+                state.sent[worker] += 1
                 out[i] = worker
         slides.advance(state.window, end - begin)
         state.counters[DRAWS] += end - begin

@@ -1,7 +1,9 @@
 """Rows for the keys that a strategy follows one by one: which key has which, and until when.
 
 There are a fixed number of rows. A key gets one when it is frequent enough to be watched, and is
-hot until the period that its row names. A row counts its key's records of the present period.
+hot until the period that its row names. A row counts its key's records of the present period and
+of the one before, so that what is known of a key does not depend on where a period ends. Rows of
+keys that are hot over all sources also hold what the sources know together.
 """
 
 from __future__ import annotations
@@ -35,7 +37,12 @@ class HotKeys(NamedTuple):
     keys: Words
     homes: SmallInts  # the key's worker by hash
     counts: Floats  # records of the key in this period
+    before: Floats  # in the period before; negative: not known, because the row is new
+    untold: Floats  # with `counts`: records since the last message to the other sources
+    frequent: Ints  # the last period in which the key had enough records for a row
     until: Ints  # the last period in which the key is hot
+    shared: Floats  # faded records of the key at all sources; 0: not hot over all of them
+    deadline: Ints  # on the clock of all sources: when the key is cold, unless frequent again
     free: SmallInts  # a stack
     n_free: Ints
 
@@ -43,7 +50,9 @@ class HotKeys(NamedTuple):
         """Refuse rows that are not there, or that nobody or two keys have."""
         require_within("n_free", self.n_free, 0, self.free.size)
         require_entries(self.table, self.keys, self.free[: int(self.n_free[0])])
-        require_within("counts", self.counts, -MOST_WEIGHT, MOST_WEIGHT)
+        for name in ("counts", "before", "untold"):
+            require_within(name, getattr(self, name), -MOST_WEIGHT, MOST_WEIGHT)
+        require_within("shared", self.shared, 0, MOST_WEIGHT)
 
 
 def hot_keys(n_rows: int) -> HotKeys:
@@ -53,7 +62,12 @@ def hot_keys(n_rows: int) -> HotKeys:
         keys=np.zeros(n_rows, np.uint64),
         homes=np.zeros(n_rows, np.int32),
         counts=np.zeros(n_rows),
+        before=np.zeros(n_rows),
+        untold=np.zeros(n_rows),
+        frequent=np.full(n_rows, NEVER, np.int64),
         until=np.full(n_rows, NEVER, np.int64),
+        shared=np.zeros(n_rows),
+        deadline=np.zeros(n_rows, np.int64),
         free=np.arange(n_rows - 1, -1, -1, dtype=np.int32),
         n_free=np.array([n_rows]),
     )
@@ -72,7 +86,7 @@ def take_row(hot: HotKeys, key: U64, home: I32, count: F64) -> I64:
     hot.keys[row] = key
     hot.homes[row] = home
     hot.counts[row] = count
-    hot.until[row] = NEVER
+    hot.before[row] = -1.0
     return row
 
 
@@ -80,8 +94,13 @@ def take_row(hot: HotKeys, key: U64, home: I32, count: F64) -> I64:
 def drop_row(hot: HotKeys, row: I64) -> None:
     """Take the row from its key."""
     remove_slot(hot.table, find_slot(hot.table, hot.keys[row]))
-    hot.until[row] = NEVER
     hot.counts[row] = 0.0
+    hot.before[row] = 0.0
+    hot.untold[row] = 0.0
+    hot.frequent[row] = NEVER
+    hot.until[row] = NEVER
+    hot.shared[row] = 0.0
+    hot.deadline[row] = 0
     hot.free[hot.n_free[0]] = row
     hot.n_free[0] += 1
 

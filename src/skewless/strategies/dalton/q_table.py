@@ -7,22 +7,26 @@ The best place of a row is the winner of a tournament over its values, so that a
 costs O(log n) instead of a scan over all workers. Mostly it costs O(1): the value that changes is
 the best one, and while it stays above all others of its row, every match ends as before.
 
-A source that waits for a common table must not learn into its own, but keeps what it would have
-learned. Learning is the affine map Q ↦ (1 − γ)·Q + γ·R. Many of them in a row are again one such
-map, (1 − γ)^m·Q + b, so m and b per value are all that has to be kept, however long it waits.
+A source keeps what it learned since its last message to the others: a source that waits for the
+answer must not learn into its own table, and the answer must have each reward once. Learning is the
+affine map Q ↦ (1 − γ)·Q + γ·R. Many of them in a row are again one such map, (1 − γ)^m·Q + b, so m
+and b per value are all that has to be kept, however many rewards there are.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Ints, SmallInts
 from skewless.sound import require_same, require_that, require_within
 
 _MOST_VALUE = 1e9  # rewards are a few units at most
+_MOST_KEPT = 2**30  # rewards that are told apart: (1 − γ)^m is 0 long before
 
 
 class QTable(NamedTuple):
@@ -31,7 +35,7 @@ class QTable(NamedTuple):
     values: Floats  # row by place, flat; rows are filled up to a power of two with −∞
     winners: SmallInts  # row by node, flat: node 1 is the root, 2i and 2i + 1 the children of i
     others: Floats  # per row: no value but the best is above this
-    n_kept: SmallInts  # row by place, flat: rewards kept while waiting
+    n_kept: SmallInts  # row by place, flat: rewards since the last message
     kept: Floats  # row by place, flat: what they add up to
     start: Floats  # [value of a worker that has never been tried]
     shape: Ints  # [workers, places of a row]
@@ -46,7 +50,7 @@ class QTable(NamedTuple):
         require_within("values", values[:, n_workers:], -np.inf, -np.inf)
         require_within("others", self.others, -np.inf, _MOST_VALUE)
         require_within("kept", self.kept, -_MOST_VALUE, _MOST_VALUE)
-        require_within("n_kept", self.n_kept, 0, 2**30)
+        require_within("n_kept", self.n_kept, 0, _MOST_KEPT)
         winners = self.winners.reshape(-1, n_places)
         level = np.broadcast_to(np.arange(n_places), values.shape)
         while level.shape[1] > 1:
@@ -166,10 +170,10 @@ def _better(table: QTable, first: I64, left: I64, right: I64) -> I64:
 
 @kernel
 def keep(table: QTable, row: I64, place: I64, reward: F64, rate: F64) -> None:
-    """Note what `learn` would have done, and leave the value as it is (Dalton, Alg. 2, l. 10)."""
+    """Note what `learn` does, and leave the value as it is (Dalton, Alg. 2, l. 10)."""
     at = row * table.shape[1] + place
     table.kept[at] += rate * (reward - table.kept[at])
-    table.n_kept[at] += 1
+    table.n_kept[at] += np.int32(table.n_kept[at] < _MOST_KEPT)
 
 
 @kernel
@@ -195,9 +199,8 @@ def row_values(table: QTable, row: int) -> Floats:
     return table.values[first : first + int(table.shape[0])]
 
 
-def set_row(table: QTable, row: int, values: Floats) -> None:
-    """Set all values of a row and forget what is kept for it."""
-    clear_row(table, row)
+def set_values(table: QTable, row: int, values: Floats) -> None:
+    """Set all values of a row, and leave what is kept for it as it is."""
     for place, value in enumerate(values.tolist()):
         set_value(table, row, place, value)
 
@@ -214,3 +217,38 @@ def forget_kept(table: QTable) -> None:
     """Let all rows keep nothing."""
     table.n_kept[:] = 0
     table.kept[:] = 0.0
+
+
+def learned_by_all(rows: Sequence[tuple[QTable, int]], rate: float) -> Floats:
+    """Return the values of a row that all sources began with alike, after the rewards of all.
+
+    M rewards in all leave (1 − γ)^M of the first value, as if one source had had them. The rest is
+    the mean of what the sources were rewarded with, by the number of their rewards. The result does
+    not depend on the order of `rows`, and without rewards it is the first value.
+
+    >>> one, other = q_table(1, 2, start=-2.0), q_table(1, 2, start=-2.0)
+    >>> for table, place in ((one, 0), (other, 0), (other, 1)):
+    ...     learn(table, 0, place, 0.0, 0.1)
+    ...     keep(table, 0, place, 0.0, 0.1)
+    >>> learned_by_all([(one, 0), (other, 0)], 0.1).round(2).tolist()  # −2 · 0.9², −2 · 0.9
+    [-1.62, -1.8]
+    """
+    values = np.array([row_values(table, row) for table, row in rows])
+    n_kept = np.array([_part(table, table.n_kept, row) for table, row in rows], np.float64)
+    kept = np.array([_part(table, table.kept, row) for table, row in rows])
+    n_rewards = n_kept.sum(axis=0)
+    # Whoever had the fewest rewards knows the first value best. Ties differ by rounding only.
+    fewest = n_kept.min(axis=0)
+    remainders = np.where(n_kept == fewest, values - kept, -np.inf).max(axis=0)
+    weights = 1.0 - (1.0 - rate) ** n_kept
+    rewards = n_kept * kept / np.where(n_kept > 0, weights, 1.0)
+    mean = np.sort(rewards, axis=0).sum(axis=0) / np.maximum(n_rewards, 1.0)
+    after: Floats = (1.0 - rate) ** (n_rewards - fewest) * remainders
+    after += (1.0 - (1.0 - rate) ** n_rewards) * mean
+    return after
+
+
+def _part(table: QTable, flat: NDArray[Any], row: int) -> NDArray[Any]:
+    """Return the part of a flat array that belongs to the workers of a row."""
+    first = row * int(table.shape[1])
+    return flat[first : first + int(table.shape[0])]

@@ -37,7 +37,8 @@ class SlideLoads(NamedTuple):
     def check(self, fresh: SlideLoads) -> None:
         """Refuse a slide that is not there."""
         n_slides = self.by_slide.size // self.loads.size
-        require_same("counters", self.counters[[SLIDE]], fresh.counters[[SLIDE]])
+        # Slides are shorter where other sources fill them too.
+        require_within("counters", self.counters[[SLIDE]], 1, int(fresh.counters[SLIDE]))
         require_within("counters", self.counters[[PLACE]], 0, n_slides - 1)
         require_within("counters", self.counters[[RECORDS]], 0, int(self.counters[SLIDE]))
         for name in ("loads", "by_slide", "counters"):
@@ -92,12 +93,21 @@ def replicas(n_rows: int, n_workers: int, n_slides: int) -> Replicas:
     )
 
 
-def shift(window: SlideLoads, by: Ints) -> None:
-    """Add to each load what does not expire with a slide, such as records of other sources."""
-    present = int(window.counters[PLACE]) * window.loads.size
-    window.loads[:] += by
-    window.by_slide[present : present + window.loads.size] += by
-    window.counters[TOTAL] += by.sum()
+def fill(window: SlideLoads, loads: Ints, slide: int) -> None:
+    """Let the window hold `loads`, spread evenly over its slides, which have `slide` records now.
+
+    They expire slide by slide, as if they had come evenly.
+    """
+    n_workers = loads.size
+    per_slide = loads * n_workers // window.by_slide.size
+    window.by_slide.reshape(-1, n_workers)[:] = per_slide
+    others = window.by_slide.size // n_workers - 1
+    present = int(window.counters[PLACE]) * n_workers
+    window.by_slide[present : present + n_workers] = others * per_slide
+    window.loads[:] = loads
+    window.counters[TOTAL] = loads.sum()
+    window.counters[RECORDS] = min(window.counters[RECORDS], slide)
+    window.counters[SLIDE] = slide
 
 
 @kernel

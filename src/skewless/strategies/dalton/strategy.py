@@ -9,51 +9,21 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import Floats, Keys, Workers
+from skewless.arrays import Keys, Workers
 from skewless.kernels.hashing import seed_array
-from skewless.kernels.key_table import ABSENT, get
 from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
 from skewless.state import copy_state
 from skewless.strategies.dalton import slides
-from skewless.strategies.dalton.bandit import (
-    DRAWS,
-    ENDED,
-    HOT_ABOVE,
-    RECORDS,
-    SCALE,
-    SPLIT_LIMIT,
-    WAITING,
-    WATCH_ABOVE,
-    Bandit,
-    forwards,
-    home_of,
-    next_window,
-    route,
-)
-from skewless.strategies.dalton.hot_keys import (
-    ALWAYS,
-    NEVER,
-    drop_row,
-    hot_keys,
-    owned_rows,
-    take_row,
-)
+from skewless.strategies.dalton.bandit import SPLIT_LIMIT, WAITING, Bandit, forwards, route
+from skewless.strategies.dalton.hot_keys import hot_keys
 from skewless.strategies.dalton.key_counts import (
     KeyCounts,
-    count_of,
     exact_counts,
     hybrid_counts,
     sketched_counts,
 )
-from skewless.strategies.dalton.q_table import (
-    clear_row,
-    forget_kept,
-    q_table,
-    row_values,
-    set_row,
-    with_kept,
-)
-from skewless.strategies.dalton.slides import clear_replicas, place_on
+from skewless.strategies.dalton.merging import merge_into, send_off, share_loads, take_over
+from skewless.strategies.dalton.q_table import q_table
 from skewless.strategy import Traits
 
 _LEAST_REWARD = -2.0
@@ -67,7 +37,7 @@ class Dalton:
     The reward of a worker is high when its recent load is low and the key is on few workers. A hot
     record goes to the worker with the best average reward so far, and sometimes to any worker.
     Workers that were never tried have the worst value, so a key is split only where it pays.
-    Sources exchange a weighted mean of what they learned.
+    Sources exchange what is new to them, and go on with what all have learned.
 
     **Guarantee**: there are fewer than n hot keys in a statistics window (Theorem 3.4), and every
     other key has exactly one worker.
@@ -79,21 +49,24 @@ class Dalton:
     load_weight
         p1; the replicas weigh p2 = 1 − p1.
     slide, n_slides
-        Loads and replicas count over `n_slides` slides of `slide` records of this source. Use the
-        window over which balance matters. With a much shorter one, a key stays too long on a
-        worker that used to be good.
+        Loads and replicas count over `n_slides` slides of `slide` records; of all sources, where
+        these merge. Use the window over which balance matters. With a much shorter one, a key stays
+        too long on a worker that used to be good.
     stats_window
         Records over which keys are counted. A key is hot with more than 1/n of them, in that
-        window and the next.
+        window and the next. Sources that merge know keys by so many recent records of all.
     statistics
-        `"exact"`, `"count-min"`, or `"hybrid"`: exact while a window has at most `exact_keys` keys.
+        `"exact"`, `"count-min"`, or `"hybrid"`: exact in a window after one with at most
+        `exact_keys` keys. No window has more keys than records, so it never sketches if
+        `exact_keys` is at least `stats_window`.
     max_split
         A key on this many workers explores only those. The limit begins at 2 and grows by one when
         most hot keys have reached it, up to this; None for no limit.
     share_loads
-        After a merge, loads go on from the mean of all sources' loads.
+        After a merge, loads go on from those of all sources.
     by_batch
-        Decide for whole batches: frequencies and replicas are those of the batch (section 3.4).
+        Decide for whole batches: frequencies and replicas are those of the batch (section 3.4). On
+        Spark a batch is what one task has of a micro-batch.
     hybrid
         False: every key is hot, as in the paper's ablation; its memory grows with `stats_window`.
     forwarding
@@ -125,7 +98,7 @@ class Dalton:
     n_slides: int = 10
     stats_window: int = 10_000
     statistics: Literal["exact", "count-min", "hybrid"] = "hybrid"
-    exact_keys: int = 10_000
+    exact_keys: int = 5_000
     max_split: int | None = None
     share_loads: bool = True
     by_batch: bool = False
@@ -154,8 +127,8 @@ class Dalton:
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> Bandit:
         """Return the state of a source that has sent nothing."""
         # Hot in one window: fewer than n keys. Rows are for those of two windows, and as many
-        # again for what the other sources find hot.
-        n_rows = 3 * n_workers if self.hybrid else 2 * self.stats_window
+        # again for what is hot over all sources.
+        n_rows = 4 * n_workers if self.hybrid else 2 * self.stats_window
         (own_seed,) = seed_array(seed, 1)
         most_splits = n_workers if self.max_split is None else min(self.max_split, n_workers)
         first_limit = n_workers if self.max_split is None else min(_FIRST_SPLIT_LIMIT, most_splits)
@@ -165,12 +138,12 @@ class Dalton:
             # Sources share the hash worker of a key, and explore each on its own.
             seeds=np.array([own_seed, seed_array(seed, 2 + source)[-1]], np.uint64),
             counters=np.array(
-                [0, 0, 0, first_limit, 0, self.stats_window, self.by_batch, most_splits]
+                [*[0] * SPLIT_LIMIT, first_limit, 0, self.stats_window, self.by_batch, most_splits]
             ),
-            levels=np.array([level, level, 1.0, 0.0, *weights]),
+            levels=np.array([level, level, 1.0, 0.0, 0.0, 1.0, *weights]),
             counts=self._counts(n_workers, seed),
             window=slides.slide_loads(n_workers, self.slide, self.n_slides),
-            elsewhere=np.zeros(n_workers, np.int64),
+            of_all=np.zeros(n_workers),
             sent=np.zeros(n_workers, np.int64),
             hot=hot_keys(n_rows),
             replicas=slides.replicas(n_rows, n_workers, 1 if self.by_batch else self.n_slides),
@@ -182,8 +155,11 @@ class Dalton:
         epsilon = 1 / (8 * n_workers)
         if self.statistics == "count-min":
             return sketched_counts(epsilon, 0.05, seed)
-        if self.statistics == "hybrid" and self.exact_keys < self.stats_window:
+        # No window has more keys than records, so a table for all of them never needs the sketch.
+        if self.statistics == "hybrid" and (self.exact_keys < self.stats_window or self.by_batch):
             return hybrid_counts(self.exact_keys, epsilon, 0.05, seed)
+        if self.by_batch:  # a batch may have any number of keys, a table may not
+            return hybrid_counts(self.stats_window, epsilon, 0.05, seed)
         return exact_counts(self.stats_window)
 
     def route(self, keys: Keys, state: Bandit, out: Workers) -> None:
@@ -203,124 +179,29 @@ class Dalton:
     def wait(self, state: Bandit) -> None:
         """Let `state`, of which a copy has been sent off, keep its rewards until `fork`.
 
-        The statistics window ends with it (Alg. 2, l. 14–16).
+        The statistics window goes on: where it ends has nothing to do with messages.
         """
-        ended = state.counters[RECORDS]
-        next_window(state)
-        state.levels[ENDED] = ended
-        state.counters[WAITING] = 1
-        state.sent[:] = state.window.loads - state.elsewhere
+        send_off(state)
 
     def merge(self, states: Sequence[Bandit]) -> Bandit:
-        """Return the common table: keys that are hot over all sources, and the mean of their rows.
+        """Return what all sources know: the keys that are hot over all, their values, the loads.
 
-        Replicas stay with each source.
+        Replicas and statistics windows stay with each source.
         """
-        first = states[0]
-        n_workers = first.window.loads.size
-        merged = self.start(n_workers, 0)
-        merged.seeds[0] = first.seeds[0]
-        merged.seeds[1] = min(state.seeds[1] for state in states)
-        merged.counts.sketch.seeds[:] = first.counts.sketch.seeds
-        merged.counters[SPLIT_LIMIT] = max(state.counters[SPLIT_LIMIT] for state in states)
-        merged.counters[DRAWS] = max(state.counters[DRAWS] for state in states)
-        total = sum(int(state.counters[RECORDS]) for state in states)
-        merged.levels[ENDED] = total
-        if self.share_loads:
-            own_loads = np.array([state.window.loads - state.elsewhere for state in states])
-            merged.elsewhere[:] = own_loads.sum(axis=0) // len(states)
-            slides.shift(merged.window, merged.elsewhere)
-        counts = [_for_reading(state.counts) for state in states]
-        rows = [owned_rows(state.hot) for state in states]
-        frequencies = {
-            key: [
-                float(state.hot.counts[own[key]] if key in own else count_of(known, np.uint64(key)))
-                for state, known, own in zip(states, counts, rows, strict=True)
-            ]
-            for key in set().union(*rows)
-        }
-        # Definition 3.3 over all sources. The order makes the result one, whatever the states'.
-        hot_above = total / n_workers if self.hybrid else 0.0
-        loads = {key: float(np.sort(f).sum()) for key, f in frequencies.items()}
-        hot = sorted((-load, key) for key, load in loads.items() if load > hot_above)
-        if total:
-            merged.levels[[HOT_ABOVE, WATCH_ABOVE]] = hot_above
-        for load, key in hot[: merged.hot.keys.size]:
-            home = home_of(np.uint64(key), first.seeds[0], n_workers)
-            row = int(take_row(merged.hot, np.uint64(key), home, -load))
-            merged.hot.until[row] = ALWAYS
-            learned = [
-                (weight, row_values(state.q, own[key]))
-                for state, own, weight in zip(states, rows, frequencies[key], strict=True)
-                if key in own and state.hot.until[own[key]] != NEVER
-            ]
-            set_row(merged.q, row, _mean(learned) if learned else np.full(n_workers, _LEAST_REWARD))
+        merged = self.start(states[0].sent.size, 0)
+        merge_into(merged, states, hybrid=self.hybrid, window=self.slide * self.n_slides)
         return merged
 
     def fork(self, merged: Bandit, own: Bandit, source: int) -> Bandit:
         """Return the state with which a source goes on (Alg. 2, l. 17–20).
 
         It takes over the common table with the rewards that it kept while it waited, the loads of
-        the others, and what is hot from now on. Keys that are not hot over all are hot no more.
+        all, and what is hot from now on. Keys that are not hot over all are hot no more.
         """
         state = copy_state(own)
-        waited = bool(own.counters[WAITING])
-        if not waited:
-            self.wait(state)
-        state.counters[WAITING] = 0
-        state.counters[SPLIT_LIMIT] = max(state.counters[SPLIT_LIMIT], merged.counters[SPLIT_LIMIT])
-        total, ended = float(merged.levels[ENDED]), float(state.levels[ENDED])
-        n_workers = state.window.loads.size
-        if self.hybrid and ended > 0:
-            state.levels[[HOT_ABOVE, WATCH_ABOVE]] = total / n_workers, ended / n_workers
-            state.levels[SCALE] = total / ended
+        if not own.counters[WAITING]:
+            send_off(state)
+        take_over(state, merged, hybrid=self.hybrid)
         if self.share_loads:
-            # As if each source had sent the mean of all. Loads of all would make every source
-            # react to the whole gap, and together they would overshoot it by their number.
-            elsewhere = merged.elsewhere - state.sent
-            slides.shift(state.window, elsewhere - state.elsewhere)
-            state.elsewhere[:] = elsewhere
-        common = owned_rows(merged.hot)
-        for key, row in owned_rows(state.hot).items():
-            if key not in common:
-                state.hot.until[row] = NEVER
-                clear_row(state.q, row)
-                if not waited:
-                    drop_row(state.hot, row)
-        for key, source_row in common.items():
-            self._take_over(state, np.uint64(key), row_values(merged.q, source_row), own)
-        forget_kept(state.q)
+            share_loads(state, self.slide)
         return state
-
-    def _take_over(self, state: Bandit, key: np.uint64, values: Floats, own: Bandit) -> None:
-        """Let the row of `key`, which may be new, have these values."""
-        row = int(get(state.hot.table, key))
-        if row == ABSENT:
-            home = home_of(key, state.seeds[0], state.window.loads.size)
-            n_records = float(count_of(state.counts, key))
-            row = int(take_row(state.hot, key, home, n_records))
-            if row == ABSENT:
-                return
-            clear_replicas(state.replicas, row)
-            if count_of(_for_reading(own.counts), key) > 0 and not self.by_batch:
-                place_on(state.replicas, row, int(home))
-            set_row(state.q, row, values)
-        else:
-            set_row(state.q, row, with_kept(state.q, row, values, self.learning_rate))
-        state.hot.until[row] = ALWAYS
-
-
-def _for_reading(counts: KeyCounts) -> KeyCounts:
-    """Return the same counts, but with scratch memory of its own: reading a sketch writes there."""
-    columns = counts.sketch.columns.copy()
-    return counts._replace(sketch=counts.sketch._replace(columns=columns))
-
-
-def _mean(learned: list[tuple[float, Floats]]) -> Floats:
-    """Return the weighted mean of rows, the same in any order of them."""
-    weights = np.array([weight for weight, _ in learned])
-    if not weights.any():
-        weights[:] = 1.0
-    terms = np.sort(weights[:, None] * np.array([row for _, row in learned]), axis=0)
-    mean: Floats = terms.sum(axis=0) / np.sort(weights).sum()
-    return mean

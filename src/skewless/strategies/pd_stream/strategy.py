@@ -4,92 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import betaincinv
 
-from skewless._jit import kernel
-from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, SmallInts, Words, Workers
+from skewless.arrays import Floats, Keys, Workers
 from skewless.kernels.bits import words_for
-from skewless.kernels.hashing import seed_array, seeded, two_workers
-from skewless.kernels.two_choices import send_to_lighter
-from skewless.parameters import check_types, require
-from skewless.sound import MOST_COUNTED, require_same, require_that, require_within, require_workers
+from skewless.kernels.hashing import seed_array
+from skewless.parameters import check_types, require, require_count
 from skewless.state import copy_state
-from skewless.strategies.pd_stream.floor_set import (
-    LEVEL,
-    NO_WORKER,
-    FloorSet,
-    add_to,
-    floor_set,
-    follow,
-    lightest,
-    members,
-    take_lightest,
-)
-from skewless.strategies.pd_stream.sampling_window import (
-    N_FREE,
-    NO_ROW,
-    PLACE,
-    SIZE,
-    SamplingWindow,
-    admit,
-    append,
-    find,
-    leave,
-    row_of,
-    sampling_window,
-    window_keys,
-)
+from skewless.strategies.pd_stream.floor_set import floor_set
+from skewless.strategies.pd_stream.merging import merged_of
+from skewless.strategies.pd_stream.routing import N_PENDING, NEVER, PdStreamState, route
+from skewless.strategies.pd_stream.sampling_window import sampling_window
 from skewless.strategy import Traits
 
-# Positions in `control`.
-STAGE = 0  # the window is 2 ** STAGE times as long as at first
-UNTIL = 1  # records until the balance is looked at again
-INCOMING = 2  # 1 when the record to be routed is counted as well
-SLACK = 3  # records between the fullest and the emptiest worker that count as balanced
-_NEVER = 2**62
 _N_STAGES = 3
 _SLACK = 4
-_ZERO = np.uint64(0)
-_ONE = np.uint64(1)
-
-
-class PdStreamState(NamedTuple):
-    """The sampling window, the routing table by its rows, and the loads."""
-
-    seed: Words
-    loads: Ints
-    floor: FloorSet
-    window: SamplingWindow
-    sizes: SmallInts  # per row: candidates in the table; 0 when the key has no entry
-    candidates: Words  # per row: the candidates, a set of as many words as n workers take
-    lengths: Ints  # per stage: records of the window
-    hot_from: Ints  # per stage: the count in the window that makes a key hot
-    needed: SmallInts  # per stage and count: how many workers the count may mean
-    control: Ints
-
-    def check(self, fresh: PdStreamState) -> None:
-        """Refuse another hash or setting, wrong sets of workers, and keys without workers."""
-        for name in ("seed", "lengths", "hot_from", "needed"):
-            require_same(name, getattr(self, name), getattr(fresh, name))
-        require_same("control", self.control[INCOMING:], fresh.control[INCOMING:])
-        require_within("control", self.control[[STAGE]], 0, self.lengths.size - 1)
-        require_within("control", self.control[[UNTIL]], 0, _NEVER)
-        require_within("loads", self.loads, 0, MOST_COUNTED)
-        n_workers = self.loads.size
-        wanted = floor_set(self.loads)
-        for name in ("counters", "lightest", "following"):
-            require_same(f"floor.{name}", getattr(self.floor, name), getattr(wanted, name))
-        length = int(self.lengths[int(self.control[STAGE])])
-        require_within("window.counters", self.window.counters[[SIZE]], 0, length)
-        require_within("sizes", self.sizes, 0, n_workers)
-        require_workers("candidates", self.candidates, n_workers)
-        sets = self.candidates.reshape(self.sizes.size, -1)
-        require_that(
-            sets[self.sizes > 0].any(axis=1).all(), "candidates must be as many as sizes says"
-        )
+_MOST_STEP = 1 << 20
 
 
 def probability_table(length: int, confidence: float) -> Floats:
@@ -104,130 +37,6 @@ def probability_table(length: int, confidence: float) -> Floats:
     """
     counts = np.arange(1, length + 1)
     return np.concatenate([[0.0], betaincinv(counts, length - counts + 1, confidence)])
-
-
-@kernel
-def _choose(state: PdStreamState, row: U64, needed: I32, first: U64, second: U64) -> U64:
-    """Return the worker of a hot record, one more than the key has had if it must."""
-    n_words = np.uint64(state.floor.lightest.size)
-    begin = np.uint64(row) * n_words
-    if state.sizes[row] == 0:  # Alg. 2, l. 7–10
-        for w in range(n_words):
-            state.candidates[begin + w] = _ZERO
-        add_to(state.candidates, begin, first)
-        add_to(state.candidates, begin, second)
-        state.sizes[row] = 2 if first != second else 1
-    # l. 13–17: its own lightest worker, unless it may have one more and another is lighter.
-    may_grow = needed > state.sizes[row]
-    worker = take_lightest(state.floor, state.loads, state.candidates, begin, first, may_grow)
-    if worker == NO_WORKER:
-        worker = lightest(state.floor, first)
-        state.loads[worker] += 1
-        follow(state.floor, state.loads, worker, state.loads[worker] - 1)
-        add_to(state.candidates, begin, worker)
-        state.sizes[row] += 1
-    return worker
-
-
-@kernel
-def _settings(state: PdStreamState) -> tuple[U64, I64, U64]:
-    """Return the window's length, the count of hot keys, and where their needs are listed."""
-    stage = state.control[STAGE]
-    table = np.uint64(stage) * np.uint64(state.lengths[state.lengths.size - 1] + 1)
-    return np.uint64(state.lengths[stage]), state.hot_from[stage], table
-
-
-@kernel
-def _next_stage(state: PdStreamState) -> I64:
-    """Return the next longer window while the workers are balanced, else the shortest."""
-    fullest = 0
-    for worker in range(state.loads.size):
-        fullest = max(fullest, state.loads[worker])
-    if fullest - state.floor.counters[LEVEL] > state.control[SLACK]:
-        return 0
-    return min(state.control[STAGE] + 1, state.lengths.size - 1)
-
-
-@kernel
-def _route(keys: Keys, state: PdStreamState, out: Workers) -> None:
-    seed = state.seed[0]
-    loads = state.loads
-    window = state.window
-    control = state.control
-    incoming = control[INCOMING]
-    mask = np.uint64(window.ring.size - 1)
-    place = window.counters[PLACE]
-    size = window.counters[SIZE]
-    n_free = window.counters[N_FREE]
-    until = control[UNTIL]
-    length, hot_from, table = _settings(state)
-    # The next key is hashed one record ahead: a wrong guess of the processor below then costs only
-    # what comes after the hash.
-    upcoming = seeded(keys[0], seed) if keys.size > 0 else seed
-    for i in range(keys.size):
-        hashed = upcoming
-        upcoming = seeded(keys[i + 1], seed) if i + 1 < keys.size else seed
-        if until == 0:
-            control[STAGE] = _next_stage(state)
-            length, hot_from, table = _settings(state)
-            while size > length:
-                n_free = leave(window, window.ring[(place - size) & mask], n_free)
-                size -= _ONE
-            until = np.int64(length)
-        until -= 1
-
-        slot = find(window, hashed)
-        row = window.rows[slot]
-        oldest = window.ring[(place - length) & mask] if size == length else NO_ROW
-        # l. 1; the paper's text counts the incoming record, its pseudo-code does not.
-        count = np.int64(window.counts[row])
-        if incoming > 0:
-            # This record enters and the oldest one leaves: if both have the same key, its count
-            # stays as it is.
-            leaves_too = (oldest == row) & (row != NO_ROW)
-            count += 1 - np.int64(leaves_too)
-        one, other = two_workers(hashed, loads.size)
-        first, second = np.uint64(one), np.uint64(other)
-        if count >= hot_from:
-            worker = _choose(state, row, state.needed[table + np.uint64(count)], first, second)
-        else:  # l. 2–4
-            before = min(loads[first], loads[second])
-            worker = send_to_lighter(loads, first, second)
-            follow(state.floor, loads, worker, before)
-            if row == NO_ROW:
-                row = admit(window, hashed, slot, n_free)
-                n_free -= _ONE
-                state.sizes[row] = 0
-        out[i] = worker
-
-        window.counts[row] += 1  # l. 18
-        window.ring[place] = row
-        place = (place + _ONE) & mask
-        if size == length:
-            n_free = leave(window, oldest, n_free)  # l. 19–22
-        else:
-            size += _ONE
-    window.counters[PLACE] = place
-    window.counters[SIZE] = size
-    window.counters[N_FREE] = n_free
-    control[UNTIL] = until
-
-
-def _merge_entry(merged: PdStreamState, states: Sequence[PdStreamState], hashed: np.uint64) -> None:
-    """Give a key the workers that most of `states` give it, its two hashed ones before all."""
-    votes = np.zeros(merged.loads.size, np.int64)
-    n_words = merged.floor.lightest.size
-    size = 0
-    for state in states:
-        row = row_of(state.window, hashed)
-        if row != NO_ROW and state.sizes[row] > 0:
-            size = max(size, int(state.sizes[row]))
-            votes += members(state.candidates[row * n_words : (row + 1) * n_words], votes.size)
-    row = row_of(merged.window, hashed)
-    votes[list(two_workers(hashed, votes.size))] = len(states) + 1
-    for worker in np.argsort(-votes, kind="stable")[:size]:
-        add_to(merged.candidates, np.uint64(row * n_words), np.uint64(worker))
-    merged.sizes[row] = size
 
 
 @dataclass(frozen=True)
@@ -249,7 +58,11 @@ class PdStream:
         α: how often a key at the threshold is expected in the window, whose length is
         N = α / θ = `alpha` · n / `theta`.
     theta
-        θ = `theta` / n, the share from which two workers are too few for a key.
+        θ = `theta` / n, the share from which two workers are too few for a key. It sets the length
+        of the window and nothing else: whether a key is hot depends on its count in the window.
+    step
+        The window moves on after so many records, all of them at a time. Until then, counts and
+        hot keys are those of the last step.
     confidence
         P̂: how sure it must be that a key with the share p̂ had occurred at least that often.
     count_incoming
@@ -282,6 +95,7 @@ class PdStream:
 
     alpha: float = 4.0
     theta: float = 2.0
+    step: int = 1
     confidence: float = 0.99
     count_incoming: bool = False
     adaptive: bool = False
@@ -291,6 +105,7 @@ class PdStream:
         require(self, "alpha", 0 < self.alpha <= 1_000, "above 0 and at most 1,000")
         require(self, "theta", self.theta > 0, "above 0")
         require(self, "theta", self.theta >= 0.001, "at least 0.001")
+        require_count(self, "step", most=_MOST_STEP)
         require(self, "confidence", 0 < self.confidence < 1, "above 0 and below 1")
 
     @property
@@ -312,7 +127,7 @@ class PdStream:
         loads = np.zeros(n_workers, np.int64)
         expected = self.alpha * 2 ** np.arange(n_stages)
         hot_from = np.maximum(2, np.ceil(expected - np.sqrt(expected))) if self.adaptive else [2]
-        until = shortest if self.adaptive else _NEVER
+        until = shortest if self.adaptive else NEVER
         return PdStreamState(
             seed=seed_array(seed, 1),
             loads=loads,
@@ -323,45 +138,28 @@ class PdStream:
             lengths=lengths,
             hot_from=np.array(hot_from, np.int64),
             needed=needed.ravel(),
-            control=np.array([0, until, int(self.count_incoming), _SLACK]),
+            pending=np.zeros(self.step, np.uint64),
+            control=np.array([0, until, 0, 0, int(self.count_incoming), _SLACK, self.step]),
         )
 
     def route(self, keys: Keys, state: PdStreamState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        _route(keys, state, out)
+        route(keys, state, out)
 
     def merge(self, states: Sequence[PdStreamState]) -> PdStreamState:
         """Return the plan of all sources: one window, and one entry for each hot key in it.
 
-        The window holds the latest records of all, dealt in turn. An entry is as large as the
+        The window holds the latest records of all: those that each source has had since the last
+        merge, dealt in turn, and before them those that all had then. An entry is as large as the
         largest of its key's, and holds the workers that most sources have, so that they stop
         spreading the key over different ones.
         """
-        # In an order of their own, so that the order of `states` does not matter.
-        states = sorted(states, key=lambda s: (s.loads.tobytes(), window_keys(s.window).tobytes()))
-        loads = np.sum([state.loads for state in states], axis=0)
-        control = states[0].control.copy()
-        control[STAGE] = min(state.control[STAGE] for state in states)
-        control[UNTIL] = min(state.control[UNTIL] for state in states)
-        merged = states[0]._replace(
-            loads=loads,
-            floor=floor_set(loads),
-            window=sampling_window(int(states[0].lengths[-1])),
-            sizes=np.zeros_like(states[0].sizes),
-            candidates=np.zeros_like(states[0].candidates),
-            control=control,
-        )
-        length = int(merged.lengths[control[STAGE]])
-        recent = [window_keys(state.window)[::-1] for state in states]
-        turns = range(max(keys.size for keys in recent))
-        in_turn = [keys[turn] for turn in turns for keys in recent if turn < keys.size]
-        for hashed in in_turn[:length][::-1]:
-            append(merged.window, hashed)
-        for hashed in np.unique(np.array(in_turn[:length], np.uint64)):
-            _merge_entry(merged, states, hashed)
-        return merged
+        return merged_of(states)
 
     def fork(self, merged: PdStreamState, own: PdStreamState, source: int) -> PdStreamState:
         """Return the merged plan with the loads of this source: it knows what it sent itself."""
         plan = copy_state(merged)
-        return plan._replace(loads=own.loads.copy(), floor=copy_state(own.floor))
+        plan.control[N_PENDING] = own.control[N_PENDING]
+        return plan._replace(
+            loads=own.loads.copy(), floor=copy_state(own.floor), pending=own.pending.copy()
+        )

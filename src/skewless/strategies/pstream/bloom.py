@@ -53,6 +53,11 @@ def two_place_bloom(n_keys: int, false_positive_rate: float, seed: U64) -> Count
     return CountingBloom(np.zeros(n_counters, np.uint8), np.array([2]), np.array([seed], np.uint64))
 
 
+def empty_copy(bloom: CountingBloom) -> CountingBloom:
+    """Return an empty filter of the same kind."""
+    return CountingBloom(np.zeros_like(bloom.counters), bloom.n_places.copy(), bloom.seed.copy())
+
+
 @kernel
 def place_of(bloom: CountingBloom, hashed: U64, number: I64) -> I64:
     """Return the counter of this number of a key with this hash."""

@@ -7,6 +7,13 @@ long run: a run of r + b heads sets bit b. **A key is hot while at least two bit
 With every long run, a share p of the vectors, chosen at random, is shifted right by one bit: a key
 without new long runs loses its bits and then its entry.
 
+**Several sources.** Each has a part of the records, and the synopsis of all would be declined by
+the long runs of all. Between two merges a source knows only its own. So it routes by a vector that
+its own runs set and decline, as one source alone does. What it tells the others is apart from that:
+its new bits decline at `scale` · p, where `scale` is how many times its own records all records
+are, as fast as if it saw all long runs; and of the bits that all sources got from the last merge it
+tells how often its own runs have shifted them. A merge applies the shifts of all.
+
 **What bounds it.** A vector with top bit b lives for b + 1 shifts, two in the mean, of 1 / p long
 runs each. So even if every long run is of a new key, 2 / p entries are held in the mean, and the
 number varies like a Poisson number. The synopsis has six standard deviations more than that; a
@@ -27,12 +34,13 @@ from typing import NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, I64, U64, Bytes, Ints, Words
+from skewless.arrays import F64, I64, U64, Bytes, Floats, Ints, SmallInts, Words
 from skewless.kernels.bits import lowest_bit, without_lowest
-from skewless.kernels.hashing import draw, to_worker
+from skewless.kernels.hashing import draw, mix, seeded, to_unit, to_worker
 from skewless.kernels.key_table import (
     ABSENT,
     KeyTable,
+    clear,
     find_slot,
     key_table,
     remove_slot,
@@ -53,17 +61,22 @@ _UNIT = 1 << 32
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 _AT_ONCE = 32  # coin runs looked at together
+#: A source with a smaller part of the records than this declines no faster.
+MOST_SCALE = 512.0
 
 
 class CoinSynopsis(NamedTuple):
-    """Entries 0 … SIZE − 1, in no order; a key's vector is `shared | fresh` of its entry."""
+    """Entries 0 … SIZE − 1, in no order; `vectors` has what this source routes by."""
 
     table: KeyTable  # key -> entry
     keys: Words
+    vectors: Words
     shared: Words  # bits that all sources got from the last merge
-    fresh: Words  # bits of this source's own long runs since then
+    fresh: Words  # bits of this source's own long runs since its last message
+    shifts: SmallInts  # how often this source has shifted `shared` since then
     marked: Bytes  # for the user of the synopsis; 0 for a new entry
     counters: Ints
+    scale: Floats  # [records of all sources / those of this one]
     seeds: Words  # of the coins, of the choices
 
     def check(self, fresh: CoinSynopsis) -> None:
@@ -75,9 +88,11 @@ class CoinSynopsis(NamedTuple):
         require_same("counters", counters[[LENGTH]], fresh.counters[[LENGTH]])
         require_within("counters", counters[[RATE]], 1, _UNIT)
         require_entries(self.table, self.keys, np.arange(int(counters[SIZE]), self.keys.size))
-        for name in ("shared", "fresh"):
+        for name in ("vectors", "shared", "fresh"):
             require_within(name, getattr(self, name), 0, (1 << int(counters[LENGTH])) - 1)
+        require_within("shifts", self.shifts, 0, MOST_COUNTED)
         require_within("marked", self.marked, 0, 1)
+        require_within("scale", self.scale, 1, MOST_SCALE)
 
 
 def entries_for(rate: float) -> int:
@@ -103,10 +118,13 @@ def coin_synopsis(n_entries: int, rate: float, length: int, seeds: Words) -> Coi
     synopsis = CoinSynopsis(
         table=key_table(n_entries),
         keys=np.zeros(n_entries, np.uint64),
+        vectors=np.zeros(n_entries, np.uint64),
         shared=np.zeros(n_entries, np.uint64),
         fresh=np.zeros(n_entries, np.uint64),
+        shifts=np.zeros(n_entries, np.int32),
         marked=np.zeros(n_entries, np.uint8),
         counters=np.array([0, 0, length, 0, 0, 0, 0]),
+        scale=np.ones(1),
         seeds=seeds,
     )
     set_rate(synopsis, rate)
@@ -164,7 +182,7 @@ def is_two(bits: U64) -> bool:
 @kernel
 def vector(synopsis: CoinSynopsis, entry: I64) -> U64:
     """Return the bit vector of an entry."""
-    return synopsis.shared[entry] | synopsis.fresh[entry]
+    return synopsis.vectors[entry]
 
 
 @kernel
@@ -182,8 +200,10 @@ def entry_of(synopsis: CoinSynopsis, key: U64) -> I64:
         synopsis.table.keys[slot] = key
         synopsis.table.values[slot] = entry
         synopsis.keys[entry] = key
+        synopsis.vectors[entry] = _ZERO
         synopsis.shared[entry] = _ZERO
         synopsis.fresh[entry] = _ZERO
+        synopsis.shifts[entry] = 0
         synopsis.marked[entry] = 0
     return entry
 
@@ -194,15 +214,19 @@ def set_bit(synopsis: CoinSynopsis, entry: I64, n_heads: I64) -> bool:
     counters = synopsis.counters
     before = vector(synopsis, entry)
     bit = min(n_heads - counters[RUN], counters[LENGTH] - 1)
+    synopsis.vectors[entry] |= _ONE << np.uint64(bit)
     synopsis.fresh[entry] |= _ONE << np.uint64(bit)
     return bool(not is_two(before) and is_two(vector(synopsis, entry)))
 
 
 @kernel
 def begin_decline(synopsis: CoinSynopsis) -> None:
-    """Let a share p of the entries be due for a shift; fractions add up until they are one."""
+    """Let a share p of the entries be due for a shift, once for each long run of all sources.
+
+    Fractions add up until they are one.
+    """
     counters = synopsis.counters
-    counters[OWED] += counters[RATE] * counters[SIZE]
+    counters[OWED] += np.int64(counters[RATE] * synopsis.scale[0]) * counters[SIZE]
 
 
 @kernel
@@ -226,20 +250,27 @@ def next_declining(synopsis: CoinSynopsis) -> I64:
 def shift(synopsis: CoinSynopsis, entry: I64) -> bool:
     """Shift the entry's vector, and evict an empty one; return whether two bits became fewer.
 
-    Alg. 1, l. 20–22.
+    Alg. 1, l. 20–22. Of the shifts for the long runs of all sources, those for this source's own
+    are made to the vector; the others only to the bits that it will tell.
     """
     before = vector(synopsis, entry)
-    synopsis.shared[entry] >>= _ONE
+    bits = mix(draw(synopsis.seeds[1], synopsis.counters[CHOSEN]))
+    if to_unit(bits) * synopsis.scale[0] < 1.0:
+        synopsis.vectors[entry] >>= _ONE
+        synopsis.shared[entry] >>= _ONE
+        synopsis.shifts[entry] += 1
     synopsis.fresh[entry] >>= _ONE
-    after = before >> _ONE
+    after = vector(synopsis, entry)
     if after == _ZERO:
         last = synopsis.counters[SIZE] - 1
         synopsis.counters[SIZE] = last
         remove_slot(synopsis.table, find_slot(synopsis.table, synopsis.keys[entry]))
         if entry != last:
             synopsis.keys[entry] = synopsis.keys[last]
+            synopsis.vectors[entry] = synopsis.vectors[last]
             synopsis.shared[entry] = synopsis.shared[last]
             synopsis.fresh[entry] = synopsis.fresh[last]
+            synopsis.shifts[entry] = synopsis.shifts[last]
             synopsis.marked[entry] = synopsis.marked[last]
             synopsis.table.values[find_slot(synopsis.table, synopsis.keys[last])] = entry
     return bool(is_two(before) and not is_two(after))
@@ -248,42 +279,90 @@ def shift(synopsis: CoinSynopsis, entry: I64) -> bool:
 def vectors(synopsis: CoinSynopsis) -> dict[int, int]:
     """Return the bit vector of every key that has one."""
     size = int(synopsis.counters[SIZE])
-    bits = (synopsis.shared | synopsis.fresh)[:size]
-    return dict(zip(synopsis.keys[:size].tolist(), bits.tolist(), strict=True))
+    bits = synopsis.vectors[:size].tolist()
+    return dict(zip(synopsis.keys[:size].tolist(), bits, strict=True))
 
 
-def merge_vectors(synopses: Sequence[CoinSynopsis]) -> dict[int, int]:
+def merge_vectors(synopses: Sequence[CoinSynopsis], missed: Sequence[float]) -> dict[int, int]:
     """Return the vectors that one synopsis would have, had it been fed by all sources.
 
-    A fresh bit is a long run of one source and would have been set in the one vector of the key:
-    fresh bits are united. Shared bits are copies of one vector that declined on their own; each
-    of their shifts would have been made to the one vector: of the copies the one counts that
-    declined furthest, the smallest, 0 where it was evicted. Uniting copies would turn one bit
-    that was shifted here and not there into two, and the key into a hot one. A source that has
-    missed the latest merge has no copy. All this is the same in any order.
+    A fresh bit is a long run of one source and would have been set in the one vector of the key;
+    it has declined as if all long runs had been seen: fresh bits are united. `missed` are the
+    shifts that a bit of each source has missed since the last merge, because there were more other
+    sources than it knew of. Shared bits are copies of one vector. Each source has shifted its copy
+    by its own long runs, and all of these shifts would have been made to the one vector: it is
+    shifted by their sum. It is empty where one source has shifted it out. A source that has missed
+    the latest merge has no copy. All this is the same in any order.
     """
     latest = max(int(synopsis.counters[GENERATION]) for synopsis in synopses)
     united: dict[int, int] = {}
-    copies: list[dict[int, int]] = []
-    for synopsis in synopses:
+    copies: list[dict[int, tuple[int, int]]] = []  # key -> shifts, bits
+    for synopsis, most in zip(synopses, missed, strict=True):
         size = int(synopsis.counters[SIZE])
         names = synopsis.keys[:size].tolist()
         for key, bits in zip(names, synopsis.fresh[:size].tolist(), strict=True):
-            united[key] = united.get(key, 0) | bits
+            late = _missed_shifts(synopsis, key, most) if most and bits else 0
+            united[key] = united.get(key, 0) | bits >> late
         if int(synopsis.counters[GENERATION]) == latest:
-            copies.append(dict(zip(names, synopsis.shared[:size].tolist(), strict=True)))
+            shifts = synopsis.shifts[:size].tolist()
+            shared = zip(shifts, synopsis.shared[:size].tolist(), strict=True)
+            copies.append(dict(zip(names, shared, strict=True)))
     for key in set().union(*copies):
-        united[key] = united.get(key, 0) | min(copy.get(key, 0) for copy in copies)
+        found = [copy.get(key, (0, 0)) for copy in copies]
+        if all(bits for _, bits in found):
+            fewest, bits = min(found)
+            n_more = sum(n_shifts for n_shifts, _ in found) - fewest
+            united[key] = united.get(key, 0) | bits >> n_more
     return {key: bits for key, bits in united.items() if bits}
+
+
+def _missed_shifts(synopsis: CoinSynopsis, key: int, most: float) -> int:
+    """Return how many of `most` shifts came after the bits of `key`, which came at any time."""
+    own = np.uint64(seeded(np.uint64(key), synopsis.seeds[1]))
+    word = np.uint64(draw(own, synopsis.counters[GENERATION]))
+    age, rounding = to_unit(word), to_unit(np.uint64(mix(word)))
+    return min(64, int(most * age + rounding))
+
+
+def send_off(synopsis: CoinSynopsis) -> None:
+    """Note that a message has all fresh bits and shifts: from now on, only what comes is fresh."""
+    synopsis.fresh[:] = 0
+    synopsis.shifts[:] = 0
+
+
+def news(synopsis: CoinSynopsis) -> dict[int, tuple[int, int]]:
+    """Return for each key its fresh bits and how often its shared ones were shifted."""
+    size = int(synopsis.counters[SIZE])
+    found = zip(synopsis.fresh[:size].tolist(), synopsis.shifts[:size].tolist(), strict=True)
+    return dict(zip(synopsis.keys[:size].tolist(), found, strict=True))
+
+
+def add_news(synopsis: CoinSynopsis, news: dict[int, tuple[int, int]]) -> None:
+    """Let a synopsis that was just filled have what came after a message; see `news`.
+
+    Vectors that are empty by then, and those without room, are left out.
+    """
+    shared = vectors(synopsis)
+    found = {}
+    for key in shared.keys() | news.keys():
+        fresh, n_shifts = news.get(key, (0, 0))
+        found[key] = shared.get(key, 0) >> n_shifts, fresh, n_shifts if key in shared else 0
+    clear(synopsis.table)
+    fill(synopsis, {key: s | fresh for key, (s, fresh, _) in found.items() if s | fresh})
+    for entry in range(int(synopsis.counters[SIZE])):
+        synopsis.shared[entry], synopsis.fresh[entry], synopsis.shifts[entry] = found[
+            int(synopsis.keys[entry])
+        ]
 
 
 def fill(synopsis: CoinSynopsis, vectors: dict[int, int]) -> None:
     """Put `vectors` into an empty synopsis as shared bits; the weakest are left out if too many."""
+    synopsis.counters[SIZE] = 0
     by_strength = sorted(vectors, key=lambda key: (-vectors[key].bit_count(), -vectors[key], key))
     for entry, key in enumerate(by_strength[: synopsis.keys.size]):
         slot = find_slot(synopsis.table, np.uint64(key))
         synopsis.table.keys[slot] = key
         synopsis.table.values[slot] = entry
         synopsis.keys[entry] = key
-        synopsis.shared[entry] = vectors[key]
+        synopsis.vectors[entry] = synopsis.shared[entry] = vectors[key]
         synopsis.counters[SIZE] = entry + 1

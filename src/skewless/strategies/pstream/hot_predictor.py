@@ -6,8 +6,8 @@ told about each change and answers for every record. A key that becomes hot is a
 
 The threshold f is the share of the records above which a key should be hot; p = f / 2 and
 r = log2(1 / p) follow from it. It may be adapted to minimise w_T · F_L + w_S · H: the share of the
-records that are not hot, for their imbalance, against the share of the keys that are hot, for their
-replicas. F_L rises with f and H falls, so the best f is near where both terms are equal.
+records that are not hot, for their imbalance, against the share of recent keys that are hot, for
+their replicas. F_L rises with f and H falls, so the best f is near where both terms are equal.
 
 References
 ----------
@@ -18,7 +18,6 @@ system, IEEE Transactions on Computers 2021, sections 3.2 and 4.4.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ from skewless.arrays import F64, I64, U64, Bytes, Floats, Ints, Keys, SmallInts,
 from skewless.kernels import distinct
 from skewless.kernels.hashing import seeded
 from skewless.kernels.key_table import ABSENT
-from skewless.sound import MOST_COUNTED, require_same, require_within
+from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
 from skewless.strategies.pstream import bloom as bf
 from skewless.strategies.pstream.bloom import (
     CountingBloom,
@@ -37,10 +36,6 @@ from skewless.strategies.pstream.bloom import (
     two_place_bloom,
 )
 from skewless.strategies.pstream.coin_synopsis import (
-    CHOSEN,
-    GENERATION,
-    LENGTH,
-    OWED,
     RUN,
     SIZE,
     CoinSynopsis,
@@ -48,10 +43,8 @@ from skewless.strategies.pstream.coin_synopsis import (
     coin_synopsis,
     entries_for,
     entry_of,
-    fill,
     heads,
     is_two,
-    merge_vectors,
     next_declining,
     set_bit,
     set_rate,
@@ -66,11 +59,20 @@ LONG = 1  # v_1: long runs in this interval
 LONG_HOT = 2  # v_2: of them, those of hot keys
 INTERVALS = 3  # intervals that have ended
 ADAPTIVE = 4  # 1 if the threshold adapts itself
+TOLD = 5  # of RECORDS, those of the last message to the other sources, and all before
+IN_MESSAGE = 6  # records that the last message was about
+LONG_TOLD = 7  # of LONG, those that all sources know of
+LONG_HOT_TOLD = 8  # of LONG_HOT, the same
+WAITING = 9  # 1 between a message and its answer
 # Positions in `settings`.
 SHARE = 0  # f
 LEAST = 1  # the smallest f
 TIME_WEIGHT = 2  # w_T; w_S = 1 − w_T
 INTERVAL = 3  # in units of 1 / p long runs
+CROSS = 4  # faded sum over merges: new records of all sources times those of this one
+SQUARE = 5  # faded sum over merges: new records of this source, squared
+N_NEW = 6  # of a merged predictor: records that were new, of all sources
+N_SOURCES = 7  # of a merged predictor: how many took part
 
 _PRECISION = 10  # of the number of keys: 2^10 bytes for a standard error of 3 %
 
@@ -80,13 +82,15 @@ class HotPredictor(NamedTuple):
 
     synopsis: CoinSynopsis
     filter: CountingBloom  # the hot keys, in two counters each
-    registers: Bytes  # number of keys so far; only used for an adaptive threshold
+    registers: Bytes  # number of keys of this interval; only used for an adaptive threshold
     counters: Ints
     settings: Floats
 
     def check(self, fresh: HotPredictor) -> None:
         """Refuse other settings, and numbers that no records lead to."""
-        require_same("settings", self.settings[LEAST:], fresh.settings[LEAST:])
+        constant = [LEAST, TIME_WEIGHT, INTERVAL]
+        require_same("settings", self.settings[constant], fresh.settings[constant])
+        require_within("settings", self.settings, 0, MOST_WEIGHT)
         require_within("settings", self.settings[[SHARE]], float(self.settings[LEAST]), 1)
         require_same("counters", self.counters[[ADAPTIVE]], fresh.counters[[ADAPTIVE]])
         require_within("counters", self.counters, 0, MOST_COUNTED)
@@ -119,8 +123,8 @@ def hot_predictor(
         synopsis=coin_synopsis(entries_for(least / 2), f / 2, length, seeds[1:].copy()),
         filter=two_place_bloom(math.ceil(1 / least), false_positive_rate, seeds[0]),
         registers=distinct.registers(_PRECISION),
-        counters=np.array([0, 0, 0, 0, int(least_f is not None)]),
-        settings=np.array([f, least, time_weight, interval]),
+        counters=np.array([0, 0, 0, 0, int(least_f is not None), 0, 0, 0, 0, 0]),
+        settings=np.array([f, least, time_weight, interval, 0.0, 0.0, 0.0, 1.0]),
     )
 
 
@@ -128,9 +132,9 @@ def hot_predictor(
 def better_threshold(f: F64, rare_share: F64, hot_keys: F64, time_weight: F64) -> F64:
     """Return where the two lines meet that stand for w_T · F_L and w_S · H.
 
-    `rare_share` is F_L(f), `hot_keys` is H(f) as a share of all keys. F_L(0) = 0 and H(0) = 1;
-    F_L(1) = 1 and H(1) = 0. If w_T · F_L is the larger at f, the lines go from f to 0 and meet
-    below f, else they go from f to 1 and meet above it (Fig. 12).
+    `rare_share` is F_L(f), `hot_keys` is H(f) as a share of the keys of an interval. F_L(0) = 0 and
+    H(0) = 1; F_L(1) = 1 and H(1) = 0. If w_T · F_L is the larger at f, the lines go from f to 0 and
+    meet below f, else they go from f to 1 and meet above it (Fig. 12).
 
     >>> round(better_threshold(0.1, 0.5, 0.0, 0.5), 4)
     0.0667
@@ -161,15 +165,29 @@ def _end_interval(predictor: HotPredictor) -> None:
     f = min(max(f, settings[LEAST]), 1.0)
     settings[SHARE] = f
     set_rate(synopsis, f / 2.0)
-    counters[LONG] = 0
-    counters[LONG_HOT] = 0
+    for position in (LONG, LONG_HOT, LONG_TOLD, LONG_HOT_TOLD):
+        counters[position] = 0
+    predictor.registers[:] = 0
     counters[INTERVALS] += 1
+
+
+@kernel
+def _is_over(predictor: HotPredictor) -> bool:
+    """Tell whether an interval has had its long runs."""
+    n_long, settings = predictor.counters[LONG], predictor.settings
+    return bool(n_long > 0 and n_long * settings[SHARE] >= 2.0 * settings[INTERVAL])
+
+
+def end_interval_if_over(predictor: HotPredictor) -> None:
+    """Adapt the threshold if all sources together have had the long runs of an interval."""
+    if predictor.counters[ADAPTIVE] and _is_over(predictor):
+        _end_interval(predictor)
 
 
 @kernel
 def learn(predictor: HotPredictor, key: U64, n_heads: I64) -> None:
     """Take in a long run of `key`: Alg. 1, l. 11–22, and section 4.4 at the end of an interval."""
-    synopsis, counters, settings = predictor.synopsis, predictor.counters, predictor.settings
+    synopsis, counters = predictor.synopsis, predictor.counters
     counters[LONG] += 1
     entry = entry_of(synopsis, key)
     if entry != ABSENT:
@@ -187,7 +205,7 @@ def learn(predictor: HotPredictor, key: U64, n_heads: I64) -> None:
         if shift(synopsis, entry):
             bf.remove(predictor.filter, declining)  # l. 22: delete
         entry = next_declining(synopsis)
-    if counters[ADAPTIVE] and counters[LONG] * settings[SHARE] >= 2.0 * settings[INTERVAL]:
+    if counters[ADAPTIVE] and _is_over(predictor):
         _end_interval(predictor)
 
 
@@ -242,54 +260,3 @@ def look_up(bloom: CountingBloom, keys: Keys, places: SmallInts, hot: SmallInts)
 def hot_keys(predictor: HotPredictor) -> set[int]:
     """Return the keys that are hot, without the strangers that the filter lets in."""
     return {key for key, bits in vectors(predictor.synopsis).items() if bits.bit_count() >= 2}
-
-
-def merge(predictors: Sequence[HotPredictor]) -> HotPredictor:
-    """Return a predictor that knows what all know, in any order of them; see `merge_vectors`.
-
-    The paper has one central synopsis that all sources report their long runs to. Here every
-    source has a predictor of its own, and they become the central one whenever they merge. Each
-    adapts its threshold to its own records; of their thresholds the merged one has the median.
-    """
-    first = predictors[0]
-    f = float(np.median([predictor.settings[SHARE] for predictor in predictors]))
-    synopses = [predictor.synopsis for predictor in predictors]
-    bits = merge_vectors(synopses)
-    n_entries = first.synopsis.keys.size
-    # The coins of the merged predictor itself: nobody's in particular, but not chosen by order.
-    seeds = np.min([synopsis.seeds for synopsis in synopses], axis=0)
-    synopsis = coin_synopsis(n_entries, f / 2, int(first.synopsis.counters[LENGTH]), seeds)
-    fill(synopsis, bits)
-    synopsis.counters[CHOSEN] = max(int(other.counters[CHOSEN]) for other in synopses)
-    synopsis.counters[GENERATION] = 1 + max(int(other.counters[GENERATION]) for other in synopses)
-    counters = np.array([0, 0, 0, 0, int(first.counters[ADAPTIVE])])
-    counters[RECORDS] = max(int(predictor.counters[RECORDS]) for predictor in predictors)
-    settings = first.settings.copy()
-    settings[SHARE] = f
-    merged = HotPredictor(
-        synopsis=synopsis,
-        filter=first.filter._replace(
-            counters=np.zeros_like(first.filter.counters),
-            n_places=first.filter.n_places.copy(),
-            seed=first.filter.seed.copy(),
-        ),
-        registers=np.max([predictor.registers for predictor in predictors], axis=0),
-        counters=counters,
-        settings=settings,
-    )
-    for key in sorted(hot_keys(merged)):
-        bf.add(merged.filter, np.uint64(key))
-    return merged
-
-
-def take_over(forked: HotPredictor, own: HotPredictor) -> None:
-    """Let `forked`, a copy of a merged predictor, go on with `own` coins and its interval."""
-    forked.counters[:] = own.counters
-    synopsis = forked.synopsis
-    synopsis.seeds[:] = own.synopsis.seeds
-    for position in (OWED, CHOSEN):
-        synopsis.counters[position] = own.synopsis.counters[position]
-    size = int(own.synopsis.counters[SIZE])
-    marked = set(own.synopsis.keys[:size][own.synopsis.marked[:size] == 1].tolist())
-    for entry in range(int(synopsis.counters[SIZE])):
-        synopsis.marked[entry] = int(synopsis.keys[entry]) in marked

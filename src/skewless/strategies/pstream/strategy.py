@@ -22,9 +22,8 @@ from skewless.strategies.pstream.hot_predictor import (
     hot_predictor,
     learn,
     look_up,
-    merge,
-    take_over,
 )
+from skewless.strategies.pstream.merging import merge, send_off, take_over
 from skewless.strategy import Traits
 
 _FIRST_F = 0.02  # p = 0.01, as in the authors' code
@@ -120,7 +119,7 @@ class PStream:
         Of the filter, while no more than 1 / f keys are hot.
 
     **Deviations from the paper**: each source has a predictor of its own, and H(f) is a share of
-    all keys. The complete list, with reasons, is in `docs/strategies/pstream.md`.
+    the keys of an interval. The complete list, with reasons, is in `docs/strategies/pstream.md`.
 
     Examples
     --------
@@ -191,6 +190,10 @@ class PStream:
         """Fill `out` with the worker of each record."""
         _route(keys, state, out)
 
+    def wait(self, state: PStreamState) -> None:
+        """Let `state`, of which a copy was sent off, keep apart what it learns until `fork`."""
+        send_off(state.predictor)
+
     def merge(self, states: Sequence[PStreamState]) -> PStreamState:
         """Return the state of the central predictor; the same in any order of `states`."""
         first = copy_state(states[0])
@@ -202,7 +205,7 @@ class PStream:
         )
 
     def fork(self, merged: PStreamState, own: PStreamState, source: int) -> PStreamState:
-        """Return `merged` with the coins, the round and the open interval of `own`."""
+        """Return `merged` with the coins and the round of `own`, and what it learned since."""
         forked = copy_state(merged)
         forked.next_worker[:] = own.next_worker
         take_over(forked.predictor, own.predictor)

@@ -1,0 +1,250 @@
+"""What sources tell each other, what follows from it for all, and what each goes on with.
+
+Dalton's section 4.1 for merges that come when they come. A state is what all sources know together,
+the same at each of them since the last merge, and what is new at one source since its last message.
+A merge adds what is new, once, and lets the older part fade by the number of records that are new:
+horizon / (horizon + new). So it does not matter where a statistics window ends, how many records
+lie between two merges, or which sources took part. A merge without records changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skewless.arrays import Floats
+from skewless.kernels.key_table import ABSENT, get
+from skewless.strategies.dalton import slides
+from skewless.strategies.dalton.bandit import (
+    BEFORE,
+    BY_BATCH,
+    CLOCK,
+    DRAWS,
+    FADING,
+    HOT_ABOVE,
+    IN_MESSAGE,
+    OWN,
+    RATE,
+    RECENT,
+    RECORDS,
+    SCALE,
+    SPLIT_LIMIT,
+    STATS_WINDOW,
+    TOLD,
+    WAITING,
+    WATCH_ABOVE,
+    Bandit,
+    home_of,
+)
+from skewless.strategies.dalton.hot_keys import ALWAYS, NEVER, owned_rows, take_row
+from skewless.strategies.dalton.key_counts import KeyCounts, count_of
+from skewless.strategies.dalton.q_table import (
+    clear_row,
+    forget_kept,
+    learned_by_all,
+    row_values,
+    set_values,
+    with_kept,
+)
+from skewless.strategies.dalton.slides import clear_replicas, place_on
+
+_TOO_FEW = 8  # records of a key that say nothing about it
+
+
+def send_off(state: Bandit) -> None:
+    """Note that a message has all that is new: from now on, only what comes is new."""
+    counters = state.counters
+    counters[IN_MESSAGE] = counters[DRAWS] - counters[TOLD]
+    counters[TOLD] = counters[DRAWS]
+    counters[WAITING] = 1
+    state.hot.untold[:] = -state.hot.counts
+    state.sent[:] = 0
+    forget_kept(state.q)
+
+
+@dataclass(frozen=True)
+class _Message:
+    """What one source says, with its part in the recent records of all."""
+
+    state: Bandit
+    counts: KeyCounts
+    rows: dict[int, int]
+    part: float  # faded
+
+    def candidates(self, n_workers: int) -> set[int]:
+        """Return the keys that may be hot: those with a row, and the top keys of this window.
+
+        A key that is hot over all sources has at least that share at one of them. In the first
+        batches no source may have counted enough for a row, and all of them together have.
+        """
+        table = self.counts.table
+        enough = max(_TOO_FEW, float(self.state.counters[RECORDS]) / n_workers)
+        return self.rows.keys() | set(table.keys[table.values > enough].tolist())
+
+    def share(self, key: int) -> float:
+        """Return how many recent records of `key` there were at this source, as far as it knows.
+
+        It is the key's share of the last one or two statistics windows, times the recent records
+        of the source. What is known from less than a window counts as if the rest had none.
+        """
+        counters, hot = self.state.counters, self.state.hot
+        n_counted = float(counters[RECORDS])
+        if key in self.rows:
+            row = self.rows[key]
+            count = float(hot.counts[row])
+            if hot.before[row] >= 0:
+                count += float(hot.before[row])
+                n_counted += float(counters[BEFORE])
+        else:
+            count = float(count_of(self.counts, np.uint64(key)))
+        return count * self.part / max(n_counted, min(self.part, float(counters[STATS_WINDOW])), 1)
+
+    def new(self, key: int) -> float:
+        """Return how many records of a key that is hot over all are new."""
+        row = self.rows.get(key)
+        hot = self.state.hot
+        return 0.0 if row is None else float(hot.counts[row] + hot.untold[row])
+
+    def learned(self, key: int, *, is_common: bool) -> bool:
+        """Tell whether this source has values for the key that began as those of the others."""
+        row = self.rows.get(key)
+        if row is None:
+            return False
+        hot = self.state.hot
+        return bool(hot.shared[row] > 0 if is_common else hot.until[row] != NEVER)
+
+
+def merge_into(merged: Bandit, states: Sequence[Bandit], *, hybrid: bool, window: int) -> None:
+    """Fill `merged`, which is fresh, with what `states` know; `window` is that of the loads."""
+    new = [int(state.counters[DRAWS] - state.counters[TOLD]) for state in states]
+    n_new = sum(new)
+    n_workers = merged.sent.size
+    stats_window = int(merged.counters[STATS_WINDOW])
+    fading = stats_window / (stats_window + n_new)
+    recent = fading * max(float(state.levels[RECENT]) for state in states) + n_new
+    clock = max(int(state.counters[CLOCK]) for state in states) + n_new
+    _merge_numbers(merged, states)
+    merged.counters[CLOCK] = clock
+    merged.levels[[RECENT, FADING, SCALE]] = recent, fading, len(states)
+    older = np.max([state.of_all for state in states], axis=0)
+    merged.of_all[:] = window / (window + n_new) * older + np.sum([s.sent for s in states], axis=0)
+
+    parts = fading * np.array([state.levels[OWN] for state in states]) + new
+    # A source that was away has not faded meanwhile.
+    parts *= min(1.0, recent / max(float(np.sort(parts).sum()), 1.0))
+    messages = [
+        _Message(state, _for_reading(state.counts), owned_rows(state.hot), part)
+        for state, part in zip(states, parts.tolist(), strict=True)
+    ]
+    found = []
+    candidates = set().union(*(message.candidates(n_workers) for message in messages))
+    for key in sorted(candidates):
+        shared, deadline = _known(messages, key)
+        if shared > 0:
+            frequency = fading * shared + sum(sorted(message.new(key) for message in messages))
+        else:
+            frequency = sum(sorted(message.share(key) for message in messages))
+        # Definition 3.3 over all sources, and a window longer, as the paper's next window.
+        if frequency > (recent / n_workers if hybrid else 0.0):
+            found.append((-frequency, key, clock + stats_window, shared > 0))
+        elif shared > 0 and clock <= deadline:
+            found.append((-frequency, key, deadline, True))
+    most = merged.hot.keys.size // 2 if hybrid else merged.hot.keys.size
+    for negative, key, deadline, is_common in sorted(found)[:most]:
+        home = home_of(np.uint64(key), merged.seeds[0], n_workers)
+        row = int(take_row(merged.hot, np.uint64(key), home, 0.0))
+        merged.hot.until[row] = ALWAYS
+        merged.hot.shared[row] = max(-negative, np.finfo(float).tiny)
+        merged.hot.deadline[row] = deadline
+        learned = [
+            (message.state.q, message.rows[key])
+            for message in messages
+            if message.learned(key, is_common=is_common)
+        ]
+        if learned:
+            set_values(merged.q, row, learned_by_all(learned, float(merged.levels[RATE])))
+
+
+def _merge_numbers(merged: Bandit, states: Sequence[Bandit]) -> None:
+    merged.seeds[0] = states[0].seeds[0]
+    merged.seeds[1] = min(state.seeds[1] for state in states)
+    merged.counts.sketch.seeds[:] = states[0].counts.sketch.seeds
+    for position in (SPLIT_LIMIT, DRAWS):
+        merged.counters[position] = max(int(state.counters[position]) for state in states)
+    merged.counters[TOLD] = merged.counters[DRAWS]
+
+
+def _known(messages: Sequence[_Message], key: int) -> tuple[float, int]:
+    """Return the faded records of the key at all sources, 0 if it was not hot, and its deadline."""
+    found = [(m.state.hot, m.rows[key]) for m in messages if key in m.rows]
+    known = [(float(hot.shared[row]), int(hot.deadline[row])) for hot, row in found]
+    return max(known, default=(0.0, 0))
+
+
+def take_over(state: Bandit, merged: Bandit, *, hybrid: bool) -> None:
+    """Let a source, whose message was sent off, go on with what all know (Alg. 2, l. 17–20)."""
+    counters, levels = state.counters, state.levels
+    counters[WAITING] = 0
+    counters[CLOCK] = merged.counters[CLOCK]
+    counters[SPLIT_LIMIT] = max(counters[SPLIT_LIMIT], merged.counters[SPLIT_LIMIT])
+    recent = float(merged.levels[RECENT])
+    levels[RECENT] = recent
+    own = min(float(merged.levels[FADING] * levels[OWN] + counters[IN_MESSAGE]), recent)
+    levels[OWN] = own
+    counters[IN_MESSAGE] = 0
+    # A source that is new has as large a part as the others have.
+    levels[SCALE] = max(1.0, recent / own if own > 0 else float(merged.levels[SCALE]))
+    if hybrid:
+        share = float(counters[STATS_WINDOW]) / state.sent.size
+        levels[[HOT_ABOVE, WATCH_ABOVE]] = levels[SCALE] * share, share
+    state.of_all[:] = merged.of_all
+    common = owned_rows(merged.hot)
+    for key, row in owned_rows(state.hot).items():
+        if key not in common:  # it stays watched: its records count for the next merge
+            state.hot.until[row] = NEVER
+            state.hot.shared[row] = 0.0
+            clear_row(state.q, row)
+    for key, source_row in common.items():
+        _take_row_over(state, merged, np.uint64(key), source_row)
+
+
+def share_loads(state: Bandit, slide: int) -> None:
+    """Let the window hold the loads of all sources, on the scale of this one.
+
+    Its slides are those of all sources too: shorter, the smaller the part of this source is, but
+    long enough that the work at the end of a slide is O(1) per record.
+    """
+    scale = float(state.levels[SCALE])
+    loads = np.rint(state.of_all / scale).astype(np.int64) + state.sent
+    n_workers = loads.size
+    slides.fill(state.window, loads, max(min(slide, n_workers), round(slide / scale)))
+
+
+def _take_row_over(state: Bandit, merged: Bandit, key: np.uint64, source_row: int) -> None:
+    """Let the row of `key`, which may be new, be that of the common table."""
+    hot = state.hot
+    values: Floats = row_values(merged.q, source_row)
+    row = int(get(hot.table, key))
+    if row == ABSENT:
+        home = home_of(key, state.seeds[0], state.sent.size)
+        counts = float(count_of(_for_reading(state.counts), key))
+        row = int(take_row(hot, key, home, counts))
+        if row == ABSENT:
+            return
+        hot.untold[row] = -counts
+        clear_replicas(state.replicas, row)
+        clear_row(state.q, row)
+        if counts > 0 and not state.counters[BY_BATCH]:
+            place_on(state.replicas, row, int(home))
+    hot.until[row] = ALWAYS
+    hot.shared[row] = merged.hot.shared[source_row]
+    hot.deadline[row] = merged.hot.deadline[source_row]
+    set_values(state.q, row, with_kept(state.q, row, values, float(state.levels[RATE])))
+
+
+def _for_reading(counts: KeyCounts) -> KeyCounts:
+    """Return the same counts, but with scratch memory of its own: reading a sketch writes there."""
+    columns = counts.sketch.columns.copy()
+    return counts._replace(sketch=counts.sketch._replace(columns=columns))

@@ -1,0 +1,231 @@
+"""Algorithm 2: the state of a source, and how it routes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import I32, I64, U64, Ints, Keys, SmallInts, Words, Workers
+from skewless.kernels.hashing import seeded, two_workers
+from skewless.kernels.two_choices import send_to_lighter
+from skewless.sound import MOST_COUNTED, require_same, require_that, require_within, require_workers
+from skewless.strategies.pd_stream.floor_set import (
+    LEVEL,
+    NO_WORKER,
+    FloorSet,
+    add_to,
+    floor_set,
+    follow,
+    lightest,
+    take_lightest,
+)
+from skewless.strategies.pd_stream.sampling_window import (
+    N_FREE,
+    NO_ROW,
+    PLACE,
+    SIZE,
+    SamplingWindow,
+    admit,
+    find,
+    leave,
+)
+
+# Positions in `control`.
+STAGE = 0  # the window is 2 ** STAGE times as long as at first
+UNTIL = 1  # records until the balance is looked at again
+N_PENDING = 2  # records since the window was moved on
+FRESH = 3  # of the records in the window, those of this source since the last merge
+INCOMING = 4  # 1 when the record to be routed is counted as well
+SLACK = 5  # records between the fullest and the emptiest worker that count as balanced
+STEP = 6  # records after which the window moves on
+NEVER = 2**62
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+
+
+class PdStreamState(NamedTuple):
+    """The sampling window, the routing table by its rows, and the loads."""
+
+    seed: Words
+    loads: Ints
+    floor: FloorSet
+    window: SamplingWindow
+    sizes: SmallInts  # per row: candidates in the table; 0 when the key has no entry
+    candidates: Words  # per row: the candidates, a set of as many words as n workers take
+    lengths: Ints  # per stage: records of the window
+    hot_from: Ints  # per stage: the count in the window that makes a key hot
+    needed: SmallInts  # per stage and count: how many workers the count may mean
+    pending: Words  # records that enter the window with its next step
+    control: Ints
+
+    def check(self, fresh: PdStreamState) -> None:
+        """Refuse another hash or setting, wrong sets of workers, and keys without workers."""
+        for name in ("seed", "lengths", "hot_from", "needed"):
+            require_same(name, getattr(self, name), getattr(fresh, name))
+        require_same("control", self.control[INCOMING:], fresh.control[INCOMING:])
+        require_within("control", self.control[[STAGE]], 0, self.lengths.size - 1)
+        require_within("control", self.control[[UNTIL]], 0, NEVER)
+        require_within("control", self.control[[N_PENDING]], 0, self.pending.size - 1)
+        require_within("control", self.control[[FRESH]], 0, int(self.lengths[-1]))
+        require_within("loads", self.loads, 0, MOST_COUNTED)
+        n_workers = self.loads.size
+        wanted = floor_set(self.loads)
+        for name in ("counters", "lightest", "following"):
+            require_same(f"floor.{name}", getattr(self.floor, name), getattr(wanted, name))
+        length = int(self.lengths[int(self.control[STAGE])])
+        require_within("window.counters", self.window.counters[[SIZE]], 0, length)
+        require_within("sizes", self.sizes, 0, n_workers)
+        require_workers("candidates", self.candidates, n_workers)
+        sets = self.candidates.reshape(self.sizes.size, -1)
+        require_that(
+            sets[self.sizes > 0].any(axis=1).all(), "candidates must be as many as sizes says"
+        )
+
+
+@kernel
+def _choose(state: PdStreamState, row: U64, needed: I32, first: U64, second: U64) -> U64:
+    """Return the worker of a hot record, one more than the key has had if it must."""
+    n_words = np.uint64(state.floor.lightest.size)
+    begin = np.uint64(row) * n_words
+    if state.sizes[row] == 0:  # Alg. 2, l. 7–10
+        for w in range(n_words):
+            state.candidates[begin + w] = _ZERO
+        add_to(state.candidates, begin, first)
+        add_to(state.candidates, begin, second)
+        state.sizes[row] = 2 if first != second else 1
+    # l. 13–17: its own lightest worker, unless it may have one more and another is lighter.
+    may_grow = needed > state.sizes[row]
+    worker = take_lightest(state.floor, state.loads, state.candidates, begin, first, may_grow)
+    if worker == NO_WORKER:
+        worker = lightest(state.floor, first)
+        state.loads[worker] += 1
+        follow(state.floor, state.loads, worker, state.loads[worker] - 1)
+        add_to(state.candidates, begin, worker)
+        state.sizes[row] += 1
+    return worker
+
+
+@kernel
+def _settings(state: PdStreamState) -> tuple[U64, I64, U64]:
+    """Return the window's length, the count of hot keys, and where their needs are listed."""
+    stage = state.control[STAGE]
+    table = np.uint64(stage) * np.uint64(state.lengths[state.lengths.size - 1] + 1)
+    return np.uint64(state.lengths[stage]), state.hot_from[stage], table
+
+
+@kernel
+def _next_stage(state: PdStreamState) -> I64:
+    """Return the next longer window while the workers are balanced, else the shortest."""
+    fullest = 0
+    for worker in range(state.loads.size):
+        fullest = max(fullest, state.loads[worker])
+    if fullest - state.floor.counters[LEVEL] > state.control[SLACK]:
+        return 0
+    return min(state.control[STAGE] + 1, state.lengths.size - 1)
+
+
+@kernel
+def _enter(
+    state: PdStreamState, hashed: U64, length: U64, place: U64, size: U64, n_free: U64
+) -> tuple[U64, U64, U64]:
+    """Let a record enter the window, and the oldest leave one that is full (l. 18–22)."""
+    window = state.window
+    mask = np.uint64(window.ring.size - 1)
+    slot = find(window, hashed)
+    row = np.uint64(window.rows[slot])
+    if row == NO_ROW:
+        row = np.uint64(admit(window, hashed, slot, n_free))
+        n_free -= _ONE
+        state.sizes[row] = 0
+    window.counts[row] += 1
+    oldest = np.uint64(window.ring[(place - length) & mask])
+    window.ring[place] = row
+    place = (place + _ONE) & mask
+    if size == length:
+        n_free = leave(window, oldest, n_free)
+    else:
+        size += _ONE
+    return place, size, n_free
+
+
+@kernel
+def route(keys: Keys, state: PdStreamState, out: Workers) -> None:
+    """Fill `out` with the worker of each record."""
+    seed = state.seed[0]
+    loads = state.loads
+    window = state.window
+    control = state.control
+    incoming = control[INCOMING]
+    mask = np.uint64(window.ring.size - 1)
+    place = window.counters[PLACE]
+    size = window.counters[SIZE]
+    n_free = window.counters[N_FREE]
+    until = control[UNTIL]
+    step = control[STEP]
+    n_pending = control[N_PENDING]
+    length, hot_from, table = _settings(state)
+    # The next key is hashed one record ahead: a wrong guess of the processor below then costs only
+    # what comes after the hash.
+    upcoming = seeded(keys[0], seed) if keys.size > 0 else seed
+    for i in range(keys.size):
+        hashed = upcoming
+        upcoming = seeded(keys[i + 1], seed) if i + 1 < keys.size else seed
+        if until == 0:
+            control[STAGE] = _next_stage(state)
+            length, hot_from, table = _settings(state)
+            while size > length:
+                n_free = leave(window, window.ring[(place - size) & mask], n_free)
+                size -= _ONE
+            until = np.int64(length)
+        until -= 1
+
+        slot = find(window, hashed)
+        row = window.rows[slot]
+        oldest = window.ring[(place - length) & mask] if size == length else NO_ROW
+        # l. 1; the paper's text counts the incoming record, its pseudo-code does not.
+        count = np.int64(window.counts[row])
+        if incoming > 0:
+            # This record enters and the oldest one leaves: if both have the same key, its count
+            # stays as it is.
+            leaves_too = (oldest == row) & (row != NO_ROW) & (step == 1)
+            count = min(count + 1 - np.int64(leaves_too), np.int64(length))
+        one, other = two_workers(hashed, loads.size)
+        first, second = np.uint64(one), np.uint64(other)
+        if count >= hot_from:
+            worker = _choose(state, row, state.needed[table + np.uint64(count)], first, second)
+        else:  # l. 2–4
+            before = min(loads[first], loads[second])
+            worker = send_to_lighter(loads, first, second)
+            follow(state.floor, loads, worker, before)
+            if (row == NO_ROW) & (step == 1):
+                row = admit(window, hashed, slot, n_free)
+                n_free -= _ONE
+                state.sizes[row] = 0
+        out[i] = worker
+
+        if step > 1:
+            state.pending[n_pending] = hashed
+            n_pending += 1
+            if n_pending == step:
+                for j in range(step):
+                    place, size, n_free = _enter(
+                        state, state.pending[j], length, place, size, n_free
+                    )
+                n_pending = 0
+            continue
+        window.counts[row] += 1  # l. 18
+        window.ring[place] = row
+        place = (place + _ONE) & mask
+        if size == length:
+            n_free = leave(window, oldest, n_free)  # l. 19–22
+        else:
+            size += _ONE
+    window.counters[PLACE] = place
+    window.counters[SIZE] = size
+    window.counters[N_FREE] = n_free
+    control[UNTIL] = until
+    n_entered = control[N_PENDING] + keys.size - n_pending
+    control[N_PENDING] = n_pending
+    control[FRESH] = min(control[FRESH] + n_entered, state.lengths[state.lengths.size - 1])

@@ -1,0 +1,208 @@
+"""The central predictor of the paper, made from those of the sources whenever they merge.
+
+The paper has one synopsis that all sources report their long runs to. Here every source has a
+predictor of its own: what all knew at the last merge, and what is new since its last message. A
+merge adds what is new, once. So it does not matter how many records lie between two merges, or
+which sources took part, and a merge without records changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from skewless.kernels.key_table import get
+from skewless.strategies.pstream import bloom as bf
+from skewless.strategies.pstream.coin_synopsis import (
+    CHOSEN,
+    GENERATION,
+    LENGTH,
+    MOST_SCALE,
+    OWED,
+    RUN,
+    SIZE,
+    add_news,
+    coin_synopsis,
+    fill,
+    merge_vectors,
+    news,
+)
+from skewless.strategies.pstream.coin_synopsis import send_off as send_synopsis_off
+from skewless.strategies.pstream.hot_predictor import (
+    ADAPTIVE,
+    CROSS,
+    IN_MESSAGE,
+    INTERVALS,
+    LONG,
+    LONG_HOT,
+    LONG_HOT_TOLD,
+    LONG_TOLD,
+    N_NEW,
+    N_SOURCES,
+    RECORDS,
+    SHARE,
+    SQUARE,
+    TOLD,
+    WAITING,
+    HotPredictor,
+    end_interval_if_over,
+    hot_keys,
+)
+
+#: The part of a source may be so many times smaller in one batch than it was before.
+_VARIES = 4.0
+
+
+def send_off(predictor: HotPredictor) -> None:
+    """Note that a message has all that is new: from now on, only what comes is new."""
+    counters = predictor.counters
+    counters[IN_MESSAGE] = counters[RECORDS] - counters[TOLD]
+    counters[TOLD] = counters[RECORDS]
+    counters[LONG_TOLD] = counters[LONG]
+    counters[LONG_HOT_TOLD] = counters[LONG_HOT]
+    counters[WAITING] = 1
+    send_synopsis_off(predictor.synopsis)
+
+
+def merge(predictors: Sequence[HotPredictor]) -> HotPredictor:
+    """Return the predictor that all sources together would have, in any order of them.
+
+    The interval of an adaptive threshold is one of all sources: it ends when their long runs are
+    enough. If some have ended theirs since the last merge, the median of their thresholds counts.
+    """
+    first = predictors[0]
+    furthest = max(int(predictor.counters[INTERVALS]) for predictor in predictors)
+    ahead = [p for p in predictors if int(p.counters[INTERVALS]) == furthest]
+    f = float(np.median([predictor.settings[SHARE] for predictor in ahead]))
+    synopses = [predictor.synopsis for predictor in predictors]
+    # The coins of the merged predictor itself: nobody's in particular, but not chosen by order.
+    seeds = np.min([synopsis.seeds for synopsis in synopses], axis=0)
+    length = int(first.synopsis.counters[LENGTH])
+    synopsis = coin_synopsis(first.synopsis.keys.size, f / 2, length, seeds)
+    fill(synopsis, merge_vectors(synopses, _missed(predictors)))
+    for position, more in ((CHOSEN, 0), (GENERATION, 1)):
+        latest = max(int(other.counters[position]) for other in synopses)
+        synopsis.counters[position] = latest + more
+    merged = HotPredictor(
+        synopsis=synopsis,
+        filter=bf.empty_copy(first.filter),
+        registers=np.max([predictor.registers for predictor in ahead], axis=0),
+        counters=np.zeros_like(first.counters),
+        settings=first.settings.copy(),
+    )
+    _merge_numbers(merged, predictors, ahead, f)
+    _mark(merged, set().union(*(_marked(predictor) for predictor in ahead)))
+    _fill_filter(merged)
+    end_interval_if_over(merged)
+    return merged
+
+
+def _missed(predictors: Sequence[HotPredictor]) -> list[float]:
+    """Return how many shifts a bit of each source has missed at most since the last merge.
+
+    These are for long runs of sources that it did not know of, as before the first merge. That the
+    parts of known sources vary from batch to batch evens out.
+    """
+    new = [int(p.counters[RECORDS] - p.counters[TOLD]) for p in predictors]
+    found = []
+    for predictor, own in zip(predictors, new, strict=True):
+        counted = own * float(predictor.synopsis.scale[0])
+        p = float(predictor.settings[SHARE]) / 2
+        tolerated = _VARIES if predictor.synopsis.counters[GENERATION] else 1.0
+        unknown = sum(new) - counted if sum(new) > tolerated * counted else 0.0
+        found.append(p * unknown * 2.0 ** -int(predictor.synopsis.counters[RUN]))
+    return found
+
+
+def _merge_numbers(
+    merged: HotPredictor,
+    predictors: Sequence[HotPredictor],
+    ahead: Sequence[HotPredictor],
+    f: float,
+) -> None:
+    counters, settings = merged.counters, merged.settings
+    counters[ADAPTIVE] = predictors[0].counters[ADAPTIVE]
+    counters[INTERVALS] = ahead[0].counters[INTERVALS]
+    counters[RECORDS] = max(int(predictor.counters[RECORDS]) for predictor in predictors)
+    counters[TOLD] = counters[RECORDS]
+    for number, told in ((LONG, LONG_TOLD), (LONG_HOT, LONG_HOT_TOLD)):
+        known = max(int(predictor.counters[told]) for predictor in ahead)
+        new = sum(int(p.counters[number] - p.counters[told]) for p in ahead)
+        counters[[number, told]] = known + new
+    settings[SHARE] = f
+    settings[[CROSS, SQUARE]] = 0.0
+    settings[N_NEW] = sum(int(p.counters[RECORDS] - p.counters[TOLD]) for p in predictors)
+    settings[N_SOURCES] = len(predictors)
+
+
+def _learn_scale(forked: HotPredictor, own: HotPredictor, n_own: int) -> float:
+    """Return how many records all sources have for each of this one, by the merges so far.
+
+    It is the slope of a line through 0 that fits best. The mean of the ratios would be too high
+    where the part of a source varies, and batches of a few records would count like large ones.
+    """
+    settings = forked.settings
+    n_new = float(settings[N_NEW])
+    horizon = (2 / float(settings[SHARE])) ** 2  # records in which an entry is shifted once
+    fading = horizon / (horizon + n_new)
+    settings[CROSS] = fading * own.settings[CROSS] + n_new * n_own
+    settings[SQUARE] = fading * own.settings[SQUARE] + float(n_own) ** 2
+    if settings[SQUARE] > 0:
+        scale = float(settings[CROSS] / settings[SQUARE])
+    else:  # it is new: its part will be that of the others
+        scale = float(settings[N_SOURCES])
+    settings[[N_NEW, N_SOURCES]] = 0.0, 1.0
+    return min(max(1.0, scale), MOST_SCALE)
+
+
+def take_over(forked: HotPredictor, own: HotPredictor) -> None:
+    """Let `forked`, a copy of a merged predictor, go on with what is `own`.
+
+    These are the coins, and what came after the message if it was on its way: see `send_off`.
+    """
+    waited = bool(own.counters[WAITING])
+    in_message = int(own.counters[IN_MESSAGE])
+    if not waited:
+        in_message = int(own.counters[RECORDS] - own.counters[TOLD])
+    counters = forked.counters
+    scale = _learn_scale(forked, own, in_message)
+    counters[RECORDS] = own.counters[RECORDS]
+    counters[TOLD] = own.counters[TOLD] if waited else own.counters[RECORDS]
+    synopsis = forked.synopsis
+    synopsis.scale[0] = scale
+    synopsis.seeds[:] = own.synopsis.seeds
+    for position in (OWED, CHOSEN):
+        synopsis.counters[position] = own.synopsis.counters[position]
+    if not waited:
+        return
+    marked = _marked(forked)
+    add_news(synopsis, news(own.synopsis))
+    if own.counters[INTERVALS] == counters[INTERVALS]:
+        for number, told in ((LONG, LONG_TOLD), (LONG_HOT, LONG_HOT_TOLD)):
+            counters[number] += own.counters[number] - own.counters[told]
+        np.maximum(forked.registers, own.registers, out=forked.registers)
+        marked |= _marked(own)
+    _mark(forked, marked)
+    _fill_filter(forked)
+
+
+def _marked(predictor: HotPredictor) -> set[int]:
+    synopsis = predictor.synopsis
+    size = int(synopsis.counters[SIZE])
+    return set(synopsis.keys[:size][synopsis.marked[:size] == 1].tolist())
+
+
+def _mark(predictor: HotPredictor, keys: set[int]) -> None:
+    synopsis = predictor.synopsis
+    synopsis.marked[:] = 0
+    for key in keys:
+        entry = int(get(synopsis.table, np.uint64(key)))
+        if entry >= 0:
+            synopsis.marked[entry] = 1
+
+
+def _fill_filter(predictor: HotPredictor) -> None:
+    predictor.filter.counters[:] = 0
+    for key in sorted(hot_keys(predictor)):
+        bf.add(predictor.filter, np.uint64(key))
