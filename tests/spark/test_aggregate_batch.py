@@ -42,6 +42,9 @@ NATIVE = [
     if FULL or strategy == "cascade" or number == place % len(WINDOWS)
 ]
 OWN = [case for case in NATIVE if FULL or case[0] in ("cascade", "hash", "dalton")]
+#: Forms that route nothing see all windows: each has code of its own.
+NATIVE += [(form, window) for form in ("plain", "local") for window in WINDOWS]
+OWN += [("local", window) for window in WINDOWS]
 
 
 @pytest.fixture(scope="module")
