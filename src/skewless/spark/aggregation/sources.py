@@ -60,7 +60,7 @@ def known_source(df: DataFrame, key: GroupingKey) -> Source | None:
     context = df.sparkSession.sparkContext
     partitions = int(query.toRdd().getNumPartitions())
     source = Source(partitions, context.defaultParallelism, None)
-    is_small = plan.stats().sizeInBytes().toDouble() < _SMALL_BYTES
+    is_small = int(str(plan.stats().sizeInBytes())) < _SMALL_BYTES
     if is_small or partitions == 0:
         return source
     require_skewless(df.sparkSession)
