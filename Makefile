@@ -63,6 +63,7 @@ bench: $(READY) ## Measure what a routing decision costs
 
 bench-spark: $(READY) ## Measure routing on Spark against key hashing and salting
 	$(WITH_JAVA) $(BIN)/python benchmarks/spark_speed.py
+	$(WITH_JAVA) $(BIN)/python benchmarks/aggregate_speed.py $(if $(DATA),--data $(DATA))
 
 frontier: $(READY) ## Measure Cascade against all others, for docs/frontier.md (DATA=folder of traces)
 	$(BIN)/python benchmarks/frontier.py $(if $(DATA),--data $(DATA))

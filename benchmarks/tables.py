@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from frontier import RECORDS, write_documents
-from skewless.experiments import grouping_cost, overview, spark_speed
+from skewless.experiments import aggregate_speed, grouping_cost, overview, spark_speed
 from skewless.experiments.tables import read_records, write_table
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -12,6 +12,7 @@ GROUPING_COST = RESULTS / "grouping_cost.jsonl"
 OVERVIEW = RESULTS / "overview.jsonl"
 SPARK_SPEED = RESULTS / "spark_speed.jsonl"
 FIRST_ROUTE = RESULTS / "first_route.jsonl"
+AGGREGATE_SPEED = RESULTS / "aggregate_speed.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
 
@@ -39,6 +40,9 @@ def write_spark_tables() -> None:
     if FIRST_ROUTE.exists():
         table = spark_speed.first_route_table(read_records(FIRST_ROUTE))
         write_table(BENCHMARKS, "spark first route", table)
+    if AGGREGATE_SPEED.exists():
+        table = aggregate_speed.table(read_records(AGGREGATE_SPEED))
+        write_table(BENCHMARKS, "spark aggregate", table)
 
 
 if __name__ == "__main__":

@@ -160,5 +160,5 @@ def test_a_windowed_group_by_may_follow_ready_aggregations_and_no_others(
     with pytest.raises(Exception, match="not a correct window column"):
         longer(own)
     again = own.groupBy(F.window("window.start", "60 seconds")).agg(F.sum("n"))
-    with pytest.raises(Exception, match="without watermark|not supported"):
+    with pytest.raises(Exception, match=r"without watermark|not supported"):
         run(again, "append", tmp_path / "own")
