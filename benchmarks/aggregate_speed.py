@@ -25,7 +25,7 @@ from rich.progress import track
 
 from skewless import aggregations as aggs
 from skewless import workloads
-from skewless.experiments.tables import write_records
+from skewless.experiments.tables import read_records, write_records
 from skewless.spark import aggregate, session
 from tables import AGGREGATE_SPEED, write_spark_tables
 
@@ -94,9 +94,16 @@ def main(
     only: Annotated[str, typer.Option(help="Streams to take: a regular expression.")] = "",
     kinds: Annotated[str, typer.Option(help="Aggregations to take: the same.")] = "",
 ) -> None:
+    """With `only` or `kinds`, what was measured before of others is kept."""
     settings = {"spark.sql.shuffle.partitions": str(WORKERS)}
     spark = session("aggregate", master=f"local[{slots}]", settings=settings)
     results: list[dict[str, Any]] = []
+    if (only or kinds) and AGGREGATE_SPEED.exists():
+        results = [
+            record
+            for record in read_records(AGGREGATE_SPEED)
+            if not (re.search(only, record["stream"]) and re.search(kinds, record["aggregation"]))
+        ]
     with tempfile.TemporaryDirectory() as name:
         for stream, path in streams(Path(name), data, records).items():
             if re.search(only, stream):
@@ -121,7 +128,7 @@ def measure(
         jobs[name, "applyInPandas"] = lambda: in_pandas(df)
         jobs[name, "salted applyInPandas"] = lambda: salted(df)
     jobs = {place: job for place, job in jobs.items() if re.search(kinds, place[0])}
-    told = Told()
+    told, n_records = Told(), df.count()
     results = []
     for turn in track(range(-1, repeats), stream):
         answers: dict[str, dict[str, Any]] = {}
@@ -141,6 +148,7 @@ def measure(
                         "turn": turn,
                         "seconds": seconds,
                         "slots": slots,
+                        "records": n_records,
                     }
                 )
     told.end()

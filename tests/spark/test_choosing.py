@@ -60,6 +60,10 @@ def test_kinds_of_aggregations_decide(df: Any) -> None:
     assert form(df, {**ready, "var": aggs.variance("v")}).form == "plain"
     assert form(df, own).form == form(df, {"s": vector_spread()}).form == "local"
     assert form(df, {**own, "m": median()}).form == "together"
+    key = grouping_key(df, "k")
+    options: dict[str, Any] = {"workers": 4, "weight": None, "ledger": None}
+    exposed = choose(df, key, {"m": median()}, "auto", untrusted_keys=True, **options)
+    assert (exposed.form, exposed.strategy) == ("route", "hash")
     assert form(df, ready, weight="v") == Choice("route", "cascade", "records have weights")
     assert form(df, ready, "local").form == "local"
     assert form(df, ready, "pkg") == Choice("route", "pkg", "as given")
@@ -69,11 +73,12 @@ def test_kinds_of_aggregations_decide(df: Any) -> None:
     ("source", "name"),
     [
         (None, "local"),
-        (Source(8, 8, None), "local"),
+        (Source(8, 8), "local"),
         (Source(8, 8, 2.0, 0.9), "local"),
         (Source(5, 8, 2.0, 0.9), "local"),
         (Source(4, 8, 100.0, 0.9), "cascade"),
         (Source(4, 8, 100.0, 0.01), "hash"),
+        (Source(4, 8), "cascade"),
         (Source(4, 4, 100.0, 0.9), "local"),  # more workers than slots make no idle slots
         (Source(8, 8, 1.9, 0.2), "cascade"),
         (Source(8, 8, 1.9, 0.18), "hash"),  # 1.5 of 8 even shares are 0.1875
@@ -89,19 +94,19 @@ def test_a_sample_tells_records_per_key_and_the_heaviest(
     df: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = grouping_key(df, "k")
-    assert known_source(df, key) == Source(4, 2, None)  # too small to look at
+    assert known_source(df, key, 4) == Source(4, 2)  # too small to look at
     monkeypatch.setattr(sources, "_SMALL_BYTES", 0)
-    found = known_source(df, key)
+    found = known_source(df, key, 4)
     assert found is not None
     assert found.partitions == 4
     assert found.top_share == pytest.approx(0.5)
     assert found.records_per_key == pytest.approx(500 / 26)  # 0, and the 25 odd ones below 50
-    nothing = known_source(df.where("v < 0"), key)
+    nothing = known_source(df.where("v < 0"), key, 4)
     assert nothing is not None
     assert nothing.records_per_key is None
     cached = df.withColumn("w", F.lit(1)).cache()
     for costly in (df.distinct(), df.join(df.limit(3), "k"), cached):
-        assert known_source(costly, grouping_key(costly, "k")) is None
+        assert known_source(costly, grouping_key(costly, "k"), 4) is None
     cached.unpersist()
 
 
@@ -158,6 +163,10 @@ def test_the_choice_is_logged_once_and_explain_shows_it(
     [
         ({"strategy": "plain"}, "strategy 'plain': aggs: 's' (Spread) is none of Spark's own: use"),
         ({"strategy": "local", "weight": "v"}, "weight: strategy 'local' routes nothing; name a"),
+        (
+            {"aggs": {"m": median()}, "weight": "v"},
+            "weight: strategy 'hash' does not weigh records",
+        ),
         ({"strategy": "plane"}, "unknown strategy 'plane'; did you mean 'plain'?"),
         ({"strategy": "local", "aggs": {"m": median()}}, "'m' does not merge (its class says"),
         ({"strategy": "plain", "aggs": {"n": aggs.count()}, "seed": -1}, "seed must be"),

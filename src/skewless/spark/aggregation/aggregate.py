@@ -121,8 +121,17 @@ def aggregate(
     chosen = chosen_aggregations(df, by, aggs, span)
     check_times(df, span, watermark, mode)
     arrow_schema(StructType([*by.fields]), "key")  # refuses types by the user's names
-    n_workers = check_routing(df, workers, seed, ledger, untrusted_keys)
-    choice = choose(df, by, aggs, strategy, workers=n_workers, weight=weight, ledger=ledger)
+    n_workers, untrusted = check_routing(df, workers, seed, ledger, untrusted_keys)
+    choice = choose(
+        df,
+        by,
+        aggs,
+        strategy,
+        workers=n_workers,
+        weight=weight,
+        ledger=ledger,
+        untrusted_keys=untrusted,
+    )
     is_plain = choice.form == "plain"
     carried = carried_watermark(df, by, span, watermark, is_plain=is_plain)
     inputs = input_columns(df, chosen)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from pyspark.sql import Column, DataFrame
@@ -61,8 +61,27 @@ def choose(
     workers: int,
     weight: str | Column | None,
     ledger: str | None,
+    untrusted_keys: bool = False,
 ) -> Choice:
-    """Return the form that was asked for, or the one that the rule gives."""
+    """Return the form that was asked for, or the one that the rule gives.
+
+    Where strangers choose the keys, our router takes the place of Spark's shuffle by key hash: it
+    has a hash whose collisions they cannot compute.
+    """
+    choice = _choose(df, key, aggs, strategy, workers, weight, ledger)
+    is_exposed = choice.form == "together" and untrusted_keys
+    return replace(choice, form="route") if is_exposed else choice
+
+
+def _choose(
+    df: DataFrame,
+    key: GroupingKey,
+    aggs: Mapping[str, Any],
+    strategy: str | AnyStrategy,
+    workers: int,
+    weight: str | Column | None,
+    ledger: str | None,
+) -> Choice:
     if not isinstance(strategy, str) or strategy not in (AUTO, PLAIN, LOCAL):
         _require_strategy(strategy)
         return Choice("route", strategy, "as given")
@@ -72,10 +91,12 @@ def choose(
         _require_form(strategy, aggs, own, alone, weight)
         return Choice("plain" if strategy == PLAIN else "local", strategy, "as given")
     if alone:
-        return Choice("together", "hash", f"{alone[0]!r} does not merge")
+        # Only the router refuses weights that have no effect.
+        form: Form = "together" if weight is None else "route"
+        return Choice(form, "hash", f"{alone[0]!r} does not merge")
     begun = _begun(df, ledger)
     if begun is not None:
-        form: Form = "local" if begun == LOCAL else "route"
+        form = "local" if begun == LOCAL else "route"
         return Choice(form, begun, "the ledger began with it")
     if weight is not None:
         return Choice("route", "cascade", "records have weights")
@@ -83,15 +104,14 @@ def choose(
         return Choice("plain", PLAIN, "Spark combines these aggregations by itself")
     if df.isStreaming:
         return Choice("local", LOCAL, "a stream is combined where its records are read")
-    return _of_batch(known_source(df, key), workers)
+    return _of_batch(known_source(df, key, workers), workers)
 
 
 def _of_batch(source: Source | None, workers: int) -> Choice:
     """Return the form for aggregators of a user on a batch."""
     if source is None:
         return Choice("local", LOCAL, "nothing is known of the source but that states merge")
-    busy = min(workers, source.slots)
-    if 2 * source.partitions <= busy:
+    if source.leaves_idle(workers):
         why = f"{source.partitions} partitions of the source would leave slots idle"
     elif source.records_per_key is not None and source.records_per_key < _FEW_PER_KEY:
         why = f"a source has {source.records_per_key:.1f} records per key"
@@ -99,6 +119,8 @@ def _of_batch(source: Source | None, workers: int) -> Choice:
         said = source.records_per_key
         why = "states merge" if said is None else f"a source has {said:.0f} records per key"
         return Choice("local", LOCAL, why)
+    if source.top_share is None:
+        return Choice("route", "cascade", f"{why}, and its keys are not known")
     if source.top_share * workers > _HOT:
         return Choice("route", "cascade", f"{why}, and a key has {source.top_share:.0%} of them")
     return Choice("together", "hash", f"{why}, and no key is hot")

@@ -22,7 +22,7 @@ from skewless.spark.routing.router import Router, this_task
 
 #: Records are grouped so many at a time: the more, the fewer partial results of a key are merged.
 #: A task holds about three times as many bytes: the records, sorted by key, and their results.
-_ROWS_AT_ONCE = 1 << 20
+_ROWS_AT_ONCE = 1 << 22
 _BYTES_AT_ONCE = 1 << 26
 _ROWS_PER_BATCH = 1 << 16
 _REPORTED_KEYS = 1 << 17  # distinct keys that a report lists; beyond, a sample by hash

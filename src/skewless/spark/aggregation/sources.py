@@ -42,11 +42,15 @@ class Source:
 
     partitions: int
     slots: int  # tasks that can run at once
-    records_per_key: float | None  # in the first records of a partition; None: not looked at
-    top_share: float = 0.0  # of the heaviest key among them
+    records_per_key: float | None = None  # in the first records of a partition; None: not known
+    top_share: float | None = None  # of the heaviest key among them
+
+    def leaves_idle(self, workers: int) -> bool:
+        """Return whether at most half of what can run at once has a partition to read."""
+        return 2 * self.partitions <= min(workers, self.slots)
 
 
-def known_source(df: DataFrame, key: GroupingKey) -> Source | None:
+def known_source(df: DataFrame, key: GroupingKey, workers: int) -> Source | None:
     """Return what is known of the source of a batch; None if it would cost more than a sample.
 
     The sample is one job of at most two tasks, and each reads at most 262,144 records.
@@ -59,9 +63,9 @@ def known_source(df: DataFrame, key: GroupingKey) -> Source | None:
         return None
     context = df.sparkSession.sparkContext
     partitions = int(query.toRdd().getNumPartitions())
-    source = Source(partitions, context.defaultParallelism, None)
+    source = Source(partitions, context.defaultParallelism)
     is_small = int(str(plan.stats().sizeInBytes())) < _SMALL_BYTES
-    if is_small or partitions == 0:
+    if partitions == 0 or (is_small and not source.leaves_idle(workers)):
         return source
     require_skewless(df.sparkSession)
     hashes = df.select(F.xxhash64(*key.grouped).alias("key"))

@@ -164,15 +164,19 @@ def make_router(
 
 def check_routing(
     df: DataFrame, workers: Any, seed: Any, ledger: str | None, untrusted_keys: Any
-) -> int:
-    """Raise ValueError for bad arguments, even without effect; return the number of workers."""
+) -> tuple[int, bool]:
+    """Raise ValueError for bad arguments, even without effect.
+
+    Returns the number of workers, and whether strangers choose the keys.
+    """
     given_seed = _given(seed, "seed", df.sparkSession)
     if given_seed is not None:
         seed_number(given_seed)
-    _switch(untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", df.sparkSession)
+    setting = "spark.skewless.untrustedKeys"
+    untrusted = _switch(untrusted_keys, "untrusted_keys", setting, df.sparkSession)
     if ledger is not None:
         Ledger(ledger)  # refuses what is no folder
-    return number_of_workers(df, workers, ledger)
+    return number_of_workers(df, workers, ledger), untrusted
 
 
 def state_identity(strategy: AnyStrategy, n_workers: int) -> dict[str, str]:
