@@ -10,7 +10,7 @@ import logging
 import re
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -108,8 +108,9 @@ def main(
         for stream, path in streams(Path(name), data, records).items():
             if re.search(only, stream):
                 df = spark.read.parquet(str(path))
-                results += measure(stream, df, repeats, slots, kinds)
-                write_records(AGGREGATE_SPEED, results)  # what was measured is never lost
+                for measured in measure(stream, df, repeats, slots, kinds):
+                    results += measured
+                    write_records(AGGREGATE_SPEED, results)  # what was measured is never lost
     spark.stop()
     print(f"raw records: {AGGREGATE_SPEED}")
     write_spark_tables()
@@ -117,8 +118,8 @@ def main(
 
 def measure(
     stream: str, df: DataFrame, repeats: int, slots: int, kinds: str
-) -> list[dict[str, Any]]:
-    """Run all jobs of a stream, in turns; the first turn warms up and is not kept."""
+) -> Iterator[list[dict[str, Any]]]:
+    """Run all jobs of a stream and yield a turn's records; the first turn warms up."""
     jobs: dict[tuple[str, str], Callable[[], DataFrame]] = {}
     for name, (ours, plain) in READY.items():
         jobs[name, "auto"] = lambda a=ours: aggregate(df, "k", {"r": a()}, workers=WORKERS)
@@ -129,9 +130,9 @@ def measure(
         jobs[name, "salted applyInPandas"] = lambda: salted(df)
     jobs = {place: job for place, job in jobs.items() if re.search(kinds, place[0])}
     told, n_records = Told(), df.count()
-    results = []
     for turn in track(range(-1, repeats), stream):
         answers: dict[str, dict[str, Any]] = {}
+        results = []
         for (aggregation, job), make in jobs.items():
             begin = time.perf_counter()
             table = make().toArrow()
@@ -151,8 +152,8 @@ def measure(
                         "records": n_records,
                     }
                 )
+        yield results
     told.end()
-    return results
 
 
 class Told(logging.Handler):
