@@ -113,7 +113,9 @@ def test_duplicates_may_be_dropped_within_the_watermark_before(
     chosen: dict[str, Any] = {"n": aggs.count(), "sum_v": aggs.sum("v")}
     if strategy == "auto":
         chosen["spread"] = spread()
-    ours = aggregate(stream(), "k", chosen, window=("ts", "60 seconds"), strategy=strategy)
+    ours = aggregate(
+        stream(), "k", chosen, window=("ts", "60 seconds"), strategy=strategy, mode="append"
+    )
     grouped = stream().groupBy(F.window("ts", "60 seconds"), "k")
     others = grouped.agg(
         F.count("*").alias("n"),

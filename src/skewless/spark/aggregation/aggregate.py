@@ -28,7 +28,7 @@ from skewless.spark.aggregation.choosing import LOCAL, PLAIN, Choice, choose
 from skewless.spark.aggregation.combining import Combiner
 from skewless.spark.aggregation.native_merging import merge_natively
 from skewless.spark.aggregation.partials import TIME, Partials
-from skewless.spark.aggregation.plain_queries import plain_query, plain_type
+from skewless.spark.aggregation.plain_queries import has_plain_query, plain_query, plain_type
 from skewless.spark.aggregation.state_layout import state_layout
 from skewless.spark.aggregation.windows import WINDOW, Lateness, Window, as_window
 from skewless.spark.columns import (
@@ -121,6 +121,8 @@ def aggregate(
     chosen = chosen_aggregations(df, by, aggs, span)
     check_times(df, span, watermark, mode)
     arrow_schema(StructType([*by.fields]), "key")  # refuses types by the user's names
+    if not all(has_plain_query(aggregation) for aggregation in aggs.values()):
+        check_merging(aggs)  # before a sample is taken
     n_workers, untrusted = check_routing(df, workers, seed, ledger, untrusted_keys)
     choice = choose(
         df,

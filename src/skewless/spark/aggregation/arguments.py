@@ -121,7 +121,7 @@ def check_times(
         )
     if mode is not None and (not isinstance(mode, str) or mode not in ("update", "append")):
         raise ValueError(f"mode must be 'update' or 'append', not {shown(mode)}")
-    if mode == "append" and watermark is None:
+    if mode == "append" and watermark is None and not _has_watermark(df, window):
         raise ValueError("mode 'append' needs a window and a watermark: nothing ever closes")
     if window is None:
         return
@@ -135,6 +135,12 @@ def check_times(
             f"watermark: Spark wants a timestamp with time zone for it, and column {window.time!r} "
             "is timestamp_ntz: cast it to timestamp"
         )
+
+
+def _has_watermark(df: DataFrame, window: Window | None) -> bool:
+    """Return whether a stream has a watermark by the time of the windows already."""
+    names = [field.name for field in df.schema.fields if WATERMARK in field.metadata]
+    return window is not None and window.time in names
 
 
 def carried_watermark(
