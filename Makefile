@@ -64,6 +64,7 @@ bench: $(READY) ## Measure what a routing decision costs
 bench-spark: $(READY) ## Measure routing on Spark against hashing, salting and round-robin (DATA=folder adds streams)
 	$(WITH_JAVA) $(BIN)/python benchmarks/spark_speed.py
 	$(WITH_JAVA) $(BIN)/python benchmarks/spark_alternatives.py $(if $(DATA),--data $(DATA))
+	$(WITH_JAVA) $(BIN)/python benchmarks/aggregate_speed.py $(if $(DATA),--data $(DATA))
 
 frontier: $(READY) ## Measure Cascade against all others, for docs/frontier.md (DATA=folder of traces)
 	$(BIN)/python benchmarks/frontier.py $(if $(DATA),--data $(DATA))

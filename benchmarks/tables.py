@@ -3,7 +3,14 @@
 from pathlib import Path
 
 from frontier import RECORDS, write_documents
-from skewless.experiments import alternatives, giants, grouping_cost, overview, spark_speed
+from skewless.experiments import (
+    aggregate_speed,
+    alternatives,
+    giants,
+    grouping_cost,
+    overview,
+    spark_speed,
+)
 from skewless.experiments.tables import read_records, write_table
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -15,6 +22,7 @@ FIRST_ROUTE = RESULTS / "first_route.jsonl"
 ALTERNATIVES = RESULTS / "spark_alternatives.jsonl"
 GIANTS = RESULTS / "giants.jsonl"
 MIXED = PROJECT / "docs" / "strategies" / "mixed.md"
+AGGREGATE_SPEED = RESULTS / "aggregate_speed.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
 
@@ -51,6 +59,9 @@ def write_spark_tables() -> None:
     if FIRST_ROUTE.exists():
         table = spark_speed.first_route_table(read_records(FIRST_ROUTE))
         write_table(BENCHMARKS, "spark first route", table)
+    if AGGREGATE_SPEED.exists():
+        table = aggregate_speed.table(read_records(AGGREGATE_SPEED))
+        write_table(BENCHMARKS, "spark aggregate", table)
 
 
 def write_alternatives() -> None:

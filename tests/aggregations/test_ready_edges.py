@@ -27,7 +27,7 @@ READY = [
     aggs.collect("x"),
     aggs.collect_set("x"),
 ]
-NOTHING = {"Count": 0, "Distinct": 0, "TopK": [], "Collect": [], "CollectSet": []}
+NOTHING = {"Count": 0, "Distinct": 0, "Collect": [], "CollectSet": []}
 
 
 @pytest.mark.parametrize(

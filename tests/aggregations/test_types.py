@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.aggregations import parse_type
+from skewless.aggregations import parse_fields, parse_type
 
 
 @pytest.mark.parametrize(
@@ -30,6 +32,16 @@ from skewless.aggregations import parse_type
         ("decimal", pa.decimal128(10, 0)),
         ("array<double>", pa.list_(pa.float64())),
         ("map<string,array<int>>", pa.map_(pa.string(), pa.list_(pa.int32()))),
+        ("varchar(20)", pa.string()),
+        ("CHAR(3)", pa.string()),
+        ("interval day to second", pa.duration("us")),
+        ("interval hour", pa.duration("us")),
+        ("time", pa.time64("ns")),
+        ("time(6)", pa.time64("ns")),
+        (
+            "struct<n: bigint NOT NULL COMMENT 'the \\'n\\'', m: int not null>",
+            pa.struct([("n", pa.int64()), ("m", pa.int32())]),
+        ),
         ("struct<>", pa.struct([])),
         ("struct<n: bigint, m double>", pa.struct([("n", pa.int64()), ("m", pa.float64())])),
         ("struct<`a b``c`:date>", pa.struct([("a b`c", pa.date32())])),
@@ -58,6 +70,11 @@ def test_types_mean_what_spark_means(text: str | pa.DataType, kind: pa.DataType)
         ("decimal(3, 4)", "no more than the digits"),
         ("decimal(a)", "expected a whole number"),
         ("array<in t>", "unknown type 'in'"),
+        ("interval year", "an interval goes by day, hour, minute, second here"),
+        ("variant", "'variant' cannot be used here"),
+        ("varchar", "expected '(', found the end"),
+        ("struct<a: int not>", "expected NULL after NOT"),
+        ("struct<a: int comment b>", "expected a text in quotes after COMMENT"),
         ("int;", "unexpected ';'"),
         (int, "must be a text"),
     ],
@@ -97,3 +114,15 @@ _TYPES = st.recursive(
 @given(kind=_TYPES)
 def test_nested_types_are_read_back(kind: pa.DataType) -> None:
     assert parse_type(_spelled(kind)) == kind
+
+
+@pytest.mark.parametrize("text", ["a int, b: double", "struct<a: int, b: double>"])
+def test_fields_are_those_of_a_schema_or_of_a_struct(text: str) -> None:
+    wanted = [pa.field("a", pa.int32()), pa.field("b", pa.float64())]
+    assert parse_fields(text) == parse_fields(pa.struct(wanted)) == wanted
+
+
+@pytest.mark.parametrize("text", ["bigint", "array<int>", "a int b int", 5, pa.int64()])
+def test_what_has_no_fields_is_refused(text: Any) -> None:
+    with pytest.raises(ValueError, match=r"type|fields"):
+        parse_fields(text)

@@ -56,6 +56,10 @@ CASES = [
     or strategy == "cascade"
     or (number == place % len(MODES) and merging == ("spark", "ours")[place % 2])
 ]
+#: Forms that route nothing, in all ways that have code of their own.
+CASES += [("plain", window, mode, "spark") for window, mode in MODES]
+CASES += [("local", *MODES[0], "spark"), ("local", *MODES[-1], "spark")]
+CASES += [("local", window, mode, "ours") for window, mode in MODES]
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +159,14 @@ def test_far_times_and_times_without_zone_are_windowed_alike(
         ready["var"] = aggs.variance("v")
     ledger = str(tmp_path / "ledger")
     ours = aggregate(
-        stream(), "k", ready, window=window, watermark=watermark, workers=3, ledger=ledger
+        stream(),
+        "k",
+        ready,
+        window=window,
+        watermark=watermark,
+        strategy="cascade",
+        workers=3,
+        ledger=ledger,
     )
     others = plain(stream(), ["k"], window, watermark, names=list(ready))
     assert_same_types(ours, others)
@@ -174,8 +185,9 @@ def test_without_a_ledger_results_are_the_same_and_a_warning_says_what_is_lost(
     spark: Any, tmp_path: Path
 ) -> None:
     write_file(tmp_path / "in", 0, records(200, seed=7))
+    stream, chosen = read_stream(spark, tmp_path / "in"), {"n": aggs.count()}
     with pytest.warns(UserWarning, match="no ledger"):
-        ours = aggregate(read_stream(spark, tmp_path / "in"), "k", {"n": aggs.count()}, workers=3)
+        ours = aggregate(stream, "k", chosen, workers=3, strategy="cascade")
     rows = run(ours, "update", tmp_path / "checkpoint")[0]
     counts = records(200, seed=7).group_by("k").aggregate([([], "count_all")]).to_pydict()
     assert {row["k"]: row["n"] for row in rows} == dict(
@@ -188,7 +200,12 @@ def test_the_ledger_tells_of_every_record(spark: Any, tmp_path: Path) -> None:
         write_file(tmp_path / "in", number, records(500, seed=number))
     folder = str(tmp_path / "ledger")
     ours = aggregate(
-        read_stream(spark, tmp_path / "in"), "k", {"n": aggs.count()}, workers=3, ledger=folder
+        read_stream(spark, tmp_path / "in"),
+        "k",
+        {"n": aggs.count()},
+        strategy="cascade",
+        workers=3,
+        ledger=folder,
     )
     run(ours, "complete", tmp_path / "checkpoint")
     ledger = Ledger(folder)
@@ -210,5 +227,5 @@ def test_all_aggregations_are_compared() -> None:
         and one is not aggs.Aggregation
     }
     # What a user writes runs as PerKey; Max, Min and the like are each there by themselves.
-    assert concrete - {aggs.PerKey} <= ready
+    assert concrete - {aggs.PerKey, aggs.PerColumn} <= ready
     assert set(native() | own()) == set(PLAIN)

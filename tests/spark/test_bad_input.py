@@ -127,7 +127,10 @@ AGGREGATES: list[tuple[dict[str, Any], str]] = [
         {"aggs": {"n": aggs.distinct("loose")}},
         "aggs: 'n': inputs: column 'loose' is of type string",
     ),
-    ({"aggs": VARIANCE | {"a": aggs.distinct("v", exact=False)}}, "compute them in two calls"),
+    (
+        {"aggs": VARIANCE | {"a": aggs.distinct("v", exact=False)}, "strategy": "local"},
+        "compute them in two calls",
+    ),
     (
         {"window": "1 minute"},
         "window must be a Window or (time, size[, slide[, offset]]), not '1 m",
@@ -235,9 +238,16 @@ def test_columns_that_occur_twice_are_refused_only_where_they_are_used(df: DataF
 def test_streams_with_a_watermark_are_refused(stream: DataFrame, tmp_path: Path) -> None:
     late = stream.withWatermark("ts", "1 minute")
     folder = str(tmp_path / "ledger")
-    for options in ({"key": "k", "window": ("ts", "1 minute")}, {"key": "ts"}):
+    span = ("ts", "1 minute")
+    other = stream.withColumn("u", F.col("ts")).withWatermark("u", "1 day")
+    for options in (
+        {"key": "ts", "strategy": "cascade"},
+        {"key": "k", "strategy": "local", "window": span, "df": other},
+    ):
         with pytest.raises(ValueError, match=r"has a watermark already.* give window= and waterm"):
-            aggregate(late, aggs=COUNT, workers=2, ledger=folder, **options)
+            aggregate(**{"df": late, "aggs": COUNT, "workers": 2, "ledger": folder, **options})
+    with pytest.raises(ValueError, match=r"^watermark: the DataFrame has a watermark already"):
+        aggregate(late, "k", COUNT, window=span, watermark="1 minute", ledger=folder)
     zoneless = stream.withColumn("ts", F.col("ts").cast("timestamp_ntz"))
     with pytest.raises(ValueError, match=r"^watermark: .* column 'ts' is timestamp_ntz: cast it"):
         aggregate(
@@ -249,8 +259,10 @@ def test_streams_with_a_watermark_are_refused(stream: DataFrame, tmp_path: Path)
             workers=2,
             ledger=folder,
         )
-    # Where no key is a time, the watermark is somebody else's and does no harm.
-    aggregate(late, "k", COUNT, workers=2, ledger=folder)
+    # Where no key is a time, the watermark is somebody else's and does no harm; and plain Spark
+    # knows what to do with it.
+    aggregate(late, "k", COUNT, workers=2, ledger=folder, strategy="cascade")
+    aggregate(late, "ts", COUNT, ledger=folder)
 
 
 # Ledgers, before anything is read

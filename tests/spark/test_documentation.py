@@ -95,6 +95,9 @@ def test_the_guide_to_spark_runs_from_its_beginning_to_its_end(
     score = F.avg(F.col("price") * F.length("text"))
     assert by_customer(found["profiles"]) == by_customer(orders.groupBy("customer").agg(score))
 
+    found = reader.run("class Spent")
+    assert by_customer(found["spent"]) == by_customer(orders.groupBy("customer").agg(score))
+
     found = reader.run("mapInArrow")
     assert found["scored"].count() == N_ORDERS
     assert found["scored"].rdd.getNumPartitions() == N_WORKERS

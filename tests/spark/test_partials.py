@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless import aggregations as aggs
+from skewless.spark.aggregation import combining
 from skewless.spark.aggregation.blocks import BLOCK, SLOT, Packing, by_key, from_block, to_block
-from skewless.spark.aggregation.combining import chunks
+from skewless.spark.aggregation.combining import chunks, combined
 from skewless.spark.aggregation.partials import PANE, TIME, Partials, state_names
 from skewless.spark.slots import slots
+from spark.streams import spread, vector_spread
 
 SCHEMA = pa.schema(
     [(TIME, pa.timestamp("us", "UTC")), ("k", pa.string()), ("j", pa.float64()), ("v", pa.int64())]
@@ -165,3 +167,37 @@ def test_records_come_in_chunks_under_the_names_of_the_schema() -> None:
 
 def test_state_columns_are_told_apart_by_result_and_number() -> None:
     assert len({*state_names("a", 3), *state_names("a_1", 3), *state_names("b", 1)}) == 7
+
+
+def test_chunks_end_by_their_bytes_too() -> None:
+    schema = pa.schema([("v", pa.int64())])
+    batches = [pa.record_batch([pa.array(range(n))], schema=schema) for n in (4, 4, 1)]
+    tables = list(chunks(iter(batches), schema, 100, 64))
+    assert [table.num_rows for table in tables] == [8, 1]
+
+
+@pytest.mark.parametrize("n_rows", [1, 7, 64, 10_000])
+def test_how_records_are_cut_changes_no_combined_result(
+    monkeypatch: pytest.MonkeyPatch, n_rows: int
+) -> None:
+    """Partial results wait before they are merged: few keys, many, and new ones at the end."""
+    monkeypatch.setattr(combining, "_ROWS_AT_ONCE", n_rows)
+    rng = np.random.default_rng(1)
+    keys = np.concatenate([rng.integers(0, 9, 200), rng.integers(0, 500, 300), [1_000]])
+    table = pa.table({"k": keys, "v": np.arange(keys.size)})
+    ready: dict[str, Any] = {
+        "n": aggs.count(),
+        "sum": aggs.sum("v"),
+        "list": aggs.collect("v"),
+        "spread": aggs.PerKey(spread()),
+        "vector": aggs.PerColumn(vector_spread()),
+    }
+    partials = Partials(table.schema, ("k",), ready)
+    merged, n_records, seconds = combined(iter(table.to_batches(5)), partials)
+    assert n_records == keys.size
+    assert seconds > 0
+    whole = partials.finish(partials.update(table))
+    found = partials.finish(merged).sort_by("k").to_pylist()
+    for row in found:
+        row["list"].sort()
+    assert found == whole.sort_by("k").to_pylist()

@@ -102,6 +102,7 @@ def test_a_restart_under_other_settings_equals_plain_spark(
             chosen,
             window=span,
             watermark=lateness,
+            strategy="cascade",
             workers=None if ledger else 3,  # as many as the ledger began with
             ledger=str(tmp_path / "ledger") if ledger else None,
             mode=mode if merging == "ours" else None,

@@ -234,7 +234,7 @@ def test_a_changed_query_is_refused_and_the_right_one_goes_on(spark: Any, tmp_pa
     def query(state: str, folder: str | None) -> Any:
         chosen = {"var": aggs.variance("v"), "spread": Extent(state)}
         df = read_stream(spark, tmp_path / "in")
-        return aggregate(df, "k", chosen, workers=2, ledger=folder)
+        return aggregate(df, "k", chosen, strategy="cascade", workers=2, ledger=folder)
 
     right, wrong = "struct<low: bigint, high: bigint>", "struct<low: double, high: double>"
     checkpoint = tmp_path / "checkpoint"
@@ -277,8 +277,8 @@ def test_other_windows_are_refused_even_where_they_meet_no_state(
 
     def query(size: str) -> Any:
         df, chosen = read_stream(spark, tmp_path / "in"), {"var": aggs.variance("v")}
-        window = ("ts", size)
-        return aggregate(df, "k", chosen, window=window, watermark="0 seconds", workers=2)
+        times = {"window": ("ts", size), "watermark": "0 seconds"}
+        return aggregate(df, "k", chosen, strategy="cascade", workers=2, **times)
 
     write_file(tmp_path / "in", 0, records(50, seed=1, seconds=(60, 100)))
     run(query("60 seconds"), "append", tmp_path / "checkpoint")
@@ -306,7 +306,7 @@ def test_a_state_of_the_first_format_is_refused_by_spark(spark: Any, tmp_path: P
     )
     assert run(first, "update", tmp_path / "checkpoint")
     write_file(tmp_path / "in", 1, records(50, seed=2))
-    now = aggregate(df, "k", {"var": aggs.variance("v")}, workers=2)
+    now = aggregate(df, "k", {"var": aggs.variance("v")}, strategy="cascade", workers=2)
     with pytest.raises(Exception, match="STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE") as caught:
         run(now, "update", tmp_path / "checkpoint")
     assert "blocks: format 2, 64 slots" in str(caught.value)

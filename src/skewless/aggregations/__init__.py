@@ -33,7 +33,8 @@ from skewless.aggregations.extremes import Max, Min, TopK
 from skewless.aggregations.grouping import Groups, distinct_pairs, group
 from skewless.aggregations.spread import Stddev, Variance
 from skewless.aggregations.sums import Count, Mean, Sum, WeightedMean
-from skewless.aggregations.types import parse_type
+from skewless.aggregations.types import parse_fields, parse_type
+from skewless.aggregations.vector_aggregator import PerColumn, VectorAggregator
 
 __all__ = [
     "LAWS",
@@ -49,11 +50,13 @@ __all__ = [
     "Max",
     "Mean",
     "Min",
+    "PerColumn",
     "PerKey",
     "Stddev",
     "Sum",
     "TopK",
     "Variance",
+    "VectorAggregator",
     "WeightedMean",
     "check_aggregator",
     "collect",
@@ -65,6 +68,7 @@ __all__ = [
     "max",
     "mean",
     "min",
+    "parse_fields",
     "parse_type",
     "stddev",
     "sum",

@@ -79,13 +79,30 @@ class Aggregator(ABC, Generic[S]):
     def update(self, state: S, records: pa.RecordBatch) -> S:
         """Return the state after some more records of the key, at least one."""
 
-    @abstractmethod
     def merge(self, a: S, b: S) -> S:
-        """Return the state of the records of both."""
+        """Return the state of the records of both; not needed with `merges = False`."""
+        raise NotImplementedError(f"{type(self).__name__} has no method merge")
 
     @abstractmethod
     def finish(self, state: S) -> Any:
         """Return the result."""
+
+
+def require_declared(aggregator: Any, base: type[Any]) -> None:
+    """Raise ValueError unless a user's aggregator says what it reads, holds and returns."""
+    name = type(aggregator).__name__
+    for attribute in ("inputs", "state", "result"):
+        if not hasattr(aggregator, attribute):
+            raise ValueError(f"{name}: the attribute {attribute!r} is missing")
+    inputs: Any = aggregator.inputs
+    if not isinstance(inputs, tuple) or not all(isinstance(i, str) for i in inputs):
+        raise ValueError(f"{name}: inputs must be a tuple of column names, not {inputs!r}")
+    if not isinstance(aggregator.merges, bool):
+        raise ValueError(f"{name}: merges must be True or False, not {shown(aggregator.merges)}")
+    if aggregator.merges and type(aggregator).merge is base.merge:
+        raise ValueError(
+            f"{name}: the method 'merge' is missing; an aggregator without it says merges = False"
+        )
 
 
 def to_arrow(values: Iterable[Any], kind: pa.DataType, owner: object, what: str) -> Any:
@@ -153,13 +170,8 @@ class PerKey(Aggregation):
                 f"PerKey: aggregator must be an object of a class derived from Aggregator, "
                 f"not {shown(self.aggregator)}"
             )
+        require_declared(self.aggregator, Aggregator)
         name = type(self.aggregator).__name__
-        for attribute in ("inputs", "state", "result"):
-            if not hasattr(self.aggregator, attribute):
-                raise ValueError(f"{name}: the attribute {attribute!r} is missing")
-        inputs: Any = self.aggregator.inputs
-        if not isinstance(inputs, tuple) or not all(isinstance(i, str) for i in inputs):
-            raise ValueError(f"{name}: inputs must be a tuple of column names, not {inputs!r}")
         for attribute in ("state", "result"):
             try:
                 parse_type(getattr(self.aggregator, attribute))

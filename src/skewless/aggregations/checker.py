@@ -16,6 +16,7 @@ import pyarrow as pa
 from skewless.aggregations.aggregator import Aggregator, PerKey, to_arrow, to_python
 from skewless.aggregations.random_records import random_records
 from skewless.aggregations.types import parse_type
+from skewless.aggregations.vector_aggregator import OneKeyAtATime, PerColumn, VectorAggregator
 
 _SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 8, 13, 30)
 _MAX_PARTS = 5
@@ -79,6 +80,8 @@ def states_fit_their_type(trial: Trial) -> None:
         if not alike(back, before, max(trial.tolerance, _FLOAT32)):
             raise AssertionError(f"as {kind}, the state {before!r} comes back as {back!r}")
         trial.expect("a state that went through Arrow", back, before)
+        if not trial.aggregator.merges:
+            continue
         trial.expect(
             "merging states that went through Arrow",
             trial.merge(back, back),
@@ -91,7 +94,7 @@ def states_fit_their_type(trial: Trial) -> None:
 def results_fit_their_type(trial: Trial) -> None:
     """A result comes back from Arrow as it was."""
     kind = parse_type(trial.aggregator.result)
-    result = trial.finish(trial.state(*trial.parts))
+    result = trial.finish(trial.state(*trial.whole()))
     (back,) = to_python(to_arrow([result], kind, trial.aggregator, "result"))
     if not alike(back, result, max(trial.tolerance, _FLOAT32)):
         raise AssertionError(f"as {kind}, the result {result!r} comes back as {back!r}")
@@ -100,8 +103,9 @@ def results_fit_their_type(trial: Trial) -> None:
 def zero_is_new_each_time(trial: Trial) -> None:
     """What happens to one zero is not seen in the next."""
     before = copy.deepcopy(trial.aggregator.zero())
-    state = trial.state(*trial.parts)
-    trial.aggregator.merge(trial.aggregator.zero(), state)
+    state = trial.state(*trial.whole())
+    if trial.aggregator.merges:
+        trial.aggregator.merge(trial.aggregator.zero(), state)
     after = trial.aggregator.zero()
     if not alike(after, before, 0.0):
         raise AssertionError(f"zero() gives {before!r} first and {after!r} later")
@@ -109,7 +113,7 @@ def zero_is_new_each_time(trial: Trial) -> None:
 
 def finish_changes_nothing(trial: Trial) -> None:
     """A state can be finished more than once."""
-    state = trial.state(*trial.parts)
+    state = trial.state(*trial.whole())
     before = copy.deepcopy(state)
     trial.aggregator.finish(state)
     if not alike(state, before, 0.0):
@@ -170,10 +174,40 @@ def cuts_are_invisible(trial: Trial) -> None:
 def order_of_records_is_invisible(trial: Trial) -> None:
     """Records and parts may come in any order."""
     whole = trial.state(*trial.whole())
-    trial.expect("the parts in reverse order", trial.state(*trial.parts[::-1]), whole)
+    if trial.aggregator.merges:
+        trial.expect("the parts in reverse order", trial.state(*trial.parts[::-1]), whole)
     for batch in trial.whole():
         backwards = batch.take(pa.array(np.arange(batch.num_rows)[::-1]))
         trial.expect("the records in reverse order", trial.state(backwards), whole)
+
+
+def keys_do_not_mix(trial: Trial) -> None:
+    """Many keys at once, one of them without records, have the results that each has alone."""
+    one = trial.aggregator
+    if not isinstance(one, OneKeyAtATime):
+        return
+    held, n_keys = one.held, len(trial.parts) + 1
+    numbers = np.repeat(np.arange(n_keys - 1), [part.num_rows for part in trial.parts])
+    order = np.argsort(np.arange(numbers.size) * 7 % 5, kind="stable")  # keys take turns
+    columns = [pa.nulls(0, kind) for kind in one.types]
+    if trial.parts:
+        mixed = pa.concat_batches(trial.parts).take(pa.array(order))
+        columns = [mixed[name] for name in one.inputs]
+    states = held.update(columns, numbers[order].astype(np.int64), n_keys)
+    alone = [*(one.update(one.zero(), part) for part in trial.parts), one.zero()]
+    _expect_each(trial, "updating many keys at once", held.finish(states), alone)
+    if one.merges:
+        twice = [pa.concat_arrays([state, state]) for state in states]
+        merged = held.merge(twice, np.tile(np.arange(n_keys), 2), n_keys)
+        pairs = [one.merge(state, state) for state in alone]
+        _expect_each(trial, "merging the states of many keys at once", held.finish(merged), pairs)
+
+
+def _expect_each(trial: Trial, what: str, results: Any, states: Sequence[Any]) -> None:
+    for number, (got, state) in enumerate(zip(to_python(results), states, strict=True)):
+        wanted = trial.finish(state)
+        if not alike(got, wanted, trial.tolerance):
+            raise AssertionError(f"{what} gives key {number} {got!r} instead of {wanted!r}")
 
 
 LAWS: tuple[Callable[[Trial], None], ...] = (
@@ -188,10 +222,18 @@ LAWS: tuple[Callable[[Trial], None], ...] = (
     cuts_are_invisible,
     order_of_records_is_invisible,
 )
+#: The laws of an aggregator that says merges = False: all its records come to one update.
+_WITHOUT_MERGING = (
+    states_fit_their_type,
+    results_fit_their_type,
+    zero_is_new_each_time,
+    finish_changes_nothing,
+    order_of_records_is_invisible,
+)
 
 
 def check_aggregator(
-    aggregator: Aggregator[Any],
+    aggregator: Aggregator[Any] | VectorAggregator,
     records: pa.Table | pa.RecordBatch | None = None,
     *,
     types: Mapping[str, str | pa.DataType] | None = None,
@@ -199,6 +241,9 @@ def check_aggregator(
     seed: int = 0,
 ) -> list[str]:
     """Test every law of `Aggregator`; return the names of the laws.
+
+    A `VectorAggregator` is tested one key at a time, and with many keys at once. Of an aggregator
+    with `merges = False` the laws of merging are not asked.
 
     Raises `LawBroken` at the first law that is broken, with a counter-example of few records.
 
@@ -217,7 +262,9 @@ def check_aggregator(
     seed
         Of the random records, samples and cuts.
     """
-    PerKey(aggregator)  # refuses one that is incomplete
+    # Both refuse an aggregator that is incomplete.
+    is_vector = isinstance(aggregator, VectorAggregator)
+    PerColumn(aggregator) if is_vector else PerKey(aggregator)  # type: ignore[arg-type]
     rng = np.random.default_rng(seed)
     if records is None:
         records = random_records(aggregator.inputs, types or {}, rng)
@@ -229,11 +276,16 @@ def check_aggregator(
     # Without a column, a table has no length.
     batch = records.select(list(aggregator.inputs) or records.column_names).combine_chunks()
     batches = batch.to_batches()
+    laws = LAWS if aggregator.merges else _WITHOUT_MERGING
+    tested: Any = aggregator
+    if isinstance(aggregator, VectorAggregator):
+        kinds = {name: batch.schema.field(name).type for name in aggregator.inputs}
+        tested, laws = OneKeyAtATime(aggregator, kinds), (*laws, keys_do_not_mix)
     for size in _SIZES:
         parts = _sample(batches[0], size, rng) if batches else []
-        for law in LAWS:
-            _test(law, Trial(aggregator, parts, tolerance))
-    return [law.__name__ for law in LAWS]
+        for law in laws:
+            _test(law, Trial(tested, parts, tolerance))
+    return [law.__name__ for law in laws]
 
 
 def _sample(batch: pa.RecordBatch, size: int, rng: np.random.Generator) -> list[pa.RecordBatch]:
@@ -276,9 +328,14 @@ def _test(law: Callable[[Trial], None], trial: Trial) -> None:
     name = law.__name__
     raise LawBroken(
         name,
-        f"{type(trial.aggregator).__name__} breaks {name}: {text}\n"
+        f"{_name(trial.aggregator)} breaks {name}: {text}\n"
         f"on {n_records} records in {len(shown)} parts: {shown}",
     ) from error
+
+
+def _name(aggregator: Any) -> str:
+    one = aggregator.vector if isinstance(aggregator, OneKeyAtATime) else aggregator
+    return type(one).__name__
 
 
 def _with_one_record_less(parts: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:

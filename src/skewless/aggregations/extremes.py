@@ -9,15 +9,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from skewless.aggregations.aggregation import Aggregation
 from skewless.aggregations.columns import (
     by_group,
     exploded,
+    list_lengths,
     list_of,
     lists,
     one_zero_one_nan,
+    plain,
     plain_type,
     without_nulls,
 )
@@ -111,7 +114,8 @@ class Max(_Extreme):
 class TopK(Aggregation):
     """The `k` largest of the values that are not null, largest first; fewer where there are fewer.
 
-    Equal values each count. NaN is above every number, −0.0 is 0.0. State: the list.
+    Null where there are none, as for `Max`. Equal values each count. NaN is above every number,
+    −0.0 is 0.0. State: the list.
     """
 
     column: str
@@ -147,8 +151,10 @@ class TopK(Aggregation):
         return [self._kept(*exploded(states[0], codes), n_groups)]
 
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
-        """Return the lists."""
-        return states[0]
+        """Return the lists that are not empty."""
+        column = plain(states[0])
+        nothing = list_lengths(column) == 0
+        return pc.if_else(pa.array(nothing), pa.scalar(None, column.type), column)
 
     def _kept(self, values: Any, codes: Ints, n_groups: int) -> Any:
         if pt.is_floating(values.type):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from skewless.parameters import nearest
 
@@ -30,8 +31,17 @@ _SIMPLE = {
     "void": pa.null(),
 }
 _DECIMALS = ("decimal", "dec", "numeric")
-_KNOWN = (*_SIMPLE, *_DECIMALS, "array", "map", "struct")
-_TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|\w+|[<>(),:])")
+_TEXTS = ("char", "character", "varchar")
+_TIME = "time"
+_DAY_TIMES = ("day", "hour", "minute", "second")
+#: What Spark has and Arrow has not, or what no aggregation can hold.
+_REFUSED = {
+    "variant": "a variant has no Arrow type of its own",
+    "geometry": "Arrow has no type for it",
+    "geography": "Arrow has no type for it",
+}
+_KNOWN = (*_SIMPLE, *_DECIMALS, *_TEXTS, _TIME, "interval", "array", "map", "struct", *_REFUSED)
+_TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\w+|[<>(),:])")
 _MAX_DIGITS = 38
 
 
@@ -54,6 +64,22 @@ def parse_type(text: str | pa.DataType) -> pa.DataType:
     if reader.token is not None:
         raise reader.error(f"unexpected {reader.token!r} after the end of the type")
     return kind
+
+
+def parse_fields(text: str | pa.DataType) -> list[pa.Field]:
+    """Return the fields that Spark's DDL `text` means, as a table's schema or as a struct.
+
+    >>> parse_fields("n bigint, total: double NOT NULL COMMENT 'of all'")
+    [pyarrow.Field<n: int64>, pyarrow.Field<total: double>]
+    """
+    if isinstance(text, str) and not re.match(r"\s*struct\s*<", text, re.IGNORECASE):
+        reader = _Reader(text)
+        fields = reader.fields(end=None)
+        return fields
+    kind = parse_type(text)
+    if not pt.is_struct(kind):
+        raise ValueError(f"must be fields such as 'n bigint, total double', not {text!r}")
+    return [kind.field(i) for i in range(kind.num_fields)]
 
 
 class _Reader:
@@ -98,8 +124,23 @@ class _Reader:
         self.advance()
         if name in _SIMPLE:
             return _SIMPLE[name]
+        if name in _REFUSED:
+            raise self.error(f"{name!r} cannot be used here: {_REFUSED[name]}")
         if name in _DECIMALS:
             return self.decimal()
+        if name in _TEXTS:
+            self.expect("(")
+            self.number()
+            self.expect(")")
+            return pa.string()
+        if name == _TIME:
+            if self.token == "(":
+                self.advance()
+                self.number()
+                self.expect(")")
+            return pa.time64("ns")
+        if name == "interval":
+            return self.interval()
         self.expect("<")
         if name == "array":
             kind = pa.list_(self.type())
@@ -129,14 +170,26 @@ class _Reader:
             )
         return pa.decimal128(precision, scale)
 
+    def interval(self) -> pa.DataType:
+        """Read the units of a span of days and times; Arrow has no type for months and years."""
+        units = [(self.token or "").lower()]
+        self.advance()
+        if self.token is not None and self.token.lower() == "to":
+            self.advance()
+            units.append((self.token or "").lower())
+            self.advance()
+        if any(unit not in _DAY_TIMES for unit in units):
+            raise self.error(f"an interval goes by {', '.join(_DAY_TIMES)} here")
+        return pa.duration("us")
+
     def number(self) -> int:
         if self.token is None or not re.fullmatch(r"[0-9]+", self.token):
             raise self.error("expected a whole number")
         return int(self.advance() or "")
 
-    def fields(self) -> list[pa.Field]:
+    def fields(self, end: str | None = ">") -> list[pa.Field]:
         fields: list[pa.Field] = []
-        while self.token != ">":
+        while self.token != end:
             if fields:
                 self.expect(",")
             if self.token is None or not re.fullmatch(r"\w+|`.+`", self.token, re.DOTALL):
@@ -150,4 +203,18 @@ class _Reader:
             if self.token == ":":
                 self.advance()
             fields.append(pa.field(name, self.type()))
+            self.remarks()
         return fields
+
+    def remarks(self) -> None:
+        """Step over NOT NULL and COMMENT '…', which a column of states has no use for."""
+        if self.token is not None and self.token.lower() == "not":
+            self.advance()
+            if self.token is None or self.token.lower() != "null":
+                raise self.error("expected NULL after NOT")
+            self.advance()
+        if self.token is not None and self.token.lower() == "comment":
+            self.advance()
+            if self.token is None or self.token[0] not in "'\"":
+                raise self.error("expected a text in quotes after COMMENT")
+            self.advance()

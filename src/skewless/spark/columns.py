@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -67,6 +68,26 @@ def existing(df: DataFrame, name: str, argument: str) -> str:
     return name
 
 
+def named(df: DataFrame, text: str, argument: str) -> Column:
+    """Return what a text names: a column of `df`, or else a nested field or an SQL expression.
+
+    A column with just this name comes first, whatever is in the name.
+    """
+    if not isinstance(text, str) or text in df.columns or re.fullmatch(r"\w*", text.strip()):
+        return df[quoted(existing(df, text, argument))]
+    try:
+        column = F.expr(text)
+        df.select(column)
+    except PySparkException as error:
+        message = parameters.nearest(text, df.columns, "column")
+        raise ValueError(
+            f"{argument}: {message}; the DataFrame has {', '.join(df.columns)}; and it is no "
+            f"expression of them: {first_line(error)}"
+        ) from error
+    computed(df, column, argument)
+    return column
+
+
 def alike_to_spark(df: DataFrame, one: str, other: str) -> bool:
     """Return whether Spark takes two names for the same: by default, case makes no difference."""
     if df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true":
@@ -103,8 +124,9 @@ def grouping_key(df: DataFrame, key: Key) -> GroupingKey:
             names.append(computed(df, part, "key").name)
             columns.append(part)
         else:
-            names.append(existing(df, part, "key"))
-            columns.append(df[quoted(part)])
+            column = named(df, part, "key")
+            names.append(part if part in df.columns else df.select(column).columns[0])
+            columns.append(column)
     if len(set(names)) < len(names):
         raise ValueError(f"key names a column twice: {', '.join(names)}")
     fields = df.select(*columns).schema.fields

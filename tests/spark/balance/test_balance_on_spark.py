@@ -67,7 +67,8 @@ def stream(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Stream:
     try:
         df = read(spark, folder / "in")
         ledger = str(folder / "ledger")
-        df = aggregate(df, "k", {"n": aggs.count()}, workers=N_WORKERS, seed=0, ledger=ledger)
+        options = {"strategy": "cascade", "workers": N_WORKERS, "seed": 0, "ledger": ledger}
+        df = aggregate(df, "k", {"n": aggs.count()}, **options)
         query = run(df, folder / "checkpoint")
         run(read(spark, folder / "in"), folder / "other")  # another query: not for this listener
         _wait_for(listener, 3)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 from numpy.typing import ArrayLike
@@ -13,25 +13,25 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from skewless.aggregations import (
-    Aggregation,
-    Aggregator,
-    TopK,
-)
+from skewless.aggregations import Aggregation
 from skewless.spark.aggregation.arguments import (
     AnyAggregation,
+    carried_watermark,
+    check_merging,
     check_one_part,
     check_times,
     chosen_aggregations,
-    is_auto,
+    input_columns,
 )
 from skewless.spark.aggregation.block_merging import merge_blocks, merge_rows
 from skewless.spark.aggregation.blocks import FORMAT, N_SLOTS, Packing
+from skewless.spark.aggregation.choosing import LOCAL, PLAIN, Choice, choose
 from skewless.spark.aggregation.combining import Combiner
-from skewless.spark.aggregation.native_merging import is_native, merge_natively, plain_type
+from skewless.spark.aggregation.native_merging import merge_natively
 from skewless.spark.aggregation.partials import TIME, Partials
+from skewless.spark.aggregation.plain_queries import has_plain_query, plain_query, plain_type
 from skewless.spark.aggregation.state_layout import state_layout
-from skewless.spark.aggregation.windows import WINDOW, Window, as_window, spelled
+from skewless.spark.aggregation.windows import WINDOW, Lateness, Window, as_window
 from skewless.spark.columns import (
     GroupingKey,
     Key,
@@ -41,8 +41,9 @@ from skewless.spark.columns import (
     quoted,
     require_dataframe,
 )
+from skewless.spark.ledger.claims import Claim, claim_of
 from skewless.spark.routing.key_hashes import hashed_key
-from skewless.spark.routing.route import make_router, routed, weight_column
+from skewless.spark.routing.route import check_routing, make_router, routed, weight_column
 from skewless.spark.routing.router import Router
 from skewless.spark.slots import ANY_PARTITIONS, check_slots, even_slots
 from skewless.spark.worker_python import require_skewless
@@ -50,6 +51,8 @@ from skewless.strategy import AnyStrategy
 
 _WORKER = internal("worker")
 _COST = internal("cost")
+
+Batches: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def aggregate(
@@ -70,33 +73,43 @@ def aggregate(
 ) -> DataFrame:
     """Return one row per key, or per window and key, with the results of `aggs`.
 
-    The records are routed to workers by `strategy`; each worker combines its records into partial
-    results; these are merged by key. The results are those of `groupBy`, whatever the strategy.
-    Works on batch and streaming DataFrames; a stream is written as any other, with `writeStream`.
+    The results are those of `groupBy`, whatever the strategy. It decides how they are computed: by
+    Spark alone; or records are combined into partial results where they are read, or on workers
+    that they are routed to, and partial results are merged by key. Works on batch and streaming
+    DataFrames; a stream is written as any other, with `writeStream`.
 
     Parameters
     ----------
     df
         The records.
     key
-        The name of a column, a Column, or several of them.
+        The name of a column, a Column, or several of them. Text that names no column is a nested
+        field or an SQL expression, for the inputs of `aggs` too.
     aggs
         What to compute, by the name of the result: ready ones of `skewless.aggregations`, or an
-        `Aggregator` of your own.
+        `Aggregator` or `VectorAggregator` of your own.
     window
         Windows of event time: a `Window`, or (time column, size[, slide[, offset]]).
     watermark
         How late a record of a stream may be, e.g. "10 minutes". It takes the place of
-        `withWatermark`, of which Spark allows one, and ours stands behind the combining.
+        `withWatermark`, of which Spark allows one. A stream that has one already, by the time of
+        the windows, keeps it.
     strategy
-        A name of the registry or a strategy; "auto" is `cascade`, our own, or `hash` where an
-        aggregator says that it cannot be merged.
+        - "plain": Spark's own `groupBy().agg`, for ready aggregations.
+        - "local": each source combines its own records, and only partial results are shuffled.
+        - A name of the registry such as "cascade", or a strategy: records are routed, combined by
+          the workers, and merged.
+        - "auto": "plain" where all aggregations are ready ones; "local" for own aggregators; a
+          strategy where records have weights, and on a batch whose sources have too few partitions
+          or too many keys for "local". What does not merge is computed by key hash. A stream goes
+          on as its ledger began. The choice is logged, and `explain` shows it.
     workers, capacities, weight, seed, ledger, untrusted_keys
-        As for `route`.
+        As for `route`. Where nothing is routed, they have no effect.
     mode
-        The output mode of the stream, where the merging is ours: with own aggregators and with
-        variances. None: "append" with a watermark, else "update". Must be what you give to
-        `writeStream.outputMode`. Ready aggregations but variances go with any mode.
+        The output mode of the stream, where the merging is ours: with own aggregators, and with
+        variances unless they are "plain". None: "append" with a watermark, else "update". Must be
+        what you give to `writeStream.outputMode`; "complete" is not possible. Everything else goes
+        with any mode.
 
     Examples
     --------
@@ -108,44 +121,86 @@ def aggregate(
     by = grouping_key(df, key)
     span = as_window(window)
     chosen = chosen_aggregations(df, by, aggs, span)
-    unmergeable = [n for n, a in aggs.items() if isinstance(a, Aggregator) and not a.merges]
-    check_times(df, by, span, watermark, mode)
-    is_ours = not all(is_native(aggregation) for aggregation in aggs.values())
-    layout = _layout(df, by, chosen, span) if is_ours and df.isStreaming else {}
-    router = make_router(
+    check_times(df, span, watermark, mode)
+    arrow_schema(StructType([*by.fields]), "key")  # refuses types by the user's names
+    if not all(has_plain_query(aggregation) for aggregation in aggs.values()):
+        check_merging(aggs)  # before a sample is taken
+    n_workers, untrusted = check_routing(df, workers, seed, ledger, untrusted_keys)
+    choice = choose(
         df,
         by,
-        strategy=("hash" if unmergeable else "cascade") if is_auto(strategy) else strategy,
-        workers=workers,
-        capacities=capacities,
-        seed=seed,
+        aggs,
+        strategy,
+        workers=n_workers,
+        weight=weight,
         ledger=ledger,
-        untrusted_keys=untrusted_keys,
-        state=layout,
+        untrusted_keys=untrusted,
     )
-    if unmergeable:
-        check_one_part(df, unmergeable[0], span, router.routing.strategy)
-    cost = None if weight is None else weight_column(df, weight, router.routing.strategy)
-    require_skewless(df.sparkSession)
-    records = _records(df, by, chosen, span, cost)
-    partials = _partials(records.schema, by, chosen, span)
-    query = _Query(df, partials, dict(zip(partials.aggregations, aggs.values(), strict=True)), span)
-    sent = _sent(records, partials.key, router)
-    if not is_ours:
-        merged = query.merged_by_spark(sent, router, watermark)
-    elif df.isStreaming:
-        closes = span is not None and watermark is not None
-        chosen_mode = mode or ("append" if closes else "update")
-        merged = query.merged_in_blocks(sent, router, watermark, chosen_mode, layout)
-    else:
-        merged = query.merged_in_rows(sent, router)
+    is_plain = choice.form == "plain"
+    carried = carried_watermark(df, by, span, watermark, is_plain=is_plain)
+    inputs = input_columns(df, chosen)
     names = [*([WINDOW] if span is not None else []), *by.names, *aggs]
+    if is_plain:
+        claim_of(df, ledger, PLAIN, by.names, {})  # refuses a ledger that was begun otherwise
+        choice.log()
+        return plain_query(df, by, inputs, aggs, span, watermark).toDF(*names)
+    is_ours = check_merging(aggs)
+    layout = _layout(df, by, chosen, inputs, span) if is_ours and df.isStreaming else {}
+    unmergeable = [name for name, agg in aggs.items() if not getattr(agg, "merges", True)]
+    router, claim, cost = None, None, None
+    if choice.form == "route":
+        router = make_router(
+            df,
+            by,
+            strategy=choice.strategy,
+            workers=workers,
+            capacities=capacities,
+            seed=seed,
+            ledger=ledger,
+            untrusted_keys=untrusted_keys,
+            state=layout,
+        )
+        cost = None if weight is None else weight_column(df, weight, router.routing.strategy)
+    elif choice.form == "local":
+        claim = claim_of(df, ledger, LOCAL, by.names, layout)
+    if unmergeable:
+        splitter = None if router is None else router.routing.strategy
+        check_one_part(df, unmergeable[0], span, splitter)
+    require_skewless(df.sparkSession)
+    choice.log()
+    records = _records(df, by, inputs, span, cost)
+    partials = _partials(records.schema, by, chosen, inputs, span)
+    query = _Query(
+        df=df,
+        partials=partials,
+        aggs=dict(zip(partials.aggregations, aggs.values(), strict=True)),
+        inputs=inputs,
+        window=span,
+        late=Lateness(watermark, carried),
+        choice=choice,
+        router=router,
+        claim=claim,
+    )
+    if router is not None:
+        records = _sent(records, partials.key, router)
+    elif choice.form == "together":
+        records = records.repartition(n_workers, *partials.key)
+    if not is_ours:
+        merged = query.merged_by_spark(records)
+    elif df.isStreaming:
+        closes = span is not None and query.late.is_given
+        chosen_mode = mode or ("append" if closes else "update")
+        merged = query.merged_in_blocks(records, chosen_mode, layout)
+    elif choice.form == "together" and span is None:
+        merged = query.finished(records)
+    else:
+        merged = query.merged_in_rows(records)
     return merged.toDF(*names)
 
 
 @dataclass(frozen=True)
 class _Query:
-    """The pieces of one aggregation, and the three ways to put them together.
+    """The pieces of one aggregation, and the ways to put them together.
 
     All columns have names of ours until the end, so those of the user may be any: alike but for
     case, with dots, the same for a key and for the column that it is computed from.
@@ -154,56 +209,69 @@ class _Query:
     df: DataFrame
     partials: Partials
     aggs: dict[str, AnyAggregation]  # as the user gave them
+    inputs: dict[str, Column]
     window: Window | None
+    late: Lateness
+    choice: Choice
+    router: Router | None
+    claim: Claim | None
 
-    def merged_by_spark(self, sent: DataFrame, router: Router, watermark: str | None) -> DataFrame:
+    def merged_by_spark(self, records: DataFrame) -> DataFrame:
         """Partial results, then Spark's own aggregates."""
         partials = self.partials
-        combined = self._combined(sent, router, None)
+        combined = self._combined(records, None)
         grouping = [F.col(name) for name in partials.key]
         if self.window is not None:
-            if watermark is not None and combined.isStreaming:
-                combined = combined.withWatermark(TIME, spelled(watermark))
+            combined = self.late.applied(combined, TIME)
             # All records of a pane lie in the same windows, and so does the latest of them.
             grouping = [self.window.of(F.col(TIME)).alias(WINDOW), *grouping]
         n_states = {
             name: len(aggregation.state_types(partials.input_types(aggregation)))
             for name, aggregation in partials.aggregations.items()
         }
-        return merge_natively(combined, grouping, self.aggs, n_states, self.df)
+        kinds = {name: plain_type(agg, self.df, self.inputs) for name, agg in self.aggs.items()}
+        return merge_natively(combined, grouping, self.aggs, n_states, kinds)
 
     def merged_in_blocks(
-        self,
-        sent: DataFrame,
-        router: Router,
-        watermark: str | None,
-        mode: str,
-        layout: Mapping[str, str],
+        self, records: DataFrame, mode: str, layout: Mapping[str, str]
     ) -> DataFrame:
         """Partial results in blocks, then our own merging with state."""
         places = even_slots(N_SLOTS)
-        check_slots(sent.sparkSession, places, ANY_PARTITIONS)
-        packed = self._combined(sent, router, Packing(self.partials, places))
-        merged = merge_blocks(packed, self.partials, self.window, watermark, mode, layout)
+        check_slots(records.sparkSession, places, ANY_PARTITIONS)
+        packed = self._combined(records, Packing(self.partials, places))
+        merged = merge_blocks(packed, self.partials, self.window, self.late, mode, layout)
         return self._typed(merged)
 
-    def merged_in_rows(self, sent: DataFrame, router: Router) -> DataFrame:
+    def merged_in_rows(self, records: DataFrame) -> DataFrame:
         """Partial results as rows, then our own merging, at once."""
-        combined = self._combined(sent, router, None)
+        combined = self._combined(records, None)
         return self._typed(merge_rows(combined, self.partials, self.window))
 
-    def _combined(self, sent: DataFrame, router: Router, packing: Packing | None) -> DataFrame:
-        combiner = Combiner(self.partials, router, packing)
+    def finished(self, records: DataFrame) -> DataFrame:
+        """Results at once, where all records of a key are together."""
+        finish = self._named(Combiner(self.partials).finish)
+        schema = from_arrow_schema(self.partials.result_schema)
+        return self._typed(records.mapInArrow(finish, schema))
+
+    def _combined(self, records: DataFrame, packing: Packing | None) -> DataFrame:
+        combiner = Combiner(self.partials, self.router, packing, self.claim)
         schema = packing.schema if packing else self.partials.table_schema
-        records = sent.drop(_WORKER, _COST)
-        return records.mapInArrow(combiner.combine, from_arrow_schema(schema))
+        records = records.drop(_WORKER, _COST)
+        return records.mapInArrow(self._named(combiner.combine), from_arrow_schema(schema))
+
+    def _named(self, function: Batches) -> Batches:
+        """Return the function under a name that Spark's `explain` shows: what was chosen."""
+
+        def combine(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from function(batches)
+
+        combine.__name__ = f"skewless {self.choice}"
+        return combine
 
     def _typed(self, merged: DataFrame) -> DataFrame:
-        """Return our own results as Spark's would be: the types of wide means, no empty tops."""
+        """Return our own results as Spark's would be: the types of wide means."""
         for name, aggregation in self.aggs.items():
-            if isinstance(aggregation, TopK):
-                merged = merged.withColumn(name, F.when(F.size(name) > 0, F.col(name)))
-            kind = plain_type(aggregation, self.df)
+            kind = plain_type(aggregation, self.df, self.inputs)
             ours = merged.schema[name].dataType
             if kind is not None and kind.simpleString() != ours.simpleString():
                 merged = merged.withColumn(name, F.col(name).cast(kind))
@@ -221,7 +289,7 @@ def _sent(records: DataFrame, names: Sequence[str], router: Router) -> DataFrame
 def _records(
     df: DataFrame,
     key: GroupingKey,
-    aggregations: Mapping[str, Aggregation],
+    inputs: Mapping[str, Column],
     window: Window | None,
     cost: Column | None,
 ) -> DataFrame:
@@ -229,8 +297,8 @@ def _records(
     chosen = [df[quoted(window.time)].alias(TIME)] if window is not None else []
     for number, column in enumerate(key.grouped):
         chosen.append(column.alias(internal(f"key_{number}")))
-    for number, name in enumerate(_inputs(aggregations)):
-        chosen.append(df[quoted(name)].alias(internal(f"input_{number}")))
+    for number, column in enumerate(inputs.values()):
+        chosen.append(column.alias(internal(f"input_{number}")))
     if cost is not None:
         chosen.append(cost.alias(_COST))
     return df.select(*chosen)
@@ -240,13 +308,12 @@ def _partials(
     schema: StructType,
     key: GroupingKey,
     aggregations: Mapping[str, Aggregation],
+    inputs: Mapping[str, Column],
     window: Window | None,
 ) -> Partials:
     """Return how records become partial results; aggregations find inputs by the user's names."""
     fields = [field for field in schema.fields if field.name != _COST]
-    inputs = _inputs(aggregations)
     ours = [field.name for field in fields[: len(fields) - len(inputs)]]
-    arrow_schema(StructType([*key.fields]), "key")  # refuses types by the user's names
     kinds = arrow_schema(StructType(fields), "aggs").types
     described = pa.schema(list(zip([*ours, *inputs], kinds, strict=True)))
     numbered = {
@@ -258,13 +325,13 @@ def _partials(
 
 
 def _layout(
-    df: DataFrame, key: GroupingKey, aggregations: Mapping[str, Aggregation], window: Window | None
+    df: DataFrame,
+    key: GroupingKey,
+    aggregations: Mapping[str, Aggregation],
+    inputs: Mapping[str, Column],
+    window: Window | None,
 ) -> dict[str, str]:
     """Return what the state of our own merging is made of."""
-    records = _records(df, key, aggregations, window, None)
-    partials = _partials(records.schema, key, aggregations, window)
+    records = _records(df, key, inputs, window, None)
+    partials = _partials(records.schema, key, aggregations, inputs, window)
     return state_layout(FORMAT, partials, list(key.names), list(aggregations), window)
-
-
-def _inputs(aggregations: Mapping[str, Aggregation]) -> list[str]:
-    return list(dict.fromkeys(name for agg in aggregations.values() for name in agg.inputs))

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
-from skewless.aggregations import Aggregation, Aggregator, ApproxDistinct, CollectSet, PerKey
+from skewless.aggregations import (
+    Aggregation,
+    Aggregator,
+    ApproxDistinct,
+    CollectSet,
+    PerColumn,
+    PerKey,
+    VectorAggregator,
+)
 from skewless.arguments import shown
 from skewless.spark.aggregation.native_merging import is_native
 from skewless.spark.aggregation.windows import WATERMARK, WINDOW, Window, microseconds
-from skewless.spark.columns import GroupingKey, arrow_schema, existing, quoted
+from skewless.spark.columns import GroupingKey, arrow_schema, existing, named
 from skewless.strategy import AnyStrategy
 
-AnyAggregation = Aggregation | Aggregator[Any] | ApproxDistinct
+AnyAggregation = Aggregation | Aggregator[Any] | VectorAggregator | ApproxDistinct
 
 
 def chosen_aggregations(
@@ -30,7 +38,6 @@ def chosen_aggregations(
     names = key.names
     if window is not None and WINDOW in names:
         raise ValueError(f"key: {WINDOW!r} is the name of the windows' column: rename the key")
-    native = all(is_native(aggregation) for aggregation in aggs.values())
     chosen: dict[str, Aggregation] = {}
     for name, aggregation in aggs.items():
         if not isinstance(name, str) or not name:
@@ -41,14 +48,11 @@ def chosen_aggregations(
                 "choose another one for the result"
             )
         if isinstance(aggregation, ApproxDistinct):
-            if not native:
-                raise ValueError(
-                    f"aggs: {name!r}: approximate distinct counts are merged by Spark, variances "
-                    "and own aggregators by us: compute them in two calls"
-                )
             chosen[name] = CollectSet(aggregation.column)
         elif isinstance(aggregation, Aggregator):
             chosen[name] = PerKey(aggregation)
+        elif isinstance(aggregation, VectorAggregator):
+            chosen[name] = PerColumn(aggregation)
         elif isinstance(aggregation, Aggregation):
             chosen[name] = aggregation
         else:
@@ -56,9 +60,8 @@ def chosen_aggregations(
                 f"aggs: {name!r} must be an aggregation of skewless.aggregations or an "
                 f"Aggregator, not {shown(aggregation)}"
             )
-        for column in chosen[name].inputs:
-            existing(df, column, f"aggs: {name!r}")
-        inputs = df.select(*[quoted(column) for column in chosen[name].inputs]).schema
+        read = {column: named(df, column, f"aggs: {name!r}") for column in chosen[name].inputs}
+        inputs = df.select(*[read[column].alias(column) for column in read]).schema
         try:
             chosen[name].state_types(arrow_schema(inputs, "inputs").types)  # refuses wrong types
         except ValueError as error:
@@ -66,24 +69,40 @@ def chosen_aggregations(
     return chosen
 
 
-def is_auto(strategy: str | AnyStrategy) -> bool:
-    """Return whether the choice of the strategy is left to us."""
-    return isinstance(strategy, str) and strategy == "auto"
+def input_columns(df: DataFrame, aggregations: Mapping[str, Aggregation]) -> dict[str, Column]:
+    """Return what the aggregations read, each once, by the name that they have for it."""
+    names = dict.fromkeys(name for agg in aggregations.values() for name in agg.inputs)
+    return {name: named(df, name, "aggs") for name in names}
 
 
-def check_one_part(df: DataFrame, name: str, window: Window | None, strategy: AnyStrategy) -> None:
+def check_merging(aggs: Mapping[str, AnyAggregation]) -> bool:
+    """Return whether partial results are merged by us; raise ValueError if by both sides."""
+    if all(is_native(aggregation) for aggregation in aggs.values()):
+        return False
+    for name, aggregation in aggs.items():
+        if isinstance(aggregation, ApproxDistinct):
+            raise ValueError(
+                f"aggs: {name!r}: approximate distinct counts are merged by Spark, variances "
+                "and own aggregators by us: compute them in two calls"
+            )
+    return True
+
+
+def check_one_part(
+    df: DataFrame, name: str, window: Window | None, strategy: AnyStrategy | None
+) -> None:
     """Raise ValueError unless all records of a key, or of its window, come together at once."""
     cannot = f"aggs: {name!r} does not merge (its class says merges = False), so it cannot be "
     if df.isStreaming:
         raise ValueError(cannot + "computed on a stream, one micro-batch after the other")
     if window is not None and window.pane != microseconds(window.size):
         raise ValueError(cannot + "computed for windows that overlap: leave out the slide")
-    if strategy.traits.family == "splitting":
+    if strategy is not None and strategy.traits.family == "splitting":
         raise ValueError(cannot + f"split by {strategy.name!r}: use strategy='hash'")
 
 
 def check_times(
-    df: DataFrame, key: GroupingKey, window: Window | None, watermark: str | None, mode: str | None
+    df: DataFrame, window: Window | None, watermark: str | None, mode: str | None
 ) -> None:
     """Raise ValueError unless window, watermark and mode go together, and with the DataFrame."""
     if watermark is not None:
@@ -94,17 +113,16 @@ def check_times(
             )
         if microseconds(watermark, "watermark") < 0:
             raise ValueError(f"watermark must be at least 0, not {watermark!r}")
+    if isinstance(mode, str) and mode == "complete":
+        raise ValueError(
+            "mode must be 'update' or 'append', not 'complete': for own aggregators Spark has no "
+            "complete mode; write updates to a table that is replaced by key. What Spark combines "
+            "by itself goes with any output mode: leave out mode"
+        )
     if mode is not None and (not isinstance(mode, str) or mode not in ("update", "append")):
         raise ValueError(f"mode must be 'update' or 'append', not {shown(mode)}")
-    if mode == "append" and watermark is None:
+    if mode == "append" and watermark is None and not _has_watermark(df, window):
         raise ValueError("mode 'append' needs a window and a watermark: nothing ever closes")
-    # Without windows a watermark matters where the key is a time that it passes.
-    seen = df.select(*key.columns) if window is None else df
-    if df.isStreaming and any(WATERMARK in field.metadata for field in seen.schema.fields):
-        raise ValueError(
-            "the DataFrame has a watermark already; Spark allows one, and ours stands behind the "
-            "combining: leave out withWatermark and give window= and watermark= instead"
-        )
     if window is None:
         return
     kind = df.schema[existing(df, window.time, "window")].dataType
@@ -117,3 +135,39 @@ def check_times(
             f"watermark: Spark wants a timestamp with time zone for it, and column {window.time!r} "
             "is timestamp_ntz: cast it to timestamp"
         )
+
+
+def _has_watermark(df: DataFrame, window: Window | None) -> bool:
+    """Return whether a stream has a watermark by the time of the windows already."""
+    names = [field.name for field in df.schema.fields if WATERMARK in field.metadata]
+    return window is not None and window.time in names
+
+
+def carried_watermark(
+    df: DataFrame, key: GroupingKey, window: Window | None, watermark: str | None, *, is_plain: bool
+) -> int | None:
+    """Return how late records may be, in ms, by a watermark that the stream has already; or None.
+
+    Raises ValueError where there are two watermarks, or where ours would be lost on the way.
+    """
+    if not df.isStreaming:
+        return None
+    fields = [field for field in df.schema.fields if WATERMARK in field.metadata]
+    if fields and watermark is not None:
+        raise ValueError(
+            "watermark: the DataFrame has a watermark already, and Spark allows one: leave out "
+            "withWatermark, or leave out watermark="
+        )
+    if is_plain or not fields:
+        return None
+    if window is None:
+        # Without windows a watermark matters where the key is a time that it passes.
+        seen = df.select(*key.columns).schema.fields
+        if not any(WATERMARK in field.metadata for field in seen):
+            return None
+    elif [field.name for field in fields] == [window.time]:
+        return int(fields[0].metadata[WATERMARK])
+    raise ValueError(
+        f"the DataFrame has a watermark already, by column {fields[0].name!r}; ours is applied "
+        "after the combining: leave out withWatermark and give window= and watermark= instead"
+    )

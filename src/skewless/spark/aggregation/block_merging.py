@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 from skewless.spark.aggregation.blocks import BLOCK, SLOT, by_key, from_block, to_block
 from skewless.spark.aggregation.partials import PANE, TIME, Partials
 from skewless.spark.aggregation.state_layout import layout_text, layout_type, require_layout
-from skewless.spark.aggregation.windows import WATERMARK, WINDOW, Window, microseconds, spelled
+from skewless.spark.aggregation.windows import WATERMARK, WINDOW, Lateness, Window, microseconds
 from skewless.spark.columns import internal
 
 _START = internal("start")
@@ -41,7 +41,7 @@ def merge_blocks(
     blocks: DataFrame,
     partials: Partials,
     window: Window | None,
-    watermark: str | None,
+    late: Lateness,
     mode: str,
     layout: Mapping[str, str],
 ) -> DataFrame:
@@ -49,8 +49,8 @@ def merge_blocks(
     grouping = [SLOT]
     timeout = GroupStateTimeout.NoTimeout
     if window is not None:
-        if watermark is not None:
-            blocks = blocks.withWatermark(TIME, spelled(watermark))
+        if late.is_given:
+            blocks = late.applied(blocks, TIME)
             timeout = GroupStateTimeout.EventTimeTimeout
         blocks = blocks.select(window.of(F.col(TIME)).alias(WINDOW), SLOT, BLOCK)
         noted = blocks.schema[WINDOW].metadata
@@ -66,13 +66,15 @@ def merge_blocks(
             ),
         )
         grouping = [SLOT, _START]
-    merger = BlockMerger(by_key(partials), window, watermark is not None, mode, layout_text(layout))
+    merger = BlockMerger(by_key(partials), window, late.is_given, mode, layout_text(layout))
 
     def merge(
         key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         yield from merger.merge(key, frames, state)
 
+    # Where the writer has another output mode, Spark's message shows the plan with this name.
+    merge.__name__ = f"aggregate with mode={mode!r}, which must be the writer's outputMode too"
     merged = blocks.groupBy(*grouping).applyInPandasWithState(
         merge,
         f"`{_START}` bigint, `{BLOCK}` binary",

@@ -16,10 +16,15 @@ from skewless.keys import hash_keys
 from skewless.spark.aggregation.blocks import Packing
 from skewless.spark.aggregation.partials import Partials, state_names
 from skewless.spark.columns import internal
+from skewless.spark.ledger.claims import Claim
 from skewless.spark.ledger.ledger import Entry
 from skewless.spark.routing.router import Router, this_task
 
-_ROWS_AT_ONCE = 1 << 16
+#: Records are grouped so many at a time: the more, the fewer partial results of a key are merged.
+#: A task holds about three times as many bytes: the records, sorted by key, and their results.
+_ROWS_AT_ONCE = 1 << 22
+_BYTES_AT_ONCE = 1 << 26
+_ROWS_PER_BATCH = 1 << 16
 _REPORTED_KEYS = 1 << 17  # distinct keys that a report lists; beyond, a sample by hash
 _REPORTED_TOP = 5
 #: The hidden aggregation that counts records, for the report.
@@ -31,35 +36,63 @@ class Combiner:
     """Combines the records of one task."""
 
     partials: Partials
-    router: Router  # says which ledger, if any, the task reports to
+    router: Router | None = None  # says which ledger, if any, the task reports to
     packing: Packing | None = None
+    claim: Claim | None = None  # on the ledger of a stream that routes nothing
 
     def combine(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the partial results of all batches."""
         task = this_task()
-        ledger = self.router.ledger_of(task)
+        if self.claim is not None and task.batch is not None:
+            self.claim.make(task.query)
+        ledger = None if self.router is None else self.router.ledger_of(task)
         partials = self.partials
         if ledger is not None:
             counted = {**partials.aggregations, RECORDS: count()}
             partials = replace(partials, aggregations=counted)
-        seconds, n_records = 0.0, 0
-        merged = partials.table_schema.empty_table()
-        n_rows = _ROWS_AT_ONCE if partials.merges else sys.maxsize
-        for records in chunks(batches, partials.schema, n_rows):
-            begin = time.perf_counter()
-            n_records += records.num_rows
-            # Merging with what there is keeps one row per key, however long the task runs.
-            merged = partials.merge([merged, partials.update(records)])
-            seconds += time.perf_counter() - begin
+        merged, n_records, seconds = combined(batches, partials)
         if ledger is not None:
             report = _report(partials, merged, n_records, seconds)
             ledger.write_worker(int(task.batch or 0), task.partition, report)
         table = merged.select(self.partials.table_schema.names)
-        yield from self.packing.pack(table) if self.packing else table.to_batches(_ROWS_AT_ONCE)
+        yield from self.packing.pack(table) if self.packing else table.to_batches(_ROWS_PER_BATCH)
+
+    def finish(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the results of all batches, where all records of a key are in this task."""
+        merged, _, _ = combined(batches, self.partials)
+        yield from self.partials.finish(merged).to_batches(_ROWS_PER_BATCH)
 
 
-def chunks(batches: Iterator[pa.RecordBatch], schema: pa.Schema, n_rows: int) -> Iterator[pa.Table]:
-    """Yield the batches as tables of at least `n_rows` rows, the last one perhaps of fewer.
+def combined(batches: Iterator[pa.RecordBatch], partials: Partials) -> tuple[pa.Table, int, float]:
+    """Return one row per key of all batches, the number of records, and the seconds that it took.
+
+    Memory stays within a chunk of records and twice the rows of the result: partial results wait
+    until there are as many of them as keys, so that each is merged about twice, whatever the number
+    of chunks.
+    """
+    seconds, n_records, n_waiting = 0.0, 0, 0
+    merged = partials.table_schema.empty_table()
+    waiting: list[pa.Table] = []
+    limits = (_ROWS_AT_ONCE, _BYTES_AT_ONCE) if partials.merges else (sys.maxsize, sys.maxsize)
+    for records in chunks(batches, partials.schema, *limits):
+        begin = time.perf_counter()
+        n_records += records.num_rows
+        waiting.append(partials.update(records))
+        n_waiting += waiting[-1].num_rows
+        if n_waiting >= merged.num_rows:
+            merged, waiting, n_waiting = partials.merge([merged, *waiting]), [], 0
+        seconds += time.perf_counter() - begin
+    if waiting:
+        begin = time.perf_counter()
+        merged = partials.merge([merged, *waiting])
+        seconds += time.perf_counter() - begin
+    return merged, n_records, seconds
+
+
+def chunks(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, n_rows: int, n_bytes: int = sys.maxsize
+) -> Iterator[pa.Table]:
+    """Yield the batches as tables of at least `n_rows` rows or `n_bytes`, but for the last one.
 
     Columns go by their place; on the way they have other names than in `schema`.
     """
@@ -68,13 +101,14 @@ def chunks(batches: Iterator[pa.RecordBatch], schema: pa.Schema, n_rows: int) ->
         return pa.Table.from_batches(waiting).rename_columns(schema.names).cast(schema)
 
     waiting: list[pa.RecordBatch] = []
-    n_waiting = 0
+    n_waiting = bytes_waiting = 0
     for batch in batches:
         waiting.append(batch)
         n_waiting += batch.num_rows
-        if n_waiting >= n_rows:
+        bytes_waiting += batch.nbytes
+        if n_waiting >= n_rows or bytes_waiting >= n_bytes:
             yield table()
-            waiting, n_waiting = [], 0
+            waiting, n_waiting, bytes_waiting = [], 0, 0
     if n_waiting:
         yield table()
 

@@ -30,7 +30,7 @@ from skewless.aggregations import (
     WeightedMean,
 )
 from skewless.spark.aggregation.partials import state_names
-from skewless.spark.columns import internal, quoted
+from skewless.spark.columns import internal
 
 _POSITION = internal("position")
 _ITEM = internal("item")
@@ -62,34 +62,10 @@ _LISTS: dict[type[Any], Merge] = {
     CollectSet: lambda _, values: F.collect_set(values[0]),
 }
 
-#: The same aggregations as a plain query spells them; their types are the results' types.
-_PLAIN: dict[type[Any], Callable[[Any], Column]] = {
-    Count: lambda agg: F.count(F.lit(1) if agg.column is None else F.col(quoted(agg.column))),
-    Sum: lambda agg: F.sum(quoted(agg.column)),
-    Mean: lambda agg: F.avg(quoted(agg.column)),
-    Min: lambda agg: F.min(quoted(agg.column)),
-    Max: lambda agg: F.max(quoted(agg.column)),
-    WeightedMean: lambda agg: F.sum(
-        F.col(quoted(agg.value)).cast("double") * F.col(quoted(agg.weight)).cast("double")
-    ),
-    Distinct: lambda agg: F.count_distinct(F.col(quoted(agg.column))),
-    ApproxDistinct: lambda agg: F.approx_count_distinct(quoted(agg.column)),
-    TopK: lambda agg: F.max_by(F.col(quoted(agg.column)), F.col(quoted(agg.column)), agg.k),
-    Collect: lambda agg: F.collect_list(quoted(agg.column)),
-    CollectSet: lambda agg: F.collect_set(quoted(agg.column)),
-}
-
 
 def is_native(aggregation: Any) -> bool:
     """Return whether Spark can merge the partial results of this aggregation."""
     return type(aggregation) in _SCALARS or type(aggregation) in _LISTS
-
-
-def plain_type(aggregation: Any, df: DataFrame) -> DataType | None:
-    """Return the type that a plain query on `df` gives this aggregation; None if Spark has none."""
-    if type(aggregation) not in _PLAIN:
-        return None
-    return df.groupBy().agg(_PLAIN[type(aggregation)](aggregation)).schema[0].dataType
 
 
 def merge_natively(
@@ -97,13 +73,13 @@ def merge_natively(
     grouping: Sequence[Column],
     aggregations: Mapping[str, Any],
     n_states: Mapping[str, int],
-    df: DataFrame,
+    kinds: Mapping[str, DataType | None],
 ) -> DataFrame:
-    """Return one row per group with the results, of the types that a plain query on `df` has."""
+    """Return one row per group with the results, of the types that a plain query has: `kinds`."""
     partials = _one_value_a_row(partials, aggregations, n_states)
     results = []
     for name, aggregation in aggregations.items():
-        kind = plain_type(aggregation, df)
+        kind = kinds[name]
         assert kind is not None
         if type(aggregation) in _LISTS:
             values = [F.col(_ITEM).getField(state_names(name, 1)[0])]

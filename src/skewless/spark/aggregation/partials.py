@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skewless.aggregations import Aggregation, Groups, PerKey, group
+from skewless.aggregations import Aggregation, Groups, PerColumn, PerKey, group
 from skewless.arrays import Ints
 from skewless.spark.columns import internal
 
@@ -58,7 +58,7 @@ class Partials:
     def merges(self) -> bool:
         """Whether partial results of one key can be merged, for all aggregations."""
         return all(
-            not isinstance(aggregation, PerKey) or aggregation.aggregator.merges
+            not isinstance(aggregation, PerKey | PerColumn) or aggregation.aggregator.merges
             for aggregation in self.aggregations.values()
         )
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql.types import DecimalType, StructField, StructType
 
-from skewless.aggregations import Aggregation, PerKey
+from skewless.aggregations import Aggregation, PerColumn, PerKey
 from skewless.spark.aggregation.partials import Partials
 from skewless.spark.aggregation.windows import Window, microseconds
 
@@ -121,7 +121,9 @@ def described(aggregation: Aggregation) -> str:
     Of a user's own these are the attributes of the object whose names do not begin with an
     underscore. Texts among them are told apart by a digest: they may be secrets.
     """
-    one: Any = aggregation.aggregator if isinstance(aggregation, PerKey) else aggregation
+    one: Any = aggregation
+    if isinstance(aggregation, PerKey | PerColumn):
+        one = aggregation.aggregator
     name = type(one).__name__
     if type(one).__module__.startswith("skewless."):
         return f"{name}({', '.join(f'{n}={value!r}' for n, value in vars(one).items())})"

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from skewless.arguments import shown, text
@@ -127,6 +127,30 @@ class Window:
         """Return Spark's window column for a time."""
         slide = spelled(self.slide or self.size)
         return F.window(time, spelled(self.size), slide, spelled(self.offset or "0 seconds"))
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """How late a record may be: by a watermark of ours, or by one that the stream has already."""
+
+    watermark: str | None = None
+    carried_ms: int | None = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is a watermark, so that windows close."""
+        return self.watermark is not None or self.carried_ms is not None
+
+    def applied(self, df: DataFrame, time: str) -> DataFrame:
+        """Return the partial results of a stream with the watermark on their time."""
+        if not df.isStreaming:
+            return df
+        if self.watermark is not None:
+            return df.withWatermark(time, spelled(self.watermark))
+        if self.carried_ms is not None:
+            # Python functions lose the note that Spark goes by; the watermark itself is before.
+            return df.withMetadata(time, {WATERMARK: self.carried_ms})
+        return df
 
 
 def as_window(window: Any) -> Window | None:

@@ -90,11 +90,14 @@ def explain_balance(
 def read_balances(ledger: Ledger, query: str | None = None, last: int | None = None) -> Balance:
     """Return the balance of all batches in the ledger, up to batch `last` if that is given."""
     identity, n_workers = ledger.identity(), ledger.workers()
-    if identity is None or n_workers is None:
+    if identity is None:
         raise ValueError(
             f"there is no ledger in {address_text(ledger.folder)}: it appears with the first "
-            "batch. Below spark.skewless.ledger, each query has a folder of its own, by its id"
+            "batch. Below spark.skewless.ledger, each query has a folder of its own, by its id. "
+            "An aggregation that runs as plain Spark (strategy 'plain') writes none"
         )
+    if n_workers is None:  # nothing is routed
+        return Balance([], query or ledger.owner() or "", identity)
     batches = [batch for batch in ledger.batches() if last is None or batch <= last]
     balances = [read_balance(ledger, batch, n_workers) for batch in batches]
     if balances:  # the ledger's identity has the number that the query began with
@@ -153,7 +156,11 @@ class Balance:
             for name in ("strategy", "workers", "key")
             if name in self.identity
         )
-        lines = [f"Balance of {printable(self.query)}: {about}".rstrip(": "), self.table()]
+        lines = [f"Balance of {printable(self.query)}: {about}".rstrip(": ")]
+        if "strategy" in self.identity and "workers" not in self.identity:
+            lines.append("Each source combines its own records: nothing is routed to workers.")
+            return "\n".join(lines)
+        lines.append(self.table())
         if not all(batch.replication_exact is not False for batch in self.batches):
             lines.append("~ estimated from a sample of the keys")
         return "\n".join(lines)

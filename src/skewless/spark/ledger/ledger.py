@@ -62,6 +62,8 @@ __all__ = ["Entry", "Ledger", "LedgerCorrupt", "LedgerMismatch", "LedgerTooNew"]
 _SURELY_DEAD_S = 3600.0
 #: Fields of an identity that are there to be read; a difference means nothing.
 _INFORMATIVE = ("skewless",)
+#: The strategy that routes nothing: its ledger has no workers.
+_WITHOUT_WORKERS = "local"
 #: What an older version did not write into an identity.
 _LAYOUT = "state_layout"
 
@@ -159,11 +161,16 @@ class Ledger:
         return found
 
     def workers(self) -> int | None:
-        """Return the number of workers that the ledger is for, or None before it was claimed."""
+        """Return the number of workers that the ledger is for, or None.
+
+        There is none before the ledger was claimed, and for a query that routes nothing.
+        """
         identity = self.identity()
         if identity is None:
             return None
         n_workers = identity.get("workers")
+        if n_workers is None and identity.get("strategy") == _WITHOUT_WORKERS:
+            return None
         if type(n_workers) is int and 1 <= n_workers <= MOST_WORKERS:
             return n_workers
         raise LedgerCorrupt(

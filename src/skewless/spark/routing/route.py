@@ -173,6 +173,23 @@ def make_router(
     )
 
 
+def check_routing(
+    df: DataFrame, workers: Any, seed: Any, ledger: str | None, untrusted_keys: Any
+) -> tuple[int, bool]:
+    """Raise ValueError for bad arguments, even without effect.
+
+    Returns the number of workers, and whether strangers choose the keys.
+    """
+    given_seed = _given(seed, "seed", df.sparkSession)
+    if given_seed is not None:
+        seed_number(given_seed)
+    setting = "spark.skewless.untrustedKeys"
+    untrusted = _switch(untrusted_keys, "untrusted_keys", setting, df.sparkSession)
+    if ledger is not None:
+        Ledger(ledger)  # refuses what is no folder
+    return number_of_workers(df, workers, ledger), untrusted
+
+
 def routed(df: DataFrame, router: Router, inputs: Sequence[Column], column: str) -> DataFrame:
     """Return `df` with the worker of each record in `column`, in the partition of that worker.
 

@@ -1,0 +1,167 @@
+"""How `aggregate` computes: the forms, and the rule by which "auto" takes one of them.
+
+The rule reads what is known before anything runs: which aggregations there are, whether the records
+are a stream, what the ledger of the stream began with, and of a batch of enough bytes how many
+partitions it has and what a sample of its keys looks like. So a stream that starts again takes the
+same form again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from pyspark.sql import Column, DataFrame
+
+from skewless import registry
+from skewless.aggregations import Aggregator, VectorAggregator
+from skewless.parameters import nearest
+from skewless.spark.aggregation.plain_queries import has_plain_query
+from skewless.spark.aggregation.sources import Source, known_source
+from skewless.spark.columns import GroupingKey
+from skewless.spark.ledger.ledger import Ledger
+from skewless.strategy import AnyStrategy
+
+Form: TypeAlias = Literal["plain", "local", "together", "route"]
+#: Names of forms that a user may give as `strategy`.
+AUTO, PLAIN, LOCAL = "auto", "plain", "local"
+#: Below so many records per key in a source's sample, combining there saves too little.
+_FEW_PER_KEY = 2.0
+#: A key with more than so many times the even share of a worker is hot.
+_HOT = 1.5
+_LOGGER = logging.getLogger("skewless")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The form in which an aggregation is computed, and why."""
+
+    form: Form
+    strategy: str | AnyStrategy  # of "route"; else the name of the form
+    why: str
+
+    def __str__(self) -> str:
+        """Return one line for people."""
+        name = self.strategy if isinstance(self.strategy, str) else self.strategy.name
+        return f"strategy {name!r}: {self.why}"
+
+    def log(self) -> None:
+        """Tell it in one line."""
+        _LOGGER.info("aggregate: %s", self)
+
+
+def choose(
+    df: DataFrame,
+    key: GroupingKey,
+    aggs: Mapping[str, Any],
+    strategy: str | AnyStrategy,
+    *,
+    workers: int,
+    weight: str | Column | None,
+    ledger: str | None,
+    untrusted_keys: bool = False,
+) -> Choice:
+    """Return the form that was asked for, or the one that the rule gives.
+
+    Where strangers choose the keys, our router takes the place of Spark's shuffle by key hash: it
+    has a hash whose collisions they cannot compute.
+    """
+    choice = _choose(df, key, aggs, strategy, workers, weight, ledger)
+    is_exposed = choice.form == "together" and untrusted_keys
+    return replace(choice, form="route") if is_exposed else choice
+
+
+def _choose(
+    df: DataFrame,
+    key: GroupingKey,
+    aggs: Mapping[str, Any],
+    strategy: str | AnyStrategy,
+    workers: int,
+    weight: str | Column | None,
+    ledger: str | None,
+) -> Choice:
+    if not isinstance(strategy, str) or strategy not in (AUTO, PLAIN, LOCAL):
+        _require_strategy(strategy)
+        return Choice("route", strategy, "as given")
+    own = [name for name, aggregation in aggs.items() if not has_plain_query(aggregation)]
+    alone = [name for name in own if not _merges(aggs[name])]
+    if strategy != AUTO:
+        _require_form(strategy, aggs, own, alone, weight)
+        return Choice("plain" if strategy == PLAIN else "local", strategy, "as given")
+    if alone:
+        # Only the router refuses weights that have no effect.
+        form: Form = "together" if weight is None else "route"
+        return Choice(form, "hash", f"{alone[0]!r} does not merge")
+    begun = _begun(df, ledger)
+    if begun is not None:
+        form = "local" if begun == LOCAL else "route"
+        return Choice(form, begun, "the ledger began with it")
+    if weight is not None:
+        return Choice("route", "cascade", "records have weights")
+    if not own:
+        return Choice("plain", PLAIN, "Spark combines these aggregations by itself")
+    if df.isStreaming:
+        return Choice("local", LOCAL, "a stream is combined where its records are read")
+    return _of_batch(known_source(df, key, workers), workers)
+
+
+def _of_batch(source: Source | None, workers: int) -> Choice:
+    """Return the form for aggregators of a user on a batch."""
+    if source is None:
+        return Choice("local", LOCAL, "nothing is known of the source but that states merge")
+    if source.leaves_idle(workers):
+        why = f"{source.partitions} partitions of the source would leave slots idle"
+    elif source.records_per_key is not None and source.records_per_key < _FEW_PER_KEY:
+        why = f"a source has {source.records_per_key:.1f} records per key"
+    else:
+        said = source.records_per_key
+        why = "states merge" if said is None else f"a source has {said:.0f} records per key"
+        return Choice("local", LOCAL, why)
+    if source.top_share is None:
+        return Choice("route", "cascade", f"{why}, and its keys are not known")
+    if source.top_share * workers > _HOT:
+        return Choice("route", "cascade", f"{why}, and a key has {source.top_share:.0%} of them")
+    return Choice("together", "hash", f"{why}, and no key is hot")
+
+
+def _begun(df: DataFrame, ledger: str | None) -> str | None:
+    """Return the strategy that the ledger of a stream was begun with, or None."""
+    if ledger is None or not df.isStreaming:
+        return None
+    identity = Ledger(ledger).identity()
+    return None if identity is None else str(identity.get("strategy"))
+
+
+def _merges(aggregation: Any) -> bool:
+    is_users = isinstance(aggregation, Aggregator | VectorAggregator)
+    return not is_users or bool(aggregation.merges)
+
+
+def _require_strategy(strategy: str | AnyStrategy) -> None:
+    """Raise ValueError unless this is a strategy; the forms are among what may be meant."""
+    if isinstance(strategy, str) and ":" not in strategy and strategy not in registry.names():
+        known = [AUTO, PLAIN, LOCAL, *registry.names()]
+        raise ValueError(nearest(strategy, known, "strategy"))
+    registry.strategy_of(strategy)
+
+
+def _require_form(
+    form: str, aggs: Mapping[str, Any], own: list[str], alone: list[str], weight: Any
+) -> None:
+    if weight is not None:
+        raise ValueError(
+            f"weight: strategy {form!r} routes nothing; name a strategy that weighs, such as "
+            "'cascade', or leave out weight"
+        )
+    if form == PLAIN and own:
+        raise ValueError(
+            f"strategy 'plain': aggs: {own[0]!r} ({type(aggs[own[0]]).__name__}) is none of "
+            "Spark's own: use 'auto', 'local' or a name of the registry"
+        )
+    if form == LOCAL and alone:
+        raise ValueError(
+            f"strategy 'local': aggs: {alone[0]!r} does not merge (its class says merges = False): "
+            "use 'auto' or 'hash'"
+        )

@@ -1,0 +1,109 @@
+"""Ready aggregations as a plain query of Spark spells them.
+
+They say what type a result has in every form of `aggregate`, and they are the whole query where
+Spark combines by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from skewless.aggregations import (
+    ApproxDistinct,
+    Collect,
+    CollectSet,
+    Count,
+    Distinct,
+    Max,
+    Mean,
+    Min,
+    Stddev,
+    Sum,
+    TopK,
+    Variance,
+    WeightedMean,
+)
+from skewless.spark.aggregation.partials import TIME
+from skewless.spark.aggregation.windows import WINDOW, Window, spelled
+from skewless.spark.columns import GroupingKey, internal, like_spark_groups, quoted
+
+#: From an aggregation and the columns that it reads to its result; the first two are special.
+_RESULTS: dict[type[Any], Callable[..., Column]] = {
+    Sum: lambda _, column: F.sum(column),
+    Mean: lambda _, column: F.avg(column),
+    Min: lambda _, column: F.min(column),
+    Max: lambda _, column: F.max(column),
+    Distinct: lambda _, column: F.count_distinct(column),
+    ApproxDistinct: lambda agg, column: F.approx_count_distinct(column, agg.relative_error),
+    TopK: lambda agg, column: F.max_by(column, column, agg.k),
+    Collect: lambda _, column: F.collect_list(column),
+    CollectSet: lambda _, column: F.collect_set(column),
+    Variance: lambda agg, column: (F.var_pop if agg.population else F.var_samp)(column),
+    Stddev: lambda agg, column: (F.stddev_pop if agg.population else F.stddev_samp)(column),
+    Count: lambda _, column=None: F.count(F.lit(1) if column is None else column),
+    WeightedMean: lambda _, value, weight: _weighted_mean(value, weight),
+}
+#: Those for which −0.0 is 0.0 and every NaN the same.
+_BY_EQUALITY = (Distinct, CollectSet, TopK)
+
+
+def has_plain_query(aggregation: Any) -> bool:
+    """Return whether Spark has an aggregate of its own for this."""
+    return type(aggregation) in _RESULTS
+
+
+def plain_type(aggregation: Any, df: DataFrame, inputs: Mapping[str, Column]) -> DataType | None:
+    """Return the type that a plain query on `df` gives this aggregation; None if Spark has none."""
+    if not has_plain_query(aggregation):
+        return None
+    columns = [inputs[name] for name in aggregation.inputs]
+    result = _RESULTS[type(aggregation)](aggregation, *columns)
+    return df.groupBy().agg(result).schema[0].dataType
+
+
+def plain_query(
+    df: DataFrame,
+    key: GroupingKey,
+    inputs: Mapping[str, Column],
+    aggregations: Mapping[str, Any],
+    window: Window | None,
+    watermark: str | None,
+) -> DataFrame:
+    """Return one row per group, by Spark alone, under names of ours until the end."""
+    if window is not None and watermark is not None and df.isStreaming:
+        df = df.withWatermark(window.time, spelled(watermark))
+    keys = [column.alias(internal(f"key_{n}")) for n, column in enumerate(key.columns)]
+    names = {name: internal(f"input_{number}") for number, name in enumerate(inputs)}
+    read = [column.alias(names[name]) for name, column in inputs.items()]
+    times = [df[quoted(window.time)].alias(TIME)] if window is not None else []
+    records = df.select(*times, *keys, *read)
+    grouping = [F.col(internal(f"key_{number}")) for number in range(len(keys))]
+    if window is not None:
+        grouping = [window.of(F.col(TIME)).alias(WINDOW), *grouping]
+    results = []
+    for number, aggregation in enumerate(aggregations.values()):
+        columns = [_column(aggregation, records, names[name]) for name in aggregation.inputs]
+        if isinstance(aggregation, Distinct) and df.isStreaming:  # count_distinct is refused there
+            result = F.size(F.collect_set(*columns)).cast("bigint")
+        else:
+            result = _RESULTS[type(aggregation)](aggregation, *columns)
+        results.append(result.alias(internal(f"result_{number}")))
+    return records.groupBy(*grouping).agg(*results)
+
+
+def _column(aggregation: Any, records: DataFrame, name: str) -> Column:
+    column = F.col(name)
+    if isinstance(aggregation, _BY_EQUALITY):
+        return like_spark_groups(column, records.schema[name].dataType)
+    return column
+
+
+def _weighted_mean(value: Column, weight: Column) -> Column:
+    v, w = value.cast("double"), weight.cast("double")
+    above, below = F.sum(v * w), F.sum(F.when(v.isNotNull(), w))
+    return F.when(below != 0, above / below)

@@ -1,0 +1,104 @@
+"""What is cheap to know of the source of a batch: its partitions, and a sample of its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from skewless.spark.columns import GroupingKey
+from skewless.spark.worker_python import require_skewless
+
+#: Records that the sample reads of a partition, one column of hashes wide.
+_SAMPLED = 1 << 18
+#: A source below this is combined in any form before a sample of it is taken.
+_SMALL_BYTES = 1 << 23
+#: Operators that read a partition from its beginning and cost nothing before its first record.
+#: Others, such as joins, would be computed twice, and their partitions are not known before.
+_NARROW = frozenset(
+    {
+        "DataSourceV2ScanRelation",
+        "Filter",
+        "Generate",
+        "LocalRelation",
+        "LogicalRelation",
+        "Project",
+        "Range",
+        "Relation",
+        "RelationV2",
+        "SubqueryAlias",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is known of the records before they are read."""
+
+    partitions: int
+    slots: int  # tasks that can run at once
+    records_per_key: float | None = None  # in the first records of a partition; None: not known
+    top_share: float | None = None  # of the heaviest key among them
+
+    def leaves_idle(self, workers: int) -> bool:
+        """Return whether at most half of what can run at once has a partition to read."""
+        return 2 * self.partitions <= min(workers, self.slots)
+
+
+def known_source(df: DataFrame, key: GroupingKey, workers: int) -> Source | None:
+    """Return what is known of the source of a batch; None if it would cost more than a sample.
+
+    The sample is one job of at most two tasks, and each reads at most 262,144 records.
+    """
+    if not hasattr(df, "_jdf"):  # Spark Connect has no plans here
+        return None
+    query = df._jdf.queryExecution()
+    plan = query.optimizedPlan()
+    if not _is_narrow(plan):
+        return None
+    context = df.sparkSession.sparkContext
+    partitions = int(query.toRdd().getNumPartitions())
+    source = Source(partitions, context.defaultParallelism)
+    is_small = int(str(plan.stats().sizeInBytes())) < _SMALL_BYTES
+    if partitions == 0 or (is_small and not source.leaves_idle(workers)):
+        return source
+    require_skewless(df.sparkSession)
+    hashes = df.select(F.xxhash64(*key.grouped).alias("key"))
+    tallies = hashes.mapInArrow(tally, "records bigint, keys bigint, top bigint")
+    chosen = sorted({0, partitions // 2})
+    rows: list[Row] = context.runJob(tallies.rdd, list, chosen)
+    n_records = sum(row["records"] for row in rows)
+    if n_records == 0:
+        return source
+    n_keys, top = sum(row["keys"] for row in rows), sum(row["top"] for row in rows)
+    return Source(partitions, source.slots, n_records / n_keys, top / n_records)
+
+
+def tally(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield how many of the first records there are, of how many keys, and of the heaviest key."""
+    read: list[Any] = []
+    n_records = 0
+    for batch in batches:
+        read.append(batch.column(0).to_numpy(zero_copy_only=False))
+        n_records += batch.num_rows
+        if n_records >= _SAMPLED:
+            break
+    if n_records == 0:
+        return
+    counts = np.unique(np.concatenate(read), return_counts=True)[1]
+    names = ["records", "keys", "top"]
+    numbers = [[n_records], [counts.size], [int(counts.max())]]
+    yield pa.RecordBatch.from_pydict(dict(zip(names, numbers, strict=True)))
+
+
+def _is_narrow(plan: Any) -> bool:
+    """Return whether a plan reads its source partition by partition, without a shuffle."""
+    if plan.nodeName().split(" ")[0] not in _NARROW:
+        return False
+    children = plan.children()
+    return all(_is_narrow(children.apply(number)) for number in range(children.length()))
