@@ -7,9 +7,16 @@ from skewless.spark.balance.listener import BalanceListener
 from skewless.spark.diagnosis.hot_keys import hot_keys, observe_hot_keys, observed_hot_keys
 from skewless.spark.routing.route import route
 from skewless.spark.session import configure, session
+from skewless.spark.state.process import process
+from skewless.spark.state.processor import KeyedRecords, KeyProcessor, Processor, Update
+from skewless.spark.state.requests import scale_to
 
 __all__ = [
     "BalanceListener",
+    "KeyProcessor",
+    "KeyedRecords",
+    "Processor",
+    "Update",
     "Window",
     "aggregate",
     "configure",
@@ -17,6 +24,8 @@ __all__ = [
     "hot_keys",
     "observe_hot_keys",
     "observed_hot_keys",
+    "process",
     "route",
+    "scale_to",
     "session",
 ]

@@ -113,7 +113,7 @@ class Ledger:
         if run is None:
             return self
         name = run_name(run)
-        order = self._runs()
+        order = self.runs()
         if name not in order:
             number = 1 + max(order.values(), default=-1)
             self._files.create(f"runs/{number:08}.{name}.json", statement("run", run))
@@ -247,6 +247,15 @@ class Ledger:
         """Write what `worker` learned in `batch`, in place of an earlier attempt's report."""
         self._write("workers", batch, worker, report, run)
 
+    def keep_worker(self, batch: int, worker: int, report: Entry) -> None:
+        """Write what `worker` learned in `batch`, unless an earlier attempt of this run did."""
+        name = member_name("workers", batch, run_name(self.run), worker)
+        self._files.create(name, to_bytes(report))
+
+    def read_worker(self, batch: int, run: str, worker: int) -> Entry | None:
+        """Return what one worker learned in `batch`, in the run whose folders have this name."""
+        return self._read(member_name("workers", batch, run, worker))
+
     def read_workers(self, batch: int) -> dict[int, Entry]:
         """Return the reports of `batch` that count, by worker, in the order of the workers."""
         return dict(self._each_member("workers", batch))
@@ -344,7 +353,7 @@ class Ledger:
         matches = (re.fullmatch(rf"{kind}/(\d{{8,}})", f) for f in self._files.folders(kind))
         return {int(match[1]): match[0] for match in matches if match}
 
-    def _runs(self) -> dict[str, int]:
+    def runs(self) -> dict[str, int]:
         """Return the numbers of all registered runs by name; the earliest of a name counts."""
         matches = (RUN.fullmatch(name) for name in self._files.files("runs"))
         found = sorted(((int(match[1]), match[2]) for match in matches if match), reverse=True)
@@ -359,7 +368,7 @@ class Ledger:
     def _run_that_counts(self, batch: int) -> str | None:
         """Return the run whose reports of a batch count: our own, or the last one before it."""
         runs = self._runs_in("reports", batch) or self._runs_in("workers", batch)
-        order = self._runs()
+        order = self.runs()
         own = None if self.run is None else run_name(self.run)
         if own in runs:
             return own

@@ -131,7 +131,7 @@ def make_router(
     n_workers = number_of_workers(df, workers, ledger)
     asked_seed = _given(seed, "seed", spark)
     given_seed = None if asked_seed is None else seed_number(asked_seed)
-    untrusted = _switch(untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", spark)
+    untrusted = switch(untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", spark)
     identity: dict[str, Any] = {
         "strategy": chosen.name,
         "parameters": json.dumps(parameters.as_dict(chosen), sort_keys=True, default=str),
@@ -217,7 +217,7 @@ def _given(value: Any, name: str, spark: Any) -> Any:
     return value if value is not None else spark.conf.get(f"spark.skewless.{name}", None)
 
 
-def _switch(value: bool | None, name: str, setting: str, spark: Any) -> bool:
+def switch(value: bool | None, name: str, setting: str, spark: Any) -> bool:
     """Return whether something is on, by the argument or else by the setting."""
     if value is None:
         name, value = setting, spark.conf.get(setting, "false")
