@@ -20,7 +20,9 @@ def records(n_records: int, seed: int, seconds: int = 60) -> pa.Table:
     """Return records of one hot key and many others, among them a null, in the order of time."""
     rng = np.random.default_rng(seed)
     cold = [_KEYS[i] for i in rng.integers(0, len(_KEYS), n_records)]
-    keys = ["hot" if hot else key for hot, key in zip(rng.random(n_records) < 0.3, cold, strict=True)]
+    keys = [
+        "hot" if hot else key for hot, key in zip(rng.random(n_records) < 0.3, cold, strict=True)
+    ]
     micros = BEGIN + (seed * seconds + np.sort(rng.integers(0, seconds, n_records))) * 1_000_000
     return pa.table(
         {"k": keys, "v": rng.integers(-50, 50, n_records).tolist(), "ts": micros.tolist()},

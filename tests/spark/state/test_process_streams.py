@@ -23,7 +23,12 @@ def test_a_stream_with_moves_and_rescaling_equals_plain_python(spark: Any, tmp_p
         write_file(tmp_path / "in", number, table)
         stream = read_stream(spark, tmp_path / "in", DDL)
         results = process(
-            stream, "k", chain(), strategy=random_moves(), max_workers=4, ledger=ledger,
+            stream,
+            "k",
+            chain(),
+            strategy=random_moves(),
+            max_workers=4,
+            ledger=ledger,
             workers=2 if number < 5 else 4,
         )
         if number == 4:

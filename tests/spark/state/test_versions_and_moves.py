@@ -34,7 +34,12 @@ def test_random_moves_and_other_workers_change_nothing(tmp_path: Path) -> None:
             scale_to(str(tmp_path), 1 + batch % 7)
         # Every sixth micro-batch is that of a new run.
         query = Query(
-            tmp_path, chain(), SCHEMA, strategy=random_moves(), workers=None, run=f"run-{batch // 6}"
+            tmp_path,
+            chain(),
+            SCHEMA,
+            strategy=random_moves(),
+            workers=None,
+            run=f"run-{batch // 6}",
         )
         found.append(rows(query.step(batch, table)))
         n_moved += query.plan(batch).moving.hashes.size

@@ -46,8 +46,8 @@ class Query:
         interval: int = 1,
         window: int = 1,
     ) -> None:
-        ours = [("hash", pa.int64()), ("source", pa.int32())]
-        place = {name: 2 + number for number, name in enumerate(schema.names)}
+        ours = [("hash", pa.int64()), ("worker", pa.int32()), ("source", pa.int32())]
+        place = {name: 3 + number for number, name in enumerate(schema.names)}
         sent = SentColumns(
             pa.schema([*ours, *schema]),
             tuple(schema.names),
@@ -75,7 +75,8 @@ class Query:
         seeds = pa.array(np.full(table.num_rows, hash_seed(SEED)), pa.int64())
         hashes = hash_keys(*columns, seeds) if self.hashes is None else self.hashes(table)
         sources = np.sort(np.arange(table.num_rows) % n_sources).astype(np.int32)
-        arrays = [pa.array(hashes.view(np.int64)), pa.array(sources), *table.columns]
+        unread = pa.array(np.zeros(table.num_rows, np.int32))
+        arrays = [pa.array(hashes.view(np.int64)), unread, pa.array(sources), *table.columns]
         return pa.table(arrays, schema=self.tasks.work.sent.schema)
 
     def step(self, batch: int, table: pa.Table, workers: Sequence[int] | None = None) -> pa.Table:

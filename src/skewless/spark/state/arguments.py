@@ -28,7 +28,7 @@ from skewless.spark.routing.plans import Routing
 from skewless.spark.routing.router import Router
 from skewless.spark.routing.seeds import draw_seed
 from skewless.spark.state import bases
-from skewless.spark.state.grouping import SentColumns
+from skewless.spark.state.grouping import N_OURS, SentColumns
 from skewless.spark.state.placing import as_moving
 from skewless.spark.state.schemas import Shape, require_compatible
 from skewless.spark.state.state_plan import read_entry
@@ -36,7 +36,8 @@ from skewless.strategy import AnyStrategy
 
 #: The strategy of "auto".
 AUTO = "mixed"
-_SOURCE = internal("source")
+#: Columns of ours that are sent with each record: its key's hash, its worker, where it comes from.
+HASH, WORKER, _SOURCE = internal("hash"), internal("worker"), internal("source")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +68,13 @@ def sending(
             names.append(inputs[df.columns.index(name)])
         else:
             names.append(internal(f"key_{number}"))
-            places.append(2 + len(extra))
+            places.append(N_OURS + len(extra))
             extra.append((names[-1], grouped, field))
     fields = [StructField(n, f.dataType) for n, _, f in extra]
     fields += [StructField(n, f.dataType) for n, f in zip(inputs, df.schema.fields, strict=True)]
     arrow_schema(df.schema, "df")
     records = arrow_schema(StructType(fields), "df")
-    ours = pa.schema([(internal("hash"), pa.int64()), (_SOURCE, pa.int32())])
+    ours = pa.schema([(HASH, pa.int64()), (WORKER, pa.int32()), (_SOURCE, pa.int32())])
     schema = pa.schema([*ours, *records])
     n_columns = len(schema)
 

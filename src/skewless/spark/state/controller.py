@@ -1,4 +1,4 @@
-"""The controller: the plan of a batch, from the plan and the reports of the version it builds on."""
+"""The controller: the plan of a batch, from the plan and reports of the version that it reads."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _reports(ledger: Ledger, base: Base) -> list[WorkerReport]:
         entry = ledger.read_worker(base.batch, base.run, worker)
         if entry is None:
             raise LedgerCorrupt(
-                f"{shown(ledger.folder)} has lost the report of worker {worker} in batch {base.batch}"
+                f"{shown(ledger.folder)} has lost a report of batch {base.batch}: worker {worker}"
             )
         found.append(read_report(entry))
     return found

@@ -15,13 +15,13 @@ from skewless.arrays import Ints, Keys
 from skewless.spark.state.same_keys import key_order
 from skewless.spark.state.state_tables import NO_TIME, column_of
 
-#: The first two columns that are sent: the key's hash, and the source partition of the record.
-N_OURS = 2
+#: The first columns that are sent: the key's hash, the worker, and the record's source partition.
+N_OURS = 3
 
 
 @dataclass(frozen=True)
 class SentColumns:
-    """What a partition gets: the hash, the source, columns of the key that are computed, records.
+    """What a partition gets: columns of ours, columns of the key that are computed, the records.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def grouped(table: pa.Table, times: Ints | None, sent: SentColumns) -> Grouped:
     """
     names = table.column_names
     hashes: Keys = column_of(table, names[0]).to_numpy().view(np.uint64)
-    sources = column_of(table, names[1]).to_numpy().astype(np.int64)
+    sources = column_of(table, names[2]).to_numpy().astype(np.int64)
     keys = [column_of(table, names[place]) for place in sent.key]
     minor: list[Ints] = []
     for place in sent.order:

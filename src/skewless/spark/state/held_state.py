@@ -113,7 +113,7 @@ class HeldState:
         return self.rows_of(lambda table: with_hashes(table, wanted))
 
     def ended(self, before: int | None, now: int | None) -> pa.Table:
-        """Return the rows whose time has come: later than `before`, or never looked at, up to `now`.
+        """Return the rows whose time has come by `now`.
 
         All that was held when the watermark was `before` has been looked at then.
         """

@@ -1,8 +1,8 @@
 """The state of a worker at the beginning of a batch, with what moves in and without what moves out.
 
 Keys that move in are read from the files of the worker that had them, in the version that the plan
-names. Those files never change, so nobody has to wait: the worker that gives a key up reads the same
-version, and notes in its next version that the key is gone.
+names. Those files never change, so no task waits for another: the worker that gives a key up reads
+the same version, and notes in its next version that the key is gone.
 """
 
 from __future__ import annotations

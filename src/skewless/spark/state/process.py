@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -12,6 +13,12 @@ from skewless.arguments import shown, whole
 from skewless.spark.columns import Key, grouping_key, internal, require_dataframe
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.route import switch
+from skewless.spark.state.arguments import (
+    HASH as _HASH,
+)
+from skewless.spark.state.arguments import (
+    WORKER as _WORKER,
+)
 from skewless.spark.state.arguments import (
     Sending,
     moving_strategy,
@@ -33,8 +40,6 @@ from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
 
 _PLAN = internal("plan_")
-_HASH = internal("hash")
-_WORKER = internal("worker")
 
 
 def process(
@@ -115,7 +120,9 @@ def process(
     if cost not in get_args(Cost):
         raise ValueError(f"cost must be 'records' or 'seconds', not {shown(cost)}")
     numbers = numbers_of_workers(df, workers, max_workers, ledger)
-    untrusted = switch(untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", df.sparkSession)
+    untrusted = switch(
+        untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", df.sparkSession
+    )
     router = state_router(df, by, shape, chosen, numbers.first, seed, ledger, untrusted)
     sends = sending(df, by, times, ordered)
     work = Work(shape, sends.sent, cost)
@@ -147,18 +154,27 @@ def _routed(
     df: DataFrame, sends: Sending, plan: DataFrame, digests: list[Column] | None, n: int
 ) -> DataFrame:
     """Return the records in the partitions of their workers; looked up by the JVM alone."""
-    names = [name for name in sends.sent.schema.names if name != _HASH]
+    names = [name for name in sends.sent.schema.names if name not in (_HASH, _WORKER)]
     keys = sends.key
     chosen = sends.columns
     if digests is not None:
         keys = [F.col(internal(f"digest_{number}")) for number in range(len(digests))]
         digest_names = [internal(f"digest_{number}") for number in range(len(digests))]
         chosen = chosen + [d.alias(n) for d, n in zip(digests, digest_names, strict=True)]
-    joined = df.select(*chosen).crossJoin(F.broadcast(plan))
+    records = df.select(*chosen)
+    if df.isStreaming:
+        # Without this, Spark leaves out all tasks of a micro-batch that has no records here, and
+        # the version of that micro-batch would be missing. It does not look behind metrics.
+        records = records.observe(
+            internal(secrets.token_hex(4)), F.count(F.lit(1)).alias("records")
+        )
+    joined = records.crossJoin(F.broadcast(plan))
     hashed = joined.withColumn(_HASH, F.xxhash64(*keys, F.col(f"{_PLAN}seed")))
     worker = worker_column(F.col(_HASH), _PLAN).cast("int")
-    with_worker = hashed.select(_HASH, *names, worker.alias(_WORKER))
-    return with_worker.repartitionById(n, F.col(_WORKER)).drop(_WORKER)
+    with_worker = hashed.select(_HASH, worker.alias(_WORKER), *names)
+    # The column of the worker is not dropped: between the shuffle and the Python function, Spark
+    # would take such a step for a reason to leave out empty partitions.
+    return with_worker.repartitionById(n, F.col(_WORKER))
 
 
 def _require_times(df: DataFrame, shape: Shape, has_watermark: bool) -> None:

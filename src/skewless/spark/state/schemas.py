@@ -71,7 +71,9 @@ class Shape:
         if isinstance(states, pa.ChunkedArray):
             states = states.combine_chunks()
         if not isinstance(states, pa.StructArray):
-            raise ValueError(f"{self._name}: states must be a pyarrow StructArray, not {shown(states)}")
+            raise ValueError(
+                f"{self._name}: states must be a pyarrow StructArray, not {shown(states)}"
+            )
         if len(states) != len(keyed):
             raise ValueError(
                 f"{self._name}: states must be one for each of the {len(keyed)} keys, "

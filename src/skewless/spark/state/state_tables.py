@@ -92,9 +92,7 @@ class StateLayout:
         """Return the states of a table as structs, null where there is none."""
         fields = [column_of(table, name) for name in self.field_names]
         live = column_of(table, LIVE).to_numpy(zero_copy_only=False)
-        return pa.StructArray.from_arrays(
-            fields, fields=list(self.struct), mask=pa.array(~live)
-        )
+        return pa.StructArray.from_arrays(fields, fields=list(self.struct), mask=pa.array(~live))
 
     def keys(self, table: pa.Table) -> list[Any]:
         """Return the key's columns of a table."""
@@ -102,7 +100,7 @@ class StateLayout:
 
 
 def column_of(table: pa.Table, name: str) -> Any:
-    """Return one column as one array; a column in one piece, such as one of a file, is not copied."""
+    """Return one column as one array; one in one piece, such as that of a file, is not copied."""
     column = table.column(name)
     return plain(column.chunk(0) if column.num_chunks == 1 else column)
 

@@ -21,7 +21,14 @@ from skewless.spark.state.moving import Beginning, beginning
 from skewless.spark.state.names import VersionName
 from skewless.spark.state.purging import purge
 from skewless.spark.state.state_plan import StatePlan
-from skewless.spark.state.state_tables import FOREVER, column_of, hashes_of, live_of, newest, until_of
+from skewless.spark.state.state_tables import (
+    FOREVER,
+    column_of,
+    hashes_of,
+    live_of,
+    newest,
+    until_of,
+)
 from skewless.spark.state.version_files import Version, merged, write
 from skewless.spark.state.work import Work, Worked, with_a_trace
 from skewless.spark.state.worker_reports import report_entry

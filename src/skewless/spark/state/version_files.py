@@ -26,7 +26,7 @@ from skewless.spark.ledger.files import (
     seal,
     unseal,
 )
-from skewless.spark.ledger.folder import Folder, open_folder, shown
+from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.local_folder import LocalFolder
 from skewless.spark.state.names import VersionName, version_name
