@@ -9,6 +9,7 @@ from skewless.spark.routing.route import route
 from skewless.spark.session import configure, session
 from skewless.spark.state.process import process
 from skewless.spark.state.processor import KeyedRecords, KeyProcessor, Processor, Update
+from skewless.spark.state.reading import read_state
 from skewless.spark.state.requests import scale_to
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "observe_hot_keys",
     "observed_hot_keys",
     "process",
+    "read_state",
     "route",
     "scale_to",
     "session",

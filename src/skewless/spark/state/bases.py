@@ -75,12 +75,15 @@ def batches(ledger: Ledger) -> list[int]:
 
 def newest(ledger: Ledger) -> Base | None:
     """Return the newest version that is complete, for those who only look."""
-    order = ledger.runs()
-    for batch in reversed(batches(ledger)):
-        found = versions(ledger, batch)
-        for run in sorted(found, key=lambda name: order.get(name, -1), reverse=True):
-            if not _missing(found[run]):
-                return Base(batch, run, found[run][0].workers)
+    return next(filter(None, (complete(ledger, b) for b in reversed(batches(ledger)))), None)
+
+
+def complete(ledger: Ledger, batch: int) -> Base | None:
+    """Return the version of one batch by the last run that has finished it, or None."""
+    order, found = ledger.runs(), versions(ledger, batch)
+    for run in sorted(found, key=lambda name: order.get(name, -1), reverse=True):
+        if not _missing(found[run]):
+            return Base(batch, run, found[run][0].workers)
     return None
 
 

@@ -122,11 +122,12 @@ class HeldState:
         parts = []
         n_old = len(self.files) - self.n_fresh
         for number, table in enumerate(self.tables):
-            known = before is not None and number < n_old
             if number < len(self.files) and self.files[number].about["soonest"] > now:
                 continue
             until = until_of(table)
-            due = (until <= now) & (until > before) if known else until <= now
+            due = until <= now
+            if before is not None and number < n_old:
+                due &= until > before
             rows = np.flatnonzero(due & live_of(table))
             rows = rows[self._is_newest(number, table, rows)]
             if rows.size:

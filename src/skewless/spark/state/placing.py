@@ -194,7 +194,8 @@ def worker_column(hashed: Column, plan: str) -> Column:
 def _mixed(x: Words) -> Words:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    mixed: Words = x ^ (x >> np.uint64(31))
+    return mixed
 
 
 def unmixed(x: Words) -> Words:

@@ -180,7 +180,7 @@ class KeyProcessor(Processor):
             rows += [{**key, **row} for row in results]
             seconds[i] = time.perf_counter() - begin
             states.append(new)
-        return Update(_Rows(rows), _States(states), seconds)  # type: ignore[arg-type]
+        return Update(_Rows(rows), _States(states), seconds)
 
 
 class _Rows(list[dict[str, Any]]):

@@ -40,10 +40,11 @@ def _bytes(column: Any) -> Ints:
         lengths = list_lengths(column)
         inner = np.concatenate([[0], np.cumsum(_bytes(plain(pc.list_flatten(column))))])
         ends = np.cumsum(lengths)
-        return inner[ends] - inner[ends - lengths] + _OFFSET
+        sums: Ints = inner[ends] - inner[ends - lengths] + _OFFSET
+        return sums
     if _is_text(kind):
-        lengths = pc.binary_length(column).cast(pa.int64()).fill_null(0)
-        return lengths.to_numpy(zero_copy_only=False) + _OFFSET
+        texts: Ints = pc.binary_length(column).cast(pa.int64()).fill_null(0).to_numpy()
+        return texts + _OFFSET
     if pt.is_null(kind):
         return np.zeros(n_rows, np.int64)
     return np.full(n_rows, -(-kind.bit_width // 8), np.int64)

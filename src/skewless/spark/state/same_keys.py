@@ -37,7 +37,8 @@ def _equal(a: Any, b: Any) -> Flags:
         flags: Flags = equal.to_numpy(zero_copy_only=False)
         return flags
     codes = group([pa.concat_arrays([a, b])]).codes
-    return codes[: len(a)] == codes[len(a) :]
+    same_codes: Flags = codes[: len(a)] == codes[len(a) :]
+    return same_codes
 
 
 def _compares(kind: pa.DataType) -> bool:

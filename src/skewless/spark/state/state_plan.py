@@ -158,8 +158,10 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
             None if base is None else _base(base),
             _moving(entry, n_workers, base),
             _observed(entry, n_workers),
-            *(_time(about.get(name)) for name in ("watermark", "watermark_before", "latest")),
-            about=_dict(about.get("more")),
+            _time(about.get("watermark")),
+            _time(about.get("watermark_before")),
+            _time(about.get("latest")),
+            _dict(about.get("more")),
         )
     except Unsound as error:
         raise corrupt(entry, error) from None

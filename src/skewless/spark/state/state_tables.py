@@ -99,6 +99,16 @@ class StateLayout:
         return [column_of(table, name) for name in self.key_names]
 
 
+def layout_of(schema: pa.Schema) -> StateLayout:
+    """Return the layout of a table of states that was read from a file."""
+
+    def fields(prefix: str) -> pa.Schema:
+        found = [field for field in schema if field.name.startswith(prefix)]
+        return pa.schema([pa.field(f.name.removeprefix(prefix), f.type) for f in found])
+
+    return StateLayout(fields(_KEY), fields(_FIELD))
+
+
 def column_of(table: pa.Table, name: str) -> Any:
     """Return one column as one array; one in one piece, such as that of a file, is not copied."""
     column = table.column(name)

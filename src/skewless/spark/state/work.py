@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from skewless.arrays import Floats, Ints, Keys
 from skewless.spark.state.grouping import SentColumns, grouped, only_records, times_of
-from skewless.spark.state.held_state import HeldState, weight
+from skewless.spark.state.held_state import Found, HeldState, weight
 from skewless.spark.state.processor import KeyedRecords, Update, moment
 from skewless.spark.state.schemas import EXPIRES, Shape
 from skewless.spark.state.state_tables import (
@@ -62,6 +62,7 @@ class _Part:
     counts: Ints
     costs: Floats
     seconds: float = 0.0
+    found: Found | None = None  # what was held of the keys of `changed`
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,8 @@ class Work:
             self._key_table(group.keys), group.records, group.starts, states, moment(now)
         )
         seen = np.maximum(seen, group.latest())
-        return self._called(keyed, group.hashes, seen, self.shape.processor.update)
+        part = self._called(keyed, group.hashes, seen, self.shape.processor.update)
+        return replace(part, found=found)
 
     def _called(
         self, keyed: KeyedRecords, hashes: Keys, seen: Ints, method: Callable[[Any], Update]
@@ -168,7 +170,8 @@ class Work:
                 f"least 0 for each of the {counts.size} keys"
             )
         shares = counts if counts.any() else np.ones(counts.size)
-        return seconds * shares / shares.sum()
+        parts: Floats = seconds * shares / shares.sum()
+        return parts
 
     def _expires(self, states: Any) -> Ints:
         """Return when states end by their field `expires`."""
@@ -190,11 +193,15 @@ class Work:
         hashes, keys = hashes_of(changed), layout.keys(changed)
         counts, costs = np.zeros(changed.num_rows, np.int64), np.zeros(changed.num_rows)
         for part in (expiry, update):
+            if part.changed is changed:
+                counts, costs = part.counts, part.costs
+                break
             at = find(layout, changed, hashes_of(part.changed), layout.keys(part.changed))
             counts[at] += part.counts
             costs[at] += part.costs
-        found = held.find(hashes, keys)
-        # A key that had no state and has none leaves no row, but it had its cost.
+        # Without expiry, the rows are those of the update, which has looked them up.
+        found = update.found if not expiry.changed.num_rows else held.find(hashes, keys)
+        assert found is not None
         return Worked(
             pa.concat_tables([expiry.results, update.results]),
             changed,
