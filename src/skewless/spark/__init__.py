@@ -7,6 +7,7 @@ from skewless.spark.balance.listener import BalanceListener
 from skewless.spark.diagnosis.hot_keys import hot_keys, observe_hot_keys, observed_hot_keys
 from skewless.spark.routing.route import route
 from skewless.spark.session import configure, session
+from skewless.spark.state.checking import check_processor
 from skewless.spark.state.process import process
 from skewless.spark.state.processor import KeyedRecords, KeyProcessor, Processor, Update
 from skewless.spark.state.reading import read_state
@@ -20,6 +21,7 @@ __all__ = [
     "Update",
     "Window",
     "aggregate",
+    "check_processor",
     "configure",
     "explain_balance",
     "hot_keys",
