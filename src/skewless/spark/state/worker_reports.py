@@ -47,9 +47,10 @@ def report_entry(
     `late`, and what is `held`.
     """
     heavy = np.sort(np.lexsort((hashes, -costs))[:HEAVY_KEYS])
-    first = np.lexsort((hashes, -records))[:_TOP].tolist()
+    seen = np.flatnonzero(records)  # the others are there because their time has come
+    first = seen[np.lexsort((hashes[seen], -records[seen]))[:_TOP]].tolist()
     top = [[texts(row)[:80], int(records[row]), int(hashes[row])] for row in first]
-    sampled, share = hashes, 0
+    sampled, share = hashes[seen], 0
     while sampled.size > _SAMPLED_KEYS:
         share += 1
         sampled = sampled[sampled < np.uint64(1 << (64 - share))]
@@ -62,7 +63,7 @@ def report_entry(
         "sizes": np.bincount(place, sizes[heavy], distinct.size).astype(np.float64),
     }
     counted = {
-        "pairs": int(hashes.size),
+        "pairs": int(seen.size),
         "sampled_by": 1 << share,
         "top": top,
         "cost": float(costs.sum()),
