@@ -36,7 +36,7 @@ def imbalance(query: Query, batch: int) -> float:
 
 @pytest.mark.parametrize("strategy", ["mixed", "min-table", "min-mig", "readj", "hash"])
 def test_loads_become_even_and_follow_a_drift(tmp_path: Path, strategy: str) -> None:
-    query = Query(tmp_path, chain(), SCHEMA, strategy=strategy, workers=4, window=2)
+    query = Query(tmp_path, chain(), SCHEMA, strategy=strategy, workers=4)
     for batch in range(6):
         query.step(batch, skewed(2000, batch, shift=0 if batch < 3 else 200))
     worst = max(imbalance(query, batch) for batch in (2, 5))
