@@ -13,6 +13,7 @@ import hashlib
 import os
 import signal
 import time
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skewless.aggregations import Aggregator
+from skewless.spark.state.processor import KeyProcessor
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.fish import Fish
 from skewless.strategies.hash import Hash
@@ -272,3 +274,22 @@ class Spread(Aggregator[Any]):
         if a is None or b is None:
             return b if a is None else a
         return {"low": min(a["low"], b["low"]), "high": max(a["high"], b["high"])}
+
+
+class Chain(KeyProcessor):
+    """Chains checksums over the records of a key: any record lost, doubled or misplaced shows."""
+
+    state_schema = "n bigint, sum bigint"
+    result_schema = "k string, n bigint, sum bigint"
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        pass_by(self.folder, "update")
+        n, total = (state["n"], state["sum"]) if state else (0, 0)
+        rows = []
+        for record in records:
+            n, total = n + 1, zlib.crc32(f"{total} {record['v']}".encode())
+            rows.append({"n": n, "sum": total})
+        return rows, {"n": n, "sum": total}
