@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from skewless.spark.columns import GroupingKey
 from skewless.spark.state.grouping import received
 from skewless.spark.state.held_state import HeldState
 from skewless.spark.state.placing import Placing
@@ -24,23 +23,22 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 def planned(
-    df: DataFrame, key: GroupingKey, strategy: AnyStrategy, n_workers: int, seed: int
-) -> pa.RecordBatch | None:
+    df: DataFrame, hashed: Sequence[Column], strategy: AnyStrategy, n_workers: int, seed: int
+) -> pa.RecordBatch:
     """Return the row that the JVM routes by; it takes one pass over the keys, unless by hash.
 
-    None for a stream, which has plans of its own.
+    `hashed` are the columns that are hashed together with the seed.
     """
-    if df.isStreaming:
-        return None
     placing = Placing(strategy, strategy.start(n_workers, seed), n_workers)
     if isinstance(strategy, Rebalances) and n_workers > 1:
-        hashed = F.xxhash64(*key.grouped, F.lit(hash_seed(seed)).cast("bigint"))
-        counts = df.groupBy(hashed.alias("hash")).count()
-        heavy = counts.orderBy(F.desc("count"), "hash").limit(_HEAVY_KEYS).collect()
+        whole = F.xxhash64(*hashed, F.lit(hash_seed(seed)).cast("bigint"))
+        counts = df.groupBy(whole.alias("hash")).count()
+        observed = Observation()
+        counted = counts.observe(observed, F.sum("count").alias("records"))
+        heavy = counted.orderBy(F.desc("count"), "hash").limit(_HEAVY_KEYS).collect()
         hashes = np.array([row["hash"] for row in heavy], np.int64).view(np.uint64)
         loads = np.array([row["count"] for row in heavy], np.float64)
-        n_records = counts.agg(F.sum("count")).first()
-        total = float((n_records[0] if n_records else None) or 0)
+        total = float(observed.get["records"] or 0)
         # Hashing spreads the light keys evenly.
         rest = np.full(n_workers, max(0.0, total - float(loads.sum())) / n_workers)
         keys = placing.keys_of(hashes)
@@ -55,13 +53,12 @@ class BatchTasks:
     """What the tasks of a batch DataFrame do."""
 
     work: Work
-    row: pa.RecordBatch | None
+    row: pa.RecordBatch
 
     def publish(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the one row by which the JVM routes; the input is ignored."""
         for _ in batches:
             pass
-        assert self.row is not None
         yield self.row
 
     def process(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -136,14 +136,17 @@ def process(
         None if times is None else times[1],
         schema_text(shape.state),
     )
-    hash_columns = hashed_key(df, by.grouped, untrusted=True) if untrusted else None
+    hash_columns = hashed_key(df, by.columns, untrusted=True) if untrusted else None
     require_skewless(df.sparkSession)
     spark = df.sparkSession
     if df.isStreaming:
         kept = whole(spark.conf.get("spark.sql.streaming.minBatchesToRetain"), "retain", least=1)
         tasks: Any = StateTasks(router, controller, work, kept)
     else:
-        tasks = BatchTasks(work, planned(df, by, chosen, numbers.first, router.routing.seed))
+        tasks = BatchTasks(
+            work,
+            planned(df, hash_columns or by.grouped, chosen, numbers.first, router.routing.seed),
+        )
     plan = spark.range(0, 1, 1, 1).mapInArrow(tasks.publish, PLACES)
     plan = plan.toDF(*[_PLAN + name for name in plan.columns])
     routed = _routed(df, sends, plan, hash_columns, numbers.most)
