@@ -8,10 +8,10 @@ from skewless.spark.diagnosis.hot_keys import hot_keys, observe_hot_keys, observ
 from skewless.spark.routing.route import route
 from skewless.spark.session import configure, session
 from skewless.spark.state.checking import check_processor
+from skewless.spark.state.planning.requests import scale_to
 from skewless.spark.state.process import process
 from skewless.spark.state.processor import KeyedRecords, KeyProcessor, Processor, Update
 from skewless.spark.state.reading import read_state
-from skewless.spark.state.requests import scale_to
 
 __all__ = [
     "BalanceListener",

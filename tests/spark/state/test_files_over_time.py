@@ -11,9 +11,9 @@ import pytest
 
 from skewless.spark import KeyProcessor, scale_to
 from skewless.spark.ledger import LedgerMismatch
-from skewless.spark.state import bases
-from skewless.spark.state.held_state import HeldState
-from skewless.spark.state.version_files import stack
+from skewless.spark.state.versions import bases
+from skewless.spark.state.versions.held_state import HeldState
+from skewless.spark.state.versions.version_files import stack
 from spark.state.chains import SCHEMA, chain, chained, in_order, random_moves, records
 from spark.state.without_spark import Query
 

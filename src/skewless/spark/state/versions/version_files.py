@@ -29,8 +29,8 @@ from skewless.spark.ledger.files import (
 from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.local_folder import LocalFolder
-from skewless.spark.state.names import VersionName, version_name
-from skewless.spark.state.state_tables import HASH, LIVE, SEEN, UNTIL, StateLayout, newest
+from skewless.spark.state.versions.names import VersionName, version_name
+from skewless.spark.state.versions.state_tables import HASH, LIVE, SEEN, UNTIL, StateLayout, newest
 
 FORMAT = "skewless-version"
 #: A file is merged into the one above it while it has at most so many times its rows.

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from skewless.aggregations.columns import plain
 from skewless.arrays import Ints, Keys
-from skewless.spark.state.same_keys import Flags, key_order, same
+from skewless.spark.state.versions.same_keys import Flags, key_order, same
 
 HASH, LIVE, UNTIL, SEEN = "hash", "live", "until", "seen"
 _KEY, _FIELD = "key.", "state."
