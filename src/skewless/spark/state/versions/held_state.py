@@ -25,7 +25,7 @@ from skewless.spark.state.versions.state_tables import (
     until_of,
     with_hashes,
 )
-from skewless.spark.state.versions.version_files import Version
+from skewless.spark.state.versions.version_files import Version, table_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class HeldState:
 
     def __post_init__(self) -> None:
         """Put what arrived on top."""
-        tables = [self.layout.fitted(file.table) for file in self.files]
+        tables = [table_of(self.layout, file) for file in self.files]
         if self.arrived is not None and self.arrived.num_rows:
             tables.append(self.arrived)
         object.__setattr__(self, "tables", tables)
