@@ -13,6 +13,7 @@ import hashlib
 import os
 import signal
 import time
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,10 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skewless.aggregations import Aggregator
+from skewless.spark.state.processor import KeyProcessor
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.fish import Fish
 from skewless.strategies.hash import Hash
+from skewless.strategies.mixed import Mixed
 from skewless.strategies.readj import Readj
+from skewless.strategies.rebalancing import routing_table
+from skewless.strategy import Moves
 
 
 class BombWentOff(RuntimeError):  # noqa: N818 - it is read as a sentence
@@ -249,6 +254,21 @@ class Dice(_Bombed, Hash):
         _note(self.folder, keys, out)
 
 
+@dataclass(frozen=True)
+class Wanders(Mixed):
+    """Moves half of the keys that it knows, at random, with every plan."""
+
+    name: ClassVar[str] = "wanders"
+
+    def rebalance(self, report: Any, state: Any) -> Any:
+        rng = np.random.default_rng(int(report.loads.sum()) % 1000)
+        moved = report.keys[rng.random(report.keys.size) < 0.5]
+        targets = rng.integers(0, state.capacities.size, moved.size).astype(np.int32)
+        none = np.empty(0, np.int32)
+        after = routing_table.with_entries(state, moved, targets)
+        return after, Moves(np.empty(0, np.uint64), none, none)
+
+
 STRATEGIES = {
     "cascade": BombedCascade,
     "fish": BombedFish,
@@ -287,3 +307,22 @@ class Spread(Aggregator[Any]):
         if a is None or b is None:
             return b if a is None else a
         return {"low": min(a["low"], b["low"]), "high": max(a["high"], b["high"])}
+
+
+class Chain(KeyProcessor):
+    """Chains checksums over the records of a key: any record lost, doubled or misplaced shows."""
+
+    state_schema = "n bigint, sum bigint"
+    result_schema = "k string, n bigint, sum bigint"
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        pass_by(self.folder, "update")
+        n, total = (state["n"], state["sum"]) if state else (0, 0)
+        rows = []
+        for record in records:
+            n, total = n + 1, zlib.crc32(f"{total} {record['v']}".encode())
+            rows.append({"n": n, "sum": total})
+        return rows, {"n": n, "sum": total}

@@ -22,8 +22,8 @@ class Setting:
     calm: Path
 
 
-@pytest.fixture(scope="session")
-def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
+def require_faults() -> None:
+    """Skip a test where nothing can be disturbed: without Spark, Java, or processes to be found."""
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     from skewless.spark.session import find_java
 
@@ -33,6 +33,11 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
         pytest.skip(str(error))
     if not Path("/proc/self/stat").exists():
         pytest.skip("these tests find processes in /proc")
+
+
+@pytest.fixture(scope="session")
+def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
+    require_faults()
     folder = tmp_path_factory.mktemp("calm")
     records = folder / "records"
     write_records(records)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from faults.bombs import STRATEGIES, Spread, pass_by
+from faults.bombs import STRATEGIES, Chain, Spread, Wanders, pass_by
 
 SCHEMA = "k string, v bigint, ts timestamp"
 FILES_PER_BATCH = 2
@@ -122,6 +122,8 @@ def results_of(df: Any, folder: Path, query: dict[str, Any]) -> Any:
     if query["strategy"] == "plain":
         return in_whole_numbers(plain_results(df, query))
     laid = str(folder) if query["bombed"] else ""
+    if query["merging"] == "state":
+        return chained_results(df, folder, laid, query)
     strategy = STRATEGIES[query["strategy"]](folder=laid)
     places = {
         "strategy": strategy,
@@ -141,6 +143,22 @@ def results_of(df: Any, folder: Path, query: dict[str, Any]) -> Any:
             yield batch
 
     return results.mapInArrow(passed, results.schema)
+
+
+def chained_results(df: Any, folder: Path, laid: str, query: dict[str, Any]) -> Any:
+    """Return what `process` gives with a processor that chains the records of a key."""
+    from skewless.spark import process
+
+    return process(
+        df,
+        "k",
+        Chain(laid),
+        strategy=Wanders(),
+        workers=query["workers"],
+        max_workers=8,
+        order_by=["ts", "v"],
+        ledger=str(folder / "ledger"),
+    )
 
 
 def plain_results(df: Any, query: dict[str, Any]) -> Any:

@@ -7,16 +7,29 @@ from skewless.spark.balance.listener import BalanceListener
 from skewless.spark.diagnosis.hot_keys import hot_keys, observe_hot_keys, observed_hot_keys
 from skewless.spark.routing.route import route
 from skewless.spark.session import configure, session
+from skewless.spark.state.checking import check_processor
+from skewless.spark.state.planning.requests import scale_to
+from skewless.spark.state.process import process
+from skewless.spark.state.processor import KeyedRecords, KeyProcessor, Processor, Update
+from skewless.spark.state.reading import read_state
 
 __all__ = [
     "BalanceListener",
+    "KeyProcessor",
+    "KeyedRecords",
+    "Processor",
+    "Update",
     "Window",
     "aggregate",
+    "check_processor",
     "configure",
     "explain_balance",
     "hot_keys",
     "observe_hot_keys",
     "observed_hot_keys",
+    "process",
+    "read_state",
     "route",
+    "scale_to",
     "session",
 ]

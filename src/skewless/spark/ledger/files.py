@@ -75,7 +75,7 @@ def to_bytes(entry: Entry) -> bytes:
         described = {"dtype": array.dtype.str, "shape": json.dumps(array.shape)}
         fields.append(pa.field(name, pa.large_binary(), nullable=False, metadata=described))
         columns.append(pa.array([array.tobytes()], pa.large_binary()))
-    metadata = {"format": FORMAT, "version": str(VERSION), "about": _json_text(entry.about)}
+    metadata = {"format": FORMAT, "version": str(VERSION), "about": json_text(entry.about)}
     schema = pa.schema(fields, metadata=metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
@@ -146,7 +146,7 @@ def seal(content: bytes) -> bytes:
     return content + _LETTERS + _digest(content)
 
 
-def unseal(data: bytes, where: str) -> bytes:
+def unseal(data: bytes | memoryview, where: str) -> bytes | memoryview:
     """Return what `seal` was given, or raise LedgerCorrupt."""
     content, letters = data[:-_SEAL_BYTES], data[-_SEAL_BYTES:-_DIGEST_BYTES]
     if len(data) < _SEAL_BYTES or letters != _LETTERS:
@@ -170,7 +170,7 @@ def require_version(found: Any, version: Any, wanted: str, where: str) -> None:
         )
 
 
-def _digest(content: bytes) -> bytes:
+def _digest(content: bytes | memoryview) -> bytes:
     return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
@@ -223,7 +223,8 @@ def _require_values(name: str, array: NDArray[Any]) -> None:
         raise ValueError(f"array {name!r} of {size} bytes each holds what is no {array.dtype}")
 
 
-def _json_text(about: dict[str, Any]) -> str:
+def json_text(about: dict[str, Any]) -> str:
+    """Return JSON values as text, the same for the same values; raise ValueError for others."""
     try:
         text = json.dumps(about, sort_keys=True, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:

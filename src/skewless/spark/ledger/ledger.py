@@ -115,7 +115,7 @@ class Ledger:
         if run is None:
             return self
         name = run_name(run)
-        order = self._runs()
+        order = self.runs()
         if name not in order:
             number = 1 + max(order.values(), default=-1)
             self._files.create(f"runs/{number:08}.{name}.json", statement("run", run))
@@ -168,6 +168,8 @@ class Ledger:
         identity = self.identity()
         if identity is None:
             return None
+        if "process" in identity:  # which changes its number: that of the last batch counts
+            return len(self.read_workers(max(self.batches(), default=0))) or 1
         n_workers = identity.get("workers")
         if n_workers is None and identity.get("strategy") == _WITHOUT_WORKERS:
             return None
@@ -351,7 +353,7 @@ class Ledger:
         matches = (re.fullmatch(rf"{kind}/(\d{{8,}})", f) for f in self._files.folders(kind))
         return {int(match[1]): match[0] for match in matches if match}
 
-    def _runs(self) -> dict[str, int]:
+    def runs(self) -> dict[str, int]:
         """Return the numbers of all registered runs by name; the earliest of a name counts."""
         matches = (RUN.fullmatch(name) for name in self._files.files("runs"))
         found = sorted(((int(match[1]), match[2]) for match in matches if match), reverse=True)
@@ -366,7 +368,7 @@ class Ledger:
     def _run_that_counts(self, batch: int) -> str | None:
         """Return the run whose reports of a batch count: our own, or the last one before it."""
         runs = self._runs_in("reports", batch) or self._runs_in("workers", batch)
-        order = self._runs()
+        order = self.runs()
         own = None if self.run is None else run_name(self.run)
         if own in runs:
             return own

@@ -142,7 +142,7 @@ def make_router(
     speeds = _speeds(capacities, n_workers, chosen)
     asked_seed = _given(seed, "seed", spark)
     given_seed = None if asked_seed is None else seed_number(asked_seed)
-    untrusted = _switch(untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", spark)
+    untrusted = switch(untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", spark)
     identity: dict[str, Any] = {
         "strategy": chosen.name,
         "parameters": json.dumps(parameters.as_dict(chosen), sort_keys=True, default=str),
@@ -184,7 +184,7 @@ def check_routing(
     if given_seed is not None:
         seed_number(given_seed)
     setting = "spark.skewless.untrustedKeys"
-    untrusted = _switch(untrusted_keys, "untrusted_keys", setting, df.sparkSession)
+    untrusted = switch(untrusted_keys, "untrusted_keys", setting, df.sparkSession)
     if ledger is not None:
         Ledger(ledger)  # refuses what is no folder
     return number_of_workers(df, workers, ledger), untrusted
@@ -234,7 +234,7 @@ def _given(value: Any, name: str, spark: Any) -> Any:
     return value if value is not None else spark.conf.get(f"spark.skewless.{name}", None)
 
 
-def _switch(value: bool | None, name: str, setting: str, spark: Any) -> bool:
+def switch(value: bool | None, name: str, setting: str, spark: Any) -> bool:
     """Return whether something is on, by the argument or else by the setting."""
     if value is None:
         name, value = setting, spark.conf.get(setting, "false")

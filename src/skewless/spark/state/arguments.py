@@ -1,0 +1,228 @@
+"""What a user may give to `process`, checked before anything runs."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
+
+from skewless import registry
+from skewless.arguments import MOST_WORKERS, seed_number, shown, whole
+from skewless.spark.aggregation.windows import microseconds
+from skewless.spark.columns import (
+    GroupingKey,
+    arrow_schema,
+    existing,
+    internal,
+    like_spark_groups,
+    quoted,
+)
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.routing.plans import Routing
+from skewless.spark.routing.router import Router
+from skewless.spark.routing.seeds import draw_seed
+from skewless.spark.state.grouping import N_OURS, SentColumns
+from skewless.spark.state.planning.placing import as_moving
+from skewless.spark.state.planning.state_plan import read_entry
+from skewless.spark.state.schemas import Shape, require_compatible
+from skewless.spark.state.versions import bases
+from skewless.strategy import AnyStrategy
+
+#: The strategy of "auto".
+AUTO = "mixed"
+#: Columns of ours that are sent with each record: its key's hash, its worker, where it comes from.
+HASH, WORKER, _SOURCE = internal("hash"), internal("worker"), internal("source")
+
+
+@dataclass(frozen=True, eq=False)
+class Sending:
+    """The columns that leave the source, and what a worker takes them for."""
+
+    columns: list[Column]  # the source partition, computed columns of the key, the records
+    key: list[Column]  # by their names among those columns
+    sent: SentColumns
+
+
+def sending(
+    df: DataFrame, key: GroupingKey, watermark: tuple[str, int] | None, order_by: list[str]
+) -> Sending:
+    """Return what is sent to the workers."""
+    inputs = [internal(f"input_{number}") for number in range(len(df.columns))]
+    extra: list[tuple[str, Column, StructField]] = []
+    places: list[int] = []
+    names: list[str] = []
+    arrow_schema(StructType([*key.fields]), "key")  # refuses types by the user's names
+    for number, (name, column, field) in enumerate(
+        zip(key.names, key.columns, key.fields, strict=True)
+    ):
+        grouped = like_spark_groups(column, field.dataType)
+        is_plain = name in df.columns and grouped is column and _is_that_column(df, name, column)
+        if is_plain:
+            places.append(-len(inputs) + df.columns.index(name))
+            names.append(inputs[df.columns.index(name)])
+        else:
+            names.append(internal(f"key_{number}"))
+            places.append(N_OURS + len(extra))
+            extra.append((names[-1], grouped, field))
+    fields = [StructField(n, f.dataType) for n, _, f in extra]
+    fields += [StructField(n, f.dataType) for n, f in zip(inputs, df.schema.fields, strict=True)]
+    arrow_schema(df.schema, "df")
+    records = arrow_schema(StructType(fields), "df")
+    ours = pa.schema([(HASH, pa.int64()), (WORKER, pa.int32()), (_SOURCE, pa.int32())])
+    schema = pa.schema([*ours, *records])
+    n_columns = len(schema)
+
+    def place(name: str) -> int:
+        return n_columns - len(inputs) + df.columns.index(name)
+
+    sent = SentColumns(
+        schema,
+        tuple(df.columns),
+        tuple(p if p >= 0 else n_columns + p for p in places),
+        key.names,
+        tuple(place(name) for name in order_by),
+        None if watermark is None else place(watermark[0]),
+    )
+    chosen = [F.spark_partition_id().alias(_SOURCE)]
+    chosen += [column.alias(name) for name, column, _ in extra]
+    chosen += [df[quoted(c)].alias(name) for c, name in zip(df.columns, inputs, strict=True)]
+    return Sending(chosen, [F.col(name) for name in names], sent)
+
+
+def _is_that_column(df: DataFrame, name: str, column: Column) -> bool:
+    """Return whether a part of a key is a column of the DataFrame, and not computed from it."""
+    return str(column) == str(df[quoted(name)])
+
+
+def unique_columns(df: DataFrame) -> None:
+    """Raise ValueError if two columns have one name: a processor could not tell them apart."""
+    for name in df.columns:
+        existing(df, name, "df")
+
+
+def time_and_delay(df: DataFrame, watermark: Any) -> tuple[str, int] | None:
+    """Return the column of event time and the delay in microseconds."""
+    if watermark is None:
+        return None
+    if not isinstance(watermark, tuple | list) or len(watermark) != 2:
+        raise ValueError(
+            "watermark must be the column of event time and a delay, like ('ts', '10 minutes'), "
+            f"not {shown(watermark)}"
+        )
+    name = existing(df, watermark[0], "watermark")
+    delay = microseconds(watermark[1], "watermark")
+    if delay < 0:
+        raise ValueError(f"watermark: the delay must be at least 0, not {watermark[1]!r}")
+    kind = df.schema[name].dataType
+    if not isinstance(kind, TimestampType | TimestampNTZType):
+        raise ValueError(
+            f"watermark: column {name!r} must be a timestamp, not {kind.simpleString()}"
+        )
+    return name, delay
+
+
+def ordering(df: DataFrame, order_by: Any) -> list[str]:
+    """Return the columns that order the records of a key."""
+    if order_by is None:
+        return []
+    names = [order_by] if isinstance(order_by, str) else order_by
+    if not isinstance(names, list | tuple):
+        raise ValueError(f"order_by must be a column's name or several, not {shown(order_by)}")
+    return [existing(df, name, "order_by") for name in names]
+
+
+def moving_strategy(strategy: Any) -> AnyStrategy:
+    """Return the strategy that was asked for; raise ValueError unless it can place state."""
+    chosen = AUTO if isinstance(strategy, str) and strategy == "auto" else strategy
+    return as_moving(registry.strategy_of(chosen))
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How many workers there are."""
+
+    first: int  # for a query without state
+    asked: int | None
+    most: int
+
+
+def numbers_of_workers(df: DataFrame, workers: Any, max_workers: Any, ledger: Any) -> Workers:
+    """Return what is asked for, else what the ledger has, else Spark's number of partitions."""
+    spark = df.sparkSession
+    given = workers if workers is not None else spark.conf.get("spark.skewless.workers", None)
+    asked = None if given is None else whole(given, "workers", least=1, most=MOST_WORKERS)
+    first = asked
+    if first is None and ledger is not None and df.isStreaming:
+        last = bases.newest(Ledger(ledger))
+        first = None if last is None else last.workers
+    if first is None:
+        first = whole(spark.conf.get("spark.sql.shuffle.partitions"), "workers", least=1)
+    most = first
+    if max_workers is not None:
+        most = whole(max_workers, "max_workers", least=1, most=MOST_WORKERS)
+        if most < first and asked is not None:
+            raise ValueError(f"max_workers must be at least workers ({first}), not {most}")
+    return Workers(min(first, most), asked, most)
+
+
+def state_router(
+    df: DataFrame,
+    key: GroupingKey,
+    shape: Shape,
+    strategy: AnyStrategy,
+    n_workers: int,
+    seed: Any,
+    ledger: Any,
+    untrusted: bool,
+) -> Router:
+    """Return what finds the ledger of a query; raise ValueError without one."""
+    spark = df.sparkSession
+    asked = seed if seed is not None else spark.conf.get("spark.skewless.seed", None)
+    given = None if asked is None else seed_number(asked)
+    kinds = zip(key.names, key.fields, strict=True)
+    identity: dict[str, Any] = {
+        "process": 1,
+        "key": ", ".join(f"{name} {field.dataType.simpleString()}" for name, field in kinds),
+        "seed": draw_seed() if given is None else given,
+        "skewless": version("skewless"),
+    }
+    if untrusted:
+        identity["untrusted_keys"] = True
+    drawn = ("seed",) if given is None else ()
+    root = spark.conf.get("spark.skewless.ledger", None)
+    if not df.isStreaming:
+        found, per_query = None, False
+    elif ledger is not None:
+        found, per_query = Ledger(ledger), False
+        found.check(identity, drawn=drawn)
+        _check_schema(found, shape)
+    elif root is not None:
+        found, per_query = Ledger(str(root)), True
+    else:
+        raise ValueError(
+            "ledger: process keeps the states of a stream there: give ledger=, a folder beside "
+            "the checkpoint, or set spark.skewless.ledger"
+        )
+    return Router(
+        Routing(strategy, n_workers, identity["seed"]),
+        found,
+        per_query,
+        identity,
+        keeps_seed=not (drawn and df.isStreaming),
+        untrusted_keys=untrusted,
+        built=secrets.token_hex(8),
+    )
+
+
+def _check_schema(ledger: Ledger, shape: Shape) -> None:
+    last = bases.newest(ledger)
+    entry = None if last is None else read_entry(ledger, last.batch, last.run)
+    kept = None if entry is None else entry.about.get("more", {}).get("schema")
+    if isinstance(kept, str):
+        require_compatible(kept, shape.state, repr(ledger))

@@ -1,0 +1,72 @@
+"""Batch DataFrames: one pass finds the heavy keys, and one micro-batch does all the work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+
+from skewless.spark.state.grouping import received
+from skewless.spark.state.planning.placing import Placing
+from skewless.spark.state.tasks import hash_seed
+from skewless.spark.state.versions.held_state import HeldState
+from skewless.spark.state.versions.state_tables import FOREVER, LIVE
+from skewless.spark.state.work import Work
+from skewless.strategy import AnyStrategy, Rebalances, Report
+
+_HEAVY_KEYS = 1 << 12
+_ROWS_AT_ONCE = 1 << 16
+
+
+def planned(
+    df: DataFrame, hashed: Sequence[Column], strategy: AnyStrategy, n_workers: int, seed: int
+) -> pa.RecordBatch:
+    """Return the row that the JVM routes by; it takes one pass over the keys, unless by hash.
+
+    `hashed` are the columns that are hashed together with the seed.
+    """
+    placing = Placing(strategy, strategy.start(n_workers, seed), n_workers)
+    if isinstance(strategy, Rebalances) and n_workers > 1:
+        whole = F.xxhash64(*hashed, F.lit(hash_seed(seed)).cast("bigint"))
+        counts = df.groupBy(whole.alias("hash")).count()
+        observed = Observation()
+        counted = counts.observe(observed, F.sum("count").alias("records"))
+        heavy = counted.orderBy(F.desc("count"), "hash").limit(_HEAVY_KEYS).collect()
+        hashes = np.array([row["hash"] for row in heavy], np.int64).view(np.uint64)
+        loads = np.array([row["count"] for row in heavy], np.float64)
+        total = float(observed.get["records"] or 0)
+        # Hashing spreads the light keys evenly.
+        rest = np.full(n_workers, max(0.0, total - float(loads.sum())) / n_workers)
+        keys = placing.keys_of(hashes)
+        order = np.argsort(keys)
+        report = Report(keys[order], loads[order], np.ones(keys.size), rest if rest.any() else None)
+        placing = Placing(strategy, strategy.rebalance(report, placing.state)[0], n_workers)
+    return placing.row(hash_seed(seed))
+
+
+@dataclass(frozen=True, eq=False)
+class BatchTasks:
+    """What the tasks of a batch DataFrame do."""
+
+    work: Work
+    row: pa.RecordBatch
+
+    def publish(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the one row by which the JVM routes; the input is ignored."""
+        for _ in batches:
+            pass
+        yield self.row
+
+    def process(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the results of one worker; what can expire does so after its last record."""
+        work = self.work
+        worked = work.do(received(batches, work.sent), HeldState(work.layout), None, None)
+        yield from worked.results.combine_chunks().to_batches(_ROWS_AT_ONCE)
+        live = worked.changed.filter(worked.changed.column(LIVE))
+        nothing = work.sent.schema.empty_table()
+        ended = work.do(nothing, HeldState(work.layout, arrived=live), None, FOREVER - 1)
+        yield from ended.results.combine_chunks().to_batches(_ROWS_AT_ONCE)

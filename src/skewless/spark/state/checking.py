@@ -1,0 +1,290 @@
+"""The laws of a processor, tested on small streams without Spark; the answer is a small example."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark import cloudpickle
+
+from skewless.aggregations.checker import LawBroken
+from skewless.aggregations.columns import plain
+from skewless.aggregations.grouping import group
+from skewless.aggregations.random_records import random_records
+from skewless.arguments import shown
+from skewless.arrays import Ints
+from skewless.keys import hash_keys
+from skewless.spark.state.grouping import SentColumns
+from skewless.spark.state.processor import Processor
+from skewless.spark.state.schemas import Shape, shape_of
+from skewless.spark.state.versions.held_state import HeldState
+from skewless.spark.state.versions.state_tables import FOREVER, LIVE, hashes_of, newest
+from skewless.spark.state.work import Work
+
+_SIZES = (1, 2, 3, 4, 6, 9, 14, 30)
+_MOST_BATCHES = 5
+_KEYS = 4
+_WORKERS = 3
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A processor and a stream of some records, in the order in which they come."""
+
+    shape: Shape
+    sent: SentColumns
+    records: pa.Table
+    cuts: Sequence[int]
+    per_record: bool
+    seed: int
+
+    def run(
+        self, records: pa.Table, cuts: Sequence[int], *, workers: int = 1, again: bool = False
+    ) -> tuple[list[Rows], Rows]:
+        """Return the rows of each micro-batch and of the end, and all states just before the end.
+
+        With several workers, every key is on another one in each micro-batch. With `again`, each
+        call of the processor is made twice, and the second one counts.
+        """
+        work = Work(self.shape if again else _copied(self.shape), self.sent)
+        layout, rng = work.layout, np.random.default_rng(self.seed)
+        delay = _lateness(records, self.sent)
+        states, batches = layout.empty(), []
+        latest: int | None = None
+        before: int | None = None
+        edges = [0, *cuts, records.num_rows]
+        for begin, end in itertools.pairwise(edges):
+            part = self._sent(records.slice(begin, end - begin))
+            now = None if latest is None else latest - delay
+            salt = int(rng.integers(1 << 62)) | 1
+            rows, kept = [], []
+            for worker in range(workers):
+                mine = part.filter(pa.array(_workers(_hashes(part), salt, workers) == worker))
+                own = states.filter(pa.array(_workers(hashes_of(states), salt, workers) == worker))
+                held = HeldState(layout, arrived=own.combine_chunks())
+                for _ in range(1 + again):
+                    worked = work.do(mine.combine_chunks(), held, before, now)
+                rows += worked.results.to_pylist()
+                kept.append(newest(layout, [own, worked.changed]))
+                if worked.latest is not None:
+                    latest = worked.latest if latest is None else max(latest, worked.latest)
+            table = newest(layout, kept)
+            states, before = table.filter(table.column(LIVE)), now
+            batches.append(rows)
+        held = HeldState(layout, arrived=states)
+        ended = work.do(self.sent.schema.empty_table(), held, None, FOREVER - 1)
+        return [*batches, ended.results.to_pylist()], _described(layout, states)
+
+    def _sent(self, records: pa.Table) -> pa.Table:
+        keys = [records.column(place - len(self.sent.schema)) for place in self.sent.key]
+        hashes = hash_keys(*keys).view(np.int64)
+        nothing = np.zeros(records.num_rows, np.int32)
+        ours = [pa.array(hashes), pa.array(nothing), pa.array(nothing)]
+        return pa.table([*ours, *records.columns], schema=self.sent.schema)
+
+
+def calls_are_repeatable(trial: Trial) -> None:
+    """The same records and states give the same results and states, whatever was called before."""
+    once = trial.run(trial.records, trial.cuts)
+    _expect("calling each method twice", trial.run(trial.records, trial.cuts, again=True), once)
+    _expect("another copy of the processor", trial.run(trial.records, trial.cuts), once)
+
+
+def workers_and_moves_are_invisible(trial: Trial) -> None:
+    """Keys may be processed together or apart, and elsewhere in each micro-batch."""
+    one, states = trial.run(trial.records, trial.cuts)
+    several, moved = trial.run(trial.records, trial.cuts, workers=_WORKERS)
+    for number, (wanted, found) in enumerate(zip(one, several, strict=True)):
+        _expect(f"micro-batch {number} on {_WORKERS} workers", _counted(found), _counted(wanted))
+    _expect(f"states after moves between {_WORKERS} workers", moved, states)
+
+
+def cuts_are_invisible(trial: Trial) -> None:
+    """A key's records may come in one micro-batch or in several."""
+    codes = group([trial.records.column(p - len(trial.sent.schema)) for p in trial.sent.key]).codes
+    for code in range(int(codes.max(initial=-1)) + 1):
+        mine = np.flatnonzero(codes == code)
+        records = trial.records.take(pa.array(mine))
+        cuts = np.searchsorted(mine, np.asarray(trial.cuts, np.int64)).tolist()
+        whole, states = trial.run(records, [])
+        parts, others = trial.run(records, cuts)
+        _expect("the state of a key after several micro-batches", others, states)
+        if trial.per_record:
+            flat = [[row for rows in run for row in rows] for run in (parts, whole)]
+            _expect("the results of a key in several micro-batches", *flat)
+
+
+LAWS: tuple[Callable[[Trial], None], ...] = (
+    calls_are_repeatable,
+    workers_and_moves_are_invisible,
+    cuts_are_invisible,
+)
+
+
+def check_processor(
+    processor: Processor,
+    records: pa.Table | None = None,
+    *,
+    key: str | Sequence[str] = "key",
+    time: str | None = None,
+    types: Mapping[str, str | pa.DataType] | None = None,
+    answers: Literal["record", "batch"] = "record",
+    seed: int = 0,
+) -> list[str]:
+    """Test every law of `Processor`; return the names of the laws.
+
+    Cutting the stream into other micro-batches, other workers and forced moves change nothing.
+    Raises `LawBroken` at the first law that is broken, with an example of few records.
+
+    Parameters
+    ----------
+    processor
+        What to test.
+    records
+        Records to test it on, taken in small samples. Without them they are made at random.
+    key
+        The columns of the key.
+    time
+        The column of event time, if states expire. No record is taken as late.
+    types
+        For records made at random, the type of each column as Spark's DDL text.
+    answers
+        "record": the results of a key are the same, row by row, however its records are cut into
+        micro-batches. "batch": the processor gives a result per micro-batch, as a running total
+        does; then only its states must be the same.
+    seed
+        Of the random records, samples, cuts and moves.
+    """
+    shape = shape_of(processor)
+    names = [key] if isinstance(key, str) else list(key)
+    rng = np.random.default_rng(seed)
+    if records is None:
+        if types is None:
+            raise ValueError("records: give records, or types= by which they can be made")
+        records = _few_keys(random_records(list(types), types, rng), names, rng)
+    for name in [*names, *([time] if time else [])]:
+        if name not in records.column_names:
+            raise ValueError(f"records has no column {shown(name)}")
+    if answers not in ("record", "batch"):
+        raise ValueError(f"answers must be 'record' or 'batch', not {shown(answers)}")
+    sent = _sent_columns(records, names, time)
+    for size in _SIZES:
+        rows = np.sort(rng.choice(records.num_rows, min(size, records.num_rows), replace=False))
+        sample = records.take(pa.array(rows)).combine_chunks()
+        inner = rng.integers(0, sample.num_rows + 1, int(rng.integers(0, _MOST_BATCHES)))
+        cuts = np.sort(inner).tolist()
+        per_record = answers == "record"
+        for law in LAWS:
+            _test(law, Trial(shape, sent, sample, cuts, per_record, int(rng.integers(1 << 30))))
+    return [law.__name__ for law in LAWS]
+
+
+def _sent_columns(records: pa.Table, names: list[str], time: str | None) -> SentColumns:
+    ours = [("hash", pa.int64()), ("worker", pa.int32()), ("source", pa.int32())]
+    inputs = [(f"input_{number}", kind) for number, kind in enumerate(records.schema.types)]
+    schema = pa.schema([*ours, *inputs])
+    place = {name: len(ours) + number for number, name in enumerate(records.column_names)}
+    keys = tuple(place[name] for name in names)
+    at = None if time is None else place[time]
+    return SentColumns(schema, tuple(records.column_names), keys, tuple(names), (), at)
+
+
+def _few_keys(records: pa.Table, names: list[str], rng: np.random.Generator) -> pa.Table:
+    """Return records with few different keys, so that a key has several."""
+    rows = pa.array(rng.integers(0, _KEYS, records.num_rows))
+    for name in names:
+        if name in records.column_names:
+            place = records.column_names.index(name)
+            few = plain(records.column(name)).take(rows)
+            records = records.set_column(place, records.schema.field(name), few)
+    return records
+
+
+def _lateness(records: pa.Table, sent: SentColumns) -> int:
+    """Return the delay of a watermark that makes no record late, in microseconds."""
+    if sent.time is None:
+        return 0
+    column = plain(records.column(sent.time - len(sent.schema)))
+    if not pt.is_timestamp(column.type):
+        raise ValueError(f"time: must be a column of timestamps, not {column.type}")
+    micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).drop_null().to_numpy()
+    behind = np.maximum.accumulate(micros) - micros if micros.size else np.zeros(1, np.int64)
+    return int(behind.max()) + 1
+
+
+def _workers(hashes: Any, salt: int, n_workers: int) -> Ints:
+    mixed = hashes * np.uint64(salt)
+    workers: Ints = ((mixed >> np.uint64(33)) % np.uint64(n_workers)).astype(np.int64)
+    return workers
+
+
+def _hashes(sent: pa.Table) -> Any:
+    return plain(sent.column(0)).to_numpy().view(np.uint64)
+
+
+def _copied(shape: Shape) -> Shape:
+    """Return the processor as a worker gets it."""
+    copy = pickle.loads(cloudpickle.dumps(shape.processor))  # type: ignore[no-untyped-call]
+    return replace(shape, processor=copy)
+
+
+def _described(layout: Any, states: pa.Table) -> Rows:
+    keys = pa.table(layout.keys(states), names=layout.key.names).to_pylist()
+    held = layout.states(states).to_pylist()
+    rows = [{"key": key, "state": state} for key, state in zip(keys, held, strict=True)]
+    return sorted(rows, key=repr)
+
+
+def _counted(rows: Rows) -> Counter[str]:
+    return Counter(map(repr, rows))
+
+
+def _expect(what: str, found: Any, wanted: Any) -> None:
+    # By their text, so that NaN equals itself.
+    if repr(found) != repr(wanted) and found != wanted:
+        raise AssertionError(f"{what} gives {found!r} instead of {wanted!r}")
+
+
+def _complaint(law: Callable[[Trial], None], trial: Trial) -> tuple[str, BaseException] | None:
+    try:
+        law(trial)
+    except AssertionError as error:
+        return str(error), error
+    except Exception as error:  # whatever the user's code raises is the finding
+        return f"{type(error).__name__}: {error}", error
+    return None
+
+
+def _test(law: Callable[[Trial], None], trial: Trial) -> None:
+    complaint = _complaint(law, trial)
+    if complaint is None:
+        return
+    smaller = True
+    while smaller:  # drop one record after the other as long as the law stays broken
+        smaller = False
+        for row in range(trial.records.num_rows):
+            rest = [r for r in range(trial.records.num_rows) if r != row]
+            fewer = trial.records.take(pa.array(rest, pa.int64()))
+            cuts = [cut - (cut > row) for cut in trial.cuts]
+            candidate = replace(trial, records=fewer, cuts=cuts)
+            found = _complaint(law, candidate)
+            if found is not None:
+                trial, complaint, smaller = candidate, found, True
+                break
+    text, error = complaint
+    name = law.__name__
+    raise LawBroken(
+        name,
+        f"{type(trial.shape.processor).__name__} breaks {name}: {text}\n"
+        f"on {trial.records.num_rows} records cut at {list(trial.cuts)}: "
+        f"{trial.records.to_pylist()}",
+    ) from error

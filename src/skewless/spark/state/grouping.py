@@ -1,0 +1,134 @@
+"""Records of a partition, put in order: by key, and for each key in source order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.aggregations.columns import bitmap_of, plain
+from skewless.aggregations.ordering import order_keys
+from skewless.arrays import Ints, Keys
+from skewless.spark.state.versions.same_keys import key_order
+from skewless.spark.state.versions.state_tables import NO_TIME, column_of
+
+#: The first columns that are sent: the key's hash, the worker, and the record's source partition.
+N_OURS = 3
+
+
+@dataclass(frozen=True)
+class SentColumns:
+    """What a partition gets: columns of ours, columns of the key that are computed, the records.
+
+    Parameters
+    ----------
+    schema
+        All that is sent, by the names that it has on the way.
+    names
+        The user's names of the records' columns, which are the last ones.
+    key
+        Where the key's columns are.
+    key_names
+        What they are called.
+    order
+        Where the columns are by which the records of a key are ordered, before the source order.
+    time
+        Where the event time is, if there is one.
+    """
+
+    schema: pa.Schema
+    names: tuple[str, ...]
+    key: tuple[int, ...]
+    key_names: tuple[str, ...]
+    order: tuple[int, ...] = ()
+    time: int | None = None
+
+    @property
+    def key_schema(self) -> pa.Schema:
+        """The key's columns by the user's names."""
+        kinds = [self.schema.types[place] for place in self.key]
+        return pa.schema(list(zip(self.key_names, kinds, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """Records in order, with one row per key."""
+
+    hashes: Keys  # of each key, ascending
+    keys: list[Any]
+    starts: Ints
+    records: pa.Table
+    times: Ints | None  # of each record, in microseconds; the least number for a null
+
+    @property
+    def counts(self) -> Ints:
+        """The records of each key."""
+        return np.diff(self.starts)
+
+    def latest(self) -> Ints:
+        """Return the latest time of each key's records."""
+        if self.times is None or not self.hashes.size:
+            return np.full(self.hashes.size, NO_TIME)
+        latest: Ints = np.maximum.reduceat(self.times, self.starts[:-1])
+        return latest
+
+
+def received(batches: Iterable[pa.RecordBatch], sent: SentColumns) -> pa.Table:
+    """Return all records of a partition as one table, by the names that we gave them."""
+    tables = [pa.Table.from_batches([batch]) for batch in batches]
+    if not tables:
+        return sent.schema.empty_table()
+    whole = pa.concat_tables([table.rename_columns(sent.schema.names) for table in tables])
+    return whole.cast(sent.schema).combine_chunks()
+
+
+def only_records(table: pa.Table, sent: SentColumns) -> pa.Table:
+    """Return the records' columns of what was sent, by the user's names."""
+    last = range(table.num_columns - len(sent.names), table.num_columns)
+    return table.select(list(last)).rename_columns(list(sent.names))
+
+
+def times_of(table: pa.Table, sent: SentColumns) -> Ints | None:
+    """Return the event time of each record in microseconds."""
+    if sent.time is None:
+        return None
+    column = column_of(table, table.column_names[sent.time])
+    micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    times: Ints = micros.fill_null(NO_TIME).to_numpy(zero_copy_only=False)
+    return times
+
+
+def grouped(table: pa.Table, times: Ints | None, sent: SentColumns) -> Grouped:
+    """Return the records by key: by hash, then the columns of `order`, then source order.
+
+    Records of one source partition arrive in their order, and those of different ones in any.
+    """
+    names = table.column_names
+    hashes: Keys = column_of(table, names[0]).to_numpy().view(np.uint64)
+    sources = column_of(table, names[2]).to_numpy().astype(np.int64)
+    keys = [column_of(table, names[place]) for place in sent.key]
+    minor: list[Ints] = []
+    for place in sent.order:
+        minor += _order(column_of(table, names[place]))
+    order, new = key_order(hashes, keys, *minor, sources)
+    first = np.flatnonzero(new)
+    heads = pa.array(order[first])
+    return Grouped(
+        hashes[order[first]],
+        [key.take(heads) for key in keys],
+        np.append(first, order.size),
+        only_records(table, sent).take(pa.array(order)).combine_chunks(),
+        None if times is None else times[order],
+    )
+
+
+def _order(column: Any) -> list[Ints]:
+    """Return numbers that order a column as Spark does, nulls first."""
+    column = plain(column)
+    valid = bitmap_of(column)
+    keys = np.zeros(len(column), np.int64)
+    keys[valid] = order_keys(column.drop_null())
+    return [valid.astype(np.int64), keys]

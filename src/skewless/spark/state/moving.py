@@ -1,0 +1,94 @@
+"""The state of a worker at the beginning of a batch, with what moves in and without what moves out.
+
+Keys that move in are read from the files of the worker that had them, in the version that the plan
+names. Those files never change, so no task waits for another: the worker that gives a key up reads
+the same version, and notes in its next version that the key is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.state.planning.state_plan import StatePlan
+from skewless.spark.state.versions.bases import Base
+from skewless.spark.state.versions.held_state import HeldState, weight
+from skewless.spark.state.versions.state_tables import (
+    StateLayout,
+    forgotten,
+    hashes_of,
+    newest,
+)
+from skewless.spark.state.versions.version_files import read, stack
+
+
+@dataclass(frozen=True, eq=False)
+class Beginning:
+    """What a worker holds when a batch begins, and how much that is."""
+
+    held: HeldState
+    n_held: int = 0
+    n_bytes: int = 0
+    n_moved: int = 0  # keys that moved in
+
+    @property
+    def on_top(self) -> pa.Table:
+        """The rows that are in no file of this worker yet."""
+        arrived = self.held.arrived
+        return self.held.layout.empty() if arrived is None else arrived
+
+
+def beginning(ledger: Ledger, layout: StateLayout, plan: StatePlan, worker: int) -> Beginning:
+    """Return what `worker` holds at the beginning of the plan's batch."""
+    base = plan.base
+    if base is None:
+        return Beginning(HeldState(layout))
+    if plan.moving.whole:
+        return _gathered(ledger, layout, plan, base, worker)
+    file = base.version(worker).file
+    top = read(ledger, file)
+    names, files = (*top.below, file), stack(ledger, file)
+    own = HeldState(layout, files, names)
+    moving = plan.moving
+    leaving = own.with_hashes(moving.hashes[moving.origins == worker])
+    arriving = []
+    for origin in np.unique(moving.origins[moving.targets == worker]).tolist():
+        wanted = moving.hashes[(moving.targets == worker) & (moving.origins == origin)]
+        arriving.append(_held_by(ledger, layout, base, origin).with_hashes(wanted))
+    arrived = newest(layout, arriving)
+    moved = newest(layout, [forgotten(layout, leaving), arrived])
+    return Beginning(
+        HeldState(layout, files, names, moved),
+        int(top.about["held"]) - leaving.num_rows + arrived.num_rows,
+        int(top.about["bytes"]) + _bytes(layout, arrived) - _bytes(layout, leaving),
+        arrived.num_rows,
+    )
+
+
+def _gathered(
+    ledger: Ledger, layout: StateLayout, plan: StatePlan, base: Base, worker: int
+) -> Beginning:
+    """Return the keys of one worker from the files of all: after a change of the ring."""
+
+    def own(table: pa.Table) -> np.ndarray:
+        return np.flatnonzero(plan.placing.owners(hashes_of(table)) == worker)
+
+    parts, n_moved = [], 0
+    for origin in range(base.workers):
+        rows = _held_by(ledger, layout, base, origin).rows_of(own)
+        n_moved += rows.num_rows if origin != worker else 0
+        parts.append(rows)
+    arrived = newest(layout, parts)
+    held = HeldState(layout, arrived=arrived)
+    return Beginning(held, arrived.num_rows, _bytes(layout, arrived), n_moved)
+
+
+def _held_by(ledger: Ledger, layout: StateLayout, base: Base, worker: int) -> HeldState:
+    return HeldState(layout, stack(ledger, base.version(worker).file))
+
+
+def _bytes(layout: StateLayout, table: pa.Table) -> int:
+    return int(weight(layout, table).sum())

@@ -1,0 +1,180 @@
+"""The controller: the plan of a batch, from the plan and reports of the version that it reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skewless.arrays import Floats
+from skewless.spark.ledger.folder import shown
+from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
+from skewless.spark.ledger.names import run_name
+from skewless.spark.state.planning.placing import Placing
+from skewless.spark.state.planning.requests import latest_request
+from skewless.spark.state.planning.state_plan import (
+    Moving,
+    Observed,
+    StatePlan,
+    from_entry,
+    is_made_with,
+    publish,
+    read_entry,
+    to_entry,
+)
+from skewless.spark.state.planning.worker_reports import WorkerReport, read_report
+from skewless.spark.state.schemas import require_compatible
+from skewless.spark.state.versions.bases import base_of
+from skewless.state import copy_state
+from skewless.strategy import AnyStrategy, Rebalances, Report
+
+#: The most keys whose loads a plan remembers, besides those of the routing table.
+_OBSERVED_KEYS = 1 << 14
+#: Below this share of all loads, a key that is not in the table is forgotten.
+_NOTHING = 1e-12
+
+
+@dataclass(frozen=True)
+class Controller:
+    """How plans are made.
+
+    Parameters
+    ----------
+    strategy
+        Which keys move, and where to.
+    workers
+        How many workers a query without state begins with.
+    asked
+        The number of workers that the user gave, None if he gave none.
+    most
+        The most workers that the query can have: its partitions.
+    interval
+        A plan moves keys in every so many batches.
+    window
+        Loads are averages over about so many batches, the last ones counting most.
+    delay
+        Of the watermark, in microseconds; None: no watermark.
+    schema
+        Of the states, as text.
+    """
+
+    strategy: AnyStrategy
+    workers: int
+    asked: int | None
+    most: int
+    interval: int = 1
+    window: int = 1
+    delay: int | None = None
+    schema: str = ""
+
+    def plan(self, ledger: Ledger, batch: int, seed: int, shape: Any) -> StatePlan:
+        """Return the plan of this run for `batch`; whoever needs it first makes it."""
+        entry = read_entry(ledger, batch, run_name(ledger.run))
+        if entry is None:
+            made = to_entry(self.next_plan(ledger, batch, seed, shape), seed)
+            entry = publish(ledger, batch, made)
+        return from_entry(entry, self.strategy, seed)
+
+    def next_plan(self, ledger: Ledger, batch: int, seed: int, shape: Any) -> StatePlan:
+        """Return the plan for `batch` from the version that it builds on."""
+        base = base_of(ledger, batch)
+        request = latest_request(ledger)
+        if base is None:
+            placing = Placing(self.strategy, self.strategy.start(self.workers, seed), self.workers)
+            observed = Observed(rest=np.zeros(self.workers))
+            return StatePlan(placing, observed=observed, about=self._about(request))
+        entry = read_entry(ledger, base.batch, base.run)
+        if entry is None:
+            raise LedgerCorrupt(f"{shown(ledger.folder)} has lost the plan of batch {base.batch}")
+        last = from_entry(entry, self.strategy, seed)
+        require_compatible(
+            str(last.about.get("schema")), shape.state, f"the ledger in {shown(ledger.folder)}"
+        )
+        reports = [read_report(ledger, base, worker) for worker in range(base.workers)]
+        observed = self._observed(last, reports)
+        n_workers = self._n_workers(last, request)
+        is_whole = not is_made_with(entry, self.strategy) or n_workers != base.workers
+        moving = Moving(whole=is_whole)
+        placing = last.placing
+        if is_whole:
+            if n_workers != placing.n_workers:
+                placing = placing.rescaled(n_workers)
+            observed = Observed(rest=np.zeros(n_workers))
+        elif batch % self.interval == 0 and isinstance(self.strategy, Rebalances):
+            placing = self._rebalanced(placing, observed)
+            moving = Moving(*last.placing.changed(placing))
+        watermark, latest = self._watermark(last, reports)
+        return StatePlan(
+            placing, base, moving, observed, watermark, last.watermark, latest, self._about(request)
+        )
+
+    def _about(self, request: tuple[int, int] | None) -> dict[str, Any]:
+        return {
+            "asked": self.asked,
+            "request": -1 if request is None else request[0],
+            "most": self.most,
+            "schema": self.schema,
+        }
+
+    def _n_workers(self, last: StatePlan, request: tuple[int, int] | None) -> int:
+        """Return the workers of the next plan: as before, unless another number is asked for."""
+        wanted = last.n_workers
+        if self.asked is not None and self.asked != last.about.get("asked"):
+            wanted = self.asked
+        elif request is not None and request[0] != last.about.get("request"):
+            wanted = request[1]
+        return min(wanted, self.most)
+
+    def _watermark(
+        self, last: StatePlan, reports: list[WorkerReport]
+    ) -> tuple[int | None, int | None]:
+        """Return the watermark and the latest time, in microseconds; as Spark, by milliseconds."""
+        times = [one for one in (last.latest, *(r.latest for r in reports)) if one is not None]
+        latest = max(times, default=None)
+        if self.delay is None or latest is None:
+            return last.watermark, latest
+        now = (latest // 1000 - self.delay // 1000) * 1000
+        return (now if last.watermark is None else max(now, last.watermark)), latest
+
+    def _observed(self, last: StatePlan, reports: list[WorkerReport]) -> Observed:
+        """Return what is known of loads after these reports; older ones count less."""
+        before, kept = last.observed, 1.0 - 1.0 / self.window
+        hashes = np.unique(np.concatenate([before.hashes, *(r.hashes for r in reports)]))
+        listed = last.placing.entries()[0]
+        hashes = np.union1d(hashes, listed)
+        loads, sizes = np.zeros(hashes.size), np.ones(hashes.size)
+        at = np.searchsorted(hashes, before.hashes)
+        loads[at], sizes[at] = kept * before.loads, before.sizes
+        rest = kept * before.rest
+        for worker, report in enumerate(reports):
+            at = np.searchsorted(hashes, report.hashes)
+            loads[at] += report.costs
+            sizes[at] = np.maximum(report.sizes, 1.0)
+            rest[worker] += max(0.0, report.cost - float(report.costs.sum()))
+        return _bounded(Observed(hashes, loads, sizes, rest), last.placing)
+
+    def _rebalanced(self, placing: Placing, observed: Observed) -> Placing:
+        """Return where keys live after the strategy has seen the report."""
+        keys = placing.keys_of(observed.hashes)
+        order = np.argsort(keys)
+        rest: Floats | None = observed.rest if observed.rest.any() else None
+        report = Report(keys[order], observed.loads[order], observed.sizes[order], rest)
+        state, _ = self.strategy.rebalance(report, copy_state(placing.state))  # type: ignore[attr-defined]
+        return replace(placing, state=state)
+
+
+def _bounded(observed: Observed, placing: Placing) -> Observed:
+    """Return the heaviest keys and those of the table; the others become a part of the rest."""
+    hashes, loads = observed.hashes, observed.loads
+    is_listed = np.isin(hashes, placing.entries()[0])
+    stays = loads > _NOTHING * max(float(loads.sum() + observed.rest.sum()), 1e-300)
+    if int(stays.sum()) > _OBSERVED_KEYS:
+        heaviest = np.lexsort((hashes, -loads))[:_OBSERVED_KEYS]
+        stays = np.zeros(hashes.size, np.bool_)
+        stays[heaviest] = True
+    stays |= is_listed
+    gone = ~stays
+    owners = placing.owners(hashes[gone])
+    rest = observed.rest + np.bincount(owners, loads[gone], observed.rest.size)
+    return Observed(hashes[stays], loads[stays], observed.sizes[stays], rest)

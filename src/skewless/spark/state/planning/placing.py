@@ -1,0 +1,218 @@
+"""Where keys live: a strategy's state as arrays that the JVM can look workers up in.
+
+The JVM computes one number for each key, its hash with the seed of the query. That number is a
+place on the strategy's ring. The strategy itself mixes the keys that it gets, so it is given the
+key that it mixes to just this place. Then both agree on the owner of every key, and the JVM needs
+no mixing: the upper bits of the hash name a cell of the ring, and nearly every cell has one owner.
+Cells with a border inside, or with a key of the routing table, have their details listed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from skewless.arrays import Keys, Words, Workers
+from skewless.kernels.hashing import GOLDEN
+from skewless.kernels.key_table import ABSENT
+from skewless.state import copy_state
+from skewless.strategies import Hash
+from skewless.strategy import AnyStrategy
+
+CELL_BITS = 16
+_LOW_BITS = 64 - CELL_BITS
+_LOW = (1 << _LOW_BITS) - 1
+_PROBES = 512
+_UNMIX_1 = np.uint64(pow(0xBF58476D1CE4E5B9, -1, 1 << 64))
+_UNMIX_2 = np.uint64(pow(0x94D049BB133111EB, -1, 1 << 64))
+
+#: How the JVM gets a plan: one row of these columns.
+PLACES = (
+    "seed bigint, homes array<int>, "
+    "details array<struct<borders: array<bigint>, owners: array<int>, "
+    "keys: array<bigint>, workers: array<int>>>"
+)
+
+
+def as_moving(strategy: AnyStrategy, argument: str = "strategy") -> AnyStrategy:
+    """Return a strategy that gives each key one worker by a ring; raise ValueError for another."""
+    if isinstance(strategy, Hash) and not strategy.ring:
+        strategy = replace(strategy, ring=True)  # else most keys would move with every rescale
+    traits = strategy.traits
+    is_moving = traits.family == "moving" and traits.fan_out == 1
+    if not is_moving or not hasattr(strategy, "rescale") or not hasattr(_start(strategy), "ring"):
+        raise ValueError(
+            f"{argument}: {strategy.name!r} cannot place keyed state, which lives on one worker "
+            "at a time: use 'mixed', 'min-table', 'min-mig', 'readj' or 'hash'"
+        )
+    return strategy
+
+
+def _start(strategy: AnyStrategy) -> Any:
+    return strategy.start(1, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Placing:
+    """A strategy and its state for so many workers, by hashes as the JVM computes them."""
+
+    strategy: AnyStrategy
+    state: Any
+    n_workers: int
+
+    def keys_of(self, hashes: Keys) -> Keys:
+        """Return the keys that the strategy mixes to these hashes."""
+        seeds: Words = self.state.seeds if hasattr(self.state, "seeds") else self.state.seed
+        keys: Keys = unmixed(unmixed(hashes) ^ seeds[0]) - GOLDEN
+        return keys
+
+    def hashes_of(self, keys: Keys) -> Keys:
+        """Return the hashes that the strategy mixes these keys to."""
+        seeds: Words = self.state.seeds if hasattr(self.state, "seeds") else self.state.seed
+        return _mixed(_mixed(keys + GOLDEN) ^ seeds[0])
+
+    def owners(self, hashes: Keys) -> Workers:
+        """Return the worker of each hash."""
+        out = np.full(hashes.size, -1, np.int32)
+        self.strategy.route(self.keys_of(hashes), self.state, out)
+        return out
+
+    def entries(self) -> tuple[Keys, Workers]:
+        """Return the hashes in the routing table, ascending, and their workers."""
+        table = getattr(self.state, "table", None)
+        if table is None:
+            return np.empty(0, np.uint64), np.empty(0, np.int32)
+        used = np.flatnonzero(table.values != ABSENT)
+        hashes = self.hashes_of(table.keys[used])
+        order = np.argsort(hashes)
+        return hashes[order], table.values[used][order]
+
+    def changed(self, after: Placing) -> tuple[Keys, Workers, Workers]:
+        """Return the hashes of tables whose worker differs `after`, with both their workers.
+
+        With the same workers, these are all hashes whose worker differs.
+        """
+        known = np.union1d(self.entries()[0], after.entries()[0])
+        origins, targets = self.owners(known), after.owners(known)
+        moving = origins != targets
+        return known[moving], origins[moving], targets[moving]
+
+    def rescaled(self, n_workers: int) -> Placing:
+        """Return the same for another number of workers."""
+        state = self.strategy.rescale(copy_state(self.state), n_workers)  # type: ignore[attr-defined]
+        return Placing(self.strategy, state, n_workers)
+
+    def row(self, seed: int) -> pa.RecordBatch:
+        """Return the one row that the JVM looks workers up in."""
+        homes, details = self._cells()
+        self._compare(homes, details)
+        kinds = pa.struct(
+            [
+                ("borders", pa.list_(pa.int64())),
+                ("owners", pa.list_(pa.int32())),
+                ("keys", pa.list_(pa.int64())),
+                ("workers", pa.list_(pa.int32())),
+            ]
+        )
+        arrays = [
+            pa.array([seed], pa.int64()),
+            pa.ListArray.from_arrays(pa.array([0, homes.size], pa.int32()), pa.array(homes)),
+            pa.array([details], pa.list_(kinds)),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, ["seed", "homes", "details"])
+
+    def _cells(self) -> tuple[Workers, list[dict[str, list[int]]]]:
+        """Return for each cell its owner, or −1 − i where its details are number i."""
+        ring = self.state.ring
+        points, workers = ring.positions[:-1], ring.workers
+        first = np.arange(1 << CELL_BITS, dtype=np.uint64) << np.uint64(_LOW_BITS)
+        begin = np.searchsorted(points, first, "left")
+        end = np.searchsorted(points, first | np.uint64(_LOW), "left")
+        homes: Workers = workers[begin].astype(np.int32)
+        listed, targets = self.entries()
+        cells = (listed >> np.uint64(_LOW_BITS)).astype(np.int64)
+        details: list[dict[str, list[int]]] = []
+        for cell in np.union1d(np.flatnonzero(begin != end), cells).tolist():
+            a, b = int(begin[cell]), int(end[cell])
+            c, d = np.searchsorted(cells, [cell, cell + 1]).tolist()
+            details.append(
+                {
+                    "borders": (points[a:b] & np.uint64(_LOW)).astype(np.int64).tolist(),
+                    "owners": workers[a : b + 1].tolist(),
+                    "keys": listed[c:d].view(np.int64).tolist(),
+                    "workers": targets[c:d].tolist(),
+                }
+            )
+            homes[cell] = -len(details)
+        return homes, details
+
+    def _compare(self, homes: Workers, details: list[dict[str, list[int]]]) -> None:
+        """Raise RuntimeError unless the strategy routes a few thousand hashes by these cells."""
+        probes: Keys = np.random.default_rng(0).integers(0, 2**64, _PROBES, np.uint64)
+        listed, points = self.entries()[0], self.state.ring.positions
+        probes = np.concatenate([probes, listed[:_PROBES], points[:_PROBES]])
+        wanted = self.owners(probes)
+        for hashed, worker in zip(probes.tolist(), wanted.tolist(), strict=True):
+            home = int(homes[hashed >> _LOW_BITS])
+            if home < 0:
+                home = _looked_up(hashed, details[-1 - home])
+            if home != worker:
+                raise RuntimeError(
+                    f"strategy {self.strategy.name!r} routes hash {hashed} to worker {worker}, and "
+                    f"its ring and table say {home}: process cannot place keys by this strategy"
+                )
+
+
+def _looked_up(hashed: int, detail: dict[str, list[int]]) -> int:
+    signed = hashed - (1 << 64) if hashed >> 63 else hashed
+    if signed in detail["keys"]:
+        return detail["workers"][detail["keys"].index(signed)]
+    low = hashed & _LOW
+    return detail["owners"][sum(border < low for border in detail["borders"])]
+
+
+def worker_column(hashed: Column, plan: str) -> Column:
+    """Return the worker of a hash, by the columns of a plan whose names begin with `plan`."""
+    cell = F.shiftrightunsigned(hashed, _LOW_BITS).cast("int")
+    home = F.get(F.col(f"{plan}homes"), cell)
+    detail = F.get(F.col(f"{plan}details"), -1 - home)
+    listed = F.array_position(detail["keys"], hashed)
+    low = hashed.bitwiseAND(F.lit(_LOW))
+    before = F.size(F.filter(detail["borders"], lambda border: border < low))
+    return (
+        F.when(home >= 0, home)
+        .when(listed > 0, F.get(detail["workers"], (listed - 1).cast("int")))
+        .otherwise(F.get(detail["owners"], before))
+    )
+
+
+def _mixed(x: Words) -> Words:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Words = x ^ (x >> np.uint64(31))
+    return mixed
+
+
+def unmixed(x: Words) -> Words:
+    """Return what `mix` of `skewless.kernels.hashing` turns into `x`.
+
+    >>> from skewless.kernels.hashing import mix
+    >>> unmixed(np.array([mix(np.uint64(7))], np.uint64)).tolist()
+    [7]
+    """
+    x = _unshifted(x, 31) * _UNMIX_2
+    x = _unshifted(x, 27) * _UNMIX_1
+    return _unshifted(x, 30)
+
+
+def _unshifted(x: Words, bits: int) -> Words:
+    """Return y for which y ^ (y >> bits) is `x`."""
+    found = x
+    for _ in range(64 // bits):
+        found = x ^ (found >> np.uint64(bits))
+    return found

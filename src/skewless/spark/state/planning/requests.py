@@ -1,0 +1,73 @@
+"""Requests for another number of workers: `scale_to` writes them, the next plan takes them up."""
+
+from __future__ import annotations
+
+from skewless.arguments import MOST_WORKERS, whole
+from skewless.spark.ledger.files import LedgerCorrupt
+from skewless.spark.ledger.folder import open_folder, shown
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.statements import read_statement, statement
+from skewless.spark.state.planning.state_plan import read_entry
+from skewless.spark.state.versions import bases
+from skewless.spark.state.versions.names import REQUEST, REQUESTS, request_file
+
+
+def scale_to(ledger: str, n: int) -> None:
+    """Ask a running query of `process` to go on with `n` workers, from the next micro-batch on.
+
+    Only keys that must move do: the new workers take their share from the others, and the keys of
+    workers that leave are spread. Returns at once. A query that does not run takes the request up
+    when it is started again.
+
+    Parameters
+    ----------
+    ledger
+        The ledger of the query: what was given as `ledger=`, or the query's folder below
+        `spark.skewless.ledger`.
+    n
+        The number of workers, at most the query's `max_workers`.
+
+    Examples
+    --------
+    >>> scale_to("/data/clicks/ledger", 12)  # doctest: +SKIP
+    """
+    opened = Ledger(ledger)
+    wanted = whole(n, "n", least=1, most=MOST_WORKERS)
+    found = bases.newest(opened)
+    entry = None if found is None else read_entry(opened, found.batch, found.run)
+    if entry is None:
+        raise ValueError(
+            f"ledger: {shown(opened.folder)} holds no state yet: scale_to needs a query of process "
+            "that has finished a micro-batch; give workers= instead"
+        )
+    most = entry.about.get("more", {}).get("most")
+    if type(most) is int and wanted > most:
+        raise ValueError(
+            f"n must be at most {most}, which is max_workers of the query, not {wanted}: restart "
+            f"the query with max_workers={wanted} or more"
+        )
+    files = open_folder(opened.folder)
+    number = 1 + max(_numbers(opened), default=-1)
+    content = statement("scale", {"workers": wanted, "number": number})
+    while files.create(request_file(number), content) != content:
+        number += 1  # somebody asked at the same moment
+        content = statement("scale", {"workers": wanted, "number": number})
+
+
+def latest_request(ledger: Ledger) -> tuple[int, int] | None:
+    """Return the number of the last request and the workers that it asks for, or None."""
+    number = max(_numbers(ledger), default=None)
+    if number is None:
+        return None
+    name = request_file(number)
+    data = open_folder(ledger.folder).read(name) or b""
+    where = f"{shown(ledger.folder)}/{name}"
+    workers = read_statement(data, "scale", where, dict).get("workers")
+    if type(workers) is not int or not 1 <= workers <= MOST_WORKERS:
+        raise LedgerCorrupt(f"{where}: workers must be from 1 to {MOST_WORKERS}, not {workers!r}")
+    return number, workers
+
+
+def _numbers(ledger: Ledger) -> list[int]:
+    matches = (REQUEST.fullmatch(name) for name in open_folder(ledger.folder).files(REQUESTS))
+    return [int(match[1]) for match in matches if match]

@@ -1,0 +1,248 @@
+"""The plan of one batch: where keys live, which version is read, what moves, and the watermark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from skewless import parameters
+from skewless.arguments import MOST_WORKERS
+from skewless.arrays import Floats, Keys, Workers
+from skewless.sound import MOST_COUNTED, MOST_WEIGHT, Unsound, require_that, require_within
+from skewless.spark.ledger.entry_checks import corrupt, restored_from
+from skewless.spark.ledger.files import Entry, from_bytes, to_bytes
+from skewless.spark.ledger.folder import open_folder, shown
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.names import run_name
+from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
+from skewless.spark.state.planning.placing import Placing
+from skewless.spark.state.versions.bases import Base
+from skewless.spark.state.versions.names import plan_file
+from skewless.strategy import AnyStrategy
+
+_PLACED = "placed."
+_EARLIEST = -(1 << 62)
+
+
+def _no_keys() -> Keys:
+    return np.empty(0, np.uint64)
+
+
+def _no_workers() -> Workers:
+    return np.empty(0, np.int32)
+
+
+def _no_floats() -> Floats:
+    return np.empty(0, np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Moving:
+    """Hashes whose keys change worker, ascending; with `whole`, any key may have."""
+
+    hashes: Keys = field(default_factory=_no_keys)
+    origins: Workers = field(default_factory=_no_workers)
+    targets: Workers = field(default_factory=_no_workers)
+    whole: bool = False  # the ring changed: every file is looked through
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """What is known of loads: the heaviest keys by hash, ascending, and the rest by worker."""
+
+    hashes: Keys = field(default_factory=_no_keys)
+    loads: Floats = field(default_factory=_no_floats)
+    sizes: Floats = field(default_factory=_no_floats)
+    rest: Floats = field(default_factory=_no_floats)
+
+
+@dataclass(frozen=True, eq=False)
+class StatePlan:
+    """What all tasks of a batch go by.
+
+    Parameters
+    ----------
+    placing
+        Where keys live in this batch.
+    base
+        The version that is read; None: there is no state yet.
+    moving
+        The keys that live elsewhere than in the version that is read.
+    observed
+        What the controller knows so far.
+    watermark, watermark_before
+        In microseconds, of this batch and of the one before; None: none yet.
+    latest
+        The latest time of a record before this batch, in microseconds.
+    about
+        What else must be known later: `schema` of the states, `asked` and `request`, the numbers of
+        workers that were asked for, `most` workers that the query can have.
+    """
+
+    placing: Placing
+    base: Base | None = None
+    moving: Moving = field(default_factory=Moving)
+    observed: Observed = field(default_factory=Observed)
+    watermark: int | None = None
+    watermark_before: int | None = None
+    latest: int | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_workers(self) -> int:
+        """The workers of this batch."""
+        return self.placing.n_workers
+
+
+def strategy_text(strategy: AnyStrategy) -> str:
+    """Return a strategy with its parameters as text."""
+    return json.dumps([strategy.name, parameters.as_dict(strategy)], sort_keys=True, default=str)
+
+
+def to_entry(plan: StatePlan, seed: int) -> Entry:
+    """Return what the ledger keeps of a plan."""
+    placing = plan.placing
+    fresh = placing.strategy.start(placing.n_workers, seed)
+    arrays = {_PLACED + name: a for name, a in changes(placing.state, fresh).items()}
+    arrays |= {
+        "moving.hashes": plan.moving.hashes,
+        "moving.origins": plan.moving.origins,
+        "moving.targets": plan.moving.targets,
+        "observed.hashes": plan.observed.hashes,
+        "observed.loads": plan.observed.loads,
+        "observed.sizes": plan.observed.sizes,
+        "observed.rest": plan.observed.rest,
+    }
+    about = {
+        "strategy": strategy_text(placing.strategy),
+        "workers": placing.n_workers,
+        "fresh": fingerprint(fresh),
+        "base": None if plan.base is None else list(plan.base),
+        "whole": plan.moving.whole,
+        "watermark": plan.watermark,
+        "watermark_before": plan.watermark_before,
+        "latest": plan.latest,
+        "more": plan.about,
+    }
+    return Entry(arrays, about)
+
+
+def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
+    """Return the plan that an entry holds, or raise LedgerCorrupt.
+
+    With another strategy than the plan was made with, its placing has learned nothing.
+    """
+    try:
+        about = entry.about
+        workers = about.get("workers")
+        require_that(
+            type(workers) is int and 1 <= workers <= MOST_WORKERS, "workers must be a number"
+        )
+        n_workers = int(about["workers"])
+        fresh = strategy.start(n_workers, seed)
+        state = fresh
+        if is_made_with(entry, strategy):
+            found = {
+                name.removeprefix(_PLACED): array
+                for name, array in entry.arrays.items()
+                if name.startswith(_PLACED)
+            }
+            require_that(about.get("fresh") == fingerprint(fresh), "the strategy starts otherwise")
+            state = restored_from(entry, fresh, with_changes(fresh, found))
+        base = about.get("base")
+        return StatePlan(
+            Placing(strategy, state, n_workers),
+            None if base is None else _base(base),
+            _moving(entry, n_workers, base),
+            _observed(entry, n_workers),
+            _time(about.get("watermark")),
+            _time(about.get("watermark_before")),
+            _time(about.get("latest")),
+            _dict(about.get("more")),
+        )
+    except Unsound as error:
+        raise corrupt(entry, error) from None
+
+
+def is_made_with(entry: Entry, strategy: AnyStrategy) -> bool:
+    """Return whether a plan was made with this strategy and these parameters."""
+    return bool(entry.about.get("strategy") == strategy_text(strategy))
+
+
+def read_entry(ledger: Ledger, batch: int, run: str) -> Entry | None:
+    """Return what the ledger keeps of a plan, or None."""
+    name = plan_file(batch, run)
+    data = open_folder(ledger.folder).read(name)
+    return None if data is None else from_bytes(data, f"{shown(ledger.folder)}/{name}")
+
+
+def publish(ledger: Ledger, batch: int, entry: Entry) -> Entry:
+    """Make this the plan of this run for `batch` if there is none; return the one that counts."""
+    name = plan_file(batch, run_name(ledger.run))
+    data = open_folder(ledger.folder).create(name, to_bytes(entry))
+    return from_bytes(data, f"{shown(ledger.folder)}/{name}")
+
+
+def _array(entry: Entry, name: str, dtype: Any) -> Any:
+    array = entry.arrays.get(name)
+    require_that(array is not None, f"it has no array {name!r}")
+    assert array is not None
+    text = f"{name} must be a row of {np.dtype(dtype)}"
+    require_that(array.dtype == np.dtype(dtype) and array.ndim == 1, text)
+    return array
+
+
+def _ascending(name: str, hashes: Keys) -> Keys:
+    require_that((hashes[1:] > hashes[:-1]).all(), f"{name} must ascend")
+    return hashes
+
+
+def _moving(entry: Entry, n_workers: int, base: Any) -> Moving:
+    hashes = _ascending("moving.hashes", _array(entry, "moving.hashes", np.uint64))
+    ends = [_array(entry, f"moving.{name}", np.int32) for name in ("origins", "targets")]
+    require_that(all(end.size == hashes.size for end in ends), "moves must be as many as hashes")
+    require_that(base is not None or not hashes.size, "moves must have an origin")
+    whole = entry.about.get("whole")
+    require_that(isinstance(whole, bool), "whole must be true or false")
+    require_within("moving.origins", ends[0], 0, n_workers - 1)
+    require_within("moving.targets", ends[1], 0, n_workers - 1)
+    return Moving(hashes, ends[0], ends[1], bool(whole))
+
+
+def _observed(entry: Entry, n_workers: int) -> Observed:
+    hashes = _ascending("observed.hashes", _array(entry, "observed.hashes", np.uint64))
+    loads, sizes, rest = (
+        _array(entry, f"observed.{name}", np.float64) for name in ("loads", "sizes", "rest")
+    )
+    require_that(loads.size == sizes.size == hashes.size, "observed must be as many as hashes")
+    require_that(rest.size == n_workers, f"observed.rest must be {n_workers} numbers")
+    for name, values in (("loads", loads), ("sizes", sizes), ("rest", rest)):
+        require_within(f"observed.{name}", values, 0, MOST_WEIGHT)
+    return Observed(hashes, loads, sizes, rest)
+
+
+def _base(value: Any) -> Base:
+    kinds = [type(part) for part in value] if isinstance(value, list) else []
+    require_that(kinds == [int, str, int], "base must be a batch, a run and a number of workers")
+    base = Base(*value)
+    require_that(
+        0 <= base.batch <= MOST_COUNTED
+        and 1 <= base.workers <= MOST_WORKERS
+        and run_name(base.run) == base.run,
+        "base must be a batch, a run and a number of workers",
+    )
+    return base
+
+
+def _time(value: Any) -> int | None:
+    good = value is None or (type(value) is int and _EARLIEST <= value <= -_EARLIEST)
+    require_that(good, "times must be microseconds, or none")
+    return None if value is None else int(value)
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    require_that(isinstance(value, dict), "more must be a dict")
+    return dict(value)

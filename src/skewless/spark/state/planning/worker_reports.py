@@ -1,0 +1,116 @@
+"""What a worker reports of a batch: what keys cost, what their states weigh, and the latest time.
+
+The heaviest keys are listed one by one, all others are summed up. Reports are kept as the first
+attempt of a task wrote them, because a plan may depend on the seconds that it measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skewless.arrays import Floats, Keys
+from skewless.sound import MOST_COUNTED, MOST_WEIGHT, Unsound, require_that, require_within
+from skewless.spark.ledger.entry_checks import corrupt, require_worker_report
+from skewless.spark.ledger.files import Entry, LedgerCorrupt, from_bytes, to_bytes
+from skewless.spark.ledger.folder import open_folder, shown
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.names import member_name, run_name
+from skewless.spark.state.versions.bases import Base
+
+#: The most keys that a worker lists one by one.
+HEAVY_KEYS = 1 << 12
+_SAMPLED_KEYS = 1 << 13  # for the number of replicas, as other workers report them
+_TOP = 5
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerReport:
+    """What the controller needs of a report."""
+
+    hashes: Keys
+    costs: Floats
+    sizes: Floats
+    cost: float  # of all keys
+    latest: int | None  # time of a record, in microseconds
+
+
+def report_entry(
+    hashes: Keys,
+    records: Any,
+    costs: Floats,
+    sizes: Any,
+    texts: Any,
+    about: dict[str, Any],
+) -> Entry:
+    """Return the report of a batch; one number per key in all arrays.
+
+    `texts` gives the text of a key by its row; `about` holds `records`, `seconds`, `latest`,
+    `late`, and what is `held`.
+    """
+    heavy = np.sort(np.lexsort((hashes, -costs))[:HEAVY_KEYS])
+    seen = np.flatnonzero(records)  # the others are there because their time has come
+    first = seen[np.lexsort((hashes[seen], -records[seen]))[:_TOP]].tolist()
+    top = [[texts(row)[:80], int(records[row]), int(hashes[row])] for row in first]
+    sampled, share = hashes[seen], 0
+    while sampled.size > _SAMPLED_KEYS:
+        share += 1
+        sampled = sampled[sampled < np.uint64(1 << (64 - share))]
+    # Of two keys with one hash, which live together, the costs and sizes are summed up.
+    distinct, place = np.unique(hashes[heavy], return_inverse=True)
+    arrays = {
+        "keys": np.unique(sampled),
+        "heavy": distinct,
+        "costs": np.bincount(place, costs[heavy], distinct.size).astype(np.float64),
+        "sizes": np.bincount(place, sizes[heavy], distinct.size).astype(np.float64),
+    }
+    counted = {
+        "pairs": int(seen.size),
+        "sampled_by": 1 << share,
+        "top": top,
+        "cost": float(costs.sum()),
+    }
+    return Entry(arrays, about | counted)
+
+
+def keep_report(ledger: Ledger, batch: int, worker: int, report: Entry) -> None:
+    """Write the report of a worker, unless an earlier attempt of this run did."""
+    name = member_name("workers", batch, run_name(ledger.run), worker)
+    open_folder(ledger.folder).create(name, to_bytes(report))
+
+
+def read_report(ledger: Ledger, base: Base, worker: int) -> WorkerReport:
+    """Return what the controller needs of a report, or raise LedgerCorrupt."""
+    name = member_name("workers", base.batch, base.run, worker)
+    where = f"{shown(ledger.folder)}/{name}"
+    data = open_folder(ledger.folder).read(name)
+    if data is None:
+        raise LedgerCorrupt(f"{where} is gone, and the next plan needs it")
+    return checked_report(from_bytes(data, where))
+
+
+def checked_report(entry: Entry) -> WorkerReport:
+    """Return what the controller needs of a report, or raise LedgerCorrupt."""
+    require_worker_report(entry)
+    try:
+        arrays = [entry.arrays.get(name) for name in ("heavy", "costs", "sizes")]
+        for array, dtype in zip(arrays, (np.uint64, np.float64, np.float64), strict=True):
+            is_row = array is not None and array.dtype == np.dtype(dtype) and array.ndim == 1
+            require_that(is_row, "heavy, costs and sizes must be rows of numbers")
+        hashes, costs, sizes = arrays
+        assert hashes is not None
+        assert costs is not None
+        assert sizes is not None
+        require_that(hashes.size == costs.size == sizes.size, "heavy keys must be as many")
+        require_that((hashes[1:] > hashes[:-1]).all(), "heavy must ascend")
+        require_within("costs", costs, 0, MOST_WEIGHT)
+        require_within("sizes", sizes, 0, MOST_WEIGHT)
+        cost, latest = entry.about.get("cost"), entry.about.get("latest")
+        require_that(isinstance(cost, int | float) and 0 <= cost <= MOST_WEIGHT, "cost must be one")
+        known = latest is None or (type(latest) is int and abs(latest) <= 64 * MOST_COUNTED)
+        require_that(known, "latest must be microseconds, or none")
+    except Unsound as error:
+        raise corrupt(entry, error) from None
+    return WorkerReport(hashes, costs, sizes, float(entry.about["cost"]), latest)

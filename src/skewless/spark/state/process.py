@@ -1,0 +1,186 @@
+"""`process`: keyed Python state that is balanced over workers and moves between them by key."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from skewless.arguments import shown, whole
+from skewless.spark.columns import Key, grouping_key, internal, require_dataframe
+from skewless.spark.routing.key_hashes import hashed_key
+from skewless.spark.routing.route import switch
+from skewless.spark.state.arguments import (
+    HASH,
+    WORKER,
+    Sending,
+    moving_strategy,
+    numbers_of_workers,
+    ordering,
+    sending,
+    state_router,
+    time_and_delay,
+    unique_columns,
+)
+from skewless.spark.state.batch import BatchTasks, planned
+from skewless.spark.state.planning.controller import Controller
+from skewless.spark.state.planning.placing import PLACES, worker_column
+from skewless.spark.state.processor import Processor
+from skewless.spark.state.schemas import Shape, schema_text, shape_of
+from skewless.spark.state.tasks import StateTasks
+from skewless.spark.state.work import Cost, Work
+from skewless.spark.worker_python import require_skewless
+from skewless.strategy import AnyStrategy
+
+_PLAN = internal("plan_")
+
+
+def process(
+    df: DataFrame,
+    key: Key,
+    processor: Processor,
+    *,
+    strategy: str | AnyStrategy = "auto",
+    workers: int | None = None,
+    max_workers: int | None = None,
+    watermark: tuple[str, str] | None = None,
+    order_by: str | Sequence[str] | None = None,
+    interval: int = 1,
+    window: int = 1,
+    cost: Cost = "records",
+    seed: int | None = None,
+    ledger: str | None = None,
+    untrusted_keys: bool | None = None,
+) -> DataFrame:
+    """Return the results of a processor that keeps a state for every key.
+
+    Each key lives on one worker. When loads drift, `strategy` moves keys, and their states with
+    them, between two micro-batches of the running query. The result is a stream in append mode,
+    or a batch DataFrame if `df` is one: then all records are one micro-batch, and at its end all
+    states that can expire do.
+
+    Parameters
+    ----------
+    df
+        The records.
+    key
+        The name of a column, a Column, or several of them.
+    processor
+        What is done: an object of a class of yours, derived from `Processor` or `KeyProcessor`.
+    strategy
+        How keys are placed: "mixed", "min-table", "min-mig", "readj", "hash", or a strategy with
+        other parameters, such as `Mixed(tolerance=0.2, max_entries=500)`. "auto" is "mixed".
+    workers
+        How many workers there are. None: as many as before a restart, or at the very beginning
+        `spark.sql.shuffle.partitions`. Another number after a restart is taken.
+    max_workers
+        How many workers `scale_to` may ask for while the query runs. None: no more than there are.
+    watermark
+        The column of event time, and how late a record may be: ("ts", "10 minutes"). Later ones
+        are dropped, and states expire by it. As in Spark, it follows the latest time of the
+        micro-batches before.
+    order_by
+        Columns that order the records of a key within a micro-batch. Without them, and among
+        equal values, records are in source order: by source partition, then as they were read.
+    interval
+        Keys move in every so many micro-batches.
+    window
+        Over how many micro-batches loads are averaged.
+    cost
+        What a key costs: its "records", or the "seconds" that the processor took for it.
+    seed
+        For the routing, as for `route`.
+    ledger
+        The folder for states, plans and reports; one per query, beside the checkpoint. None: a
+        subfolder of `spark.skewless.ledger` named by the query's id. A stream needs one.
+    untrusted_keys
+        Whether strangers choose the keys, as for `route`.
+
+    Examples
+    --------
+    >>> process(  # doctest: +SKIP
+    ...     clicks, "user", Visits(), watermark=("ts", "10 minutes"), ledger="/data/clicks/ledger"
+    ... )
+    """
+    require_dataframe(df)
+    unique_columns(df)
+    by = grouping_key(df, key)
+    shape = shape_of(processor)
+    times = time_and_delay(df, watermark)
+    _require_times(df, shape, times is not None)
+    ordered = ordering(df, order_by)
+    chosen = moving_strategy(strategy)
+    if cost not in get_args(Cost):
+        raise ValueError(f"cost must be 'records' or 'seconds', not {shown(cost)}")
+    numbers = numbers_of_workers(df, workers, max_workers, ledger)
+    untrusted = switch(
+        untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", df.sparkSession
+    )
+    router = state_router(df, by, shape, chosen, numbers.first, seed, ledger, untrusted)
+    sends = sending(df, by, times, ordered)
+    work = Work(shape, sends.sent, cost)
+    controller = Controller(
+        chosen,
+        numbers.first,
+        numbers.asked,
+        numbers.most,
+        whole(interval, "interval", least=1),
+        whole(window, "window", least=1),
+        None if times is None else times[1],
+        schema_text(shape.state),
+    )
+    hash_columns = hashed_key(df, by.columns, untrusted=True) if untrusted else None
+    require_skewless(df.sparkSession)
+    spark = df.sparkSession
+    if df.isStreaming:
+        kept = whole(spark.conf.get("spark.sql.streaming.minBatchesToRetain"), "retain", least=1)
+        tasks: Any = StateTasks(router, controller, work, kept)
+    else:
+        tasks = BatchTasks(
+            work,
+            planned(df, hash_columns or by.grouped, chosen, numbers.first, router.routing.seed),
+        )
+    plan = spark.range(0, 1, 1, 1).mapInArrow(tasks.publish, PLACES)
+    plan = plan.toDF(*[_PLAN + name for name in plan.columns])
+    routed = _routed(df, sends, plan, hash_columns, numbers.most)
+    return routed.mapInArrow(tasks.process, shape.result)
+
+
+def _routed(
+    df: DataFrame, sends: Sending, plan: DataFrame, digests: list[Column] | None, n: int
+) -> DataFrame:
+    """Return the records in the partitions of their workers; looked up by the JVM alone."""
+    names = [name for name in sends.sent.schema.names if name not in (HASH, WORKER)]
+    keys = sends.key
+    chosen = sends.columns
+    if digests is not None:
+        keys = [F.col(internal(f"digest_{number}")) for number in range(len(digests))]
+        digest_names = [internal(f"digest_{number}") for number in range(len(digests))]
+        chosen = chosen + [d.alias(n) for d, n in zip(digests, digest_names, strict=True)]
+    records = df.select(*chosen)
+    if df.isStreaming:
+        # Without this, Spark leaves out all tasks of a micro-batch that has no records here, and
+        # the version of that micro-batch would be missing. It does not look behind metrics.
+        records = records.observe(
+            internal(secrets.token_hex(4)), F.count(F.lit(1)).alias("records")
+        )
+    joined = records.crossJoin(F.broadcast(plan))
+    hashed = joined.withColumn(HASH, F.xxhash64(*keys, F.col(f"{_PLAN}seed")))
+    worker = worker_column(F.col(HASH), _PLAN).cast("int")
+    with_worker = hashed.select(HASH, worker.alias(WORKER), *names)
+    # The column of the worker is not dropped: between the shuffle and the Python function, Spark
+    # would take such a step for a reason to leave out empty partitions.
+    return with_worker.repartitionById(n, F.col(WORKER))
+
+
+def _require_times(df: DataFrame, shape: Shape, has_watermark: bool) -> None:
+    """Raise ValueError where states of a stream could never end."""
+    if df.isStreaming and shape.expires and not has_watermark:
+        why = "ttl" if shape.ttl is not None else "a field 'expires'"
+        raise ValueError(
+            f"watermark: {type(shape.processor).__name__} has {why}, and states end by the "
+            "watermark: give watermark=(time column, delay)"
+        )

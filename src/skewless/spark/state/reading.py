@@ -1,0 +1,113 @@
+"""`read_state`: the states of a query as a DataFrame, after any micro-batch that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from skewless.arguments import whole
+from skewless.spark.ledger.folder import shown
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.state.versions import bases
+from skewless.spark.state.versions.bases import Base
+from skewless.spark.state.versions.held_state import HeldState, weight
+from skewless.spark.state.versions.state_tables import StateLayout, layout_of, live_of
+from skewless.spark.state.versions.version_files import read, stack
+from skewless.spark.worker_python import require_skewless
+
+#: Columns of ours, before those of the state.
+OURS = ("worker", "version", "bytes")
+_ROWS_AT_ONCE = 1 << 16
+
+
+def read_state(spark: SparkSession, ledger: str, batch: int | None = None) -> DataFrame:
+    """Return one row per key that has a state: the key, where it is, and the state's columns.
+
+    The columns are those of the key, `worker`, `version` (the micro-batch after which this is the
+    state), `bytes` (what the row weighs in the files), and the fields of the state. A field with
+    the name of one of the others is called `state_<name>`.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    ledger
+        The ledger of a query of `process`; the query may run.
+    batch
+        The micro-batch; None: the last one that all workers have finished. Old ones are there as
+        long as `spark.sql.streaming.minBatchesToRetain` says.
+
+    Examples
+    --------
+    >>> read_state(spark, "/data/clicks/ledger").orderBy("bytes")  # doctest: +SKIP
+    """
+    opened = Ledger(ledger)
+    base = _base(opened, batch)
+    tables = [read(opened, base.version(worker).file).table for worker in range(base.workers)]
+    # The newest file has all fields: a query that began with fewer has written others since.
+    layout = layout_of(max((table.schema for table in tables), key=len))
+    reader = StateReader(opened, base, layout)
+    require_skewless(spark)
+    workers = spark.range(0, base.workers, 1, base.workers)
+    return workers.mapInArrow(reader.rows, from_arrow_schema(reader.schema))
+
+
+def _base(ledger: Ledger, batch: int | None) -> Base:
+    place = shown(ledger.folder)
+    if batch is None:
+        found = bases.newest(ledger)
+        if found is None:
+            raise ValueError(f"ledger: {place} holds no state: no micro-batch has ended yet")
+        return found
+    wanted = whole(batch, "batch")
+    complete = bases.complete(ledger, wanted)
+    if complete is None:
+        known = [one for one in bases.batches(ledger) if bases.complete(ledger, one)]
+        held = f"it has {known[0]} … {known[-1]}" if known else "it has none"
+        raise ValueError(f"batch: {place} has no version {wanted}; {held}")
+    return complete
+
+
+@dataclass(frozen=True)
+class StateReader:
+    """Reads the state of one worker after the other."""
+
+    ledger: Ledger
+    base: Base
+    layout: StateLayout
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the result."""
+        taken = [*self.layout.key.names, *OURS]
+        ours = [("worker", pa.int32()), ("version", pa.int64()), ("bytes", pa.int64())]
+        fields = [
+            pa.field(f"state_{f.name}" if f.name in taken else f.name, f.type)
+            for f in self.layout.state
+        ]
+        return pa.schema([*self.layout.key, *(pa.field(*one) for one in ours), *fields])
+
+    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the workers whose numbers come in."""
+        for batch in batches:
+            for worker in batch.column(0).to_pylist():
+                table = self._of(worker)
+                yield from table.combine_chunks().to_batches(_ROWS_AT_ONCE)
+
+    def _of(self, worker: int) -> pa.Table:
+        layout = self.layout
+        held = HeldState(layout, stack(self.ledger, self.base.version(worker).file))
+        table = held.rows_of(lambda one: np.arange(one.num_rows))
+        n_rows = int(live_of(table).sum())
+        ours = [
+            pa.array(np.full(n_rows, worker), pa.int32()),
+            pa.array(np.full(n_rows, self.base.batch), pa.int64()),
+            pa.array(weight(layout, table), pa.int64()),
+        ]
+        fields = layout.states(table).flatten()
+        return pa.table([*layout.keys(table), *ours, *fields], schema=self.schema)

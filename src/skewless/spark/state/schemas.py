@@ -1,0 +1,181 @@
+"""Schemas of states and results: read once, compared with what a ledger holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType, TimestampType
+
+from skewless.aggregations.aggregator import to_arrow
+from skewless.aggregations.types import parse_type
+from skewless.arguments import shown
+from skewless.spark.aggregation.windows import microseconds
+from skewless.spark.columns import arrow_schema
+from skewless.spark.ledger.ledger import LedgerMismatch
+from skewless.spark.state.processor import KeyedRecords, Processor, Update
+
+#: The field of a state that says when it ends.
+EXPIRES = "expires"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A processor with its schemas, checked."""
+
+    processor: Processor
+    state: StructType
+    result: StructType
+    ttl: int | None  # in microseconds
+
+    @property
+    def state_arrow(self) -> pa.Schema:
+        """The state as Arrow has it."""
+        return arrow_schema(self.state, "state_schema")
+
+    @property
+    def result_arrow(self) -> pa.Schema:
+        """The results as Arrow has them."""
+        return arrow_schema(self.result, "result_schema")
+
+    @property
+    def expires(self) -> bool:
+        """Whether states can end by the watermark."""
+        return self.ttl is not None or EXPIRES in self.state.names
+
+    def results_of(self, update: Update) -> pa.Table:
+        """Return the rows of an update as the schema has them; raise ValueError for others."""
+        schema = self.result_arrow
+        rows: Any = update.results
+        if rows is None:
+            return schema.empty_table()
+        if isinstance(rows, list):
+            columns = [[row.get(name) for row in rows] for name in schema.names]
+            owner = self.processor
+            arrays = [
+                to_arrow(column, field.type, owner, f"result {field.name!r}")
+                for column, field in zip(columns, schema, strict=True)
+            ]
+            return pa.table(arrays, schema=schema)
+        return _as(rows, schema, f"{self._name}: results")
+
+    def states_of(self, update: Update, keyed: KeyedRecords) -> Any:
+        """Return the states of an update as structs; raise ValueError for others."""
+        states: Any = update.states
+        kind = pa.struct(list(self.state_arrow))
+        if isinstance(states, list):
+            states = to_arrow(states, kind, self.processor, "state")
+        if isinstance(states, pa.ChunkedArray):
+            states = states.combine_chunks()
+        if not isinstance(states, pa.StructArray):
+            raise ValueError(
+                f"{self._name}: states must be a pyarrow StructArray, not {shown(states)}"
+            )
+        if len(states) != len(keyed):
+            raise ValueError(
+                f"{self._name}: states must be one for each of the {len(keyed)} keys, "
+                f"not {len(states)}"
+            )
+        if states.type.equals(kind):
+            return states
+        fields = pa.Table.from_arrays(states.flatten(), [f.name for f in states.type])
+        table = _as(fields, self.state_arrow, f"{self._name}: states")
+        arrays = [column.combine_chunks() for column in table.columns]
+        return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=states.is_null())
+
+    @property
+    def _name(self) -> str:
+        return type(self.processor).__name__
+
+
+def shape_of(processor: Any) -> Shape:
+    """Return a user's processor with its schemas; raise ValueError for what is none."""
+    if not isinstance(processor, Processor):
+        raise ValueError(
+            f"processor must be an object of a class derived from Processor or KeyProcessor, "
+            f"not {shown(processor)}"
+        )
+    name = type(processor).__name__
+    state = _struct(processor, "state_schema")
+    result = _struct(processor, "result_schema")
+    if EXPIRES in state.names and not isinstance(state[EXPIRES].dataType, TimestampType):
+        kind = state[EXPIRES].dataType.simpleString()
+        raise ValueError(f"{name}: state_schema: field 'expires' must be a timestamp, not {kind}")
+    ttl = None if processor.ttl is None else microseconds(processor.ttl, f"{name}: ttl")
+    if ttl is not None and ttl <= 0:
+        raise ValueError(f"{name}: ttl must be above 0, not {processor.ttl!r}")
+    return Shape(processor, state, result, ttl)
+
+
+def _struct(processor: Processor, attribute: str) -> StructType:
+    name = type(processor).__name__
+    given: Any = getattr(processor, attribute, None)
+    if given is None:
+        raise ValueError(f"{name}: the attribute {attribute!r} is missing")
+    try:
+        struct = _parsed(given) if isinstance(given, str) and given.strip() else given
+    except ValueError as error:
+        raise ValueError(f"{name}: {attribute}: {error}") from error
+    if not isinstance(struct, StructType) or not struct.fields:
+        raise ValueError(
+            f"{name}: {attribute} must be DDL such as 'n bigint, mean double' or a StructType "
+            f"with at least one field, not {shown(given)}"
+        )
+    lower = [field.lower() for field in struct.names]
+    for field in lower:
+        if lower.count(field) > 1:
+            raise ValueError(f"{name}: {attribute} names the field {field!r} twice")
+    arrow_schema(struct, f"{name}: {attribute}")
+    return struct
+
+
+def _parsed(text: str) -> StructType:
+    """Return the schema that DDL means; no session is needed for that."""
+    return from_arrow_schema(pa.schema(list(parse_type(f"struct<{text}>"))))
+
+
+def _as(table: Any, schema: pa.Schema, what: str) -> pa.Table:
+    """Return a table with exactly these columns and types; raise ValueError where it cannot."""
+    if not isinstance(table, pa.Table | pa.RecordBatch):
+        raise ValueError(f"{what} must be a pyarrow Table, not {shown(table)}")
+    for name in (*schema.names, *table.schema.names):
+        if (name in schema.names) != (name in table.schema.names):
+            place = "lack" if name in schema.names else "have"
+            raise ValueError(f"{what} {place} the column {name!r}; the schema is {schema.names}")
+    try:
+        columns = [table.column(field.name).cast(field.type) for field in schema]
+    except pa.ArrowException as error:
+        raise ValueError(f"{what} are not of the declared types: {error}") from error
+    return pa.table(columns, schema=schema)
+
+
+def schema_text(struct: StructType) -> str:
+    """Return a schema as a plan keeps it: names and types, whatever is nullable."""
+    return json.dumps([[f.name, f.dataType.simpleString()] for f in struct.fields])
+
+
+def require_compatible(kept: str, struct: StructType, where: str) -> None:
+    """Raise LedgerMismatch unless states that were written with `kept` can be read as `struct`."""
+    now = {field.name: field for field in struct.fields}
+    before: dict[str, str] = dict(json.loads(kept))
+    for name, kind in before.items():
+        if name not in now:
+            raise LedgerMismatch(
+                f"{where} holds states with the field {name} {kind}, which state_schema lacks: "
+                "fields can be added, not removed; keep it, or use another ledger and checkpoint"
+            )
+        wanted = now[name].dataType.simpleString()
+        if wanted != kind:
+            raise LedgerMismatch(
+                f"{where} holds states in which {name} is {kind}, not {wanted}: add a field of "
+                "another name, or use another ledger and checkpoint"
+            )
+    for name, field in now.items():
+        if name not in before and not field.nullable:
+            raise LedgerMismatch(
+                f"{where} holds states without the field {name}, so it must be nullable in "
+                "state_schema: leave out NOT NULL"
+            )

@@ -1,0 +1,154 @@
+"""The two kinds of tasks of `process`: one publishes the plan for the JVM, one per worker works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from skewless.arrays import Keys
+from skewless.kernels.hashing import seed_array
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.names import run_name
+from skewless.spark.routing.router import Router, Task, this_task
+from skewless.spark.state.grouping import received
+from skewless.spark.state.moving import Beginning, beginning
+from skewless.spark.state.planning.controller import Controller
+from skewless.spark.state.planning.state_plan import StatePlan
+from skewless.spark.state.planning.worker_reports import keep_report, report_entry
+from skewless.spark.state.versions.names import VersionName
+from skewless.spark.state.versions.purging import purge
+from skewless.spark.state.versions.state_tables import (
+    FOREVER,
+    column_of,
+    hashes_of,
+    live_of,
+    newest,
+    until_of,
+)
+from skewless.spark.state.versions.version_files import Version, merged, write
+from skewless.spark.state.work import Work, Worked, with_a_trace
+
+_ROWS_AT_ONCE = 1 << 16
+_PURGE_EVERY = 8
+
+
+def hash_seed(seed: int) -> int:
+    """Return the number that the JVM hashes with every key."""
+    return int(seed_array(seed, 3)[2].view(np.int64))
+
+
+@dataclass(frozen=True)
+class StateTasks:
+    """What the tasks of a streaming query of `process` do."""
+
+    router: Router
+    controller: Controller
+    work: Work
+    kept: int  # versions that are kept
+
+    def publish(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the one row by which the JVM routes in this micro-batch; the input is ignored."""
+        for _ in batches:
+            pass
+        task = this_task()
+        batch = _batch(task)
+        ledger, plan, seed = self._plan(task, batch)
+        if batch % _PURGE_EVERY == 0:
+            purge(ledger, batch, self.kept)
+        yield plan.placing.row(hash_seed(seed))
+
+    def process(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the results of one worker, after its next version is written."""
+        task = this_task()
+        batch = _batch(task)
+        ledger, plan, _ = self._plan(task, batch)
+        records = received(batches, self.work.sent)
+        results = self.step(ledger, plan, batch, task.partition, records)
+        yield from results.combine_chunks().to_batches(_ROWS_AT_ONCE)
+
+    def step(
+        self, ledger: Ledger, plan: StatePlan, batch: int, worker: int, records: pa.Table
+    ) -> pa.Table:
+        """Return the results of one worker in one batch; its version is written before."""
+        _require_own(records, plan, worker)
+        if worker >= plan.n_workers:
+            return self.work.shape.result_arrow.empty_table()
+        start = beginning(ledger, self.work.layout, plan, worker)
+        worked = self.work.do(records, start.held, plan.watermark_before, plan.watermark)
+        name = VersionName(batch, run_name(ledger.run), worker, plan.n_workers)
+        self._write(ledger, name, start, worked)
+        return worked.results
+
+    def _plan(self, task: Task, batch: int) -> tuple[Ledger, StatePlan, int]:
+        ledger = self.router.ledger_of(task)
+        if ledger is None:
+            raise RuntimeError("process needs a ledger, and this task has none")
+        seed = self.router.routing_of(task, ledger).seed
+        return ledger, self.controller.plan(ledger, batch, seed, self.work.shape), seed
+
+    def _write(self, ledger: Ledger, name: VersionName, start: Beginning, worked: Worked) -> None:
+        """Write the report, and then the version: a version says that all is there."""
+        layout = self.work.layout
+        n_held = start.n_held + int(live_of(worked.changed).sum()) - int(worked.was_held.sum())
+        n_bytes = start.n_bytes + int(worked.new_bytes.sum()) - int(worked.old_bytes.sum())
+        about = {
+            "records": worked.n_records,
+            "seconds": worked.seconds,
+            "latest": worked.latest,
+            "late": worked.n_late,
+            "held": n_held,
+            "bytes": n_bytes,
+            "moved": start.n_moved,
+        }
+        keys = layout.keys(worked.changed)
+        report = report_entry(
+            hashes_of(worked.changed),
+            worked.counts,
+            worked.costs,
+            worked.new_bytes,
+            lambda row: ", ".join(_text(key[row]) for key in keys),
+            about,
+        )
+        keep_report(ledger, name.batch, name.worker, report)
+        changed = newest(layout, [start.on_top, with_a_trace(worked)])
+        table, below = merged(layout, changed, start.held.names, start.held.files)
+        ends = until_of(table)[live_of(table)]
+        kept = {"held": n_held, "bytes": n_bytes, "soonest": int(ends.min(initial=FOREVER))}
+        write(ledger, name, Version(table, tuple(below), kept))
+
+
+def _batch(task: Task) -> int:
+    context = TaskContext.get()
+    continuous = context and context.getLocalProperty("__is_continuous_processing")
+    if task.batch is None or continuous == "true":
+        raise RuntimeError(
+            "process works by micro-batches: continuous processing and real-time mode have none; "
+            "use another trigger"
+        )
+    return task.batch
+
+
+def _require_own(records: pa.Table, plan: StatePlan, worker: int) -> None:
+    """Raise RuntimeError unless all records are those of this worker by the plan."""
+    hashes: Keys = column_of(records, records.column_names[0]).to_numpy().view(np.uint64)
+    distinct = np.unique(hashes)
+    foreign = np.flatnonzero(plan.placing.owners(distinct) != worker)
+    if foreign.size:
+        raise RuntimeError(
+            f"worker {worker} got records of {foreign.size} keys that the plan of this micro-batch "
+            "gives to others: was it routed by another plan?"
+        )
+
+
+def _text(value: Any) -> str:
+    """Return one part of a key as text."""
+    try:
+        found = value.as_py()
+    except (OverflowError, ValueError):  # a time beyond Python's dates
+        return f"a {value.type} that Python cannot hold"
+    return "null" if found is None else str(found)

@@ -1,0 +1,127 @@
+"""Which version a batch builds on: always one that a run has finished, never simply the latest.
+
+A run writes the versions of a batch into a folder of its own. The batch before is finished when a
+batch begins. If this run did it, its version counts. Right after a restart, the last run before
+this one that has finished it counts. So a task of an abandoned run that writes late changes
+nothing, and a repeated batch builds on what it built on before.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from skewless.spark.ledger.folder import open_folder, shown
+from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
+from skewless.spark.ledger.names import run_name
+from skewless.spark.state.versions.names import (
+    BATCH,
+    BATCHES,
+    VersionName,
+    batch_folder,
+    version_name,
+)
+
+
+class Base(NamedTuple):
+    """The version that a batch builds on: of so many workers, by one run."""
+
+    batch: int
+    run: str
+    workers: int
+
+    def version(self, worker: int) -> VersionName:
+        """Return the file of one worker."""
+        return VersionName(self.batch, self.run, worker, self.workers)
+
+
+class StateIncomplete(RuntimeError):  # noqa: N818 - it is read as a sentence
+    """Some workers have written no version of the batch before; says which and why."""
+
+
+def base_of(ledger: Ledger, batch: int) -> Base | None:
+    """Return what `batch` builds on; None for the first one.
+
+    Raises LedgerMismatch where the ledger and the checkpoint do not belong together, and
+    StateIncomplete where the batch before was evaluated in part.
+    """
+    if batch == 0:
+        return None
+    found = versions(ledger, batch - 1)
+    order = ledger.runs()
+    own = "" if ledger.run is None else run_name(ledger.run)
+    if own in found:
+        return _complete(ledger, batch - 1, own, found[own])
+    limit = order.get(own, 1 << 62)
+    earlier = sorted((order.get(run, -1), run) for run in found if order.get(run, -1) < limit)
+    for _, run in reversed(earlier):
+        if not _missing(found[run]):
+            return _complete(ledger, batch - 1, run, found[run])
+    if earlier:
+        run = earlier[-1][1]
+        return _complete(ledger, batch - 1, run, found[run])
+    raise LedgerMismatch(_why_none(ledger, batch))
+
+
+def versions(ledger: Ledger, batch: int) -> dict[str, list[VersionName]]:
+    """Return the versions of one batch by run."""
+    files = open_folder(ledger.folder)
+    found: dict[str, list[VersionName]] = {}
+    for folder in files.folders(batch_folder(batch)):
+        names = [name for name in map(version_name, files.files(folder)) if name]
+        if names:
+            found[folder.rpartition("/")[2]] = names
+    return found
+
+
+def batches(ledger: Ledger) -> list[int]:
+    """Return the batches that have a folder, in order."""
+    matches = (BATCH.fullmatch(name) for name in open_folder(ledger.folder).folders(BATCHES))
+    return sorted(int(match[1]) for match in matches if match)
+
+
+def newest(ledger: Ledger) -> Base | None:
+    """Return the newest version that is complete, for those who only look."""
+    return next(filter(None, (complete(ledger, b) for b in reversed(batches(ledger)))), None)
+
+
+def complete(ledger: Ledger, batch: int) -> Base | None:
+    """Return the version of one batch by the last run that has finished it, or None."""
+    order, found = ledger.runs(), versions(ledger, batch)
+    for run in sorted(found, key=lambda name: order.get(name, -1), reverse=True):
+        if not _missing(found[run]):
+            return Base(batch, run, found[run][0].workers)
+    return None
+
+
+def _missing(names: list[VersionName]) -> list[int]:
+    return sorted(set(range(names[0].workers)) - {name.worker for name in names})
+
+
+def _complete(ledger: Ledger, batch: int, run: str, names: list[VersionName]) -> Base:
+    missing = _missing(names)
+    if missing:
+        workers = ", ".join(map(str, missing[:8])) + (" …" if len(missing) > 8 else "")
+        raise StateIncomplete(
+            f"the ledger in {shown(ledger.folder)} has no version {batch} of worker {workers}: "
+            f"micro-batch {batch} was evaluated in part, as show, take, limit or first in "
+            f"foreachBatch do. Let foreachBatch evaluate its whole DataFrame; to repeat the "
+            f"micro-batch, delete commits/{batch} and all later files of commits and offsets "
+            "in the checkpoint"
+        )
+    return Base(batch, run, names[0].workers)
+
+
+def _why_none(ledger: Ledger, batch: int) -> str:
+    place = shown(ledger.folder)
+    known = batches(ledger)
+    if not known:
+        return (
+            f"the ledger in {place} holds no state, and the query is at micro-batch {batch}: the "
+            "ledger was deleted, or is not the one of this checkpoint; restore it, or start with "
+            "another checkpoint and an empty ledger"
+        )
+    return (
+        f"the ledger in {place} holds versions {known[0]} … {known[-1]}, and micro-batch {batch} "
+        f"needs version {batch - 1}: the ledger and the checkpoint are copies of different times, "
+        f"or foreachBatch did not evaluate micro-batch {batch - 1}; restore both together"
+    )

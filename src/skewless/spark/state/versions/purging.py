@@ -1,0 +1,38 @@
+"""Old versions are deleted when Spark has forgotten their batches and no version builds on them."""
+
+from __future__ import annotations
+
+from skewless.spark.ledger.folder import open_folder
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.state.versions.bases import batches, versions
+from skewless.spark.state.versions.names import batch_folder
+from skewless.spark.state.versions.version_files import read
+
+
+def purge(ledger: Ledger, batch: int, kept: int) -> None:
+    """Delete what nobody needs who repeats one of the last `kept` batches before `batch`.
+
+    A file stays while a version that is kept builds on it, however old it is.
+    """
+    known = batches(ledger)
+    # A repeated batch reads the version before it.
+    later = [one for one in known if one >= batch - kept - 1]
+    if not later or later[0] == known[0]:
+        return
+    first = later[0]
+    # All that later versions build on is of this batch or newer, or is below one of this batch.
+    needed: set[str] = set()
+    for names in versions(ledger, first).values():
+        for name in names:
+            needed.update(read(ledger, name.file).below)
+    files = open_folder(ledger.folder)
+    for one in known[: known.index(first)]:
+        for folder in files.folders(batch_folder(one)):
+            for file in files.files(folder):
+                if file not in needed:
+                    files.delete(file)
+            if not files.files(folder):
+                files.delete_folder(folder)
+        if not files.folders(batch_folder(one)):
+            files.delete_folder(batch_folder(one))
+    ledger.purge(first)

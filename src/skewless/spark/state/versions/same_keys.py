@@ -1,0 +1,87 @@
+"""Keys compared column by column, as Spark's `groupBy` compares them: hashes alone may collide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from skewless.aggregations import group
+from skewless.arrays import Ints, Keys
+
+Flags = NDArray[np.bool_]
+
+
+def same(a: Sequence[Any], b: Sequence[Any]) -> Flags:
+    """Return for each row whether the key columns `a` and `b` hold the same key.
+
+    >>> same([pa.array(["x", None, "y"])], [pa.array(["x", None, None])]).tolist()
+    [True, True, False]
+    """
+    found = np.ones(len(a[0]), np.bool_)
+    for one, other in zip(a, b, strict=True):
+        found &= _equal(one, other)
+    return found
+
+
+def _equal(a: Any, b: Any) -> Flags:
+    if _compares(a.type):
+        equal = pc.equal(a, b).fill_null(False)
+        if a.null_count or b.null_count:
+            equal = pc.or_(equal, pc.and_(pc.is_null(a), pc.is_null(b)))
+        flags: Flags = equal.to_numpy(zero_copy_only=False)
+        return flags
+    codes = group([pa.concat_arrays([a, b])]).codes
+    same_codes: Flags = codes[: len(a)] == codes[len(a) :]
+    return same_codes
+
+
+def _compares(kind: pa.DataType) -> bool:
+    """Return whether Arrow's own comparison means the same: not for NaN, and not for nested."""
+    return not (pt.is_floating(kind) or pt.is_nested(kind) or pt.is_null(kind))
+
+
+def begins(hashes: Keys, keys: Sequence[Any]) -> Flags | None:
+    """Return for rows in the order of their hashes which of them begin another key.
+
+    None where two keys of one hash lie mixed, so that the rows of a key do not lie together.
+    """
+    n_rows = hashes.size
+    new = np.ones(n_rows, np.bool_)
+    if n_rows < 2:
+        return new
+    alike = np.flatnonzero(hashes[1:] == hashes[:-1])
+    if not alike.size:
+        return new
+    left, right = pa.array(alike), pa.array(alike + 1)
+    equal = same([key.take(left) for key in keys], [key.take(right) for key in keys])
+    new[alike + 1] = ~equal
+    return new if equal.all() else None
+
+
+def key_order(hashes: Keys, keys: Sequence[Any], *minor: Ints) -> tuple[Ints, Flags]:
+    """Return the order by hash, then by key, then by `minor`, and which rows begin another key.
+
+    Rows that are equal in all of these stay in their order. Of two keys with one hash, the one
+    whose row comes first in the order by hash and `minor` is the first.
+    """
+    order = _sorted(hashes, minor)
+    new = begins(hashes[order], [key.take(pa.array(order)) for key in keys])
+    if new is not None:
+        return order, new
+    codes = group([key.take(pa.array(order)) for key in keys]).codes
+    order = order[np.lexsort((codes, hashes[order]))]
+    codes = group([key.take(pa.array(order)) for key in keys]).codes
+    new = np.ones(order.size, np.bool_)
+    new[1:] = codes[1:] != codes[:-1]
+    return order, new
+
+
+def _sorted(hashes: Keys, minor: Sequence[Ints]) -> Ints:
+    order: Ints = np.lexsort((*reversed(minor), hashes))
+    return order

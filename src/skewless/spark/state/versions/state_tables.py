@@ -1,0 +1,204 @@
+"""Tables of states: one row per key, in the order of the keys' hashes. Arrow only, no files.
+
+Columns: the hash of the key, whether the row holds a state (else it says that the key has none),
+the time at which it ends, the latest time of the key's records, the key's columns, and the fields
+of the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.aggregations.columns import plain
+from skewless.arrays import Ints, Keys
+from skewless.spark.state.versions.same_keys import Flags, key_order, same
+
+HASH, LIVE, UNTIL, SEEN = "hash", "live", "until", "seen"
+_KEY, _FIELD = "key.", "state."
+#: In microseconds: the end of a state that has none.
+FOREVER = np.iinfo(np.int64).max
+#: In microseconds: the time of a record that has none.
+NO_TIME = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class StateLayout:
+    """What keys and states look like: Arrow types by the user's names."""
+
+    key: pa.Schema
+    state: pa.Schema
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of a table of states."""
+        fields = [pa.field(HASH, pa.uint64()), pa.field(LIVE, pa.bool_())]
+        fields += [pa.field(UNTIL, pa.int64()), pa.field(SEEN, pa.int64())]
+        fields += [pa.field(name, field.type) for name, field in self._named(_KEY, self.key)]
+        fields += [pa.field(name, field.type) for name, field in self._named(_FIELD, self.state)]
+        return pa.schema(fields)
+
+    @property
+    def key_names(self) -> list[str]:
+        """The key's columns in a table of states."""
+        return [name for name, _ in self._named(_KEY, self.key)]
+
+    @property
+    def field_names(self) -> list[str]:
+        """The state's columns in a table of states."""
+        return [name for name, _ in self._named(_FIELD, self.state)]
+
+    @cached_property
+    def struct(self) -> pa.DataType:
+        """The type of a state as one value."""
+        return pa.struct([pa.field(f.name, f.type) for f in self.state])
+
+    def _named(self, prefix: str, schema: pa.Schema) -> list[tuple[str, pa.Field]]:
+        return [(prefix + field.name, field) for field in schema]
+
+    def empty(self) -> pa.Table:
+        """Return a table without rows."""
+        return self.schema.empty_table()
+
+    def fitted(self, table: pa.Table) -> pa.Table:
+        """Return a table that was written with fewer fields: what it lacks is null."""
+        if table.schema.equals(self.schema):
+            return table
+        for field in table.schema:
+            if (
+                field.name not in self.schema.names
+                or field.type != self.schema.field(field.name).type
+            ):
+                raise ValueError(
+                    f"column {field.name!r} of type {field.type} does not belong there"
+                )
+        if any(name not in table.column_names for name in self.key_names):
+            raise ValueError("it lacks columns of the key")
+        columns = [
+            table.column(field.name)
+            if field.name in table.column_names
+            else pa.chunked_array([pa.nulls(table.num_rows, field.type)])
+            for field in self.schema
+        ]
+        return pa.table(columns, schema=self.schema)
+
+    def table(
+        self, hashes: Keys, keys: Sequence[Any], states: Any, until: Ints, seen: Ints
+    ) -> pa.Table:
+        """Return the table of these keys, one row each; a null state becomes a row without one."""
+        live = states.is_valid()
+        arrays = [pa.array(hashes, pa.uint64()), live]
+        arrays += [pa.array(until, pa.int64()), pa.array(seen, pa.int64())]
+        arrays += [plain(key) for key in keys]
+        arrays += [plain(field) for field in states.flatten()]
+        return pa.table(arrays, schema=self.schema)
+
+    def states(self, table: pa.Table) -> Any:
+        """Return the states of a table as structs, null where there is none."""
+        fields = [column_of(table, name) for name in self.field_names]
+        live = column_of(table, LIVE).to_numpy(zero_copy_only=False)
+        return pa.StructArray.from_arrays(fields, fields=list(self.struct), mask=pa.array(~live))
+
+    def keys(self, table: pa.Table) -> list[Any]:
+        """Return the key's columns of a table."""
+        return [column_of(table, name) for name in self.key_names]
+
+
+def layout_of(schema: pa.Schema) -> StateLayout:
+    """Return the layout of a table of states that was read from a file."""
+
+    def fields(prefix: str) -> pa.Schema:
+        found = [field for field in schema if field.name.startswith(prefix)]
+        return pa.schema([pa.field(f.name.removeprefix(prefix), f.type) for f in found])
+
+    return StateLayout(fields(_KEY), fields(_FIELD))
+
+
+def column_of(table: pa.Table, name: str) -> Any:
+    """Return one column as one array; one in one piece, such as that of a file, is not copied."""
+    column = table.column(name)
+    return plain(column.chunk(0) if column.num_chunks == 1 else column)
+
+
+def hashes_of(table: pa.Table) -> Keys:
+    """Return the hashes of a table's keys, ascending."""
+    hashes: Keys = column_of(table, HASH).to_numpy()
+    return hashes
+
+
+def live_of(table: pa.Table) -> Flags:
+    """Return which rows hold a state."""
+    flags: Flags = column_of(table, LIVE).to_numpy(zero_copy_only=False)
+    return flags
+
+
+def until_of(table: pa.Table) -> Ints:
+    """Return the times until which states are held."""
+    until: Ints = column_of(table, UNTIL).to_numpy()
+    return until
+
+
+def seen_of(table: pa.Table) -> Ints:
+    """Return the latest times of the keys' records."""
+    seen: Ints = column_of(table, SEEN).to_numpy()
+    return seen
+
+
+def forgotten(layout: StateLayout, table: pa.Table) -> pa.Table:
+    """Return rows for the same keys that say that they have no state."""
+    nothing = pa.nulls(table.num_rows, layout.struct)
+    until, seen = np.full(table.num_rows, FOREVER), np.full(table.num_rows, NO_TIME)
+    return layout.table(hashes_of(table), layout.keys(table), nothing, until, seen)
+
+
+def newest(layout: StateLayout, tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of all tables, for each key the one of the last table that has it."""
+    parts = [table for table in tables if table.num_rows]
+    if len(parts) < 2:
+        return parts[0] if parts else layout.empty()
+    # The newest first: sorting keeps that order among the rows of a key.
+    whole = pa.concat_tables(reversed(parts)).combine_chunks()
+    order, new = key_order(hashes_of(whole), layout.keys(whole))
+    return whole.take(pa.array(order[new]))
+
+
+def find(layout: StateLayout, table: pa.Table, hashes: Keys, keys: Sequence[Any]) -> Ints:
+    """Return for each key the row of `table` that has it, or −1."""
+    there = hashes_of(table)
+    rows = np.full(hashes.size, -1, np.int64)
+    if not there.size or not hashes.size:
+        return rows
+    first = np.searchsorted(there, hashes, "left")
+    # Nearly always one row per hash; each round looks at the next row of the same hash.
+    asked = np.arange(hashes.size)
+    names = layout.key_names
+    while asked.size:
+        inside = first[asked] < there.size
+        asked = asked[inside]
+        asked = asked[there[first[asked]] == hashes[asked]]
+        if not asked.size:
+            break
+        at, wanted = pa.array(first[asked]), pa.array(asked)
+        found = same(
+            [column_of(table, name).take(at) for name in names],
+            [key.take(wanted) for key in keys],
+        )
+        rows[asked[found]] = first[asked[found]]
+        asked = asked[~found]
+        first[asked] += 1
+    return rows
+
+
+def with_hashes(table: pa.Table, wanted: Keys) -> Ints:
+    """Return the rows whose hash is among `wanted`, which are ascending."""
+    there = hashes_of(table)
+    first = np.searchsorted(there, wanted, "left")
+    counts = np.searchsorted(there, wanted, "right") - first
+    total = int(counts.sum())
+    starts = np.repeat(first - (np.cumsum(counts) - counts), counts)
+    return starts + np.arange(total)

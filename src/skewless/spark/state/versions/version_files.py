@@ -1,0 +1,199 @@
+"""Files of versions: a table of states as an Arrow IPC stream, sealed, read by memory map.
+
+A version is what one worker changed in one batch. Its file also names the files below it: for each
+key, the last file that has it counts. A file that names none is a snapshot. The sizes of the files
+fall from the bottom to the top, so there are few of them, and a key is seldom written again only
+because files are merged.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from skewless.spark.ledger.files import (
+    LedgerCorrupt,
+    LedgerTooNew,
+    from_json,
+    json_text,
+    one_line,
+    require_version,
+    seal,
+    unseal,
+)
+from skewless.spark.ledger.folder import open_folder, shown
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.local_folder import LocalFolder
+from skewless.spark.state.versions.names import VersionName, version_name
+from skewless.spark.state.versions.state_tables import (
+    HASH,
+    LIVE,
+    SEEN,
+    UNTIL,
+    StateLayout,
+    hashes_of,
+    newest,
+)
+
+FORMAT = "skewless-version"
+#: A file is merged into the one above it while it has at most so many times its rows.
+_MERGE_FACTOR = 2
+#: Files that a process keeps at hand; what they hold stays on disk until it is read.
+_OPEN_FILES = 128
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """One file: what it holds, and the files below it from the bottom up.
+
+    Parameters
+    ----------
+    table
+        The rows that changed, in the order of their hashes.
+    below
+        Names of the files that it builds on.
+    about
+        JSON values: `held` keys and `bytes` with what lies below; `soonest`, the earliest time at
+        which a state of this file ends.
+    where
+        The file, for messages.
+    """
+
+    table: pa.Table
+    below: tuple[str, ...] = ()
+    about: dict[str, Any] = field(default_factory=dict)
+    where: str = ""
+
+
+def to_bytes(version: Version) -> bytes:
+    """Return the file of a version: the same bytes for the same content."""
+    described = {**version.about, "below": list(version.below)}
+    metadata = {"format": FORMAT, "version": "1", "about": json_text(described)}
+    schema = version.table.schema.with_metadata(metadata)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in version.table.combine_chunks().to_batches():
+            writer.write_batch(batch)
+    return seal(sink.getvalue().to_pybytes())
+
+
+def write(ledger: Ledger, name: VersionName, version: Version) -> None:
+    """Write a version; raise RuntimeError if another attempt of the task wrote something else."""
+    data = to_bytes(version)
+    if open_folder(ledger.folder).create(name.file, data) != data:
+        raise RuntimeError(
+            f"{shown(ledger.folder)}/{name.file}: another attempt of this task wrote other states. "
+            "A processor must give the same states for the same records: without clocks, random "
+            "numbers, or an order of sets. Records must also come in the same order: if they are "
+            "shuffled before process, give order_by="
+        )
+
+
+def read(ledger: Ledger, file: str) -> Version:
+    """Return a version; raise LedgerCorrupt if it is gone or damaged."""
+    folder = open_folder(ledger.folder)
+    where = f"{shown(ledger.folder)}/{file}"
+    if isinstance(folder, LocalFolder):
+        path = folder.root / file
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            raise _gone(where) from None
+        # By process: a map of memory is not to be shared by accident. By time: a restored copy.
+        return _mapped(str(path), where, status.st_size, status.st_mtime_ns, os.getpid())
+    return _fetched(ledger.folder, file, where, os.getpid())
+
+
+@functools.lru_cache(maxsize=_OPEN_FILES)
+def _mapped(path: str, where: str, size: int, time_ns: int, process: int) -> Version:
+    if not size:
+        raise LedgerCorrupt(f"{where} is truncated or not a file of skewless: it has no seal")
+    with pa.memory_map(path) as source:
+        return _parsed(source.read_buffer(), where)
+
+
+@functools.lru_cache(maxsize=64)
+def _fetched(address: str, file: str, where: str, process: int) -> Version:
+    data = open_folder(address).read(file)
+    if data is None:
+        raise _gone(where)
+    return _parsed(pa.py_buffer(data), where)
+
+
+def _gone(where: str) -> LedgerCorrupt:
+    return LedgerCorrupt(
+        f"{where} is gone, and states need it: the ledger and the checkpoint must be kept, copied "
+        "and restored together"
+    )
+
+
+def _parsed(buffer: Any, where: str) -> Version:
+    content = unseal(memoryview(buffer).cast("B"), where)
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(buffer.slice(0, len(content)))) as reader:
+            metadata = {k.decode(): v.decode() for k, v in (reader.schema.metadata or {}).items()}
+            require_version(metadata.get("format"), metadata.get("version"), FORMAT, where)
+            table = reader.read_all().replace_schema_metadata(None)
+        table.validate(full=False)
+        about = from_json(metadata["about"])
+        below = tuple(about.pop("below"))
+        _require_sound(table, below, about)
+    except (LedgerCorrupt, LedgerTooNew):
+        raise
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise LedgerCorrupt(f"{where} is not readable: {one_line(error)}") from error
+    return Version(table, below, about, where)
+
+
+def _require_sound(table: pa.Table, below: Sequence[str], about: dict[str, Any]) -> None:
+    kinds = {HASH: pa.uint64(), LIVE: pa.bool_(), UNTIL: pa.int64(), SEEN: pa.int64()}
+    for name, kind in kinds.items():
+        column = table.column(name)
+        if column.type != kind or column.null_count:
+            raise ValueError(f"column {name!r} must be {kind} without nulls")
+    hashes = hashes_of(table)
+    if not (hashes[1:] >= hashes[:-1]).all():  # else a key would not be found
+        raise ValueError("the hashes of its keys do not ascend")
+    if any(version_name(file) is None for file in below):
+        raise ValueError("it builds on what is no version")
+    for name in ("held", "bytes", "soonest"):
+        if type(about[name]) is not int:
+            raise ValueError(f"{name} must be a whole number")
+
+
+def stack(ledger: Ledger, file: str) -> list[Version]:
+    """Return the files that make up a worker's state in one batch, from the bottom up."""
+    top = read(ledger, file)
+    return [*(read(ledger, name) for name in top.below), top]
+
+
+def table_of(layout: StateLayout, version: Version) -> pa.Table:
+    """Return the rows of a version with the columns of `layout`, or raise LedgerCorrupt."""
+    try:
+        return layout.fitted(version.table)
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise LedgerCorrupt(f"{version.where} cannot be used: {one_line(error)}") from error
+
+
+def merged(
+    layout: StateLayout, changed: pa.Table, names: Sequence[str], files: Sequence[Version]
+) -> tuple[pa.Table, list[str]]:
+    """Return the rows of the next version, and the names of the files that stay below it.
+
+    `names` and `files` are those of the state so far, from the bottom up.
+    """
+    n_below = len(files)
+    n_rows = changed.num_rows
+    while n_below and files[n_below - 1].table.num_rows <= _MERGE_FACTOR * n_rows:
+        n_below -= 1
+        n_rows += files[n_below].table.num_rows
+    parts = [table_of(layout, file) for file in files[n_below:]]
+    table = newest(layout, [*parts, changed])
+    if not n_below:  # nothing lies below that a row without a state would hide
+        table = table.filter(table.column(LIVE))
+    return table, list(names[:n_below])

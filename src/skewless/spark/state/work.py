@@ -1,0 +1,222 @@
+"""What a worker does with the records of a batch: states end, states change, results come out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.arrays import Floats, Ints, Keys
+from skewless.spark.state.grouping import SentColumns, grouped, only_records, times_of
+from skewless.spark.state.processor import KeyedRecords, Update, moment
+from skewless.spark.state.schemas import EXPIRES, Shape
+from skewless.spark.state.versions.held_state import Found, HeldState, weight
+from skewless.spark.state.versions.state_tables import (
+    FOREVER,
+    NO_TIME,
+    StateLayout,
+    find,
+    forgotten,
+    hashes_of,
+    live_of,
+    newest,
+    seen_of,
+)
+
+#: What a key's cost is: its records, or the seconds that they took.
+Cost = Literal["records", "seconds"]
+
+
+@dataclass(frozen=True, eq=False)
+class Worked:
+    """What came of the records of one worker in one batch.
+
+    The arrays have one number per row of `changed`, which has a row for each key that had
+    records or whose time had come.
+    """
+
+    results: pa.Table
+    changed: pa.Table
+    was_held: Any  # flags
+    old_bytes: Ints
+    new_bytes: Ints
+    counts: Ints  # records
+    costs: Floats
+    latest: int | None  # time of a record, in microseconds
+    n_records: int
+    n_late: int
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What came of one call of the processor; `changed` is in the order of the keys."""
+
+    results: pa.Table
+    changed: pa.Table
+    counts: Ints
+    costs: Floats
+    seconds: float = 0.0
+    found: Found | None = None  # what was held of the keys of `changed`
+
+
+@dataclass(frozen=True)
+class Work:
+    """How records become results and states, whatever holds the states."""
+
+    shape: Shape
+    sent: SentColumns
+    cost: Cost = "records"
+
+    @cached_property
+    def layout(self) -> StateLayout:
+        """What states look like in files."""
+        return StateLayout(self.sent.key_schema, self.shape.state_arrow)
+
+    def do(self, records: pa.Table, held: HeldState, before: int | None, now: int | None) -> Worked:
+        """Return what comes of these records; `before` and `now` are watermarks.
+
+        States whose time has come are processed first: the records that follow are all later.
+        """
+        times = times_of(records, self.sent)
+        latest, n_late = None, 0
+        if times is not None and times.size:
+            latest = int(times.max()) if times.max() != NO_TIME else None
+            stays = (times > (NO_TIME if now is None else now)) | (times == NO_TIME)
+            n_late = times.size - int(stays.sum())
+            if n_late:
+                records, times = records.filter(pa.array(stays)), times[stays]
+        expiry = self._ended(held.ended(before, now), now)
+        update = self._updated(records, times, held, expiry.changed, now)
+        return self._joined(held, expiry, update, latest, n_late)
+
+    def _ended(self, ended: pa.Table, now: int | None) -> _Part:
+        """Return what comes of states whose time has come, by `expires` or because of the ttl."""
+        layout = self.layout
+        ends = self._expires(layout.states(ended)) <= (NO_TIME if now is None else now)
+        chosen = ended.filter(pa.array(ends))
+        idle = forgotten(layout, ended.filter(pa.array(~ends)))
+        keyed = KeyedRecords(
+            self._key_table(layout.keys(chosen)),
+            only_records(self.sent.schema.empty_table(), self.sent),
+            np.zeros(chosen.num_rows + 1, np.int64),
+            layout.states(chosen),
+            moment(now),
+        )
+        seen = np.maximum(seen_of(chosen), NO_TIME if now is None else now)
+        part = self._called(keyed, hashes_of(chosen), seen, self.shape.processor.on_expiry)
+        # Not sorted: `_joined` looks each key up.
+        changed = newest(layout, [part.changed, idle])
+        nothing = np.zeros(changed.num_rows, np.int64)
+        costs = np.zeros(changed.num_rows)
+        costs[find(layout, changed, hashes_of(chosen), layout.keys(chosen))] = part.costs
+        return _Part(part.results, changed, nothing, costs, part.seconds)
+
+    def _updated(
+        self, records: pa.Table, times: Ints | None, held: HeldState, ended: pa.Table, now: Any
+    ) -> _Part:
+        """Return what comes of the records; `ended` are states that expiry has changed just now."""
+        group = grouped(records, times, self.sent)
+        found = held.find(group.hashes, group.keys)
+        states, seen = found.states, found.seen
+        rows = find(self.layout, ended, group.hashes, group.keys)
+        if (rows >= 0).any():
+            both = pa.concat_arrays([states, self.layout.states(ended)])
+            own = np.arange(rows.size)
+            states = both.take(pa.array(np.where(rows >= 0, rows + rows.size, own)))
+        keyed = KeyedRecords(
+            self._key_table(group.keys), group.records, group.starts, states, moment(now)
+        )
+        seen = np.maximum(seen, group.latest())
+        part = self._called(keyed, group.hashes, seen, self.shape.processor.update)
+        return replace(part, found=found)
+
+    def _called(
+        self, keyed: KeyedRecords, hashes: Keys, seen: Ints, method: Callable[[Any], Update]
+    ) -> _Part:
+        """Return what the processor makes of some keys; it is not called without any."""
+        layout, counts = self.layout, np.diff(keyed.starts)
+        if not len(keyed):
+            none = self.shape.result_arrow.empty_table()
+            return _Part(none, layout.empty(), counts, np.empty(0))
+        begin = time.perf_counter()
+        update = method(keyed)
+        results = self.shape.results_of(update)
+        states = self.shape.states_of(update, keyed)
+        seconds = time.perf_counter() - begin
+        until = self._expires(states)
+        if self.shape.ttl is not None:
+            known = seen != NO_TIME
+            until[known] = np.minimum(until[known], seen[known] + self.shape.ttl)
+        keys = [column.combine_chunks() for column in keyed.keys.columns]
+        changed = layout.table(hashes, keys, states, until, seen)
+        return _Part(results, changed, counts, self._costs(update, counts, seconds), seconds)
+
+    def _costs(self, update: Update, counts: Ints, seconds: float) -> Floats:
+        """Return the cost of each key; what only the whole took is shared out by records."""
+        if self.cost == "records":
+            return counts.astype(np.float64)
+        if update.costs is not None:
+            costs: Floats = np.asarray(update.costs, np.float64)
+            if costs.shape == counts.shape and np.all(costs >= 0) and np.all(np.isfinite(costs)):
+                return costs
+            raise ValueError(
+                f"{type(self.shape.processor).__name__}: costs must be one finite number of at "
+                f"least 0 for each of the {counts.size} keys"
+            )
+        shares = counts if counts.any() else np.ones(counts.size)
+        parts: Floats = seconds * shares / shares.sum()
+        return parts
+
+    def _expires(self, states: Any) -> Ints:
+        """Return when states end by their field `expires`."""
+        if EXPIRES not in self.shape.state.names:
+            return np.full(len(states), FOREVER)
+        ends = states.flatten()[self.shape.state.names.index(EXPIRES)].cast(pa.int64())
+        micros: Ints = ends.fill_null(FOREVER).to_numpy(zero_copy_only=False).copy()
+        return micros
+
+    def _key_table(self, keys: list[Any]) -> pa.Table:
+        return pa.table(keys, schema=self.layout.key)
+
+    def _joined(
+        self, held: HeldState, expiry: _Part, update: _Part, latest: int | None, n_late: int
+    ) -> Worked:
+        """Return both parts as one; a key that is in both counts by its update."""
+        layout = self.layout
+        changed = newest(layout, [expiry.changed, update.changed])
+        hashes, keys = hashes_of(changed), layout.keys(changed)
+        counts, costs = np.zeros(changed.num_rows, np.int64), np.zeros(changed.num_rows)
+        for part in (expiry, update):
+            if part.changed is changed:
+                counts, costs = part.counts, part.costs
+                break
+            at = find(layout, changed, hashes_of(part.changed), layout.keys(part.changed))
+            counts[at] += part.counts
+            costs[at] += part.costs
+        # Without expiry, the rows are those of the update, which has looked them up.
+        found = update.found if not expiry.changed.num_rows else held.find(hashes, keys)
+        assert found is not None
+        return Worked(
+            pa.concat_tables([expiry.results, update.results]),
+            changed,
+            found.is_held,
+            found.bytes,
+            weight(layout, changed),
+            counts,
+            costs,
+            latest,
+            int(update.counts.sum()),
+            n_late,
+            expiry.seconds + update.seconds,
+        )
+
+
+def with_a_trace(worked: Worked) -> pa.Table:
+    """Return the rows that must be written: not those of keys that had no state and have none."""
+    return worked.changed.filter(pa.array(worked.was_held | live_of(worked.changed)))

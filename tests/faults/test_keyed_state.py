@@ -1,0 +1,122 @@
+"""Keyed state survives killed tasks, lost shuffles and killed drivers, record for record."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from faults.bombs import lay, not_fired
+from faults.comparing import assert_done, batches_of
+from faults.conftest import require_faults
+from faults.jobs import N_BATCHES, Job, appeared, query, write_records
+from skewless.spark.ledger import Ledger
+from skewless.spark.state.planning.state_plan import read_entry
+from skewless.spark.state.versions import bases
+from skewless.spark.state.versions.version_files import read
+
+pytestmark = [pytest.mark.faults, pytest.mark.spark]
+
+COLUMNS = ("k", "n", "sum")
+#: A task may fail three times; what is written by then is written again.
+BOMBS = (
+    *["update.0.any.raise-9"] * 2,
+    "update.1.any.kill_worker-20",
+    "update.1.3.lose_shuffle",
+    "update.2.any.kill_worker",
+    "update.3.any.raise-40",
+)
+#: What is on disk when the driver dies, in the order of a micro-batch.
+POINTS = (
+    "checkpoint/offsets/0",
+    "ledger/state/00000000/*/plan.arrow",
+    "ledger/workers/00000001/*/worker-*.arrow",
+    "ledger/state/00000001/*/worker-*.arrow",
+    "out/batch=2/*",
+    "checkpoint/commits/2",
+)
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    require_faults()
+    folder = tmp_path_factory.mktemp("keyed") / "records"
+    write_records(folder)
+    return folder
+
+
+def expected(records: Path) -> dict[int, Counter[tuple[Any, ...]]]:
+    """Return what `Chain` gives for each micro-batch, by plain Python."""
+    files = sorted(records.glob("*.parquet"))
+    states: dict[Any, tuple[int, int]] = {}
+    found = {}
+    for batch in range(N_BATCHES):
+        parts = [pq.ParquetFile(file).read() for file in files[2 * batch : 2 * batch + 2]]
+        rows: Counter[tuple[Any, ...]] = Counter()
+        for record in (
+            pa.concat_tables(parts).sort_by([("ts", "ascending"), ("v", "ascending")]).to_pylist()
+        ):
+            n, total = states.get(record["k"], (0, 0))
+            states[record["k"]] = n + 1, zlib.crc32(f"{total} {record['v']}".encode())
+            rows[(record["k"], *states[record["k"]])] += 1
+        found[batch] = rows
+    return found
+
+
+def versions_of(folder: Path) -> dict[tuple[int, int], Any]:
+    """Return the tables of all versions that count, by batch and worker."""
+    ledger = Ledger(str(folder / "ledger"))
+    found = {}
+    for batch in range(N_BATCHES):
+        base = bases.complete(ledger, batch)
+        assert base is not None
+        for worker in range(base.workers):
+            found[batch, worker] = read(ledger, base.version(worker).file).table
+    return found
+
+
+def n_moved(folder: Path) -> int:
+    ledger = Ledger(str(folder / "ledger"))
+    total = 0
+    for batch in range(N_BATCHES):
+        base = bases.complete(ledger, batch)
+        entry = base and read_entry(ledger, batch, base.run)
+        assert entry
+        total += entry.arrays["moving.hashes"].size
+    return total
+
+
+def test_failed_tasks_change_no_result_and_no_version(records: Path, tmp_path: Path) -> None:
+    queries = [query(name, "wanders", merging="state") for name in ("calm", "disturbed")]
+    lay(tmp_path / "disturbed", *BOMBS)
+    job = Job(tmp_path, records, queries)
+    assert job.wait() == 0, job.log()
+    for one in queries:
+        assert_done(tmp_path / one["name"])
+        assert batches_of(tmp_path / one["name"], COLUMNS) == expected(records)
+    assert not_fired(tmp_path / "disturbed") == []
+    assert n_moved(tmp_path / "disturbed") > 100
+    assert versions_of(tmp_path / "disturbed") == versions_of(tmp_path / "calm")
+
+
+def test_killed_drivers_change_no_result_whatever_they_start_again_with(
+    records: Path, tmp_path: Path
+) -> None:
+    chance = random.Random(0)
+    for point in POINTS:
+        # Other cores and other workers with every restart.
+        workers, cores = chance.choice([2, 3, 5, 8]), chance.choice([1, 2, 4])
+        queries = [query("killed", "wanders", merging="state", workers=workers)]
+        job = Job(tmp_path, records, queries, master=f"local[{cores},4]")
+        delay = chance.choice([0.0, 0.05, 0.2])
+        job.kill_when(appeared(tmp_path / "killed", point), delay_s=delay)
+    job = Job(tmp_path, records, [query("killed", "wanders", merging="state", workers=4)])
+    assert job.wait() == 0, job.log()
+    assert_done(tmp_path / "killed")
+    assert batches_of(tmp_path / "killed", COLUMNS) == expected(records)

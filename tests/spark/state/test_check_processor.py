@@ -1,0 +1,119 @@
+"""`check_processor` accepts sound processors, and finds every kind of unsound one."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from skewless.aggregations import LawBroken
+from skewless.spark import KeyProcessor, Processor, Update, check_processor
+
+TYPES = {"key": "string", "v": "bigint", "ts": "timestamp"}
+
+
+class Running(KeyProcessor):
+    state_schema = "n bigint"
+    result_schema = "key string, n bigint"
+
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        n = state["n"] if state else 0
+        return [{"n": n + i + 1} for i in range(len(records))], {"n": n + len(records)}
+
+
+class Sessions(KeyProcessor):
+    """A session ends 20 seconds after its last record."""
+
+    state_schema = "n bigint, expires timestamp"
+    result_schema = "key string, n bigint"
+
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        rows = []
+        for record in records:
+            if record["ts"] is None:
+                continue
+            if state and record["ts"] >= state["expires"]:
+                rows.append({"n": state["n"]})
+                state = None
+            ends = record["ts"] + timedelta(seconds=20)
+            last = state["expires"] if state else ends
+            state = {"n": 1 + (state["n"] if state else 0), "expires": max(ends, last)}
+        return rows, state
+
+    def expire_key(self, key: Any, state: Any, at: Any) -> Any:
+        return [{"n": state["n"]}], None
+
+
+class Remembers(Running):
+    def __init__(self) -> None:
+        self.n_calls = 0
+
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        self.n_calls += 1
+        return [{"n": self.n_calls}], {"n": self.n_calls}
+
+
+class Gambles(Running):
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        return [], {"n": random.getrandbits(60)}
+
+
+class MixesKeys(Processor):
+    state_schema = "n bigint"
+    result_schema = "n bigint"
+
+    def update(self, keyed: Any) -> Update:
+        total = pa.array(np.full(len(keyed), len(keyed)), pa.int64())
+        return Update(None, pa.StructArray.from_arrays([total], ["n"]))
+
+
+class CountsBatches(Running):
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        return [], {"n": 1 + (state["n"] if state else 0)}
+
+
+class WrongType(Running):
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        return [], {"n": "many"}
+
+
+def in_order_of_time() -> pa.Table:
+    rng = np.random.default_rng(1)
+    micros = 1_700_000_000_000_000 + np.sort(rng.integers(0, 300, 60)) * 1_000_000
+    kind = pa.timestamp("us", "UTC")
+    return pa.table({"key": rng.choice(["a", "b"], 60), "ts": pa.array(micros, kind)})
+
+
+def test_sound_processors_pass() -> None:
+    assert len(check_processor(Running(), types=TYPES)) == 3
+    check_processor(Sessions(), in_order_of_time(), time="ts")
+    check_processor(CountsPerBatch(), types=TYPES, answers="batch")
+
+
+class CountsPerBatch(Running):
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        n = len(records) + (state["n"] if state else 0)
+        return [{"n": n}], {"n": n}
+
+
+@pytest.mark.parametrize(
+    ("processor", "law"),
+    [
+        (Remembers(), "calls_are_repeatable"),
+        (Gambles(), "calls_are_repeatable"),
+        (MixesKeys(), "workers_and_moves_are_invisible"),
+        (CountsBatches(), "cuts_are_invisible"),
+        (CountsPerBatch(), "cuts_are_invisible"),
+        (WrongType(), "calls_are_repeatable"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_unsound_processors_are_found_by_a_small_example(processor: Any, law: str) -> None:
+    with pytest.raises(LawBroken, match=f"{type(processor).__name__} breaks {law}") as caught:
+        check_processor(processor, types=TYPES)
+    assert caught.value.law == law
+    assert int(str(caught.value).split("\non ")[1].split()[0]) <= 2

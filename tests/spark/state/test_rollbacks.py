@@ -1,0 +1,118 @@
+"""Checkpoint and ledger against each other, abandoned runs, batches evaluated in part."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from skewless.spark import KeyProcessor
+from skewless.spark.ledger import LedgerCorrupt, LedgerMismatch
+from skewless.spark.state.versions.bases import StateIncomplete
+from spark.state.chains import SCHEMA, chain, chained, in_order, random_moves, records
+from spark.state.without_spark import Query
+
+TABLES = [records(100, seed) for seed in range(8)]
+
+
+def rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    return in_order(tuple(row.values()) for row in table.to_pylist())
+
+
+def query(folder: Path, run: int = 0, **settings: Any) -> Query:
+    chosen = {"strategy": random_moves(), "workers": 3, **settings}
+    return Query(folder, chain(), SCHEMA, run=f"run-{run}", **chosen)
+
+
+def ran(folder: Path, n_batches: int, **settings: Any) -> Query:
+    one = query(folder, **settings)
+    for batch in range(n_batches):
+        one.step(batch, TABLES[batch])
+    return one
+
+
+def test_a_batch_evaluated_in_part_stops_the_next_one(tmp_path: Path) -> None:
+    one = ran(tmp_path, 2)
+    one.step(2, TABLES[2], workers=[1])
+    with pytest.raises(StateIncomplete, match=r"no version 2 of worker 0, 2: .* show, take"):
+        one.step(3, TABLES[3])
+    # So does the run after a restart, unless it repeats that batch as a whole.
+    with pytest.raises(StateIncomplete, match="evaluated in part"):
+        query(tmp_path, 1).step(3, TABLES[3])
+    again = query(tmp_path, 2)
+    assert [rows(again.step(batch, TABLES[batch])) for batch in (2, 3)] == chained(TABLES)[2:4]
+
+
+def test_a_batch_evaluated_twice_changes_nothing(tmp_path: Path) -> None:
+    one = ran(tmp_path, 3)
+    assert rows(one.step(2, TABLES[2])) == chained(TABLES)[2]
+    assert rows(one.step(3, TABLES[3])) == chained(TABLES)[3]
+
+
+def test_an_older_checkpoint_goes_on_with_other_batches(tmp_path: Path) -> None:
+    ran(tmp_path, 6)
+    # The source now cuts the stream differently from batch 3 on.
+    others = [*TABLES[:3], pa.concat_tables(TABLES[3:5]), TABLES[5], TABLES[6]]
+    one = query(tmp_path, 1)
+    found = [rows(one.step(batch, others[batch])) for batch in (3, 4)]
+    # Another restart: what the second run wrote counts, not what the first one has of batch 4.
+    other = query(tmp_path, 2)
+    found.append(rows(other.step(5, others[5])))
+    assert found == chained(others)[3:]
+
+
+def test_a_newer_checkpoint_is_refused(tmp_path: Path) -> None:
+    ran(tmp_path, 4)
+    shutil.rmtree(tmp_path / "state" / "00000003")
+    with pytest.raises(LedgerMismatch, match=r"holds versions 0 … 2, and micro-batch 4 needs"):
+        query(tmp_path, 1).step(4, TABLES[4])
+    shutil.rmtree(tmp_path / "state")
+    with pytest.raises(LedgerMismatch, match=r"holds no state, and the query is at micro-batch 4"):
+        query(tmp_path, 1).step(4, TABLES[4])
+
+
+def test_a_late_task_of_an_abandoned_run_changes_nothing(tmp_path: Path) -> None:
+    dead = ran(tmp_path, 3)
+    alive = query(tmp_path, 1)
+    found = [rows(alive.step(3, TABLES[3]))]
+    dead.step(3, TABLES[7])  # with records that it should never have seen
+    found.append(rows(alive.step(4, TABLES[4])))
+    assert found == chained(TABLES)[3:5]
+
+
+class Gambles(KeyProcessor):
+    state_schema = "n bigint"
+    result_schema = "n bigint"
+
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        return [], {"n": random.getrandbits(60)}
+
+
+def test_an_attempt_that_writes_other_states_is_refused(tmp_path: Path) -> None:
+    one = Query(tmp_path, Gambles(), SCHEMA)
+    one.step(0, TABLES[0])
+    with pytest.raises(RuntimeError, match="another attempt of this task wrote other states"):
+        one.step(0, TABLES[0])
+
+
+@pytest.mark.parametrize("place", [0, 40, -60, -1])
+def test_a_damaged_file_is_refused_by_name(tmp_path: Path, place: int) -> None:
+    one = ran(tmp_path, 2)
+    path = next((tmp_path / "state" / "00000001").rglob("worker-00001-*"))
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(LedgerCorrupt, match=r"worker-00001-of-00003\.arrow"):
+        one.step(2, TABLES[2])
+
+
+def test_a_damaged_plan_is_refused_by_name(tmp_path: Path) -> None:
+    one = ran(tmp_path, 2)
+    path = next((tmp_path / "state" / "00000001").rglob("plan.arrow"))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(LedgerCorrupt, match=r"plan\.arrow is truncated"):
+        one.step(2, TABLES[2])

@@ -1,0 +1,62 @@
+"""The tasks of `process` without Spark: versions, moves, other workers, replays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from skewless.spark import scale_to
+from spark.state.chains import SCHEMA, chain, chained, in_order, random_moves, records
+from spark.state.without_spark import Query, files_of
+
+
+def rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    return in_order(tuple(row.values()) for row in table.to_pylist())
+
+
+@pytest.mark.parametrize("strategy", ["hash", "mixed", "min-table", "min-mig", "readj"])
+def test_every_strategy_equals_plain_python(tmp_path: Path, strategy: str) -> None:
+    tables = [records(400, seed) for seed in range(8)]
+    query = Query(tmp_path, chain(), SCHEMA, strategy=strategy, workers=3)
+    found = [rows(query.step(batch, table)) for batch, table in enumerate(tables)]
+    assert found == chained(tables)
+
+
+def test_random_moves_and_other_workers_change_nothing(tmp_path: Path) -> None:
+    tables = [records(200 if seed % 4 else 0, seed) for seed in range(24)]
+    found = []
+    n_moved = 0
+    for batch, table in enumerate(tables):
+        if batch % 5 == 3:
+            scale_to(str(tmp_path), 1 + batch % 7)
+        # Every sixth micro-batch is that of a new run.
+        query = Query(
+            tmp_path,
+            chain(),
+            SCHEMA,
+            strategy=random_moves(),
+            workers=None,
+            run=f"run-{batch // 6}",
+        )
+        found.append(rows(query.step(batch, table)))
+        n_moved += query.plan(batch).moving.hashes.size
+    assert found == chained(tables)
+    assert n_moved > 100
+
+
+def test_a_repeated_batch_writes_the_same_bytes(tmp_path: Path) -> None:
+    tables = [records(300, seed) for seed in range(6)]
+    query = Query(tmp_path / "one", chain(), SCHEMA, strategy=random_moves(), workers=3)
+    for batch, table in enumerate(tables):
+        query.step(batch, table)
+    before = files_of(tmp_path / "one" / "state" / "00000005" / "run-0")
+    again = Query(
+        tmp_path / "one", chain(), SCHEMA, strategy=random_moves(), workers=3, run="run-1"
+    )
+    found = rows(again.step(5, tables[5]))
+    assert found == chained(tables)[5]
+    assert files_of(tmp_path / "one" / "state" / "00000005" / "run-1") == before
+    assert len(before) == 4

@@ -1,0 +1,104 @@
+"""Test support: the tasks of `process` in this process, one after the other, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.keys import hash_keys
+from skewless.registry import strategy_of
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.state.grouping import SentColumns
+from skewless.spark.state.planning.controller import Controller
+from skewless.spark.state.planning.placing import as_moving
+from skewless.spark.state.schemas import schema_text, shape_of
+from skewless.spark.state.tasks import StateTasks, hash_seed
+from skewless.spark.state.versions.purging import purge
+from skewless.spark.state.work import Work
+
+SEED = 7
+
+
+class Query:
+    """A query that takes one table after the other, as Spark would hand them to its tasks."""
+
+    def __init__(
+        self,
+        folder: Path,
+        processor: Any,
+        schema: pa.Schema,
+        *,
+        key: Sequence[str] = ("k",),
+        strategy: Any = "hash",
+        workers: int | None = 2,
+        most: int = 8,
+        run: str = "run-0",
+        time: str | None = None,
+        delay: int | None = None,
+        order: Sequence[str] = (),
+        hashes: Any = None,
+        kept: int = 100,
+        cost: Any = "records",
+        interval: int = 1,
+        window: int = 1,
+    ) -> None:
+        ours = [("hash", pa.int64()), ("worker", pa.int32()), ("source", pa.int32())]
+        place = {name: 3 + number for number, name in enumerate(schema.names)}
+        sent = SentColumns(
+            pa.schema([*ours, *schema]),
+            tuple(schema.names),
+            tuple(place[name] for name in key),
+            tuple(key),
+            tuple(place[name] for name in order),
+            None if time is None else place[time],
+        )
+        shape = shape_of(processor)
+        chosen = as_moving(strategy_of(strategy))
+        controller = Controller(
+            chosen, workers or 2, workers, most, interval, window, delay, schema_text(shape.state)
+        )
+        self.tasks = StateTasks(None, controller, Work(shape, sent, cost), kept)  # type: ignore[arg-type]
+        self.ledger = Ledger(str(folder)).of_run(run)
+        self.key, self.hashes = key, hashes
+        self.kept = kept
+
+    def plan(self, batch: int) -> Any:
+        return self.tasks.controller.plan(self.ledger, batch, SEED, self.tasks.work.shape)
+
+    def sent(self, table: pa.Table, n_sources: int = 3) -> pa.Table:
+        """Return what is sent of records that lie in several source partitions, in order."""
+        columns = [table.column(name) for name in self.key]
+        seeds = pa.array(np.full(table.num_rows, hash_seed(SEED)), pa.int64())
+        hashes = hash_keys(*columns, seeds) if self.hashes is None else self.hashes(table)
+        sources = np.sort(np.arange(table.num_rows) % n_sources).astype(np.int32)
+        unread = pa.array(np.zeros(table.num_rows, np.int32))
+        arrays = [pa.array(hashes.view(np.int64)), unread, pa.array(sources), *table.columns]
+        return pa.table(arrays, schema=self.tasks.work.sent.schema)
+
+    def step(self, batch: int, table: pa.Table, workers: Sequence[int] | None = None) -> pa.Table:
+        """Return the results of one micro-batch; with `workers`, only those are evaluated."""
+        plan = self.plan(batch)
+        sent = self.sent(table)
+        hashes = sent.column("hash").to_numpy().view(np.uint64)
+        owners = plan.placing.owners(hashes)
+        purge(self.ledger, batch, self.kept)
+        results = []
+        for worker in range(self.tasks.controller.most) if workers is None else workers:
+            mine = np.flatnonzero(owners == worker)
+            # Blocks of different sources arrive in any order.
+            order = np.random.default_rng(batch).permutation(3)
+            sources = sent.column("source").to_numpy()[mine]
+            mine = np.concatenate([mine[sources == source] for source in order])
+            part = sent.take(pa.array(mine.astype(np.int64)))
+            results.append(self.tasks.step(self.ledger, plan, batch, worker, part.combine_chunks()))
+        return pa.concat_tables(results)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Return the content of all files below a folder by name."""
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
