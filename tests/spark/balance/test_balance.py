@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from skewless import metrics
 from skewless.spark.aggregation import combining
-from skewless.spark.balance.balance import batch_balance
+from skewless.spark.balance.balance import HotKey, batch_balance
+from skewless.spark.ledger.ledger import Entry, LedgerCorrupt
 from spark.balance.reports import report_of, source, worker
 
 
@@ -133,3 +134,32 @@ def test_times_too_short_to_compare_are_not_compared(seconds: float, told: float
     entries = {0: worker(["a"], seconds), 1: worker(["b"], seconds / 3)}
     balance = batch_balance(0, 2, {0: source(1, 1)}, entries)
     assert balance.seconds_imbalance == (told and pytest.approx(told))
+
+
+def hidden_share() -> dict[int, Entry]:
+    """Return reports of two workers; the heaviest key of all is the lightest on the second one."""
+    others = [f"{number:02}" for number in range(30) for _ in range(5)]
+    return {0: worker(["hot"] * 9 + ["a"]), 1: worker(["hot"] * 3 + others)}
+
+
+def test_records_of_the_heaviest_key_are_exact() -> None:
+    balance = batch_balance(0, 2, {0: source(10, 153)}, hidden_share())
+    assert (balance.hot_keys or ())[0] == HotKey("hot", 12, 12 / 163, 2, unsure=0)
+
+
+def test_where_workers_have_too_many_keys_to_list_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(combining, "_REPORTED_COUNTS", 10)
+    balance = batch_balance(0, 2, {0: source(10, 153)}, hidden_share())
+    hottest = (balance.hot_keys or ())[0]
+    assert (hottest.key, hottest.records, hottest.unsure) == ("hot", 9, 5)
+    assert hottest.records <= 12 <= hottest.records + hottest.unsure
+
+
+def test_counts_from_a_stranger_are_refused() -> None:
+    good = worker(["a"])
+    for name, array in (("heavy", np.zeros(2, np.uint64)), ("heavy_records", np.array([-1]))):
+        bad = Entry(good.arrays | {name: array}, good.about)
+        with pytest.raises(LedgerCorrupt, match="heavy_records must be"):
+            batch_balance(0, 1, {0: source(1)}, {0: bad})

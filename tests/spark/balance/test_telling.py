@@ -24,8 +24,10 @@ def test_json_lines_hold_all_batches(ledger: Ledger, tmp_path: Path) -> None:
     first, second = (json.loads(line) for line in lines)
     assert first["query"] == "query-1"
     assert (first["batch"], first["records"], first["replication"]) == (0, 6, None)
-    assert second["workers"][1] == {"worker": 1, "records": 2, "seconds": 1.0, "pairs": 2}
-    assert second["hot_keys"][0] == {"key": "null", "records": 2, "share": 0.5, "workers": 2}
+    second_worker = {"worker": 1, "records": 2, "seconds": 1.0, "pairs": 2, "cost": None}
+    assert second["workers"][1] == second_worker
+    null = {"key": "null", "records": 2, "share": 0.5, "workers": 2, "unsure": 0}
+    assert second["hot_keys"][0] == null
     assert second["hot_keys"][1]["key"] == 'two\nlines "quoted" \\'
 
 

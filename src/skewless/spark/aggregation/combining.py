@@ -26,7 +26,8 @@ _ROWS_AT_ONCE = 1 << 22
 _BYTES_AT_ONCE = 1 << 26
 _ROWS_PER_BATCH = 1 << 16
 _REPORTED_KEYS = 1 << 17  # distinct keys that a report lists; beyond, a sample by hash
-_REPORTED_TOP = 5
+_REPORTED_TOP = 10  # keys that a report lists with their text
+_REPORTED_COUNTS = 1 << 12  # keys that it lists with their records, the heaviest
 #: The hidden aggregation that counts records, for the report.
 RECORDS = internal("records")
 
@@ -121,18 +122,19 @@ def _report(partials: Partials, table: pa.Table, n_records: int, seconds: float)
     counts = np.zeros(distinct.size, np.int64)
     np.add.at(counts, positions, table.column(state_names(RECORDS, 1)[0]).to_numpy())
     about["pairs"] = int(distinct.size)
-    heaviest = np.lexsort((distinct, -counts))[:_REPORTED_TOP]
-    for place in heaviest.tolist():
+    heaviest = np.lexsort((distinct, -counts))[:_REPORTED_COUNTS]
+    for place in heaviest[:_REPORTED_TOP].tolist():
         row = int(first[place])
         text = ", ".join(_text(table.column(name)[row]) for name in partials.key)
         about["top"].append([text[:80], int(counts[place]), int(distinct[place])])
+    heavy = {"heavy": distinct[heaviest], "heavy_records": counts[heaviest]}
     # All workers leave out the same keys, so the sample still tells how many replicas a key has.
     share = 0
     while distinct.size > _REPORTED_KEYS:
         share += 1
         distinct = distinct[distinct < (1 << (64 - share))]
     about["sampled_by"] = 1 << share
-    return Entry({"keys": distinct}, about)
+    return Entry({"keys": distinct, **heavy}, about)
 
 
 def _text(value: Any) -> str:

@@ -28,6 +28,7 @@ class HotKey:
     records: int
     share: float  # of all records
     workers: int | None = None  # that have it, as far as known
+    unsure: int = 0  # so many records more it may have
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class BatchBalance:
     everything from `seconds_imbalance` on, is None after a `route` without `aggregate`, and while
     workers of the batch still run.
 
-    Hot keys come from each worker's few heaviest: their records and workers are at least those.
+    Hot keys come from each worker's heaviest. Their records are exact where `unsure` is 0, which it
+    is while no worker has more than some thousand keys; otherwise they are at least that many.
     """
 
     batch: int
@@ -161,15 +163,25 @@ def _sampled(keys: Keys, sampled_by: int) -> Keys:
 
 def _hot_keys(reports: list[Entry], n_records: int) -> tuple[HotKey, ...]:
     """Return the heaviest keys; two keys of the same text are told apart by their hash."""
-    counts: dict[int, int] = {}
-    places: dict[int, int] = {}
-    texts: dict[int, str] = {}
-    for report in reports:
-        for text, count, key in report.about["top"]:
-            counts[key] = counts.get(key, 0) + int(count)
-            places[key] = places.get(key, 0) + 1
-            texts[key] = text
-    heaviest = sorted(counts, key=lambda key: (-counts[key], texts[key], key))[:_SHOWN_HOT_KEYS]
-    return tuple(
-        HotKey(texts[key], counts[key], counts[key] / n_records, places[key]) for key in heaviest
-    )
+    texts = {key: text for report in reports for text, _, key in report.about["top"]}
+    counted = [_counts(report) for report in reports]
+    found = []
+    for key, text in texts.items():
+        counts = [one[0].get(key, 0) for one in counted]
+        unsure = sum(least for one, least in counted if key not in one)
+        n = sum(counts)
+        n_workers = sum(count > 0 for count in counts)
+        found.append((-n, text, key, HotKey(text, n, n / n_records, n_workers, unsure)))
+    return tuple(hot for _, _, _, hot in sorted(found)[:_SHOWN_HOT_KEYS])
+
+
+def _counts(report: Entry) -> tuple[dict[int, int], int]:
+    """Return the records of a worker's heaviest keys, and the most that any other key has."""
+    if "heavy" in report.arrays:
+        keys = report.arrays["heavy"].tolist()
+        counts = report.arrays["heavy_records"].tolist()
+    else:
+        keys = [key for _, _, key in report.about["top"]]
+        counts = [int(count) for _, count, _ in report.about["top"]]
+    is_all = len(keys) >= int(report.about["pairs"])
+    return dict(zip(keys, counts, strict=True)), 0 if is_all else min(counts, default=0)
