@@ -18,7 +18,7 @@ MINUTE = 60_000_000
 
 
 def clicks() -> pa.Table:
-    """Return the clicks of two users: visits of 3, 2 and 4 clicks, and those that end all others."""
+    """Return the clicks of two users: visits of 3, 2 and 4 clicks, then of a third."""
     minutes = {"ann": [0, 5, 9, 100, 101], "bob": [3, 30, 50, 79], "end": [1000, 1001]}
     rows = sorted((minute, user) for user, times in minutes.items() for minute in times)
     times = [1_700_000_000_000_000 + minute * MINUTE for minute, _ in rows]
