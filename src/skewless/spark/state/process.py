@@ -113,7 +113,7 @@ def process(
     _require_times(df, shape, times is not None)
     ordered = ordering(df, order_by)
     chosen = moving_strategy(strategy)
-    if cost not in get_args(Cost):
+    if not isinstance(cost, str) or cost not in get_args(Cost):
         raise ValueError(f"cost must be 'records' or 'seconds', not {shown(cost)}")
     numbers = numbers_of_workers(df, workers, max_workers, ledger)
     untrusted = switch(
