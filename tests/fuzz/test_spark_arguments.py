@@ -145,6 +145,8 @@ def drawn(rng: random.Random, frames: dict[str, DataFrame], pool: list[Any]) -> 
     given = dict(ARGUMENTS[function])
     if "df" in given:
         given["df"] = frames[rng.choice(["batch", "batch", "stream"])]
+    if function is read_state:
+        given["spark"] = frames["batch"].sparkSession
     names = rng.sample(sorted(given), min(len(given), rng.choice([1, 1, 2])))
     given |= {name: rng.choice(pool) for name in names}
     return function, given, names
