@@ -140,15 +140,19 @@ class KeyProcessor(Processor):
 
     @abstractmethod
     def update_key(
-        self, key: Row, records: Sequence[Row], state: dict[str, Any] | None, at: datetime | None
+        self,
+        key: Row,
+        records: Sequence[Row],
+        state: dict[str, Any] | None,
+        watermark: datetime | None,
     ) -> tuple[Iterable[Row], Row | None]:
         """Return the result rows and the new state of one key; None: the state is forgotten.
 
-        `at` is the watermark. A column of the key need not be repeated in the result rows.
+        A column of the key need not be repeated in the result rows.
         """
 
     def expire_key(
-        self, key: Row, state: dict[str, Any], at: datetime | None
+        self, key: Row, state: dict[str, Any], watermark: datetime | None
     ) -> tuple[Iterable[Row], Row | None]:
         """Return the same for a key whose time has come; without another definition, nothing."""
         return (), None
@@ -169,26 +173,40 @@ class KeyProcessor(Processor):
         return self._each(keyed, lambda i, key, state: self.expire_key(key, state, keyed.watermark))
 
     def _each(self, keyed: KeyedRecords, call: Any) -> Update:
-        rows: list[dict[str, Any]] = []
-        states: list[Row | None] = []
+        rows = PythonRows()
+        states = PythonStates()
         seconds = np.zeros(len(keyed))
         keys = keyed.keys.to_pylist(maps_as_pydicts="strict")
         held = keyed.states.to_pylist(maps_as_pydicts="strict")
         for i, (key, state) in enumerate(zip(keys, held, strict=True)):
             begin = time.perf_counter()
             results, new = call(i, key, state)
-            rows += [{**key, **row} for row in results]
+            for row in results:
+                rows.append({**key, **row})
+                rows.names.update(row)
             seconds[i] = time.perf_counter() - begin
             states.append(new)
-        return Update(_Rows(rows), _States(states), seconds)
+            states.names.update(new or ())
+        rows.names -= set(keyed.keys.column_names)
+        return Update(rows, states, seconds)
 
 
-class _Rows(list[dict[str, Any]]):
+class PythonRows(list[dict[str, Any]]):
     """Result rows in Python, which become a table where the schema is known."""
 
+    def __init__(self) -> None:
+        """Begin with no rows."""
+        super().__init__()
+        self.names: set[str] = set()  # of all fields, but those of the key
 
-class _States(list[Row | None]):
+
+class PythonStates(list[Row | None]):
     """States in Python, which become structs where the schema is known."""
+
+    def __init__(self) -> None:
+        """Begin with no states."""
+        super().__init__()
+        self.names: set[str] = set()  # of all fields
 
 
 def moment(micros: int | None) -> datetime | None:
