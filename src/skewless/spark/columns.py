@@ -59,8 +59,9 @@ def existing(df: DataFrame, name: str, argument: str) -> str:
     if name not in there:
         message = parameters.nearest(name, there, "column")
         raise ValueError(f"{argument}: {message}; the DataFrame has {', '.join(there)}")
-    alike = [column for column in there if alike_to_spark(df, column, name)]
-    if len(alike) > 1:
+    alike = [column for column in there if column.lower() == name.lower()]
+    # A setting of Spark is a round trip, so it is asked only where it matters.
+    if len(alike) > 1 and sum(alike_to_spark(df, column, name) for column in alike) > 1:
         raise ValueError(
             f"{argument}: column {name!r} is ambiguous: the DataFrame has {', '.join(there)}; "
             "rename all but one of those with this name"

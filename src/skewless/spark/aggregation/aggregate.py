@@ -21,7 +21,6 @@ from skewless.spark.aggregation.arguments import (
     check_one_part,
     check_times,
     chosen_aggregations,
-    input_columns,
 )
 from skewless.spark.aggregation.block_merging import merge_blocks, merge_rows
 from skewless.spark.aggregation.blocks import FORMAT, N_SLOTS, Packing
@@ -120,7 +119,7 @@ def aggregate(
     require_dataframe(df)
     by = grouping_key(df, key)
     span = as_window(window)
-    chosen = chosen_aggregations(df, by, aggs, span)
+    chosen, inputs = chosen_aggregations(df, by, aggs, span)
     check_times(df, span, watermark, mode)
     arrow_schema(StructType([*by.fields]), "key")  # refuses types by the user's names
     if not all(has_plain_query(aggregation) for aggregation in aggs.values()):
@@ -138,7 +137,6 @@ def aggregate(
     )
     is_plain = choice.form == "plain"
     carried = carried_watermark(df, by, span, watermark, is_plain=is_plain)
-    inputs = input_columns(df, chosen)
     names = [*([WINDOW] if span is not None else []), *by.names, *aggs]
     if is_plain:
         claim_of(df, ledger, PLAIN, by.names, {})  # refuses a ledger that was begun otherwise

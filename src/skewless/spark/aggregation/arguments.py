@@ -28,8 +28,11 @@ AnyAggregation = Aggregation | Aggregator[Any] | VectorAggregator | ApproxDistin
 
 def chosen_aggregations(
     df: DataFrame, key: GroupingKey, aggs: Mapping[str, AnyAggregation], window: Window | None
-) -> dict[str, Aggregation]:
-    """Return the aggregations as the combining wants them; raise ValueError for bad ones."""
+) -> tuple[dict[str, Aggregation], dict[str, Column]]:
+    """Return the aggregations as the combining wants them, and what they read, each once.
+
+    Raises ValueError for bad ones.
+    """
     if not isinstance(aggs, Mapping) or not aggs:
         raise ValueError(
             "aggs must be a mapping of names to aggregations, like {'n': count()}, "
@@ -39,6 +42,7 @@ def chosen_aggregations(
     if window is not None and WINDOW in names:
         raise ValueError(f"key: {WINDOW!r} is the name of the windows' column: rename the key")
     chosen: dict[str, Aggregation] = {}
+    read: dict[str, Column] = {}
     for name, aggregation in aggs.items():
         if not isinstance(name, str) or not name:
             raise ValueError(f"aggs: a result's name must be a text, not {shown(name)}")
@@ -60,19 +64,15 @@ def chosen_aggregations(
                 f"aggs: {name!r} must be an aggregation of skewless.aggregations or an "
                 f"Aggregator, not {shown(aggregation)}"
             )
-        read = {column: named(df, column, f"aggs: {name!r}") for column in chosen[name].inputs}
-        inputs = df.select(*[read[column].alias(column) for column in read]).schema
+        for column in chosen[name].inputs:
+            if column not in read:
+                read[column] = named(df, column, f"aggs: {name!r}")
+        inputs = df.select(*[read[column].alias(column) for column in chosen[name].inputs]).schema
         try:
             chosen[name].state_types(arrow_schema(inputs, "inputs").types)  # refuses wrong types
         except ValueError as error:
             raise ValueError(f"aggs: {name!r}: {error}") from error
-    return chosen
-
-
-def input_columns(df: DataFrame, aggregations: Mapping[str, Aggregation]) -> dict[str, Column]:
-    """Return what the aggregations read, each once, by the name that they have for it."""
-    names = dict.fromkeys(name for agg in aggregations.values() for name in agg.inputs)
-    return {name: named(df, name, "aggs") for name in names}
+    return chosen, read
 
 
 def check_merging(aggs: Mapping[str, AnyAggregation]) -> bool:
