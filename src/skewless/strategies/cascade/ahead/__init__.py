@@ -1,0 +1,5 @@
+"""Cascade with foresight."""
+
+from skewless.strategies.cascade.ahead.strategy import CascadeAhead
+
+__all__ = ["CascadeAhead"]

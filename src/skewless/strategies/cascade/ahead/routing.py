@@ -1,0 +1,64 @@
+"""The loop of Cascade with foresight: count a block, place its keys, then send its records."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I64, Floats, Keys, Workers
+from skewless.strategies.cascade.ahead.counting import count_block, sort_by_rank, weight_of
+from skewless.strategies.cascade.ahead.placing import place_block
+from skewless.strategies.cascade.ahead.state import (
+    BLOCK,
+    NO_PIECE,
+    RECORDS,
+    SCALE,
+    WEIGHT,
+    AheadState,
+)
+
+
+@kernel
+def _send(
+    keys: Keys, weights: Floats | None, state: AheadState, out: Workers, begin: I64, end: I64
+) -> None:
+    """Send records begin … end − 1: those of each key to its pieces, one piece after the other."""
+    buffers, levels, costs = state.buffers, state.levels, state.costs
+    heads, after, sizes = buffers.heads, buffers.after, buffers.sizes
+    for i in range(begin, end):
+        weight = weight_of(weights, i)
+        number = np.uint64(buffers.which[i - begin])
+        piece = np.uint64(heads[number])
+        # A record that does not fit is the last of a piece if more than half of it does.
+        while sizes[piece] < 0.5 * weight and after[piece] != NO_PIECE:
+            piece = np.uint64(after[piece])
+            heads[number] = np.int32(piece)
+        worker = np.uint64(buffers.workers[piece])
+        sizes[piece] -= weight
+        levels[worker] += weight * costs[worker]
+        out[i] = np.int32(worker)
+
+
+@kernel
+def _route_block(
+    keys: Keys, weights: Floats | None, state: AheadState, out: Workers, begin: I64, end: I64
+) -> F64:
+    """Decide records begin … end − 1 together, at most BLOCK of them."""
+    n_keys, total = count_block(keys, weights, state, begin, end)
+    if total > 0.0:
+        state.numbers[SCALE] = total / (end - begin)
+    scale = state.numbers[SCALE]
+    sort_by_rank(state.buffers, n_keys, scale)
+    place_block(state, n_keys, end - begin, total, scale)
+    _send(keys, weights, state, out, begin, end)
+    state.numbers[WEIGHT] += total
+    state.counters[RECORDS] += end - begin
+
+
+@kernel
+def route_records(keys: Keys, weights: Floats | None, state: AheadState, out: Workers) -> None:
+    """Route by the state, in as few blocks of about equal length as possible."""
+    n_blocks = (keys.size + BLOCK - 1) // BLOCK
+    for block in range(n_blocks):
+        begin = keys.size * block // n_blocks
+        _route_block(keys, weights, state, out, begin, keys.size * (block + 1) // n_blocks)
