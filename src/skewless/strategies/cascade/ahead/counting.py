@@ -10,9 +10,11 @@ from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Keys, SmallInts
 from skewless.kernels.hashing import seeded
 from skewless.strategies.cascade.ahead.state import NO_KEY, AheadState, Buffers
+from skewless.strategies.cascade.state import home_of
 
 _HASH_BITS = 10
 _HASH_MASK = np.uint64((1 << _HASH_BITS) - 1)
+_HASH_SHIFT = np.uint64(22)  # neither the bits of the home nor those of the table
 _CLASSES = 64
 _MIDDLE = 16  # the class of keys that weigh half of an average record
 _BYTE = 255
@@ -53,6 +55,7 @@ def count_block(
             buffers.slots[number] = np.int32(at)
             known[number] = key
             buffers.hashes[number] = hashed
+            buffers.homes[number] = np.int32(home_of(state, hashed))
             sums[number] = 0.0
         sums[number] += weight
         buffers.which[i - begin] = number
@@ -62,35 +65,35 @@ def count_block(
 
 
 @kernel
-def sort_by_rank(buffers: Buffers, n_keys: I64, scale: F64) -> None:
-    """Put the keys in order: by weight in steps of half an octave, then by hash.
+def sort_by_rank(buffers: Buffers, n_listed: I64, scale: F64) -> None:
+    """Put the listed keys in order: by weight in steps of half an octave, then by hash.
 
     All sources place keys of similar weight in the same order, whatever the order of the records.
     """
-    for number in range(n_keys):
+    for i in range(n_listed):
+        number = buffers.listed[i]
         mantissa, exponent = math.frexp(buffers.weights[number] / scale)
         step = 2 * exponent + (1 if mantissa >= 0.75 else 0)
         weight_class = max(0, min(_MIDDLE + step, _CLASSES - 1))
-        low = np.int64(buffers.hashes[number] >> np.uint64(22) & _HASH_MASK)
+        low = np.int64((buffers.hashes[number] >> _HASH_SHIFT) & _HASH_MASK)
         buffers.ranks[number] = np.int32((weight_class << _HASH_BITS) + low)
-        buffers.spare[number] = np.int32(number)
-    _pass(buffers, n_keys, buffers.spare, buffers.order, 0)
-    _pass(buffers, n_keys, buffers.order, buffers.spare, 8)
-    for i in range(n_keys):
-        buffers.order[i] = buffers.spare[i]
+    _sort_by_byte(buffers, n_listed, buffers.listed, buffers.spare, 0)
+    _sort_by_byte(buffers, n_listed, buffers.spare, buffers.listed, 8)
 
 
 @kernel
-def _pass(buffers: Buffers, n_keys: I64, before: SmallInts, after: SmallInts, shift: I64) -> None:
+def _sort_by_byte(
+    buffers: Buffers, n_listed: I64, before: SmallInts, after: SmallInts, shift: I64
+) -> None:
     """Sort by one byte of the ranks; equals keep their order."""
     tally = buffers.tally
     for i in range(tally.size):
         tally[i] = 0
-    for i in range(n_keys):
+    for i in range(n_listed):
         tally[((buffers.ranks[before[i]] >> shift) & _BYTE) + 1] += 1
     for i in range(1, tally.size):
         tally[i] += tally[i - 1]
-    for i in range(n_keys):
+    for i in range(n_listed):
         byte = (buffers.ranks[before[i]] >> shift) & _BYTE
         after[tally[byte]] = before[i]
         tally[byte] += 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, I64, Floats, Keys, Workers
-from skewless.strategies.cascade.ahead.counting import count_block, sort_by_rank, weight_of
+from skewless.arrays import I64, Floats, Keys, Workers
+from skewless.strategies.cascade.ahead.counting import count_block, weight_of
 from skewless.strategies.cascade.ahead.placing import place_block
 from skewless.strategies.cascade.ahead.state import (
     BLOCK,
@@ -42,13 +42,12 @@ def _send(
 @kernel
 def _route_block(
     keys: Keys, weights: Floats | None, state: AheadState, out: Workers, begin: I64, end: I64
-) -> F64:
+) -> None:
     """Decide records begin … end − 1 together, at most BLOCK of them."""
     n_keys, total = count_block(keys, weights, state, begin, end)
     if total > 0.0:
         state.numbers[SCALE] = total / (end - begin)
     scale = state.numbers[SCALE]
-    sort_by_rank(state.buffers, n_keys, scale)
     place_block(state, n_keys, end - begin, total, scale)
     _send(keys, weights, state, out, begin, end)
     state.numbers[WEIGHT] += total

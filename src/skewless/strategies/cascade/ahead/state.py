@@ -24,15 +24,16 @@ BLOCK = 1 << 14
 #: Entries of the table that finds the keys of a block: at most half of them are used.
 TABLE = 2 * BLOCK
 NO_KEY = -1  # in `table`
-NO_PIECE = -1  # in `heads` and `after`
+NO_PIECE = -1  # in `after`
+NO_WORKER = -1  # in `workers`
 
 
 class Buffers(NamedTuple):
     """The keys of one block and their pieces. Between two blocks only `table` means anything.
 
     The keys of a block are numbered in the order in which they first occur. A piece is a part of
-    the records of one key that goes to one worker. There are at most two pieces per key, and one
-    more for each worker that is filled up.
+    the records of one key that goes to one worker. The first piece of a key has the key's number.
+    Each further piece uses up what a key has left or what a worker gets.
     """
 
     table: SmallInts  # hash -> number of the key in the block; NO_KEY between two blocks
@@ -41,8 +42,9 @@ class Buffers(NamedTuple):
     keys: Keys
     hashes: Words
     weights: Floats  # what the records of each key weigh, less what has got a worker
-    ranks: SmallInts  # light keys have small ones
-    order: SmallInts  # the keys by rank
+    homes: Workers  # the first worker in the order of each key
+    listed: SmallInts  # keys that do not simply stay at home
+    ranks: SmallInts  # the light keys among them have small ones
     spare: SmallInts  # for sorting
     tally: Ints  # for sorting
     heads: SmallInts  # key -> the piece that its next record belongs to
@@ -50,6 +52,7 @@ class Buffers(NamedTuple):
     after: SmallInts  # piece -> the next one of the same key
     workers: Workers  # of each piece
     sizes: Floats  # of each piece: what its records may still weigh
+    rooms: Floats  # of each worker: what it may still take of light keys
     shares: Floats  # of each worker: what it is still to get in this block
 
     def check(self, fresh: Buffers) -> None:
@@ -111,8 +114,9 @@ def buffers(n_workers: int) -> Buffers:
         keys=np.zeros(BLOCK, np.uint64),
         hashes=np.zeros(BLOCK, np.uint64),
         weights=np.zeros(BLOCK),
+        homes=np.zeros(BLOCK, np.int32),
+        listed=np.zeros(BLOCK, np.int32),
         ranks=np.zeros(BLOCK, np.int32),
-        order=np.zeros(BLOCK, np.int32),
         spare=np.zeros(BLOCK, np.int32),
         tally=np.zeros(257, np.int64),
         heads=np.zeros(BLOCK, np.int32),
@@ -120,5 +124,6 @@ def buffers(n_workers: int) -> Buffers:
         after=np.zeros(n_pieces, np.int32),
         workers=np.zeros(n_pieces, np.int32),
         sizes=np.zeros(n_pieces),
+        rooms=np.zeros(n_workers),
         shares=np.zeros(n_workers),
     )
