@@ -1,23 +1,30 @@
-"""The keys of one block: how much each weighs, and in which order they are placed."""
+"""The keys of one block: what each weighs now, and what it weighs in a usual block."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, I64, Floats, Keys, SmallInts
-from skewless.kernels.hashing import seeded
-from skewless.strategies.cascade.ahead.state import NO_KEY, AheadState, Buffers
+from skewless.arrays import F64, I64, U64, Floats, Keys
+from skewless.kernels.hashing import GOLDEN, mix, seeded, to_unit
+from skewless.strategies.cascade.ahead.state import (
+    BLOCKS,
+    EPOCH,
+    FADED,
+    NO_KEY,
+    SCALE,
+    SINCE,
+    AheadState,
+)
+from skewless.strategies.cascade.heavy_keys import ABSENT, admit, fade, find, first_place
 from skewless.strategies.cascade.state import home_of
 
-_HASH_BITS = 10
-_HASH_MASK = np.uint64((1 << _HASH_BITS) - 1)
-_HASH_SHIFT = np.uint64(22)  # neither the bits of the home nor those of the table
-_CLASSES = 64
-_MIDDLE = 16  # the class of keys that weigh half of an average record
-_BYTE = 255
+HEAVY_PARTS = 16.0  # a key is heavy from 1/16 of a worker's fair share of a block on
+LEAST_HEAVY = 4.0  # a new key also needs so many usual records to be heavy
+COUNTED_PARTS = 64.0  # a key may get a counter from 1/64 of a fair share on
+KEPT_BY_AN_EPOCH = 0.8  # of every count: old records fade
+OFFER_EVERY = 8  # keys with a single record: one in so many may get a counter, for as many
+_LOW_BITS = np.uint64(OFFER_EVERY - 1)
 
 
 @kernel
@@ -52,11 +59,11 @@ def count_block(
             number = np.int32(n_keys)
             n_keys += 1
             table[at] = number
-            buffers.slots[number] = np.int32(at)
             known[number] = key
+            sums[number] = 0.0
+            buffers.slots[number] = np.int32(at)
             buffers.hashes[number] = hashed
             buffers.homes[number] = np.int32(home_of(state, hashed))
-            sums[number] = 0.0
         sums[number] += weight
         buffers.which[i - begin] = number
     for number in range(n_keys):
@@ -65,35 +72,47 @@ def count_block(
 
 
 @kernel
-def sort_by_rank(buffers: Buffers, n_listed: I64, scale: F64) -> None:
-    """Put the listed keys in order: by weight in steps of half an octave, then by hash.
+def remember(state: AheadState, n_keys: I64, n_records: I64, total: F64) -> None:
+    """Count the heavier keys of a block, and say which keys are heavy.
 
-    All sources place keys of similar weight in the same order, whatever the order of the records.
+    A key with a counter is judged by its share of all faded records. A key without one is judged by
+    what it weighs in this block. A few records may be chance, so it needs LEAST_HEAVY of them.
     """
-    for i in range(n_listed):
-        number = buffers.listed[i]
-        mantissa, exponent = math.frexp(buffers.weights[number] / scale)
-        step = 2 * exponent + (1 if mantissa >= 0.75 else 0)
-        weight_class = max(0, min(_MIDDLE + step, _CLASSES - 1))
-        low = np.int64((buffers.hashes[number] >> _HASH_SHIFT) & _HASH_MASK)
-        buffers.ranks[number] = np.int32((weight_class << _HASH_BITS) + low)
-    _sort_by_byte(buffers, n_listed, buffers.listed, buffers.spare, 0)
-    _sort_by_byte(buffers, n_listed, buffers.spare, buffers.listed, 8)
+    heavy, buffers = state.heavy, state.buffers
+    if state.counters[SINCE] >= state.counters[EPOCH]:
+        fade(heavy, KEPT_BY_AN_EPOCH)
+        state.numbers[FADED] *= KEPT_BY_AN_EPOCH
+        state.counters[SINCE] = 0
+    state.counters[SINCE] += n_records
+    state.numbers[FADED] += total
+    share = total / state.levels.size
+    least_new = max(LEAST_HEAVY * state.numbers[SCALE], share / HEAVY_PARTS)
+    to_block = total / (state.numbers[FADED] * heavy.unit[0]) if total > 0.0 else 0.0
+    for number in range(n_keys):
+        weight = buffers.weights[number]
+        key, hashed = buffers.keys[number], buffers.hashes[number]
+        first = first_place(heavy, hashed)
+        place = find(heavy, first, key)
+        if place != ABSENT:
+            heavy.counts[place] += weight * heavy.unit[0]
+            estimate = heavy.counts[place] * to_block
+            buffers.estimates[number] = estimate
+            buffers.is_heavy[number] = (estimate >= share / HEAVY_PARTS) & (estimate > 0.0)
+            continue
+        buffers.estimates[number] = weight
+        buffers.is_heavy[number] = weight >= least_new
+        if weight >= share / COUNTED_PARTS and weight > 0.0:
+            _offer(state, key, hashed, first, weight)
 
 
 @kernel
-def _sort_by_byte(
-    buffers: Buffers, n_listed: I64, before: SmallInts, after: SmallInts, shift: I64
-) -> None:
-    """Sort by one byte of the ranks; equals keep their order."""
-    tally = buffers.tally
-    for i in range(tally.size):
-        tally[i] = 0
-    for i in range(n_listed):
-        tally[((buffers.ranks[before[i]] >> shift) & _BYTE) + 1] += 1
-    for i in range(1, tally.size):
-        tally[i] += tally[i - 1]
-    for i in range(n_listed):
-        byte = (buffers.ranks[before[i]] >> shift) & _BYTE
-        after[tally[byte]] = before[i]
-        tally[byte] += 1
+def _offer(state: AheadState, key: U64, hashed: U64, first: I64, weight: F64) -> None:
+    """Let a key have a counter, perhaps. Of single records one in so many is offered, for all."""
+    heavy = state.heavy
+    bits = mix(hashed + np.uint64(state.counters[BLOCKS]) * GOLDEN)
+    amount = weight * heavy.unit[0]
+    if weight < 2.0 * state.numbers[SCALE]:
+        if bits & _LOW_BITS:
+            return
+        amount *= OFFER_EVERY
+    admit(heavy, first, key, amount, to_unit(bits))
