@@ -183,6 +183,14 @@ class Rebalances(Protocol[S]):
 
 
 @runtime_checkable
+class Begins(Protocol[S_in]):
+    """A strategy that balances over intervals: only the whole of one counts, not its parts."""
+
+    def begin(self, state: S_in, n_records: int) -> None:
+        """Begin an interval in which this source expects so many records; 0 if it cannot know."""
+
+
+@runtime_checkable
 class Rescales(Protocol[S]):
     """Workers join, leave, or differ in speed."""
 

@@ -71,7 +71,8 @@ def carried_levels(part: AheadState | CondensedAhead) -> Floats:
     So rounding errors are made up for, and what a whole interval did not balance is not.
     """
     if part.counters[RECORDS] == 0:
-        return part.levels.copy()
+        kept: Floats = part.levels.copy()
+        return kept
     mean = np.average(part.levels, weights=1.0 / part.costs)
     scale = part.numbers[SCALE]
     levels: Floats = np.clip(part.levels - mean, -scale, scale)

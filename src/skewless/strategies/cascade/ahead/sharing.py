@@ -40,8 +40,8 @@ def _common_level(state: AheadState, rest: F64) -> F64:
     """Return the level up to which the rest fills the workers that are below it."""
     shares, costs = state.buffers.shares, state.costs
     level = np.inf
-    n_before, n_below = -1, shares.size
-    while n_below != n_before:
+    n_before, n_below = shares.size + 2, shares.size + 1
+    while n_below < n_before:
         n_before, n_below = n_below, 0
         content, capacity = rest, 0.0
         for worker in range(shares.size):

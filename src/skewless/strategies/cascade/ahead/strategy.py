@@ -52,11 +52,11 @@ class CascadeAhead:
     the heaviest last: each takes what is left on the first workers of its order. So a batch has at
     most n pieces more than it must, and all sources cut the same keys in the same places.
 
-    **Guarantee**: in an interval of m records of a source, no worker gets more than the mean plus
-    max(`tolerance` · m / n, 1) records, plus one for rounding and one that the interval before
-    left, with equal workers and at most 16,384 records per batch. A batch of K keys has at most
-    K + L + n pieces, where L of the keys have records that do not stay at home. Where records have
-    weights, a record in these numbers has the average weight, and the heaviest record is added.
+    **Guarantee**, with equal workers and records that all weigh the same: of the m records of a
+    source in an interval, no worker gets more than m / n + max(`tolerance` · m / n, 1) + 2. (If
+    more records were expected than came, m is what was expected.) A batch has at most one piece per
+    key, one more per worker, and one more per light key that has no room at home. With other
+    weights each piece may be off by half a record; later blocks make up for it.
 
     Parameters
     ----------
