@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from reference.hashing import GOLDEN, TWO_TO_32, TWO_TO_64, mix, seeded, seeds
 
 BLOCK = 1 << 14
+TABLE = 2 * BLOCK
 PLACES_PER_BUCKET = 8
 CLOSE = 1e-6
 
@@ -25,6 +26,7 @@ class Counter:
 class Key:
     """A key of the block, and the pieces of it that have a worker."""
 
+    name: int
     hashed: int
     order: list[int]
     weight: float = 0.0
@@ -55,6 +57,7 @@ class AheadReference:
         while n_buckets * PLACES_PER_BUCKET < 16 * n_workers:
             n_buckets *= 2
         self.buckets = [[Counter() for _ in range(PLACES_PER_BUCKET)] for _ in range(n_buckets)]
+        self.n_unfound = 0  # records whose key was not found in time
         self.n_unsearched = 0  # keys that took what was there, without a search
 
     def order(self, hashed: int) -> list[int]:
@@ -75,23 +78,33 @@ class AheadReference:
         return out
 
     def route_block(self, keys: Sequence[int], amounts: Sequence[float]) -> list[int]:
-        found: dict[int, Key] = {}
+        found: list[Key] = []
+        which: list[Key] = []  # by record
+        table: dict[int, Key] = {}
         total = 0.0
-        for key, amount in zip(keys, amounts, strict=True):
-            if key not in found:
-                hashed = seeded(key, self.seed)
-                found[key] = Key(hashed, self.order(hashed))
-            found[key].weight += amount
+        n_steps = 16 * len(keys)
+        for name, amount in zip(keys, amounts, strict=True):
+            hashed = seeded(name, self.seed)
+            at = hashed % TABLE
+            while at in table and table[at].name != name and n_steps > 0:
+                at = (at + 1) % TABLE
+                n_steps -= 1
+            self.n_unfound += at in table and table[at].name != name
+            if at not in table or table[at].name != name:
+                table[at] = Key(name, hashed, self.order(hashed))
+                found.append(table[at])
+            which.append(table[at])
+            table[at].weight += amount
             total += amount
         if total / len(keys) > 0:
             self.scale = total / len(keys)
         self.remember(found, len(keys), total)
-        for each in found.values():
-            each.left = each.weight
-        self.place(list(found.values()), len(keys), total)
+        for key in found:
+            key.left = key.weight
+        self.place(found, len(keys), total)
         out = []
-        for key, amount in zip(keys, amounts, strict=True):
-            pieces = found[key].pieces
+        for key, amount in zip(which, amounts, strict=True):
+            pieces = key.pieces
             while pieces[0][1] < 0.5 * amount and len(pieces) > 1:
                 pieces.pop(0)
             pieces[0][1] -= amount
@@ -105,7 +118,7 @@ class AheadReference:
 
     # What is known of keys
 
-    def remember(self, found: dict[int, Key], n_records: int, total: float) -> None:
+    def remember(self, found: list[Key], n_records: int, total: float) -> None:
         if self.since >= 64 * self.n:
             self.unit /= 0.8
             if self.unit >= 1e150:
@@ -119,9 +132,9 @@ class AheadReference:
         self.faded += total
         share = total / self.n
         to_block = total / (self.faded * self.unit) if total > 0 else 0.0
-        for name, key in found.items():
+        for key in found:
             bucket = self.buckets[key.hashed % len(self.buckets)]
-            counter = next((c for c in bucket if c.count > 0 and c.key == name), None)
+            counter = next((c for c in bucket if c.count > 0 and c.key == key.name), None)
             if counter is not None:
                 counter.count += key.weight * self.unit
                 key.estimate = counter.count * to_block
@@ -130,9 +143,9 @@ class AheadReference:
             key.estimate = key.weight
             key.is_heavy = key.weight >= max(4 * self.scale, share / 16)
             if key.weight >= share / 64 and key.weight > 0:
-                self.offer(name, key, bucket)
+                self.offer(key, bucket)
 
-    def offer(self, name: int, key: Key, bucket: list[Counter]) -> None:
+    def offer(self, key: Key, bucket: list[Counter]) -> None:
         bits = mix((key.hashed + self.blocks * GOLDEN) % TWO_TO_64)
         amount = key.weight * self.unit
         if key.weight < 2 * self.scale:
@@ -141,7 +154,7 @@ class AheadReference:
             amount *= 8
         smallest = min(bucket, key=lambda counter: counter.count)  # the first of the smallest
         if (bits >> 11) / 2**53 * (smallest.count + amount) < amount:
-            smallest.key = name
+            smallest.key = key.name
             smallest.count += amount
 
     def rank(self, key: Key) -> tuple[int, int]:
@@ -158,7 +171,9 @@ class AheadReference:
         horizon = max(self.expected * self.scale, self.weight + total)
         above = max(self.tolerance * horizon / self.n, self.scale)
         limit = content / self.n + above + CLOSE * self.scale
-        rooms = [(limit - level) / cost for level, cost in zip(self.levels, self.costs, strict=True)]
+        rooms = [
+            (limit - level) / cost for level, cost in zip(self.levels, self.costs, strict=True)
+        ]
         homes = [0.0] * self.n
         for key in keys:
             homes[key.order[0]] += 0.0 if key.is_heavy else key.weight

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from skewless.checks import abilities, routing, tampering, weighing
 from skewless.checks.streams import STREAMS, Stream
-from skewless.strategy import AnyStrategy, Condenses, Merges, Rebalances, Rescales, Weighs
+from skewless.strategy import AnyStrategy, Begins, Condenses, Merges, Rebalances, Rescales, Weighs
 
 
 class CheckFailed(AssertionError):  # noqa: N818 - it is read as a sentence
@@ -53,6 +53,7 @@ CHECKS: tuple[Check, ...] = (
     Check(routing.moving_family_moves_only_by_moves, lambda s: s.traits.family == "moving"),
     Check(abilities.merging_is_sound, lambda s: isinstance(s, Merges)),
     Check(abilities.condensed_states_merge_as_whole_ones, lambda s: isinstance(s, Condenses)),
+    Check(abilities.intervals_begin_soundly, lambda s: isinstance(s, Begins)),
     Check(abilities.rescaled_routing_stays_in_range, lambda s: isinstance(s, Rescales)),
     Check(abilities.rescaling_moves_only_what_it_must, lambda s: s.traits.minimal_rescale),
     Check(abilities.moves_are_complete_and_true, lambda s: isinstance(s, Rebalances)),

@@ -24,6 +24,7 @@ LEAST_HEAVY = 4.0  # a new key also needs so many usual records to be heavy
 COUNTED_PARTS = 64.0  # a key may get a counter from 1/64 of a fair share on
 KEPT_BY_AN_EPOCH = 0.8  # of every count: old records fade
 OFFER_EVERY = 8  # keys with a single record: one in so many may get a counter, for as many
+STEPS_PER_RECORD = 16  # steps of search that each record of a block pays for
 _LOW_BITS = np.uint64(OFFER_EVERY - 1)
 
 
@@ -39,12 +40,17 @@ def weight_of(weights: Floats | None, i: I64) -> F64:
 def count_block(
     keys: Keys, weights: Floats | None, state: AheadState, begin: I64, end: I64
 ) -> tuple[I64, F64]:
-    """Number the keys of records begin … end − 1; return how many there are, and all weight."""
+    """Number the keys of records begin … end − 1; return how many there are, and all weight.
+
+    Chosen keys could make the searches in the table long. When they have taken more steps than the
+    records pay for, a key that is not found at once gets another number, as if it were another key.
+    """
     buffers = state.buffers
     table, known, sums = buffers.table, buffers.keys, buffers.weights
     mask = np.uint64(table.size - 1)
     n_keys = 0
     total = 0.0
+    n_steps = STEPS_PER_RECORD * (end - begin)
     for i in range(begin, end):
         key = keys[i]
         weight = weight_of(weights, i)
@@ -52,10 +58,11 @@ def count_block(
         hashed = seeded(key, state.seed[0])
         at = hashed & mask
         number = table[at]
-        while number != NO_KEY and known[number] != key:
+        while number != NO_KEY and known[number] != key and n_steps > 0:
             at = (at + np.uint64(1)) & mask
             number = table[at]
-        if number == NO_KEY:
+            n_steps -= 1
+        if number == NO_KEY or known[number] != key:
             number = np.int32(n_keys)
             n_keys += 1
             table[at] = number

@@ -10,6 +10,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64
+from skewless.strategies.cascade.ahead.counting import STEPS_PER_RECORD
 from skewless.strategies.cascade.ahead.ranking import sort_listed
 from skewless.strategies.cascade.ahead.sharing import CLOSE, share_out
 from skewless.strategies.cascade.ahead.state import (
@@ -22,8 +23,6 @@ from skewless.strategies.cascade.ahead.state import (
     AheadState,
 )
 from skewless.strategies.cascade.state import following, stride_of
-
-STEPS_PER_RECORD = 16  # steps of search that each record of a block pays for
 
 
 @kernel
