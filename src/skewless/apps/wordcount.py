@@ -41,7 +41,7 @@ class WordCount:
     """
 
     key: tuple[str, ...]
-    strategy: str | AnyStrategy = "cascade"
+    strategy: str | AnyStrategy = "cascade-ahead"
     workers: int | None = None
     time: str | None = None
     window: str | None = None

@@ -87,7 +87,7 @@ def aggregate(
         How late a record of a stream may be, e.g. "10 minutes". It takes the place of
         `withWatermark`, of which Spark allows one, and ours stands behind the combining.
     strategy
-        A name of the registry or a strategy; "auto" is `cascade`, our own, or `hash` where an
+        A name of the registry or a strategy; "auto" is `cascade-ahead`, our own, or `hash` where an
         aggregator says that it cannot be merged.
     workers, weight, seed, ledger, untrusted_keys
         As for `route`.
@@ -113,7 +113,7 @@ def aggregate(
     router = make_router(
         df,
         by,
-        strategy=("hash" if unmergeable else "cascade") if is_auto(strategy) else strategy,
+        strategy=("hash" if unmergeable else "cascade-ahead") if is_auto(strategy) else strategy,
         workers=workers,
         seed=seed,
         ledger=ledger,

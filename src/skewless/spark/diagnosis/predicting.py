@@ -28,6 +28,7 @@ WORTHWHILE = (
     "fish",
     "pd-stream",
     "cascade",
+    "cascade-ahead",
     "mixed",
 )
 _SOURCES = 4  # tasks that route side by side and do not know of each other

@@ -40,7 +40,7 @@ def route(
     df: DataFrame,
     key: Key,
     *,
-    strategy: str | AnyStrategy = "cascade",
+    strategy: str | AnyStrategy = "cascade-ahead",
     workers: int | None = None,
     weight: str | Column | None = None,
     seed: int | None = None,
@@ -86,7 +86,7 @@ def route(
 
     Examples
     --------
-    >>> route(orders, "customer", strategy="cascade", workers=64)  # doctest: +SKIP
+    >>> route(orders, "customer", strategy="cascade-ahead", workers=64)  # doctest: +SKIP
     """
     require_dataframe(df)
     by = grouping_key(df, key)
