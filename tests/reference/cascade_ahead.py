@@ -133,27 +133,28 @@ class AheadReference:
         share = total / self.n
         to_block = total / (self.faded * self.unit) if total > 0 else 0.0
         for key in found:
-            bucket = self.buckets[key.hashed % len(self.buckets)]
-            counter = next((c for c in bucket if c.count > 0 and c.key == key.name), None)
-            if counter is not None:
-                counter.count += key.weight * self.unit
-                key.estimate = counter.count * to_block
-                key.is_heavy = key.estimate >= share / 16 and key.estimate > 0
-                continue
             key.estimate = key.weight
             key.is_heavy = key.weight >= max(4 * self.scale, share / 16)
-            if key.weight >= share / 64 and key.weight > 0:
+            if key.weight < share / 64 or key.weight == 0:
+                continue
+            bucket = self.buckets[key.hashed % len(self.buckets)]
+            counter = next((c for c in bucket if c.count > 0 and c.key == key.name), None)
+            if counter is None:
                 self.offer(key, bucket)
+                continue
+            counter.count += key.weight * self.unit
+            key.estimate = counter.count * to_block
+            key.is_heavy = key.estimate >= share / 16
 
     def offer(self, key: Key, bucket: list[Counter]) -> None:
-        bits = mix((key.hashed + self.blocks * GOLDEN) % TWO_TO_64)
         amount = key.weight * self.unit
         if key.weight < 2 * self.scale:
-            if bits % 8:
+            if (key.hashed // TWO_TO_32 + self.blocks) % 8:
                 return
             amount *= 8
+        chance = (mix((key.hashed + self.blocks * GOLDEN) % TWO_TO_64) >> 11) / 2**53
         smallest = min(bucket, key=lambda counter: counter.count)  # the first of the smallest
-        if (bits >> 11) / 2**53 * (smallest.count + amount) < amount:
+        if chance * (smallest.count + amount) < amount:
             smallest.key = key.name
             smallest.count += amount
 

@@ -21,10 +21,11 @@ from skewless.strategies.cascade.state import home_of
 
 HEAVY_PARTS = 16.0  # a key is heavy from 1/16 of a worker's fair share of a block on
 LEAST_HEAVY = 4.0  # a new key also needs so many usual records to be heavy
-COUNTED_PARTS = 64.0  # a key may get a counter from 1/64 of a fair share on
+COUNTED_PARTS = 64.0  # a key is counted from 1/64 of a fair share of a block on
 KEPT_BY_AN_EPOCH = 0.8  # of every count: old records fade
 OFFER_EVERY = 8  # keys with a single record: one in so many may get a counter, for as many
 STEPS_PER_RECORD = 16  # steps of search that each record of a block pays for
+_SHIFT_32 = np.uint64(32)
 _LOW_BITS = np.uint64(OFFER_EVERY - 1)
 
 
@@ -83,7 +84,8 @@ def remember(state: AheadState, n_keys: I64, n_records: I64, total: F64) -> None
     """Count the heavier keys of a block, and say which keys are heavy.
 
     A key with a counter is judged by its share of all faded records. A key without one is judged by
-    what it weighs in this block. A few records may be chance, so it needs LEAST_HEAVY of them.
+    what it weighs in this block. A few records may be chance, so it needs LEAST_HEAVY of them. A
+    key that weighs next to nothing in this block is light, and its counter is not looked for.
     """
     heavy, buffers = state.heavy, state.buffers
     if state.counters[SINCE] >= state.counters[EPOCH]:
@@ -97,6 +99,10 @@ def remember(state: AheadState, n_keys: I64, n_records: I64, total: F64) -> None
     to_block = total / (state.numbers[FADED] * heavy.unit[0]) if total > 0.0 else 0.0
     for number in range(n_keys):
         weight = buffers.weights[number]
+        buffers.estimates[number] = weight
+        buffers.is_heavy[number] = weight >= least_new
+        if weight < share / COUNTED_PARTS or weight <= 0.0:
+            continue
         key, hashed = buffers.keys[number], buffers.hashes[number]
         first = first_place(heavy, hashed)
         place = find(heavy, first, key)
@@ -104,22 +110,23 @@ def remember(state: AheadState, n_keys: I64, n_records: I64, total: F64) -> None
             heavy.counts[place] += weight * heavy.unit[0]
             estimate = heavy.counts[place] * to_block
             buffers.estimates[number] = estimate
-            buffers.is_heavy[number] = (estimate >= share / HEAVY_PARTS) & (estimate > 0.0)
-            continue
-        buffers.estimates[number] = weight
-        buffers.is_heavy[number] = weight >= least_new
-        if weight >= share / COUNTED_PARTS and weight > 0.0:
+            buffers.is_heavy[number] = estimate >= share / HEAVY_PARTS
+        else:
             _offer(state, key, hashed, first, weight)
 
 
 @kernel
 def _offer(state: AheadState, key: U64, hashed: U64, first: I64, weight: F64) -> None:
-    """Let a key have a counter, perhaps. Of single records one in so many is offered, for all."""
+    """Let a key have a counter, perhaps.
+
+    Of the keys with a single record one in so many is offered, for all of them, and others in the
+    next block.
+    """
     heavy = state.heavy
-    bits = mix(hashed + np.uint64(state.counters[BLOCKS]) * GOLDEN)
+    turn = np.uint64(state.counters[BLOCKS])
     amount = weight * heavy.unit[0]
     if weight < 2.0 * state.numbers[SCALE]:
-        if bits & _LOW_BITS:
+        if ((hashed >> _SHIFT_32) + turn) & _LOW_BITS:
             return
         amount *= OFFER_EVERY
-    admit(heavy, first, key, amount, to_unit(bits))
+    admit(heavy, first, key, amount, to_unit(mix(hashed + turn * GOLDEN)))
