@@ -135,7 +135,7 @@ class AheadReference:
         for key in found:
             key.estimate = key.weight
             key.is_heavy = key.weight >= max(4 * self.scale, share / 16)
-            if key.weight < share / 64 or key.weight == 0:
+            if key.weight < max(share / 64, min(2 * self.scale, share / 4)) or key.weight == 0:
                 continue
             bucket = self.buckets[key.hashed % len(self.buckets)]
             counter = next((c for c in bucket if c.count > 0 and c.key == key.name), None)

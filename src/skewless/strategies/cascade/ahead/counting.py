@@ -22,6 +22,7 @@ from skewless.strategies.cascade.state import home_of
 HEAVY_PARTS = 16.0  # a key is heavy from 1/16 of a worker's fair share of a block on
 LEAST_HEAVY = 4.0  # a new key also needs so many usual records to be heavy
 COUNTED_PARTS = 64.0  # a key is counted from 1/64 of a fair share of a block on
+SINGLE_PARTS = 4.0  # a key with a single record is counted if that is 1/4 of a fair share
 KEPT_BY_AN_EPOCH = 0.8  # of every count: old records fade
 OFFER_EVERY = 8  # keys with a single record: one in so many may get a counter, for as many
 STEPS_PER_RECORD = 16  # steps of search that each record of a block pays for
@@ -96,12 +97,14 @@ def remember(state: AheadState, n_keys: I64, n_records: I64, total: F64) -> None
     state.numbers[FADED] += total
     share = total / state.levels.size
     least_new = max(LEAST_HEAVY * state.numbers[SCALE], share / HEAVY_PARTS)
+    least_single = min(2.0 * state.numbers[SCALE], share / SINGLE_PARTS)
+    least_counted = max(share / COUNTED_PARTS, least_single)
     to_block = total / (state.numbers[FADED] * heavy.unit[0]) if total > 0.0 else 0.0
     for number in range(n_keys):
         weight = buffers.weights[number]
         buffers.estimates[number] = weight
         buffers.is_heavy[number] = weight >= least_new
-        if weight < share / COUNTED_PARTS or weight <= 0.0:
+        if weight < least_counted or weight <= 0.0:
             continue
         key, hashed = buffers.keys[number], buffers.hashes[number]
         first = first_place(heavy, hashed)
