@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skewless.aggregations import Aggregator
-from skewless.strategies.cascade import Cascade
+from skewless.strategies.cascade import Cascade, CascadeAhead
 from skewless.strategies.fish import Fish
 from skewless.strategies.hash import Hash
 from skewless.strategies.readj import Readj
@@ -213,6 +213,11 @@ class BombedCascade(_Bombed, Cascade):
 
 
 @dataclass(frozen=True)
+class BombedCascadeAhead(_Bombed, CascadeAhead):
+    """Splits keys, and decides for a whole batch at once."""
+
+
+@dataclass(frozen=True)
 class BombedFish(_Bombed, Fish):
     """Splits keys, with epochs inside the micro-batch."""
 
@@ -236,6 +241,7 @@ class Dice(_Bombed, Hash):
 
 STRATEGIES = {
     "cascade": BombedCascade,
+    "cascade-ahead": BombedCascadeAhead,
     "fish": BombedFish,
     "readj": BombedReadj,
     "dice": Dice,
