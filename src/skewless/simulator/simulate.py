@@ -245,8 +245,10 @@ class _Simulation:
     def finish(self) -> Windows:
         """Route what has not filled a window, and return the counts of all windows."""
         if self._pending:  # one batch, however it was read
-            self._begin()
-            self._process_all(_joined(self._pending))
+            rest = _joined(self._pending)
+            if rest.keys.size:
+                self._begin()
+            self._process_all(rest)
         self._pending = []
         return self.tally.finish()
 
