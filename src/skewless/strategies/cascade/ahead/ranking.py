@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, I64, SmallInts
+from skewless.arrays import F64, I64, U64, SmallInts
 from skewless.strategies.cascade.ahead.state import Buffers
 
 _CLASSES = 64
@@ -20,7 +20,7 @@ _BYTE = 255
 
 
 @kernel
-def rank_of(estimate: F64, hashed: I64, scale: F64) -> I64:
+def rank_of(estimate: F64, hashed: U64, scale: F64) -> I64:
     """Return the rank of a key: a class of half an octave, then some bits of its hash.
 
     Sources that see different records of a key mostly find the same class. So they place the keys
