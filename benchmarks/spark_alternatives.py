@@ -1,4 +1,4 @@
-"""Measure cascade against what a user could write instead; write raw records and the table.
+"""Measure cascade-ahead against what a user could write instead; write raw records and the table.
 
 Each job partitions the same records in its own way, then does the same work with them. The jobs of
 a cell take turns, so that all numbers are ratios inside one run.
@@ -112,7 +112,7 @@ def measured(
         df,
         "key",
         workers=slots,
-        strategies=["cascade", "pd-stream"],
+        strategies=["cascade-ahead", "cascade", "pd-stream"],
         per_record=case.per_record,
         per_pair=case.per_pair,
     ).fastest
@@ -156,6 +156,7 @@ def jobs_of(df: DataFrame, slots: int) -> dict[str, Callable[[], DataFrame]]:
         "local": lambda: df,
         "pd-stream": lambda: route(df, "key", strategy="pd-stream", workers=slots, seed=0),
         "cascade": lambda: route(df, "key", strategy="cascade", workers=slots, seed=0),
+        "cascade-ahead": lambda: route(df, "key", strategy="cascade-ahead", workers=slots, seed=0),
     }
 
 

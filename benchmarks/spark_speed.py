@@ -59,7 +59,12 @@ def with_work(folder: Path, n_records: int, repeats: int) -> list[dict[str, Any]
         df = spark.read.parquet(str(path))
         jobs: dict[str, Callable[[], Any]] = {
             "hash": lambda df=df: df.repartition(WORKERS, "key"),
-            "cascade": lambda df=df: route(df, "key", strategy="cascade", workers=WORKERS, seed=0),
+            **{
+                name: lambda df=df, name=name: route(
+                    df, "key", strategy=name, workers=WORKERS, seed=0
+                )
+                for name in ("cascade", "cascade-ahead")
+            },
             **{
                 f"salt {salt}": lambda df=df, salt=salt: df.withColumn(
                     "salt", (F.rand(seed=1) * salt).cast("int")
@@ -67,7 +72,7 @@ def with_work(folder: Path, n_records: int, repeats: int) -> list[dict[str, Any]
                 for salt in (SALTS if z else ())
             },
         }
-        run_once(jobs["cascade"](), count_slowly)  # starts the Python workers of all slots
+        run_once(jobs["cascade-ahead"](), count_slowly)  # starts the Python workers of all slots
         turns = [(turn, name) for turn in range(repeats) for name in jobs]
         for turn, name in track(turns, f"{WORK_US} µs per record, z = {z}"):
             seconds, loads, pairs, keys = run_once(jobs[name](), count_slowly)
@@ -97,6 +102,9 @@ def without_work(folder: Path, n_rows: int, repeats: int) -> list[dict[str, Any]
     jobs: dict[str, Callable[[], Any]] = {
         "hash": lambda: df.repartition(WORKERS, "key"),
         "cascade": lambda: route(df, "key", strategy="cascade", workers=WORKERS, seed=0),
+        "cascade-ahead": lambda: route(
+            df, "key", strategy="cascade-ahead", workers=WORKERS, seed=0
+        ),
         "hash, routed": lambda: route(df, "key", strategy="hash", workers=WORKERS, seed=0),
     }
     results = []
@@ -159,7 +167,7 @@ def time_first_route(module: str, cache: Path) -> dict[str, float]:
         return time.perf_counter() - begin
 
     def routed() -> Any:
-        return route(df, "key", strategy="cascade", workers=2, seed=0)
+        return route(df, "key", strategy="cascade-ahead", workers=2, seed=0)
 
     throw_away(df.repartition(2, "key"))
     measured = {

@@ -211,6 +211,8 @@ def test_bad_input_is_one_clear_line(tmp_path):
         "do not repeat evenly": [*simulate, "pkg", *SMALL, "--capacities", "1,2,3"],
         "--capacities must be above 0": [*simulate, "pkg", *SMALL, "--capacities", "1,0"],
         "--sync": [*simulate, "hash", *SMALL, "--sync", "100"],
+        "--horizon: none of the chosen": [*simulate, "hash", *SMALL, "--horizon", "100"],
+        "--horizon must be": [*simulate, "cascade-ahead", *SMALL, "--horizon", "-1"],
         "cannot import 'no_such_module'": ["check", "no_such_module:Strategy"],
         "has no class 'Nobody'": ["check", "examples.three_choices:Nobody"],
         "is not a strategy: it lacks": ["check", "collections:OrderedDict"],

@@ -12,7 +12,7 @@ from reference.cascade import CascadeReference
 
 PAGES = Path(__file__).parent.parent / "docs" / "strategies"
 EXAMPLE = re.compile(r"```pycon\n(.*?)```", re.DOTALL)
-WITH_EXAMPLES = ("cascade", "dalton", "fish", "mixed", "pd-stream", "pstream")
+WITH_EXAMPLES = ("cascade", "cascade-ahead", "dalton", "fish", "mixed", "pd-stream", "pstream")
 
 
 def examples(page: str) -> str:

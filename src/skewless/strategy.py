@@ -36,6 +36,9 @@ class Traits:
     decides
         `"record"`: each record is decided from what came before it, so cutting the stream into
         batches changes nothing. `"batch"`: one call of `route` decides for its whole batch.
+    gathers
+        On Spark, all records of a task in a micro-batch are one batch for `route`: they are
+        collected first. Otherwise each Arrow batch is one.
     minimal_rescale
         When workers join, keys move only to them; when workers leave, only their keys move.
     moves_unnamed
@@ -49,6 +52,7 @@ class Traits:
     family: Literal["splitting", "moving"]
     fan_out: int | None = None
     decides: Literal["record", "batch"] = "record"
+    gathers: bool = False
     minimal_rescale: bool = False
     moves_unnamed: bool = False
     any_may_leave: bool = False
@@ -219,6 +223,14 @@ class Rebalances(Protocol[S]):
 
     def rebalance(self, report: Report, state: S) -> tuple[S, Moves]:
         """Return the state to route by from now on, and the keys that change worker by it."""
+
+
+@runtime_checkable
+class Begins(Protocol[S_in]):
+    """A strategy that balances over intervals: only the whole of one counts, not its parts."""
+
+    def begin(self, state: S_in, n_records: int) -> None:
+        """Begin an interval in which this source expects so many records; 0 if it cannot know."""
 
 
 @runtime_checkable

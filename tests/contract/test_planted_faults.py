@@ -106,7 +106,19 @@ class MovesWithoutSaying(Sound):
     traits: ClassVar[Traits] = Traits(family="moving")
 
 
-@dataclass(frozen=True)
+class BeginsOutOfRange(Sound):
+    """Sends the first record of an interval to a worker that is none."""
+
+    def begin(self, state, n_records):
+        state.loads[0] = -1
+
+    def choose(self, i, n, key, state):
+        return state.loads.size if state.loads[0] < 0 else super().choose(i, n, key, state)
+
+    def count(self, worker, state):
+        state.loads[worker % state.loads.size] += 1
+
+
 class RescalesOutOfRange(Sound):
     def rescale(self, state, n_workers, capacities=None):
         require_all_stay(self.name, capacities)
@@ -318,6 +330,7 @@ FAULTS = [
     (WritesIntoTheKeys, "keys_are_not_changed"),
     (RemembersOutsideTheState, "same_seed_same_routing"),
     (MovesWithoutSaying, "moving_family_moves_only_by_moves"),
+    (BeginsOutOfRange, "intervals_begin_soundly"),
     (RescalesOutOfRange, "rescaled_routing_stays_in_range"),
     (MovesEverythingOnRescale, "rescaling_moves_only_what_it_must"),
     (KeepsSendingToAWorkerThatLeft, "any_worker_may_leave_or_is_refused"),

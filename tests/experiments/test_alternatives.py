@@ -23,9 +23,16 @@ def rows(stream: str, predicted: str | None = None, **seconds: list[float]) -> l
     ]
 
 
-WIN = rows("win", "cascade", hash=[4.0, 9.0, 5.0], round_robin=[3.0], salt_4=[2.0], cascade=[1.0])
-LOSS = rows("loss", "cascade", hash=[1.0], pd_stream=[0.5], local=[3.0], cascade=[2.0])
-TIE = rows("tie", "pd-stream", hash=[1.1], pd_stream=[1.05], cascade=[1.0])
+WIN = rows(
+    "win",
+    "cascade-ahead",
+    hash=[4.0, 9.0, 5.0],
+    round_robin=[3.0],
+    salt_4=[2.0],
+    cascade_ahead=[1.0],
+)
+LOSS = rows("loss", "cascade-ahead", hash=[1.0], pd_stream=[0.5], local=[3.0], cascade_ahead=[2.0])
+TIE = rows("tie", "pd-stream", hash=[1.1], pd_stream=[1.05], cascade_ahead=[1.0])
 
 
 def test_a_cell_has_the_median_of_each_job_and_the_best_that_needs_no_strategy():
@@ -38,15 +45,15 @@ def test_a_cell_has_the_median_of_each_job_and_the_best_that_needs_no_strategy()
 
 def test_the_table_says_where_cascade_loses():
     win, loss, tie = table(WIN + LOSS + TIE).splitlines()[2:]
-    assert win == "| a model per key | win | 8 | 5.00 | 3.00 | salt-4 2.00 | win | cascade |"
-    assert loss == "| a model per key | loss | 8 | 0.50 | – | hash 0.50 | loss | cascade ✗ |"
+    assert win == "| a model per key | win | 8 | 5.00 | 3.00 | salt-4 2.00 | win | cascade-ahead |"
+    assert loss == "| a model per key | loss | 8 | 0.50 | – | hash 0.50 | loss | cascade-ahead ✗ |"
     assert tie.endswith("| hash 1.10 | tie | pd-stream |")
     assert summary(WIN + LOSS + TIE).startswith(
-        "Of 3 cells, cascade wins 1, ties 1 and loses 1 against the best alternative."
+        "Of 3 cells, cascade-ahead wins 1, ties 1 and loses 1 against the best alternative."
     )
     assert summary(WIN + LOSS + TIE).endswith("in 2.")
 
 
 def test_a_cell_without_a_prediction_is_not_predicted_well():
-    (cell,) = cells(rows("none", hash=[1.0], cascade=[1.0]))
+    (cell,) = cells(rows("none", hash=[1.0], cascade_ahead=[1.0]))
     assert not cell.is_predicted_well

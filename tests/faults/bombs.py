@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from skewless.aggregations import Aggregator
 from skewless.spark.state.processor import KeyProcessor
-from skewless.strategies.cascade import Cascade
+from skewless.strategies.cascade import Cascade, CascadeAhead
 from skewless.strategies.fish import Fish
 from skewless.strategies.hash import Hash
 from skewless.strategies.mixed import Mixed
@@ -233,6 +233,11 @@ class BombedCascade(_Bombed, Cascade):
 
 
 @dataclass(frozen=True)
+class BombedCascadeAhead(_Bombed, CascadeAhead):
+    """Splits keys, and decides for a whole batch at once."""
+
+
+@dataclass(frozen=True)
 class BombedFish(_Bombed, Fish):
     """Splits keys, with epochs inside the micro-batch."""
 
@@ -271,6 +276,7 @@ class Wanders(Mixed):
 
 STRATEGIES = {
     "cascade": BombedCascade,
+    "cascade-ahead": BombedCascadeAhead,
     "fish": BombedFish,
     "readj": BombedReadj,
     "dice": Dice,

@@ -247,3 +247,49 @@ def test_progress_is_told():
 
 def test_the_public_names_exist():
     assert set(skewless.__all__) <= set(dir(skewless))
+
+
+@dataclass(frozen=True)
+class CountsIntervals(Prompt):
+    """Notes when its intervals begin: after how many batches, and how long they will be."""
+
+    noted: ClassVar[list[tuple[int, int]]] = []
+    batches: ClassVar[list[int]] = []
+
+    def begin(self, state, n_records):
+        self.noted.append((len(self.batches), n_records))
+
+    def route(self, keys, state, out):
+        super().route(keys, state, out)
+        self.batches.append(keys.size)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "wanted"),
+    [
+        (0, [(1, 1_000), (2, 1_000), (3, 1_000)]),  # each window for itself
+        (2_000, [(1, 2_000), (3, 2_000)]),
+        (1_500, [(1, 1_500), (3, 1_500)]),  # an interval has whole windows
+        (10**9, [(1, 10**9)]),
+    ],
+)
+def test_intervals_begin_when_they_are_due(horizon, wanted):
+    CountsIntervals.noted.clear()
+    CountsIntervals.batches.clear()
+    stream = Zipf(z=1.2, n_keys=500, n_records=2_500)
+    simulate(CountsIntervals(), stream, n_workers=3, window=1_000, horizon=horizon)
+    assert CountsIntervals.batches == [1, 1_000, 1_000, 500]  # the first one warms up
+    assert CountsIntervals.noted == wanted
+
+
+def test_every_source_expects_its_part_of_an_interval():
+    CountsIntervals.noted.clear()
+    CountsIntervals.batches.clear()
+    stream = Zipf(z=1.2, n_keys=500, n_records=2_000)
+    simulate(CountsIntervals(), stream, n_workers=3, n_sources=3, window=1_000, horizon=2_000)
+    assert CountsIntervals.noted == [(1, 667)] * 3
+
+
+def test_a_horizon_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="horizon must be"):
+        simulate(Prompt(), WORKLOAD, n_workers=3, horizon=-1)

@@ -20,7 +20,7 @@ from skewless import aggregations as aggs
 
 #: Everything instead of the small default set.
 FULL = os.environ.get("SKEWLESS_FULL_MATRIX") == "1"
-STRATEGIES = ("cascade", "hash", "pkg", "fish", "dalton", "pstream", "pd-stream")
+STRATEGIES = ("cascade", "cascade-ahead", "hash", "pkg", "fish", "dalton", "pstream", "pd-stream")
 WINDOWS: dict[str, tuple[str, ...] | None] = {
     "none": None,
     "tumbling": ("ts", "60 seconds"),

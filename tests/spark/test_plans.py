@@ -97,7 +97,7 @@ def test_tasks_with_a_ledger_route_as_sources_that_share_memory(name: str, ledge
         np.testing.assert_array_equal(run_task(routing, ledger, batch, source), workers)
 
 
-@pytest.mark.parametrize("name", ["cascade", "dalton", "pkg", "mixed"])
+@pytest.mark.parametrize("name", ["cascade", "cascade-ahead", "dalton", "pkg", "mixed"])
 def test_a_batch_that_is_replayed_is_routed_as_before(name: str, ledger: Ledger) -> None:
     routing = Routing(registry.make(name), N_WORKERS, SEED)
     for batch in range(2):
@@ -108,7 +108,7 @@ def test_a_batch_that_is_replayed_is_routed_as_before(name: str, ledger: Ledger)
     np.testing.assert_array_equal(before, again)
 
 
-@pytest.mark.parametrize("name", ["cascade", "dalton", "pkg", "mixed"])
+@pytest.mark.parametrize("name", ["cascade", "cascade-ahead", "dalton", "pkg", "mixed"])
 def test_reports_of_a_run_that_was_given_up_do_not_count(name: str, tmp_path: Path) -> None:
     """Runs with their numbers of sources: `b` ends in the middle of batch 1, `c` repeats it."""
 
@@ -132,7 +132,7 @@ def test_reports_of_a_run_that_was_given_up_do_not_count(name: str, tmp_path: Pa
     assert plan_after("late", ("b", 1), ("c", 2), ("b", 3), ("c", 0)) == wanted
 
 
-@pytest.mark.parametrize("name", ["cascade", "dalton", "pkg", "mixed"])
+@pytest.mark.parametrize("name", ["cascade", "cascade-ahead", "dalton", "pkg", "mixed"])
 def test_all_tasks_of_a_run_make_the_same_plan_whatever_is_written_late(
     name: str, ledger: Ledger
 ) -> None:
@@ -154,7 +154,7 @@ def test_all_tasks_of_a_run_make_the_same_plan_whatever_is_written_late(
             }
 
 
-@pytest.mark.parametrize("name", ["cascade", "dalton", "pkg", "mixed"])
+@pytest.mark.parametrize("name", ["cascade", "cascade-ahead", "dalton", "pkg", "mixed"])
 def test_a_plan_does_not_depend_on_which_attempt_of_a_task_wrote_last(
     name: str, ledger: Ledger
 ) -> None:
@@ -176,7 +176,7 @@ def test_a_plan_does_not_depend_on_which_attempt_of_a_task_wrote_last(
     assert plans[0] == plans[1]
 
 
-@pytest.mark.parametrize("name", ["cascade", "dalton", "pkg", "mixed"])
+@pytest.mark.parametrize("name", ["cascade", "cascade-ahead", "dalton", "pkg", "mixed"])
 def test_whoever_makes_the_plan_makes_the_same(name: str, ledger: Ledger) -> None:
     routing = Routing(registry.make(name), N_WORKERS, SEED)
     for source in range(N_SOURCES):
@@ -219,7 +219,7 @@ def test_what_nobody_told_for_long_is_forgotten(ledger: Ledger) -> None:
     assert len(ledger.batches()) <= KEPT_BATCHES + 16
 
 
-@pytest.mark.parametrize("name", ["cascade", "dalton", "mixed"])
+@pytest.mark.parametrize("name", ["cascade", "cascade-ahead", "dalton", "mixed"])
 def test_a_batch_without_records_loses_nothing(name: str, ledger: Ledger) -> None:
     routing = Routing(registry.make(name), N_WORKERS, SEED)
     for source in range(2):

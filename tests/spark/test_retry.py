@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 
 from faults import bombs
-from faults.bombs import BombedCascade, lay, not_fired
+from faults.bombs import STRATEGIES, lay, not_fired
 from faults.jobs import plans_of, write_records
 
 pytestmark = pytest.mark.spark
 
 
-def run(spark: Any, records: Path, folder: Path, results: dict[int, Counter[Any]]) -> None:
+def run(
+    spark: Any, strategy: str, records: Path, folder: Path, results: dict[int, Counter[Any]]
+) -> None:
     from skewless import aggregations as aggs
     from skewless.spark.aggregation.aggregate import aggregate
 
@@ -31,7 +33,7 @@ def run(spark: Any, records: Path, folder: Path, results: dict[int, Counter[Any]
         stream,
         "k",
         {"n": aggs.count(), "s": aggs.sum("v")},
-        strategy=BombedCascade(folder=str(folder)),
+        strategy=STRATEGIES[strategy](folder=str(folder)),
         workers=4,
         seed=0,
         ledger=str(folder / "ledger"),
@@ -53,8 +55,9 @@ def run(spark: Any, records: Path, folder: Path, results: dict[int, Counter[Any]
         query.stop()
 
 
+@pytest.mark.parametrize("strategy", ["cascade", "cascade-ahead"])
 def test_a_query_that_failed_continues_with_equal_results_and_plans(
-    spark: Any, tmp_path: Path
+    spark: Any, tmp_path: Path, strategy: str
 ) -> None:
     from pyspark import cloudpickle
     from pyspark.errors import StreamingQueryException
@@ -62,17 +65,17 @@ def test_a_query_that_failed_continues_with_equal_results_and_plans(
     cloudpickle.register_pickle_by_value(bombs)  # Spark's workers cannot import the tests
     write_records(tmp_path / "records")
     expected: dict[int, Counter[Any]] = {}
-    run(spark, tmp_path / "records", tmp_path / "calm", expected)
+    run(spark, strategy, tmp_path / "records", tmp_path / "calm", expected)
     assert sorted(expected) == [0, 1]
 
     results: dict[int, Counter[Any]] = {}
     failing = tmp_path / "failing"
     lay(failing, "route.1.any.raise")
     with pytest.raises(StreamingQueryException, match="as the test asked for"):
-        run(spark, tmp_path / "records", failing, results)
+        run(spark, strategy, tmp_path / "records", failing, results)
     assert sorted(results) == [0]
     assert sorted(plans_of(failing)) == [0, 1]  # the plan of the batch that failed is published
-    run(spark, tmp_path / "records", failing, results)
+    run(spark, strategy, tmp_path / "records", failing, results)
     assert not_fired(failing) == []
     assert results == expected
     assert plans_of(failing) == plans_of(tmp_path / "calm")

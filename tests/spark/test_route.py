@@ -27,7 +27,7 @@ from skewless.spark.columns import grouping_key
 from skewless.spark.ledger import Ledger, LedgerMismatch
 from skewless.spark.routing.route import make_router, route
 from skewless.state import copy_state
-from skewless.strategies.cascade import Cascade
+from skewless.strategies.cascade import Cascade, CascadeAhead
 from skewless.strategies.partial_key import PartialKey
 from skewless.strategy import Merges, Rebalances, Report
 from spark.streams import FULL, read_stream, run, write_file
@@ -35,7 +35,9 @@ from spark.streams import FULL, read_stream, run, write_file
 pytestmark = pytest.mark.spark
 N_RECORDS, N_PARTITIONS, N_WORKERS, SEED = 2000, 4, 3, 5
 #: One for each way in which sources share what they know, or all.
-SHARING = tuple(registry.names()) if FULL else ("cascade", "dalton", "pkg", "mixed")
+SHARING = (
+    tuple(registry.names()) if FULL else ("cascade", "cascade-ahead", "dalton", "pkg", "mixed")
+)
 
 
 def key_of(number: int) -> str | None:
@@ -106,7 +108,17 @@ def test_every_record_arrives_once_in_the_partition_of_its_worker(numbered: Data
 
 def test_spark_routes_as_the_simulator_does(numbered: DataFrame) -> None:
     """Many strategies in one job: as many stages of sources as there are strategies."""
-    few = ["hash", "pkg", "fish", "dalton", "pstream", "pd-stream", "cascade", "mixed"]
+    few = [
+        "hash",
+        "pkg",
+        "fish",
+        "dalton",
+        "pstream",
+        "pd-stream",
+        "cascade",
+        "cascade-ahead",
+        "mixed",
+    ]
     names = registry.names() if FULL else few  # each loads its kernels in every Python worker
     routed = [
         route(numbered, "k", strategy=name, workers=N_WORKERS, seed=SEED).select(
@@ -121,9 +133,9 @@ def test_spark_routes_as_the_simulator_does(numbered: DataFrame) -> None:
         found = {row["number"]: row["worker"] for row in rows if row["strategy"] == name}
         assert [found[n] for n in range(N_RECORDS)] == in_python(registry.make(name)), name
     found = {row["number"]: row["worker"] for row in rows if row["strategy"] == "weighted"}
-    wanted = in_python(Cascade(), weighted=True)
+    wanted = in_python(CascadeAhead(), weighted=True)
     assert [found[n] for n in range(N_RECORDS)] == wanted
-    assert wanted != in_python(Cascade())
+    assert wanted != in_python(CascadeAhead())
 
 
 def test_no_records_and_records_without_keys_are_routed(numbered: DataFrame) -> None:

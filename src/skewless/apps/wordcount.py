@@ -15,6 +15,7 @@ from skewless.apps.inputs import is_remote
 from skewless.apps.streams import finish
 from skewless.spark import Window, aggregate
 from skewless.spark.aggregation.windows import microseconds
+from skewless.spark.routing.route import DEFAULT_STRATEGY
 from skewless.strategy import AnyStrategy
 
 _OURS = (".parquet", ".crc", "_SUCCESS")
@@ -41,7 +42,7 @@ class WordCount:
     """
 
     key: tuple[str, ...]
-    strategy: str | AnyStrategy = "cascade"
+    strategy: str | AnyStrategy = DEFAULT_STRATEGY
     workers: int | None = None
     time: str | None = None
     window: str | None = None

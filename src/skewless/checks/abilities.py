@@ -67,6 +67,24 @@ def condensed_states_merge_as_whole_ones(strategy: Any, stream: Stream) -> None:
     )
 
 
+def intervals_begin_soundly(strategy: Any, stream: Stream) -> None:
+    """After `begin`, with any number of records, states keep their size and route in range."""
+    for n_records in (0, 1, stream.keys.size, 10**12):
+        state = strategy.start(stream.n_workers, stream.seed)
+        before = {name: (array.dtype, array.shape) for name, array in named_arrays(state)}
+        for _ in range(3):
+            strategy.begin(state, n_records)
+            out = routed(strategy, stream.keys, state)
+            assert ((out >= 0) & (out < stream.n_workers)).all(), (
+                f"after begin with {n_records} records: routes out of range"
+            )
+        after = {name: (array.dtype, array.shape) for name, array in named_arrays(state)}
+        assert before == after, f"arrays change: {before.items() ^ after.items()}"
+        for name, array in named_arrays(state):
+            finite = array.dtype.kind != "f" or not np.isnan(array).any()
+            assert finite, f"after begin with {n_records} records: {name} has NaN"
+
+
 def rescaled_routing_stays_in_range(strategy: Any, stream: Stream) -> None:
     """After workers joined, left or changed speed, only workers that exist get records."""
     for n_workers in (stream.n_workers + 3, max(1, stream.n_workers // 2), stream.n_workers):

@@ -26,7 +26,9 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where the page with the plots goes.")] = Path(
         "out/demo.html"
     ),
-    strategy: Annotated[str, typer.Option(help="Strategies with commas.")] = "hash,shuffle,cascade",
+    strategy: Annotated[str, typer.Option(help="Strategies with commas.")] = (
+        "hash,shuffle,cascade-ahead"
+    ),
     workers: Annotated[int, typer.Option(help="Workers, and task slots of Spark.")] = 8,
     records: Annotated[str, typer.Option(help="Words of the stream.")] = "4e5",
     batches: Annotated[int, typer.Option(help="Micro-batches of the stream.")] = 8,

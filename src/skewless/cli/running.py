@@ -38,7 +38,7 @@ def wordcount(
         str | None, typer.Option(help="The key column(s); a text is counted by word.")
     ] = None,
     strategy: Annotated[str, typer.Option(help="A name, or module:Class for one's own.")] = (
-        "cascade"
+        "cascade-ahead"
     ),
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Set a strategy parameter: name=value.")

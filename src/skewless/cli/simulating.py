@@ -19,7 +19,7 @@ from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.screen import bytes_text, console, progress_bar
 from skewless.simulator import Run, simulate
 from skewless.simulator.starting import MOST_SOURCES
-from skewless.strategy import AnyStrategy, Merges, Rescales
+from skewless.strategy import AnyStrategy, Begins, Merges, Rescales
 from skewless.workloads import Workload
 
 
@@ -116,6 +116,10 @@ def simulate_command(
         str,
         typer.Option(help="Records between two merges of what the sources learned; 0: never."),
     ] = "0",
+    horizon: Annotated[
+        str,
+        typer.Option(help="Records over which balance counts; 0: each window for itself."),
+    ] = "0",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Route a stream by one or more strategies and measure balance, replicas and cost."""
@@ -138,6 +142,9 @@ def simulate_command(
         seed_number(seed, "--seed")
         records_per_window = reading.count(window, "--window", least=1)
         records_per_sync = reading.count(sync, "--sync")
+        records_per_interval = reading.count(horizon, "--horizon")
+        if records_per_interval and not any(isinstance(one, Begins) for one in chosen):
+            raise ValueError("--horizon: none of the chosen strategies balances over intervals")
         if records_per_sync and not any(isinstance(one, Merges) for one in chosen):
             raise ValueError("--sync: none of the chosen strategies merges what its sources learn")
         cells = []
@@ -156,6 +163,7 @@ def simulate_command(
             window=records_per_window,
             capacities=cell[2],
             sync=records_per_sync if isinstance(cell[0], Merges) else 0,
+            horizon=records_per_interval,
             progress=progress,
         )
 

@@ -31,7 +31,7 @@ SEED = 1
 #: Cascade has to meet its budget with each of them; all else is measured with the first.
 BUDGET_SEEDS = (1, 2, 3)
 MANY_SOURCES = 32
-FOR_MANY_SOURCES = ("cascade", "w-choices", "pd-stream", "fish")
+FOR_MANY_SOURCES = ("cascade", "cascade-ahead", "w-choices", "pd-stream", "fish")
 N_KEYS = 10_000_000
 N_RECORDS = 10_000_000
 DRIFTING = EvolvingZipf(z=1.4, n_keys=100_000, n_records=2_000_000, period=500_000)
@@ -64,6 +64,11 @@ class Cell:
     def limit(self) -> int | None:
         """At most so many records, or None where the strategy gets them all."""
         return SHORTER.get(self.strategy, {}).get(self.group)
+
+    @property
+    def balances_whole(self) -> bool:
+        """Whether balance is judged over the whole stream, and not by windows."""
+        return self.group in ("grid", "sources")
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -178,6 +183,7 @@ def measure(todo: Iterable[Cell], data: Path | None = None) -> Iterator[Row]:
             n_sources=cell.sources,
             seed=cell.seed,
             capacities=_half_twice_as_fast(cell.workers) if cell.group == "speeds" else None,
+            horizon=kept.keys.size if cell.balances_whole else 0,
         )
         yield {
             "group": cell.group,

@@ -26,6 +26,7 @@ from skewless.simulator.tally import Tally, Windows
 from skewless.state import copy_state, state_bytes
 from skewless.strategy import (
     AnyStrategy,
+    Begins,
     Merges,
     Rebalances,
     Report,
@@ -48,6 +49,7 @@ def simulate(
     capacities: ArrayLike | None = None,
     state_windows: int = 5,
     sync: int = 0,
+    horizon: int = 0,
     chunk_size: int = 1 << 18,
     max_pairs: int = 1 << 25,
     progress: Progress | None = None,
@@ -73,6 +75,10 @@ def simulate(
         Every so many records, over all sources, a strategy that merges does so, and the sources
         go on with what all have learned; 0 means never. Strategies that decide by window do so
         at the end of the window in which it is due. `cooperate` knows messages that take time.
+    horizon
+        Records, over all sources, over which balance counts: windows that belong together, as the
+        Arrow batches of one micro-batch do. A strategy that balances over intervals is told when
+        one begins and how long it is. 0 means that each window counts for itself.
     max_pairs
         Above so many distinct (key, worker) pairs the replication is an estimate; see
         `ReplicaCounter`.
@@ -81,6 +87,7 @@ def simulate(
     n_workers, n_sources, window = require_counts(n_workers, n_sources, window)
     seed = seed_number(seed)
     sync = whole(sync, "sync")
+    horizon = whole(horizon, "horizon") or window
     state_windows = whole(state_windows, "state_windows", least=1)
     chunk_size = whole(chunk_size, "chunk_size", least=1)
     max_pairs = whole(max_pairs, "max_pairs", least=1)
@@ -92,7 +99,9 @@ def simulate(
     states = start_sources(strategy, n_workers, n_sources, seed)
     if isinstance(strategy, Rescales) and not (speeds == speeds[0]).all():
         states = [strategy.rescale(state, n_workers, speeds) for state in states]
-    run = _Simulation(strategy, states, tally, state_windows=state_windows, sync=sync)
+    run = _Simulation(
+        strategy, states, tally, state_windows=state_windows, sync=sync, horizon=horizon
+    )
     for records in read_records(workload.chunks(seed, chunk_size), weights):
         run.process(records)
         if progress is not None:
@@ -131,6 +140,7 @@ class _Simulation:
         *,
         state_windows: int,
         sync: int,
+        horizon: int,
     ) -> None:
         self.strategy = strategy
         self.n_workers = tally.loads.size
@@ -144,6 +154,8 @@ class _Simulation:
         self._history: deque[tuple[Keys, Floats]] = deque(maxlen=state_windows)
         self._sync = sync  # records from one merge of the states to the next; 0: never
         self._next_sync = sync
+        self._horizon = horizon  # records from the beginning of one interval to the next
+        self._next_begin = 0
         self._warm_up()
 
     def _synchronise(self) -> None:
@@ -151,6 +163,13 @@ class _Simulation:
         if self._sync and self.n_records >= self._next_sync:
             self.states = merge_and_fork(self.strategy, self.states)
             self._next_sync = (self.n_records // self._sync + 1) * self._sync
+
+    def _begin(self) -> None:
+        """Begin an interval when it is due."""
+        if isinstance(self.strategy, Begins) and self.n_records >= self._next_begin:
+            for state in self.states:
+                self.strategy.begin(state, -(-self._horizon // len(self.states)))
+            self._next_begin = (self.n_records // self._horizon + 1) * self._horizon
 
     def _warm_up(self) -> None:
         """Compile (or load) the kernels, so that their first call is not measured."""
@@ -182,6 +201,7 @@ class _Simulation:
         while records.keys.size - begin >= self.tally.room:
             window = records.part(slice(begin, begin + self.tally.room))
             begin += window.keys.size
+            self._begin()
             self._process_all(window)
             if isinstance(self.strategy, Rebalances):
                 self._rebalance(self.strategy, window)
@@ -191,7 +211,10 @@ class _Simulation:
     def finish(self) -> Windows:
         """Route what has not filled a window, and return the counts of all windows."""
         if self._pending:  # one batch, however it was read
-            self._process_all(joined(self._pending))
+            rest = joined(self._pending)
+            if rest.keys.size:
+                self._begin()
+            self._process_all(rest)
         self._pending = []
         return self.tally.finish()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 def main() -> None:
     """Load the kernels, then do what Spark's own daemon does."""
-    names = os.environ.get("SKEWLESS_WARM", "cascade,hash,pkg").split(",")
+    names = os.environ.get("SKEWLESS_WARM", "cascade-ahead,hash,pkg").split(",")
     # Spark reads the daemon's port from its standard output: nothing else may be written there.
     with contextlib.redirect_stdout(sys.stderr):
         _warm([name for name in names if name])

@@ -1,7 +1,7 @@
 """One file per published algorithm; `ALL` is the registry."""
 
 from skewless.strategies.cardinality import CardinalityMinimal, CountAffinity
-from skewless.strategies.cascade import Cascade
+from skewless.strategies.cascade import Cascade, CascadeAhead
 from skewless.strategies.d_choices import DChoices
 from skewless.strategies.dagreedy import DAGreedy
 from skewless.strategies.dalton import Dalton
@@ -36,6 +36,7 @@ ALL = (
     PdStream,
     Prompt,
     Cascade,
+    CascadeAhead,
     Mixed,
     MixedBruteForce,
     MinTable,
@@ -51,6 +52,7 @@ __all__ = [
     "DKG",
     "CardinalityMinimal",
     "Cascade",
+    "CascadeAhead",
     "CountAffinity",
     "DAGreedy",
     "DChoices",

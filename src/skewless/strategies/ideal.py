@@ -85,7 +85,7 @@ class Ideal:
     @property
     def traits(self) -> Traits:
         """A key that is heavy enough may be anywhere."""
-        return Traits(family="splitting", decides="batch")
+        return Traits(family="splitting", decides="batch", gathers=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> IdealState:
         """Return the state of a source that has sent nothing."""

@@ -132,7 +132,7 @@ class Prompt:
     @property
     def traits(self) -> Traits:
         """A heavy key may be anywhere."""
-        return Traits(family="splitting", decides="batch")
+        return Traits(family="splitting", decides="batch", gathers=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> PromptState:
         """Return the seed and the number of workers."""

@@ -22,6 +22,7 @@ from skewless.spark.aggregation.plain_queries import has_plain_query
 from skewless.spark.aggregation.sources import Source, known_source
 from skewless.spark.columns import GroupingKey
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.routing.route import DEFAULT_STRATEGY
 from skewless.strategy import AnyStrategy
 
 Form: TypeAlias = Literal["plain", "local", "together", "route"]
@@ -99,7 +100,7 @@ def _choose(
         form = "local" if begun == LOCAL else "route"
         return Choice(form, begun, "the ledger began with it")
     if weight is not None:
-        return Choice("route", "cascade", "records have weights")
+        return Choice("route", DEFAULT_STRATEGY, "records have weights")
     if not own:
         return Choice("plain", PLAIN, "Spark combines these aggregations by itself")
     if df.isStreaming:
@@ -120,9 +121,11 @@ def _of_batch(source: Source | None, workers: int) -> Choice:
         why = "states merge" if said is None else f"a source has {said:.0f} records per key"
         return Choice("local", LOCAL, why)
     if source.top_share is None:
-        return Choice("route", "cascade", f"{why}, and its keys are not known")
+        return Choice("route", DEFAULT_STRATEGY, f"{why}, and its keys are not known")
     if source.top_share * workers > _HOT:
-        return Choice("route", "cascade", f"{why}, and a key has {source.top_share:.0%} of them")
+        return Choice(
+            "route", DEFAULT_STRATEGY, f"{why}, and a key has {source.top_share:.0%} of them"
+        )
     return Choice("together", "hash", f"{why}, and no key is hot")
 
 

@@ -155,7 +155,7 @@ class HotKeys:
         rivals = ", ".join(
             f"{one.seconds:.2f} s by {one.strategy}"
             for one in self.predictions
-            if one.strategy in (BASELINE, ROUND_ROBIN, "cascade")
+            if one.strategy in (BASELINE, ROUND_ROBIN, "cascade-ahead")
             and one is not fastest
             and one.seconds is not None
         )

@@ -37,6 +37,7 @@ WORTHWHILE = (
     "fish",
     "pd-stream",
     "cascade",
+    "cascade-ahead",
     "mixed",
 )
 #: The family of what needs no strategy of ours.

@@ -36,12 +36,15 @@ from skewless.spark.routing.worker_steps import last_workers
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy, Rescales, Weighs
 
+#: What decides where the user does not say.
+DEFAULT_STRATEGY = "cascade-ahead"
+
 
 def route(
     df: DataFrame,
     key: Key,
     *,
-    strategy: str | AnyStrategy = "cascade",
+    strategy: str | AnyStrategy = DEFAULT_STRATEGY,
     workers: int | None = None,
     capacities: ArrayLike | None = None,
     weight: str | Column | None = None,
@@ -94,7 +97,7 @@ def route(
 
     Examples
     --------
-    >>> route(orders, "customer", strategy="cascade", workers=64)  # doctest: +SKIP
+    >>> route(orders, "customer", strategy="cascade-ahead", workers=64)  # doctest: +SKIP
     """
     require_dataframe(df)
     by = grouping_key(df, key)

@@ -142,11 +142,11 @@ class Router:
     ) -> Iterator[list[tuple[pa.Array, ...]]]:
         """Yield the batches of Arrow that are decided together.
 
-        Spark cuts the records of a task into batches of Arrow. A strategy that decides for a whole
-        batch means all records of the task in this micro-batch, so they are collected first: 8
-        bytes per record, or 16 with untrusted keys.
+        Spark cuts the records of a task into batches of Arrow. A strategy that gathers means all
+        records of the task in this micro-batch, so they are collected first: 8 bytes per record, or
+        16 with untrusted keys.
         """
-        if self.routing.strategy.traits.decides == "batch":
+        if self.routing.strategy.traits.gathers:
             collected = list(batches)
             if collected:
                 yield collected

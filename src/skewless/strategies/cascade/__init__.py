@@ -3,9 +3,11 @@
 Read `strategy` first: the idea, the guarantee, and what a merge and a rescale keep. Then:
 `state` names every number that a source remembers; `routing` is the loop over records;
 `filling` chooses the worker of a heavy key; `counting` decides which keys are heavy;
-`heavy_keys` holds their counters; `slot_table` gives each key its order of workers.
+`heavy_keys` holds their counters; `slot_table` gives each key its order of workers. The folder
+`ahead` is the variant that sees a whole batch before it decides.
 """
 
+from skewless.strategies.cascade.ahead import CascadeAhead
 from skewless.strategies.cascade.strategy import Cascade
 
-__all__ = ["Cascade"]
+__all__ = ["Cascade", "CascadeAhead"]

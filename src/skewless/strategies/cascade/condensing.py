@@ -8,7 +8,7 @@ that gets a few records per batch becomes heavy only because its count outlives 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,21 +45,49 @@ class CondensedCascade(NamedTuple):
         n_keys, n_workers = self.keys.size, self.levels.size
         for name in ("owners", "costs"):
             require_same(name, getattr(self, name), getattr(fresh, name))
-        require_that(self.counts.size == n_keys, f"counts must be {n_keys}, one per key")
         require_that(self.reaches.size == self.wide.size, "wide and reaches must be as many")
-        require_within("filled", self.filled, 0, PLACES)
-        total = int(self.filled.sum(dtype=np.int64))
-        require_that(total == n_keys, f"filled must add up to the number of keys, {n_keys}")
+        check_counted(self, fresh)
         require_within("wide", self.wide, 0, n_keys - 1)
         require_within("reaches", self.reaches, 1, n_workers)
-        HeavyKeys(self.keys, self.counts, self.unit).check(fresh)
         check_numbers(self, fresh)
+
+
+def check_counted(part: Any, fresh: Any) -> None:
+    """Refuse counters of a condensed state that do not fit into their buckets."""
+    n_keys = part.keys.size
+    require_that(part.counts.size == n_keys, f"counts must be {n_keys}, one per key")
+    require_within("filled", part.filled, 0, PLACES)
+    total = int(part.filled.sum(dtype=np.int64))
+    require_that(total == n_keys, f"filled must add up to the number of keys, {n_keys}")
+    HeavyKeys(part.keys, part.counts, part.unit).check(fresh)
+
+
+def counted(heavy: HeavyKeys) -> tuple[NDArray[np.uint8], Ints]:
+    """Return how many keys of each bucket are counted, and the places of all of them."""
+    size = n_places(heavy)
+    used = np.flatnonzero(heavy.counts[:size] > 0.0)
+    filled = np.bincount(used // PLACES, minlength=size // PLACES).astype(np.uint8)
+    return filled, used
+
+
+def counters_of(
+    filled: NDArray[np.uint8], keys: Keys, counts: Floats, unit: Floats
+) -> tuple[HeavyKeys, Ints]:
+    """Return the counters of keys in the order of their buckets, and the place of each key."""
+    # Keys fill the places of their bucket from the first on.
+    begins = np.cumsum(filled, dtype=np.int64) - filled
+    buckets = np.repeat(np.arange(filled.size), filled)
+    places = buckets * PLACES + np.arange(keys.size) - begins[buckets]
+    n_all = (filled.size + 1) * PLACES
+    heavy = HeavyKeys(np.zeros(n_all, np.uint64), np.zeros(n_all), unit)
+    heavy.keys[places] = keys
+    heavy.counts[places] = counts
+    return heavy, places
 
 
 def condense(state: CascadeState) -> CondensedCascade:
     """Return what a merge needs of `state`."""
-    size = n_places(state.heavy)
-    used = np.flatnonzero(state.heavy.counts[:size] > 0.0)
+    filled, used = counted(state.heavy)
     reaches = state.cursors[REACH::CURSORS][used]
     wide = np.flatnonzero(reaches > 1)
     return CondensedCascade(
@@ -67,7 +95,7 @@ def condense(state: CascadeState) -> CondensedCascade:
         levels=state.levels.copy(),
         handicaps=state.handicaps.copy(),
         costs=state.costs.copy(),
-        filled=np.bincount(used // PLACES, minlength=size // PLACES).astype(np.uint8),
+        filled=filled,
         keys=state.heavy.keys[used],
         counts=state.heavy.counts[used],
         unit=state.heavy.unit.copy(),
@@ -82,15 +110,8 @@ def counted_keys(parts: Sequence[CondensedCascade]) -> tuple[list[HeavyKeys], li
     """Return the counters of all sources, and how many workers each of their keys uses."""
     heavies, reaches = [], []
     for part in parts:
-        # Keys fill the places of their bucket from the first on.
-        begins = np.cumsum(part.filled, dtype=np.int64) - part.filled
-        buckets = np.repeat(np.arange(part.filled.size), part.filled)
-        places = buckets * PLACES + np.arange(part.keys.size) - begins[buckets]
-        n_all = (part.filled.size + 1) * PLACES
-        heavy = HeavyKeys(np.zeros(n_all, np.uint64), np.zeros(n_all), part.unit)
-        heavy.keys[places] = part.keys
-        heavy.counts[places] = part.counts
-        reach = np.ones(n_all, np.int64)
+        heavy, places = counters_of(part.filled, part.keys, part.counts, part.unit)
+        reach = np.ones(heavy.keys.size, np.int64)
         reach[places[part.wide]] = part.reaches
         heavies.append(heavy)
         reaches.append(reach)

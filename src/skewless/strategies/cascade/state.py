@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -191,14 +191,26 @@ def slot_of(hashed: U64, n_slots: I64) -> I64:
     return np.int64(((hashed >> _SHIFT_32) * np.uint64(n_slots)) >> _SHIFT_32)
 
 
+class HasOrders(Protocol):
+    """A state that gives each key its order of workers."""
+
+    @property
+    def owners(self) -> Workers:
+        """The worker of each slot."""
+
+    @property
+    def strides(self) -> Ints:
+        """The steps by which all workers are met once before any is met again."""
+
+
 @kernel
-def home_of(state: CascadeState, hashed: U64) -> I64:
+def home_of(state: HasOrders, hashed: U64) -> I64:
     """Return the first worker in the order of a key."""
     return np.int64(state.owners[slot_of(hashed, state.owners.size)])
 
 
 @kernel
-def stride_of(state: CascadeState, hashed: U64) -> I64:
+def stride_of(state: HasOrders, hashed: U64) -> I64:
     """Return the step of a key's order of workers."""
     n_strides = np.uint64(state.strides.size)
     return state.strides[np.int64(((hashed & _LOW_32) * n_strides) >> _SHIFT_32)]

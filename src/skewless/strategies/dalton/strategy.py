@@ -122,7 +122,8 @@ class Dalton:
     @property
     def traits(self) -> Traits:
         """A hot key may be anywhere."""
-        return Traits(family="splitting", decides="batch" if self.by_batch else "record")
+        decides: Literal["record", "batch"] = "batch" if self.by_batch else "record"
+        return Traits(family="splitting", decides=decides, gathers=self.by_batch)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> Bandit:
         """Return the state of a source that has sent nothing."""

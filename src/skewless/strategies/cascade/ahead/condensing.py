@@ -1,0 +1,79 @@
+"""What a merge of Cascade with foresight needs of a state, in little."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless.arrays import Floats, Ints, Keys, Workers
+from skewless.sound import require_same
+from skewless.strategies.cascade.ahead.state import RECORDS, SCALE, AheadState, check_numbers
+from skewless.strategies.cascade.condensing import check_counted, counted, counters_of
+from skewless.strategies.cascade.heavy_keys import HeavyKeys, largest_together
+
+
+class CondensedAhead(NamedTuple):
+    """The counted keys in the order of their buckets, and what is as in `AheadState`."""
+
+    owners: Workers
+    costs: Floats
+    levels: Floats
+    filled: NDArray[np.uint8]  # counted keys of each bucket
+    keys: Keys
+    counts: Floats
+    unit: Floats
+    numbers: Floats
+    counters: Ints
+
+    @property
+    def grows(self) -> tuple[str, ...]:
+        """What is as long as there are counted keys."""
+        return ("keys", "counts")
+
+    def check(self, fresh: CondensedAhead) -> None:
+        """Refuse workers and places that are not there, and numbers that are none."""
+        for name in ("owners", "costs"):
+            require_same(name, getattr(self, name), getattr(fresh, name))
+        check_counted(self, fresh)
+        check_numbers(self, fresh)
+
+
+def condense(state: AheadState) -> CondensedAhead:
+    """Return what a merge needs of `state`."""
+    filled, used = counted(state.heavy)
+    return CondensedAhead(
+        owners=state.owners.copy(),
+        costs=state.costs.copy(),
+        levels=state.levels.copy(),
+        filled=filled,
+        keys=state.heavy.keys[used],
+        counts=state.heavy.counts[used],
+        unit=state.heavy.unit.copy(),
+        numbers=state.numbers.copy(),
+        counters=state.counters.copy(),
+    )
+
+
+def counted_together(parts: Sequence[CondensedAhead]) -> HeavyKeys:
+    """Return the counters of the largest keys of all sources, with mean counts."""
+    found = [counters_of(part.filled, part.keys, part.counts, part.unit)[0] for part in parts]
+    heavy, _ = largest_together(found, [np.ones(each.keys.size, np.int64) for each in found])
+    heavy.counts[:] /= len(parts)
+    return heavy
+
+
+def carried_levels(part: AheadState | CondensedAhead) -> Floats:
+    """Return the levels with which the next interval begins: at most a usual record off the mean.
+
+    So rounding errors are made up for, and what a whole interval did not balance is not.
+    """
+    if part.counters[RECORDS] == 0:
+        kept: Floats = part.levels.copy()
+        return kept
+    mean = np.average(part.levels, weights=1.0 / part.costs)
+    scale = part.numbers[SCALE]
+    levels: Floats = np.clip(part.levels - mean, -scale, scale)
+    return levels

@@ -1,0 +1,164 @@
+"""Which part of each key of a block goes to which worker, before any of its records is sent.
+
+Light keys stay at home as far as the tolerance allows. What is left of them, and the heavy keys,
+fill all workers up to one level, the lightest keys first and the heaviest last.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I64
+from skewless.strategies.cascade.ahead.counting import STEPS_PER_RECORD
+from skewless.strategies.cascade.ahead.ranking import sort_listed
+from skewless.strategies.cascade.ahead.sharing import CLOSE, share_out
+from skewless.strategies.cascade.ahead.state import (
+    EXPECTED,
+    NO_PIECE,
+    NO_WORKER,
+    SCALE,
+    TOLERANCE,
+    WEIGHT,
+    AheadState,
+)
+from skewless.strategies.cascade.state import following, stride_of
+
+
+@kernel
+def place_block(state: AheadState, n_keys: I64, n_records: I64, total: F64) -> None:
+    """Give every key of the block its pieces."""
+    _measure_rooms(state, total)
+    n_listed = _stay_at_home(state, n_keys)
+    if n_listed == 0:
+        return
+    sort_listed(state.buffers, n_listed, state.numbers[SCALE])
+    rest = _crowd_homes(state, n_listed)
+    if rest > 0.0:
+        share_out(state, n_keys, rest)
+        _fill_up(state, n_keys, n_listed, n_records)
+
+
+@kernel
+def _measure_rooms(state: AheadState, total: F64) -> None:
+    """Say how much each worker may take of light keys: up to the tolerance above the mean.
+
+    The tolerance is promised over the whole interval, or over what was seen of it by now where
+    nothing is known of its length.
+    """
+    levels, costs, scale = state.levels, state.costs, state.numbers[SCALE]
+    n_workers = levels.size
+    content = total
+    for worker in range(n_workers):
+        content += levels[worker] / costs[worker]
+    horizon = max(state.counters[EXPECTED] * scale, state.numbers[WEIGHT] + total)
+    above = max(state.numbers[TOLERANCE] * horizon / n_workers, scale)
+    limit = content / n_workers + above + CLOSE * scale
+    for worker in range(n_workers):
+        state.buffers.rooms[worker] = (limit - levels[worker]) / costs[worker]
+        state.buffers.shares[worker] = 0.0
+
+
+@kernel
+def _stay_at_home(state: AheadState, n_keys: I64) -> I64:
+    """Leave light keys at home where all of them have room; list the others, return how many."""
+    buffers = state.buffers
+    for number in range(n_keys):
+        weight = 0.0 if buffers.is_heavy[number] else buffers.weights[number]
+        buffers.shares[buffers.homes[number]] += weight
+    n_listed = 0
+    for number in range(n_keys):
+        home = buffers.homes[number]
+        stays = (not buffers.is_heavy[number]) & (buffers.shares[home] <= buffers.rooms[home])
+        buffers.heads[number] = np.int32(number)
+        buffers.after[number] = NO_PIECE
+        buffers.workers[number] = home if stays else np.int32(NO_WORKER)
+        buffers.sizes[number] = buffers.weights[number]
+        # Written in any case and kept if it counts: no branch to guess.
+        buffers.listed[n_listed] = np.int32(number)
+        n_listed += 0 if stays else 1
+    return n_listed
+
+
+@kernel
+def _crowd_homes(state: AheadState, n_listed: I64) -> F64:
+    """Let the lightest of the light keys stay where there is not room for all.
+
+    Returns what has got no worker yet. `shares` becomes the level of each worker so far.
+    """
+    buffers, scale = state.buffers, state.numbers[SCALE]
+    shares, rooms = buffers.shares, buffers.rooms
+    for worker in range(shares.size):
+        if shares[worker] > rooms[worker]:
+            shares[worker] = 0.0
+    rest = 0.0
+    for i in range(n_listed):
+        number = buffers.listed[i]
+        weight = buffers.weights[number]
+        if buffers.is_heavy[number]:
+            rest += weight
+            continue
+        home = buffers.homes[number]
+        room = rooms[home] - shares[home]
+        size = weight if weight <= room else max(0.0, np.floor(room / scale) * scale)
+        if size > 0.0 or weight == 0.0:
+            buffers.workers[number] = home
+            buffers.sizes[number] = size
+            buffers.weights[number] -= size
+            shares[home] += size
+        rest += weight - size
+    for worker in range(shares.size):
+        shares[worker] = state.levels[worker] + shares[worker] * state.costs[worker]
+    return rest
+
+
+@kernel
+def _fill_up(state: AheadState, n_keys: I64, n_listed: I64, n_records: I64) -> None:
+    """Give what is left of each key to the first workers of its order that have a share left.
+
+    Chosen keys could make these searches long. When they have taken more steps than the records
+    pay for, a key takes whatever share is found first.
+    """
+    buffers = state.buffers
+    shares = buffers.shares
+    n_workers = shares.size
+    least = CLOSE * state.numbers[SCALE]
+    n_steps = STEPS_PER_RECORD * (n_records + n_workers)
+    n_pieces = n_keys
+    cursor = 0
+    for i in range(n_listed):
+        number = buffers.listed[i]
+        worker = np.int64(buffers.homes[number])
+        stride = stride_of(state, buffers.hashes[number])
+        last = np.int64(number)
+        n_looks = 0
+        if buffers.workers[number] != NO_WORKER and buffers.weights[number] <= least:
+            continue
+        while True:
+            is_searching = n_looks < n_workers and n_steps > 0
+            if not is_searching:
+                while cursor < n_workers and shares[cursor] <= least:
+                    cursor += 1
+                if cursor == n_workers:
+                    break
+                worker = cursor
+            if shares[worker] > least:
+                size = min(buffers.weights[number], shares[worker])
+                piece = np.int64(number)
+                if buffers.workers[number] != NO_WORKER:
+                    piece = n_pieces
+                    n_pieces += 1
+                    buffers.after[last] = np.int32(piece)
+                    buffers.after[piece] = NO_PIECE
+                last = piece
+                buffers.workers[piece] = np.int32(worker)
+                buffers.sizes[piece] = size
+                buffers.weights[number] -= size
+                shares[worker] -= size
+                if buffers.weights[number] <= least:
+                    break
+            worker = following(worker, stride, n_workers)
+            n_looks += 1
+            n_steps -= 1
+        if buffers.workers[number] == NO_WORKER:  # rounding has left no share at all
+            buffers.workers[number] = buffers.homes[number]

@@ -1,0 +1,64 @@
+"""What each worker gets of the records that do not stay at home: all are filled up to one level."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I64
+from skewless.kernels.hashing import mix
+from skewless.strategies.cascade.ahead.state import SCALE, AheadState
+from skewless.strategies.cascade.state import following, slot_of
+
+CLOSE = 1e-6  # usual records: what is as small is a rounding error
+
+
+@kernel
+def share_out(state: AheadState, n_keys: I64, rest: F64) -> None:
+    """Turn the levels in `shares` into what each worker gets of the rest.
+
+    Shares are whole numbers of usual records. The workers that get one more are spread evenly
+    from some worker on, another one for each block and source: so errors do not add up.
+    """
+    shares, costs, scale = state.buffers.shares, state.costs, state.numbers[SCALE]
+    level = _common_level(state, rest)
+    worker = _some_worker(state, n_keys)
+    carried = 0.0
+    for _ in range(shares.size):
+        exact = max(0.0, (level - shares[worker]) / costs[worker] / scale)
+        whole = np.floor(exact + CLOSE)
+        carried += max(0.0, exact - whole)
+        if carried >= 1.0 - CLOSE:
+            whole += 1.0
+            carried -= 1.0
+        shares[worker] = whole * scale
+        worker = following(worker, 1, shares.size)
+
+
+@kernel
+def _common_level(state: AheadState, rest: F64) -> F64:
+    """Return the level up to which the rest fills the workers that are below it."""
+    shares, costs = state.buffers.shares, state.costs
+    level = np.inf
+    n_before, n_below = shares.size + 2, shares.size + 1
+    while n_below < n_before:
+        n_before, n_below = n_below, 0
+        content, capacity = rest, 0.0
+        for worker in range(shares.size):
+            if shares[worker] < level:
+                content += shares[worker] / costs[worker]
+                capacity += 1.0 / costs[worker]
+                n_below += 1
+        if n_below == 0:  # only rounding leads here
+            break
+        level = content / capacity
+    return level
+
+
+@kernel
+def _some_worker(state: AheadState, n_keys: I64) -> I64:
+    """Return a worker that follows from the keys of the block."""
+    bits = state.seed[0]
+    for number in range(n_keys):
+        bits += state.buffers.hashes[number]
+    return slot_of(mix(bits), state.levels.size)

@@ -1,0 +1,121 @@
+"""What a source of Cascade with foresight remembers, and its buffers for one block of records."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless.arrays import Floats, Ints, Keys, SmallInts, Words, Workers
+from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
+from skewless.strategies.cascade.heavy_keys import HeavyKeys
+
+# Positions in `numbers`.
+WEIGHT = 0  # of the records since the interval began
+SCALE = 1  # weight of an average record of the last block that weighed anything
+FADED = 2  # faded weight of all records
+TOLERANCE = 3
+NUMBERS = 4
+
+# Positions in `counters`.
+RECORDS = 0  # since the interval began
+EXPECTED = 1  # records of this source in the whole interval; 0: not known
+SINCE = 2  # records since counts faded last
+EPOCH = 3  # after so many they fade again
+BLOCKS = 4  # so far
+COUNTERS = 5
+
+#: The most records that are decided together. Spark hands over 10,000 at a time.
+BLOCK = 1 << 14
+TABLE = 2 * BLOCK  # at most half of it is used, so searches are short
+NO_KEY = -1  # in `table`
+NO_PIECE = -1  # in `after`
+NO_WORKER = -1  # in `workers`
+
+
+class Buffers(NamedTuple):
+    """The keys of one block and their pieces. Between two blocks only `table` means anything.
+
+    The keys of a block are numbered in the order in which they first occur. A piece is a part of
+    the records of one key that goes to one worker. The first piece of a key has the key's number.
+    Each further piece uses up what a key has left, or what a worker gets.
+    """
+
+    table: SmallInts  # hash -> number of the key; NO_KEY everywhere between two blocks
+    slots: SmallInts  # key -> where it is in the table; later, space for sorting
+    which: SmallInts  # record -> number of its key
+    keys: Keys
+    hashes: Words
+    homes: Workers  # the first worker in the order of each key
+    weights: Floats  # what the records of each key weigh, less what has got a worker
+    estimates: Floats  # what each key weighs in a usual block
+    is_heavy: NDArray[np.bool_]
+    listed: SmallInts  # keys that do not simply stay at home
+    ranks: SmallInts  # of the listed keys: the lightest come first
+    tally: Ints  # for sorting
+    heads: SmallInts  # key -> the piece that its next record belongs to
+    after: SmallInts  # piece -> the next one of the same key
+    workers: Workers  # of each piece
+    sizes: Floats  # of each piece: what its records may still weigh
+    rooms: Floats  # of each worker: what it may take of light keys
+    shares: Floats  # of each worker: what it has of light keys; later, what it gets of the rest
+
+    def check(self, fresh: Buffers) -> None:
+        """Refuse a table that is not empty; all else is written before it is read."""
+        require_same("table", self.table, fresh.table)
+
+
+class AheadState(NamedTuple):
+    """What this source has sent in the present interval, and what it knows of the heaviest keys."""
+
+    seed: Words
+    owners: Workers  # slot -> worker
+    strides: Ints
+    costs: Floats  # what a record of weight 1 adds to the level of each worker
+    levels: Floats  # what each worker got in this interval, per capacity
+    heavy: HeavyKeys
+    numbers: Floats
+    counters: Ints
+    buffers: Buffers
+
+    def check(self, fresh: AheadState) -> None:
+        """Refuse workers that are not there, and numbers that no records lead to."""
+        for name in ("seed", "owners", "strides", "costs"):
+            require_same(name, getattr(self, name), getattr(fresh, name))
+        check_numbers(self, fresh)
+
+
+def check_numbers(state: Any, fresh: Any) -> None:
+    """Refuse levels and counters that no records lead to, of a whole state or a condensed one."""
+    require_same("numbers", state.numbers[[TOLERANCE]], fresh.numbers[[TOLERANCE]])
+    require_same("counters", state.counters[[EPOCH]], fresh.counters[[EPOCH]])
+    require_within("levels", state.levels, -MOST_WEIGHT, MOST_WEIGHT)
+    require_within("numbers", state.numbers, 0, MOST_WEIGHT)
+    require_within("numbers", state.numbers[[SCALE]], 1 / MOST_WEIGHT, MOST_WEIGHT)
+    require_within("counters", state.counters, 0, MOST_COUNTED)
+
+
+def buffers(n_workers: int) -> Buffers:
+    """Return empty buffers."""
+    n_pieces = 2 * BLOCK + n_workers
+    return Buffers(
+        table=np.full(TABLE, NO_KEY, np.int32),
+        slots=np.zeros(BLOCK, np.int32),
+        which=np.zeros(BLOCK, np.int32),
+        keys=np.zeros(BLOCK, np.uint64),
+        hashes=np.zeros(BLOCK, np.uint64),
+        homes=np.zeros(BLOCK, np.int32),
+        weights=np.zeros(BLOCK),
+        estimates=np.zeros(BLOCK),
+        is_heavy=np.zeros(BLOCK, np.bool_),
+        listed=np.zeros(BLOCK, np.int32),
+        ranks=np.zeros(BLOCK, np.int32),
+        tally=np.zeros(257, np.int64),
+        heads=np.zeros(BLOCK, np.int32),
+        after=np.zeros(n_pieces, np.int32),
+        workers=np.zeros(n_pieces, np.int32),
+        sizes=np.zeros(n_pieces),
+        rooms=np.zeros(n_workers),
+        shares=np.zeros(n_workers),
+    )

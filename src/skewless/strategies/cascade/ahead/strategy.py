@@ -1,0 +1,192 @@
+"""Cascade with foresight: a batch is counted first, then all of it is decided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from skewless.arrays import Floats, Keys, Workers
+from skewless.kernels.hashing import seed_array
+from skewless.parameters import check_types, require
+from skewless.state import copy_state
+from skewless.strategies.cascade.ahead.condensing import (
+    CondensedAhead,
+    carried_levels,
+    condense,
+    counted_together,
+)
+from skewless.strategies.cascade.ahead.routing import route_records
+from skewless.strategies.cascade.ahead.state import (
+    BLOCKS,
+    COUNTERS,
+    EPOCH,
+    EXPECTED,
+    FADED,
+    NUMBERS,
+    RECORDS,
+    SCALE,
+    SINCE,
+    TOLERANCE,
+    WEIGHT,
+    AheadState,
+    buffers,
+)
+from skewless.strategies.cascade.heavy_keys import heavy_keys
+from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides
+from skewless.strategy import Traits
+
+_COUNTED_PER_WORKER = 16
+_EPOCH_PER_WORKER = 64
+
+
+@dataclass(frozen=True)
+class CascadeAhead:
+    """Count the keys of a batch, then fill all workers up to one level.
+
+    Every key has its own order of workers, by hash. Light keys stay on their first worker while
+    that is within the tolerance. All other records fill the workers up to one level, key by key,
+    the heaviest last: each takes what is left on the first workers of its order. So a batch has at
+    most n pieces more than it must, and all sources cut the same keys in the same places.
+
+    **Guarantee**, with equal workers and records that all weigh the same: of the m records of a
+    source in an interval, no worker gets more than m / n + max(`tolerance` · m / n, 1) + 2. (If
+    more records were expected than came, m is what was expected.) A batch has at most one piece per
+    key, one more per worker, and one more per light key that has no room at home. With other
+    weights each piece may be off by half a record; later blocks make up for it.
+
+    Parameters
+    ----------
+    tolerance
+        The imbalance that is accepted over an interval, before a light key leaves its worker. An
+        interval lasts from one merge to the next, or as long as `begin` says. Where the length is
+        not known, it is what was seen by now.
+
+    **Deviations from the paper**: there is no paper, the strategy is our own. A worked example is
+    in `docs/strategies/cascade-ahead.md`.
+
+    Examples
+    --------
+    >>> out = np.empty(8, np.int32)
+    >>> strategy = CascadeAhead()
+    >>> keys = np.array([5, 5, 5, 5, 5, 6, 7, 8], np.uint64)
+    >>> strategy.route(keys, strategy.start(2, seed=0), out)
+    >>> np.bincount(out).tolist()
+    [4, 4]
+
+    References
+    ----------
+    R. McNaughton, "Scheduling with deadlines and loss functions", Management Science 6(1), 1959:
+    one piece more per worker suffices where all is known.
+    """
+
+    name: ClassVar[str] = "cascade-ahead"
+
+    tolerance: float = 0.03
+
+    def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
+        require(self, "tolerance", 0 < self.tolerance < math.inf, "a finite number above 0")
+
+    @property
+    def traits(self) -> Traits:
+        """A heavy key may be anywhere."""
+        return Traits(family="splitting", decides="batch")
+
+    def start(self, n_workers: int, seed: int, *, source: int = 0) -> AheadState:
+        """Return the state of a source that has sent nothing."""
+        numbers = np.zeros(NUMBERS)
+        numbers[SCALE] = 1.0
+        numbers[TOLERANCE] = self.tolerance
+        counters = np.zeros(COUNTERS, np.int64)
+        counters[EPOCH] = _EPOCH_PER_WORKER * n_workers
+        return AheadState(
+            seed=seed_array(seed, 1),
+            owners=slot_table(n_workers),
+            strides=strides(n_workers),
+            costs=np.ones(n_workers),
+            levels=np.zeros(n_workers),
+            heavy=heavy_keys(_COUNTED_PER_WORKER * n_workers),
+            numbers=numbers,
+            counters=counters,
+            buffers=buffers(n_workers),
+        )
+
+    def route(self, keys: Keys, state: AheadState, out: Workers) -> None:
+        """Fill `out` with the worker of each record of this batch."""
+        route_records(keys, None, state, out)
+
+    def route_weighted(self, keys: Keys, weights: Floats, state: AheadState, out: Workers) -> None:
+        """Fill `out` with the worker of each record, where a record costs its weight."""
+        route_records(keys, weights, state, out)
+
+    def begin(self, state: AheadState, n_records: int) -> None:
+        """Begin an interval of about so many records of this source; 0 if that is not known."""
+        state.levels[:] = carried_levels(state)
+        state.numbers[WEIGHT] = 0.0
+        state.counters[RECORDS] = 0
+        state.counters[EXPECTED] = n_records
+
+    def rescale(
+        self, state: AheadState, n_workers: int, capacities: Floats | None = None
+    ) -> AheadState:
+        """Return the state for other workers; the fewest possible slots change owner.
+
+        A worker that joins begins at the mean, so that it is not flooded.
+        """
+        speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
+        mean = np.average(state.levels, weights=1.0 / state.costs)
+        levels = np.full(n_workers, mean)
+        stay = min(n_workers, state.levels.size)
+        levels[:stay] = state.levels[:stay]
+        return copy_state(state)._replace(
+            owners=reassigned(state.owners, n_workers, speeds),
+            strides=strides(n_workers),
+            costs=speeds.mean() / speeds,
+            levels=levels,
+            buffers=buffers(n_workers),
+        )
+
+    def merge(self, states: Sequence[AheadState]) -> AheadState:
+        """Return what all sources know, at the beginning of an interval as long as the last one.
+
+        Counts and levels become means, because every source continues with a copy.
+        """
+        return self.merge_condensed([condense(state) for state in states], states[0])
+
+    def condense(self, state: AheadState) -> CondensedAhead:
+        """Return the counted keys with their counts, the levels and the numbers."""
+        return condense(state)
+
+    def merge_condensed(self, parts: Sequence[CondensedAhead], fresh: AheadState) -> AheadState:
+        """Return the state that `merge` makes of the same sources."""
+        n_workers = parts[0].levels.size
+        numbers, counters = parts[0].numbers.copy(), parts[0].counters.copy()
+        numbers[WEIGHT] = 0.0
+        for position in (SCALE, FADED):
+            numbers[position] = _mean([part.numbers[position] for part in parts])
+        counters[RECORDS] = 0
+        lengths = [int(part.counters[RECORDS] or part.counters[EXPECTED]) for part in parts]
+        counters[EXPECTED] = -(-sum(lengths) // len(parts))
+        for position in (SINCE, BLOCKS):
+            counters[position] = max(int(part.counters[position]) for part in parts)
+        return AheadState(
+            seed=fresh.seed.copy(),
+            owners=parts[0].owners.copy(),
+            strides=fresh.strides.copy(),
+            costs=parts[0].costs.copy(),
+            levels=_mean([carried_levels(part) for part in parts]),
+            heavy=counted_together(parts),
+            numbers=numbers,
+            counters=counters,
+            buffers=buffers(n_workers),
+        )
+
+
+def _mean(arrays: Sequence[Floats]) -> Floats:
+    """Return the mean, to the last bit the same for any order of the arrays."""
+    mean: Floats = np.sort(np.stack(arrays), axis=0).mean(axis=0)
+    return mean
