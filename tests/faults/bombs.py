@@ -27,7 +27,10 @@ from skewless.spark.state.processor import KeyProcessor
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.fish import Fish
 from skewless.strategies.hash import Hash
+from skewless.strategies.mixed import Mixed
 from skewless.strategies.readj import Readj
+from skewless.strategies.rebalancing import routing_table
+from skewless.strategy import Moves
 
 
 class BombWentOff(RuntimeError):  # noqa: N818 - it is read as a sentence
@@ -234,6 +237,21 @@ class Dice(_Bombed, Hash):
     def route(self, keys: Any, state: Any, out: Any) -> None:
         out[:] = np.random.default_rng().integers(0, self.n_workers, out.size)
         _note(self.folder, out)
+
+
+@dataclass(frozen=True)
+class Wanders(Mixed):
+    """Moves half of the keys that it knows, at random, with every plan."""
+
+    name: ClassVar[str] = "wanders"
+
+    def rebalance(self, report: Any, state: Any) -> Any:
+        rng = np.random.default_rng(int(report.loads.sum()) % 1000)
+        moved = report.keys[rng.random(report.keys.size) < 0.5]
+        targets = rng.integers(0, state.capacities.size, moved.size).astype(np.int32)
+        none = np.empty(0, np.int32)
+        after = routing_table.with_entries(state, moved, targets)
+        return after, Moves(np.empty(0, np.uint64), none, none)
 
 
 STRATEGIES = {

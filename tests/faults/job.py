@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from faults.bombs import STRATEGIES, Chain, Spread, pass_by
+from faults.bombs import STRATEGIES, Chain, Spread, Wanders, pass_by
 
 SCHEMA = "k string, v bigint, ts timestamp"
 FILES_PER_BATCH = 2
@@ -148,15 +148,12 @@ def results_of(df: Any, folder: Path, query: dict[str, Any]) -> Any:
 def chained_results(df: Any, folder: Path, laid: str, query: dict[str, Any]) -> Any:
     """Return what `process` gives with a processor that chains the records of a key."""
     from skewless.spark import process
-    from skewless.strategies import Mixed
 
-    # Without tolerance, some keys move with every plan.
-    strategy = Mixed(tolerance=0.0) if query["strategy"] == "mixed" else query["strategy"]
     return process(
         df,
         "k",
         Chain(laid),
-        strategy=strategy,
+        strategy=Wanders(),
         workers=query["workers"],
         max_workers=8,
         order_by=["ts", "v"],

@@ -12,10 +12,10 @@ from skewless.spark.state.operators.deduplicate import deduplicate
 from skewless.spark.state.operators.join import join
 from skewless.spark.state.operators.sessions import sessions
 from skewless.spark.state.operators.top_n import top_n
+from skewless.spark.state.planning.requests import scale_to
 from skewless.spark.state.process import process
 from skewless.spark.state.processor import KeyedRecords, KeyProcessor, Processor, Update
 from skewless.spark.state.reading import read_state
-from skewless.spark.state.requests import scale_to
 
 __all__ = [
     "BalanceListener",

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from skewless.spark.state.placing import Placing, as_moving
+from skewless.spark.state.planning.placing import Placing, as_moving
 from skewless.strategies import Cascade, Hash, Mixed
 from spark.state.chains import SCHEMA, chain
 from spark.state.without_spark import Query

@@ -11,9 +11,9 @@ import pytest
 
 from skewless.spark import KeyProcessor, scale_to
 from skewless.spark.ledger import LedgerMismatch
-from skewless.spark.state import bases
-from skewless.spark.state.held_state import HeldState
-from skewless.spark.state.version_files import stack
+from skewless.spark.state.versions import bases
+from skewless.spark.state.versions.held_state import HeldState
+from skewless.spark.state.versions.version_files import stack
 from spark.state.chains import SCHEMA, chain, chained, in_order, random_moves, records
 from spark.state.without_spark import Query
 
@@ -57,7 +57,7 @@ def test_old_versions_are_purged_and_what_others_build_on_is_not(tmp_path: Path)
 def test_few_files_make_up_a_state(tmp_path: Path) -> None:
     query = Query(tmp_path, chain(), SCHEMA, workers=1)
     depths = []
-    for batch in range(60):
+    for batch in range(40):
         query.step(batch, records(20, batch))
         base = bases.complete(query.ledger, batch)
         assert base is not None

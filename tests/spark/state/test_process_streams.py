@@ -1,4 +1,4 @@
-"""Streams through `process` equal plain Python, record for record, while keys move all the time."""
+"""Streams through `process` on Spark: moves, other workers, sources without data, odd sinks."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
-from skewless.spark import process, scale_to
-from spark.state.chains import DDL, chain, chained, random_moves, records, rows_of
+from skewless.spark import explain_balance, process, scale_to
+from skewless.spark.ledger import LedgerMismatch
+from spark.state.chains import DDL, chain, chained, in_order, random_moves, records, rows_of
 from spark.streams import read_stream, run, write_file
 
 pytestmark = pytest.mark.spark
 
 
-def test_a_stream_with_moves_and_rescaling_equals_plain_python(spark: Any, tmp_path: Path) -> None:
-    tables = [records(300, seed) for seed in range(6)]
-    tables[3] = tables[3].slice(0, 0)
+def test_a_stream_with_moves_and_other_workers_equals_plain_python(
+    spark: Any, tmp_path: Path
+) -> None:
+    tables = [records(300, seed) for seed in range(5)]
+    tables[2] = tables[2].slice(0, 0)
     found: dict[int, Any] = {}
     ledger = str(tmp_path / "ledger")
     for number, table in enumerate(tables):
         write_file(tmp_path / "in", number, table)
+        if number < 2:
+            continue
         stream = read_stream(spark, tmp_path / "in", DDL)
         results = process(
             stream,
@@ -29,10 +35,59 @@ def test_a_stream_with_moves_and_rescaling_equals_plain_python(spark: Any, tmp_p
             strategy=random_moves(),
             max_workers=4,
             ledger=ledger,
-            workers=2 if number < 5 else 4,
+            workers=2 if number < 4 else 4,
         )
-        if number == 4:
+        if number == 3:
             scale_to(ledger, 3)
-        if number > 1:
-            found |= run(results, "append", tmp_path / "checkpoint")
+        found |= run(results, "append", tmp_path / "checkpoint")
     assert rows_of(found) == chained(tables)
+    balance = explain_balance(ledger)
+    assert [len(batch.workers) for batch in balance.batches] == [2, 2, 2, 3, 4]
+    assert [batch.records for batch in balance.batches] == [table.num_rows for table in tables]
+    assert all(batch.keys_split == 0 for batch in balance.batches)
+    with pytest.raises(LedgerMismatch, match="was written for key=k string, not v bigint"):
+        process(read_stream(spark, tmp_path / "in", DDL), "v", chain(), ledger=ledger)
+
+
+def test_a_micro_batch_without_records_for_it_has_a_version(spark: Any, tmp_path: Path) -> None:
+    """Spark leaves out the part of a query whose source has nothing new, if it can."""
+    tables = [records(40, seed) for seed in range(2)]
+    write_file(tmp_path / "in", 0, tables[0])
+    write_file(tmp_path / "other", 0, tables[0].slice(0, 1))
+    found: dict[int, Any] = {}
+    for number in range(3):
+        ours = process(
+            read_stream(spark, tmp_path / "in", DDL, files=9),
+            "k",
+            chain(),
+            workers=2,
+            ledger=str(tmp_path / "ledger"),
+        )
+        other = read_stream(spark, tmp_path / "other", DDL, files=9)
+        both = ours.unionByName(other.selectExpr("'x' AS k", "v AS n", "v AS sum", "v AS last"))
+        if number == 1:
+            write_file(tmp_path / "other", 1, tables[0].slice(1, 1))
+        if number == 2:
+            write_file(tmp_path / "in", 1, tables[1])
+        found |= run(both, "append", tmp_path / "checkpoint")
+    kept = {number: [row for row in rows if row["k"] != "x"] for number, rows in found.items()}
+    assert rows_of(kept) == [rows_of(kept)[0], [], rows_of(kept)[2]]
+    assert [rows_of(kept)[0], rows_of(kept)[2]] == chained(tables)
+
+
+def test_a_sink_that_evaluates_a_part_is_told_so(spark: Any, tmp_path: Path) -> None:
+    for number in range(2):
+        write_file(tmp_path / "in", number, records(40, number))
+    results = process(
+        read_stream(spark, tmp_path / "in", DDL),
+        "k",
+        chain(),
+        workers=3,
+        ledger=str(tmp_path / "ledger"),
+    )
+    seen: list[Any] = []
+    writer = results.writeStream.foreachBatch(lambda batch, _: seen.append(batch.take(1)))
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.raises(StreamingQueryException, match="micro-batch 0 was evaluated in part"):
+        query.trigger(availableNow=True).start().awaitTermination()
+    assert len(in_order(map(tuple, seen[0]))) == 1

@@ -12,7 +12,7 @@ import pytest
 
 from skewless.spark import KeyProcessor
 from skewless.spark.ledger import LedgerCorrupt, LedgerMismatch
-from skewless.spark.state.bases import StateIncomplete
+from skewless.spark.state.versions.bases import StateIncomplete
 from spark.state.chains import SCHEMA, chain, chained, in_order, random_moves, records
 from spark.state.without_spark import Query
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 from skewless.keys import hash_keys
 from skewless.registry import strategy_of
 from skewless.spark.ledger.ledger import Ledger
-from skewless.spark.state.controller import Controller
 from skewless.spark.state.grouping import SentColumns
-from skewless.spark.state.placing import as_moving
-from skewless.spark.state.purging import purge
+from skewless.spark.state.planning.controller import Controller
+from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.schemas import schema_text, shape_of
 from skewless.spark.state.tasks import StateTasks, hash_seed
+from skewless.spark.state.versions.purging import purge
 from skewless.spark.state.work import Work
 
 SEED = 7

@@ -67,7 +67,10 @@ class BatchBalance:
 
 def read_balance(ledger: Ledger, batch: int, n_workers: int) -> BatchBalance:
     """Return the balance of one batch of a ledger."""
-    return batch_balance(batch, n_workers, ledger.read_reports(batch), ledger.read_workers(batch))
+    sources, workers = ledger.read_reports(batch), ledger.read_workers(batch)
+    if "process" in (ledger.identity() or {}) and workers:
+        n_workers = len(workers)  # all of them report, and their number changes
+    return batch_balance(batch, n_workers, sources, workers)
 
 
 def batch_balance(

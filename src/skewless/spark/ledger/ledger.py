@@ -163,6 +163,8 @@ class Ledger:
         identity = self.identity()
         if identity is None:
             return None
+        if "process" in identity:  # which changes its number: that of the last batch counts
+            return len(self.read_workers(max(self.batches(), default=0))) or 1
         n_workers = identity.get("workers")
         if type(n_workers) is int and 1 <= n_workers <= MOST_WORKERS:
             return n_workers
@@ -246,15 +248,6 @@ class Ledger:
     def write_worker(self, batch: int, worker: int, report: Entry, run: str | None = None) -> None:
         """Write what `worker` learned in `batch`, in place of an earlier attempt's report."""
         self._write("workers", batch, worker, report, run)
-
-    def keep_worker(self, batch: int, worker: int, report: Entry) -> None:
-        """Write what `worker` learned in `batch`, unless an earlier attempt of this run did."""
-        name = member_name("workers", batch, run_name(self.run), worker)
-        self._files.create(name, to_bytes(report))
-
-    def read_worker(self, batch: int, run: str, worker: int) -> Entry | None:
-        """Return what one worker learned in `batch`, in the run whose folders have this name."""
-        return self._read(member_name("workers", batch, run, worker))
 
     def read_workers(self, batch: int) -> dict[int, Entry]:
         """Return the reports of `batch` that count, by worker, in the order of the workers."""

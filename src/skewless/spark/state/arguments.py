@@ -27,11 +27,11 @@ from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.plans import Routing
 from skewless.spark.routing.router import Router
 from skewless.spark.routing.seeds import draw_seed
-from skewless.spark.state import bases
 from skewless.spark.state.grouping import N_OURS, SentColumns
-from skewless.spark.state.placing import as_moving
+from skewless.spark.state.planning.placing import as_moving
+from skewless.spark.state.planning.state_plan import read_entry
 from skewless.spark.state.schemas import Shape, require_compatible
-from skewless.spark.state.state_plan import read_entry
+from skewless.spark.state.versions import bases
 from skewless.strategy import AnyStrategy
 
 #: The strategy of "auto".

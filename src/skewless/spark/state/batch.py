@@ -11,10 +11,10 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from skewless.spark.state.grouping import received
-from skewless.spark.state.held_state import HeldState
-from skewless.spark.state.placing import Placing
-from skewless.spark.state.state_tables import FOREVER, LIVE
+from skewless.spark.state.planning.placing import Placing
 from skewless.spark.state.tasks import hash_seed
+from skewless.spark.state.versions.held_state import HeldState
+from skewless.spark.state.versions.state_tables import FOREVER, LIVE
 from skewless.spark.state.work import Work
 from skewless.strategy import AnyStrategy, Rebalances, Report
 

@@ -22,10 +22,10 @@ from skewless.arguments import shown
 from skewless.arrays import Ints
 from skewless.keys import hash_keys
 from skewless.spark.state.grouping import SentColumns
-from skewless.spark.state.held_state import HeldState
 from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import Shape, shape_of
-from skewless.spark.state.state_tables import FOREVER, LIVE, hashes_of, newest
+from skewless.spark.state.versions.held_state import HeldState
+from skewless.spark.state.versions.state_tables import FOREVER, LIVE, hashes_of, newest
 from skewless.spark.state.work import Work
 
 _SIZES = (1, 2, 3, 4, 6, 9, 14, 30)

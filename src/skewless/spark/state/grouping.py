@@ -12,8 +12,8 @@ import pyarrow as pa
 from skewless.aggregations.columns import bitmap_of, plain
 from skewless.aggregations.ordering import order_keys
 from skewless.arrays import Ints, Keys
-from skewless.spark.state.same_keys import key_order
-from skewless.spark.state.state_tables import NO_TIME, column_of
+from skewless.spark.state.versions.same_keys import key_order
+from skewless.spark.state.versions.state_tables import NO_TIME, column_of
 
 #: The first columns that are sent: the key's hash, the worker, and the record's source partition.
 N_OURS = 3

@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.spark.ledger.ledger import Ledger
-from skewless.spark.state.bases import Base
-from skewless.spark.state.held_state import HeldState, weight
-from skewless.spark.state.state_plan import StatePlan
-from skewless.spark.state.state_tables import (
+from skewless.spark.state.planning.state_plan import StatePlan
+from skewless.spark.state.versions.bases import Base
+from skewless.spark.state.versions.held_state import HeldState, weight
+from skewless.spark.state.versions.state_tables import (
     StateLayout,
     forgotten,
     hashes_of,
     newest,
 )
-from skewless.spark.state.version_files import read, stack
+from skewless.spark.state.versions.version_files import read, stack
 
 
 @dataclass(frozen=True, eq=False)

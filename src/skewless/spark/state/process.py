@@ -14,12 +14,8 @@ from skewless.spark.columns import Key, grouping_key, internal, require_datafram
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.route import switch
 from skewless.spark.state.arguments import (
-    HASH as _HASH,
-)
-from skewless.spark.state.arguments import (
-    WORKER as _WORKER,
-)
-from skewless.spark.state.arguments import (
+    HASH,
+    WORKER,
     Sending,
     moving_strategy,
     numbers_of_workers,
@@ -30,8 +26,8 @@ from skewless.spark.state.arguments import (
     unique_columns,
 )
 from skewless.spark.state.batch import BatchTasks, planned
-from skewless.spark.state.controller import Controller
-from skewless.spark.state.placing import PLACES, worker_column
+from skewless.spark.state.planning.controller import Controller
+from skewless.spark.state.planning.placing import PLACES, worker_column
 from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import Shape, schema_text, shape_of
 from skewless.spark.state.tasks import StateTasks
@@ -157,7 +153,7 @@ def _routed(
     df: DataFrame, sends: Sending, plan: DataFrame, digests: list[Column] | None, n: int
 ) -> DataFrame:
     """Return the records in the partitions of their workers; looked up by the JVM alone."""
-    names = [name for name in sends.sent.schema.names if name not in (_HASH, _WORKER)]
+    names = [name for name in sends.sent.schema.names if name not in (HASH, WORKER)]
     keys = sends.key
     chosen = sends.columns
     if digests is not None:
@@ -172,12 +168,12 @@ def _routed(
             internal(secrets.token_hex(4)), F.count(F.lit(1)).alias("records")
         )
     joined = records.crossJoin(F.broadcast(plan))
-    hashed = joined.withColumn(_HASH, F.xxhash64(*keys, F.col(f"{_PLAN}seed")))
-    worker = worker_column(F.col(_HASH), _PLAN).cast("int")
-    with_worker = hashed.select(_HASH, worker.alias(_WORKER), *names)
+    hashed = joined.withColumn(HASH, F.xxhash64(*keys, F.col(f"{_PLAN}seed")))
+    worker = worker_column(F.col(HASH), _PLAN).cast("int")
+    with_worker = hashed.select(HASH, worker.alias(WORKER), *names)
     # The column of the worker is not dropped: between the shuffle and the Python function, Spark
     # would take such a step for a reason to leave out empty partitions.
-    return with_worker.repartitionById(n, F.col(_WORKER))
+    return with_worker.repartitionById(n, F.col(WORKER))
 
 
 def _require_times(df: DataFrame, shape: Shape, has_watermark: bool) -> None:

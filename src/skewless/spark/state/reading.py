@@ -13,11 +13,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from skewless.arguments import whole
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger
-from skewless.spark.state import bases
-from skewless.spark.state.bases import Base
-from skewless.spark.state.held_state import HeldState, weight
-from skewless.spark.state.state_tables import StateLayout, layout_of, live_of
-from skewless.spark.state.version_files import read, stack
+from skewless.spark.state.versions import bases
+from skewless.spark.state.versions.bases import Base
+from skewless.spark.state.versions.held_state import HeldState, weight
+from skewless.spark.state.versions.state_tables import StateLayout, layout_of, live_of
+from skewless.spark.state.versions.version_files import read, stack
 from skewless.spark.worker_python import require_skewless
 
 #: Columns of ours, before those of the state.

@@ -15,13 +15,14 @@ from skewless.kernels.hashing import seed_array
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.names import run_name
 from skewless.spark.routing.router import Router, Task, this_task
-from skewless.spark.state.controller import Controller
 from skewless.spark.state.grouping import received
 from skewless.spark.state.moving import Beginning, beginning
-from skewless.spark.state.names import VersionName
-from skewless.spark.state.purging import purge
-from skewless.spark.state.state_plan import StatePlan
-from skewless.spark.state.state_tables import (
+from skewless.spark.state.planning.controller import Controller
+from skewless.spark.state.planning.state_plan import StatePlan
+from skewless.spark.state.planning.worker_reports import keep_report, report_entry
+from skewless.spark.state.versions.names import VersionName
+from skewless.spark.state.versions.purging import purge
+from skewless.spark.state.versions.state_tables import (
     FOREVER,
     column_of,
     hashes_of,
@@ -29,9 +30,8 @@ from skewless.spark.state.state_tables import (
     newest,
     until_of,
 )
-from skewless.spark.state.version_files import Version, merged, write
+from skewless.spark.state.versions.version_files import Version, merged, write
 from skewless.spark.state.work import Work, Worked, with_a_trace
-from skewless.spark.state.worker_reports import report_entry
 
 _ROWS_AT_ONCE = 1 << 16
 _PURGE_EVERY = 8
@@ -114,7 +114,7 @@ class StateTasks:
             lambda row: ", ".join(_text(key[row]) for key in keys),
             about,
         )
-        ledger.keep_worker(name.batch, name.worker, report)
+        keep_report(ledger, name.batch, name.worker, report)
         changed = newest(layout, [start.on_top, with_a_trace(worked)])
         table, below = merged(layout, changed, start.held.names, start.held.files)
         ends = until_of(table)[live_of(table)]

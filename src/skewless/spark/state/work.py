@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from skewless.arrays import Floats, Ints, Keys
 from skewless.spark.state.grouping import SentColumns, grouped, only_records, times_of
-from skewless.spark.state.held_state import Found, HeldState, weight
 from skewless.spark.state.processor import KeyedRecords, Update, moment
 from skewless.spark.state.schemas import EXPIRES, Shape
-from skewless.spark.state.state_tables import (
+from skewless.spark.state.versions.held_state import Found, HeldState, weight
+from skewless.spark.state.versions.state_tables import (
     FOREVER,
     NO_TIME,
     StateLayout,

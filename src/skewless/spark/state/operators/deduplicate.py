@@ -25,8 +25,8 @@ from skewless.spark.state.operators.held_rows import (
 from skewless.spark.state.operators.options import Placement, event_time, span
 from skewless.spark.state.process import process
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
-from skewless.spark.state.same_keys import Flags
-from skewless.spark.state.state_tables import NO_TIME
+from skewless.spark.state.versions.same_keys import Flags
+from skewless.spark.state.versions.state_tables import NO_TIME
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -11,8 +11,8 @@ import pyarrow as pa
 from skewless.aggregations.columns import exploded, lists, plain
 from skewless.arrays import Ints
 from skewless.spark.state.processor import KeyedRecords
-from skewless.spark.state.same_keys import Flags
-from skewless.spark.state.state_tables import FOREVER, NO_TIME
+from skewless.spark.state.versions.same_keys import Flags
+from skewless.spark.state.versions.state_tables import FOREVER, NO_TIME
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LATEST = datetime.max.replace(tzinfo=timezone.utc)

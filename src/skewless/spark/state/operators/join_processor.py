@@ -29,8 +29,8 @@ from skewless.spark.state.operators.held_rows import (
     watermark_of,
 )
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
-from skewless.spark.state.same_keys import Flags
-from skewless.spark.state.state_tables import NO_TIME
+from skewless.spark.state.versions.same_keys import Flags
+from skewless.spark.state.versions.state_tables import NO_TIME
 
 #: Columns of what `join` processes: the side, the time, and the record in the column of its side.
 SIDE, TIME, LEFT, RIGHT = internal("side"), internal("time"), internal("left"), internal("right")

@@ -29,7 +29,7 @@ from skewless.spark.state.operators.held_rows import (
     watermark_of,
 )
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
-from skewless.spark.state.state_tables import NO_TIME
+from skewless.spark.state.versions.state_tables import NO_TIME
 
 START, END, RECORDS = "start", "end", "records"
 

@@ -29,14 +29,22 @@ from skewless.spark.ledger.files import (
 from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.local_folder import LocalFolder
-from skewless.spark.state.names import VersionName, version_name
-from skewless.spark.state.state_tables import HASH, LIVE, SEEN, UNTIL, StateLayout, newest
+from skewless.spark.state.versions.names import VersionName, version_name
+from skewless.spark.state.versions.state_tables import (
+    HASH,
+    LIVE,
+    SEEN,
+    UNTIL,
+    StateLayout,
+    hashes_of,
+    newest,
+)
 
 FORMAT = "skewless-version"
 #: A file is merged into the one above it while it has at most so many times its rows.
 _MERGE_FACTOR = 2
 #: Files that a process keeps at hand; what they hold stays on disk until it is read.
-_OPEN_FILES = 512
+_OPEN_FILES = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +156,9 @@ def _require_sound(table: pa.Table, below: Sequence[str], about: dict[str, Any])
         column = table.column(name)
         if column.type != kind or column.null_count:
             raise ValueError(f"column {name!r} must be {kind} without nulls")
+    hashes = hashes_of(table)
+    if not (hashes[1:] >= hashes[:-1]).all():  # else a key would not be found
+        raise ValueError("the hashes of its keys do not ascend")
     if any(version_name(file) is None for file in below):
         raise ValueError("it builds on what is no version")
     for name in ("held", "bytes", "soonest"):
@@ -159,6 +170,14 @@ def stack(ledger: Ledger, file: str) -> list[Version]:
     """Return the files that make up a worker's state in one batch, from the bottom up."""
     top = read(ledger, file)
     return [*(read(ledger, name) for name in top.below), top]
+
+
+def table_of(layout: StateLayout, version: Version) -> pa.Table:
+    """Return the rows of a version with the columns of `layout`, or raise LedgerCorrupt."""
+    try:
+        return layout.fitted(version.table)
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise LedgerCorrupt(f"{version.where} cannot be used: {one_line(error)}") from error
 
 
 def merged(
@@ -173,7 +192,7 @@ def merged(
     while n_below and files[n_below - 1].table.num_rows <= _MERGE_FACTOR * n_rows:
         n_below -= 1
         n_rows += files[n_below].table.num_rows
-    parts = [layout.fitted(file.table) for file in files[n_below:]]
+    parts = [table_of(layout, file) for file in files[n_below:]]
     table = newest(layout, [*parts, changed])
     if not n_below:  # nothing lies below that a row without a state would hide
         table = table.filter(table.column(LIVE))

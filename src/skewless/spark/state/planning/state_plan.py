@@ -18,9 +18,9 @@ from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.names import run_name
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
-from skewless.spark.state.bases import Base
-from skewless.spark.state.names import plan_file
-from skewless.spark.state.placing import Placing
+from skewless.spark.state.planning.placing import Placing
+from skewless.spark.state.versions.bases import Base
+from skewless.spark.state.versions.names import plan_file
 from skewless.strategy import AnyStrategy
 
 _PLACED = "placed."

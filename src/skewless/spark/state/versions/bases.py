@@ -13,7 +13,13 @@ from typing import NamedTuple
 from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.names import run_name
-from skewless.spark.state.names import BATCH, BATCHES, VersionName, batch_folder, version_name
+from skewless.spark.state.versions.names import (
+    BATCH,
+    BATCHES,
+    VersionName,
+    batch_folder,
+    version_name,
+)
 
 
 class Base(NamedTuple):

@@ -11,11 +11,9 @@ from skewless.arrays import Floats
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import run_name
-from skewless.spark.state.bases import Base, base_of
-from skewless.spark.state.placing import Placing
-from skewless.spark.state.requests import latest_request
-from skewless.spark.state.schemas import require_compatible
-from skewless.spark.state.state_plan import (
+from skewless.spark.state.planning.placing import Placing
+from skewless.spark.state.planning.requests import latest_request
+from skewless.spark.state.planning.state_plan import (
     Moving,
     Observed,
     StatePlan,
@@ -25,7 +23,9 @@ from skewless.spark.state.state_plan import (
     read_entry,
     to_entry,
 )
-from skewless.spark.state.worker_reports import WorkerReport, read_report
+from skewless.spark.state.planning.worker_reports import WorkerReport, read_report
+from skewless.spark.state.schemas import require_compatible
+from skewless.spark.state.versions.bases import base_of
 from skewless.state import copy_state
 from skewless.strategy import AnyStrategy, Rebalances, Report
 
@@ -91,7 +91,7 @@ class Controller:
         require_compatible(
             str(last.about.get("schema")), shape.state, f"the ledger in {shown(ledger.folder)}"
         )
-        reports = _reports(ledger, base)
+        reports = [read_report(ledger, base, worker) for worker in range(base.workers)]
         observed = self._observed(last, reports)
         n_workers = self._n_workers(last, request)
         is_whole = not is_made_with(entry, self.strategy) or n_workers != base.workers
@@ -178,16 +178,3 @@ def _bounded(observed: Observed, placing: Placing) -> Observed:
     owners = placing.owners(hashes[gone])
     rest = observed.rest + np.bincount(owners, loads[gone], observed.rest.size)
     return Observed(hashes[stays], loads[stays], observed.sizes[stays], rest)
-
-
-def _reports(ledger: Ledger, base: Base) -> list[WorkerReport]:
-    """Return the reports of all workers of a version, in their order."""
-    found = []
-    for worker in range(base.workers):
-        entry = ledger.read_worker(base.batch, base.run, worker)
-        if entry is None:
-            raise LedgerCorrupt(
-                f"{shown(ledger.folder)} has lost a report of batch {base.batch}: worker {worker}"
-            )
-        found.append(read_report(entry))
-    return found

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.arrays import Ints, Keys
-from skewless.spark.state.row_bytes import row_bytes
-from skewless.spark.state.same_keys import Flags
-from skewless.spark.state.state_tables import (
+from skewless.spark.state.versions.row_bytes import row_bytes
+from skewless.spark.state.versions.same_keys import Flags
+from skewless.spark.state.versions.state_tables import (
     LIVE,
     NO_TIME,
     StateLayout,
@@ -25,7 +25,7 @@ from skewless.spark.state.state_tables import (
     until_of,
     with_hashes,
 )
-from skewless.spark.state.version_files import Version
+from skewless.spark.state.versions.version_files import Version, table_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class HeldState:
 
     def __post_init__(self) -> None:
         """Put what arrived on top."""
-        tables = [self.layout.fitted(file.table) for file in self.files]
+        tables = [table_of(self.layout, file) for file in self.files]
         if self.arrived is not None and self.arrived.num_rows:
             tables.append(self.arrived)
         object.__setattr__(self, "tables", tables)

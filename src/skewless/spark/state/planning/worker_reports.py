@@ -14,7 +14,11 @@ import numpy as np
 from skewless.arrays import Floats, Keys
 from skewless.sound import MOST_COUNTED, MOST_WEIGHT, Unsound, require_that, require_within
 from skewless.spark.ledger.entry_checks import corrupt, require_worker_report
-from skewless.spark.ledger.files import Entry
+from skewless.spark.ledger.files import Entry, LedgerCorrupt, from_bytes, to_bytes
+from skewless.spark.ledger.folder import open_folder, shown
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.names import member_name, run_name
+from skewless.spark.state.versions.bases import Base
 
 #: The most keys that a worker lists one by one.
 HEAVY_KEYS = 1 << 12
@@ -71,7 +75,23 @@ def report_entry(
     return Entry(arrays, about | counted)
 
 
-def read_report(entry: Entry) -> WorkerReport:
+def keep_report(ledger: Ledger, batch: int, worker: int, report: Entry) -> None:
+    """Write the report of a worker, unless an earlier attempt of this run did."""
+    name = member_name("workers", batch, run_name(ledger.run), worker)
+    open_folder(ledger.folder).create(name, to_bytes(report))
+
+
+def read_report(ledger: Ledger, base: Base, worker: int) -> WorkerReport:
+    """Return what the controller needs of a report, or raise LedgerCorrupt."""
+    name = member_name("workers", base.batch, base.run, worker)
+    where = f"{shown(ledger.folder)}/{name}"
+    data = open_folder(ledger.folder).read(name)
+    if data is None:
+        raise LedgerCorrupt(f"{where} is gone, and the next plan needs it")
+    return checked_report(from_bytes(data, where))
+
+
+def checked_report(entry: Entry) -> WorkerReport:
     """Return what the controller needs of a report, or raise LedgerCorrupt."""
     require_worker_report(entry)
     try:

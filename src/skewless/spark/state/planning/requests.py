@@ -7,9 +7,9 @@ from skewless.spark.ledger.files import LedgerCorrupt
 from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.statements import read_statement, statement
-from skewless.spark.state import bases
-from skewless.spark.state.names import REQUEST, REQUESTS, request_file
-from skewless.spark.state.state_plan import read_entry
+from skewless.spark.state.planning.state_plan import read_entry
+from skewless.spark.state.versions import bases
+from skewless.spark.state.versions.names import REQUEST, REQUESTS, request_file
 
 
 def scale_to(ledger: str, n: int) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from skewless.aggregations.columns import plain
 from skewless.arrays import Ints, Keys
-from skewless.spark.state.same_keys import Flags, key_order, same
+from skewless.spark.state.versions.same_keys import Flags, key_order, same
 
 HASH, LIVE, UNTIL, SEEN = "hash", "live", "until", "seen"
 _KEY, _FIELD = "key.", "state."
@@ -69,6 +69,16 @@ class StateLayout:
         """Return a table that was written with fewer fields: what it lacks is null."""
         if table.schema.equals(self.schema):
             return table
+        for field in table.schema:
+            if (
+                field.name not in self.schema.names
+                or field.type != self.schema.field(field.name).type
+            ):
+                raise ValueError(
+                    f"column {field.name!r} of type {field.type} does not belong there"
+                )
+        if any(name not in table.column_names for name in self.key_names):
+            raise ValueError("it lacks columns of the key")
         columns = [
             table.column(field.name)
             if field.name in table.column_names

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from skewless.spark.ledger.folder import open_folder
 from skewless.spark.ledger.ledger import Ledger
-from skewless.spark.state.bases import batches, versions
-from skewless.spark.state.names import batch_folder
-from skewless.spark.state.version_files import read
+from skewless.spark.state.versions.bases import batches, versions
+from skewless.spark.state.versions.names import batch_folder
+from skewless.spark.state.versions.version_files import read
 
 
 def purge(ledger: Ledger, batch: int, kept: int) -> None:

@@ -1,0 +1,54 @@
+"""What the guide to keyed state shows runs as it stands, but for folders and the workers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark.streams import read_stream, write_file
+
+pytestmark = pytest.mark.spark
+PAGE = Path(__file__).parents[3] / "docs" / "keyed-state.md"
+MINUTE = 60_000_000
+
+
+def clicks() -> pa.Table:
+    """Return the clicks of two users: visits of 3, 2 and 4 clicks, and one that ends all others."""
+    minutes = {"ann": [0, 5, 9, 100, 101], "bob": [3, 30, 50, 79], "end": [1000]}
+    rows = sorted((minute, user) for user, times in minutes.items() for minute in times)
+    times = [1_700_000_000_000_000 + minute * MINUTE for minute, _ in rows]
+    kind = pa.timestamp("us", "UTC")
+    return pa.table({"user": [user for _, user in rows], "ts": pa.array(times, kind)})
+
+
+def test_the_guide_runs_from_its_beginning_to_its_end(spark: Any, tmp_path: Path) -> None:
+    table = clicks()
+    for number in range(table.num_rows):
+        write_file(tmp_path / "in", number // 4, table.slice(number // 4 * 4, 4))
+    stream = read_stream(spark, tmp_path / "in", "user string, ts timestamp", files=1)
+    names: dict[str, Any] = {"records": table, "spark": spark, "clicks": stream}
+    for program in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
+        changed = program.replace('"/data/', f'"{tmp_path.as_posix()}/')
+        changed = changed.replace("workers=16,", "workers=2, max_workers=24,")
+        changed = changed.replace("batch=41", "batch=1")
+        exec(changed, names)
+        if "writeStream" in program:
+            for query in spark.streams.active:
+                query.processAllAvailable()
+                query.stop()
+            found = spark.read.parquet(str(tmp_path / "visits" / "out")).collect()
+            # That of "end" goes on.
+            assert sorted(map(tuple, found)) == [("ann", 2), ("ann", 3), ("bob", 4)]
+    latest = names["Latest"]()
+    from skewless.spark import check_processor, read_state
+
+    rng = np.random.default_rng(0)
+    values = pa.table({"user": rng.choice(["a", "b", "c"], 40), "value": rng.random(40)})
+    check_processor(latest, values, key="user", answers="batch")
+    state = read_state(spark, str(tmp_path / "visits" / "ledger")).collect()
+    assert [(row["user"], row["clicks"]) for row in state] == [("end", 1)]

@@ -1,0 +1,118 @@
+"""Files that are sealed and hold nonsense are refused in one line, on any filesystem."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from skewless.spark.ledger import LedgerCorrupt
+from skewless.spark.ledger.files import Entry, from_bytes, to_bytes
+from skewless.spark.state.versions import version_files
+from spark.state.chains import SCHEMA, chain, chained, in_order, random_moves, records
+from spark.state.without_spark import Query
+
+
+def rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    return in_order(tuple(row.values()) for row in table.to_pylist())
+
+
+def test_a_folder_that_is_no_local_disk_does_as_well() -> None:
+    """Arrow's own filesystem in memory, which has no atomic create, as S3 has none."""
+    tables = [records(100, seed) for seed in range(6)]
+    query = Query("mock:///bucket/ledger", chain(), SCHEMA, strategy=random_moves(), kept=2)  # type: ignore[arg-type]
+    found = [rows(query.step(batch, table)) for batch, table in enumerate(tables)]
+    assert found == chained(tables)
+
+
+def backwards(version: version_files.Version) -> version_files.Version:
+    order = pa.array(np.arange(version.table.num_rows)[::-1])
+    return replace(version, table=version.table.take(order))
+
+
+def other_type(version: version_files.Version) -> version_files.Version:
+    texts = version.table.column("state.n").cast(pa.string())
+    place = version.table.column_names.index("state.n")
+    return replace(version, table=version.table.set_column(place, "state.n", texts))
+
+
+VERSIONS = {
+    "order": backwards,
+    "type": other_type,
+    "no_key": lambda v: replace(v, table=v.table.drop_columns(["key.k"])),
+    "no_hash": lambda v: replace(v, table=v.table.drop_columns(["hash"])),
+    "below": lambda v: replace(v, below=("../../../etc/passwd",)),
+    "about": lambda v: replace(v, about={**v.about, "held": "many"}),
+}
+
+
+@pytest.mark.parametrize("change", VERSIONS)
+def test_a_sealed_version_that_no_task_wrote_is_refused(tmp_path: Path, change: str) -> None:
+    query = Query(tmp_path, chain(), SCHEMA, workers=1)
+    query.step(0, records(50, 0))
+    path = next((tmp_path / "state").rglob("worker-*"))
+    version = version_files.read(query.ledger, str(path.relative_to(tmp_path)))
+    path.write_bytes(version_files.to_bytes(VERSIONS[change](version)))
+    with pytest.raises(LedgerCorrupt, match=r"worker-00000-of-00001\.arrow") as caught:
+        query.step(1, records(50, 1))
+    assert "\n" not in str(caught.value)
+
+
+def with_array(name: str, array: Any) -> Any:
+    return lambda entry: Entry({**entry.arrays, name: array}, entry.about)
+
+
+def with_about(**about: Any) -> Any:
+    return lambda entry: Entry(entry.arrays, {**entry.about, **about})
+
+
+PLANS = {
+    "workers": with_about(workers=0),
+    "text": with_about(workers="2"),
+    "base": with_about(base=[0, "../..", 2]),
+    "whole": with_about(whole=1),
+    "watermark": with_about(watermark="soon"),
+    "more": with_about(more=[]),
+    "moves": with_array("moving.hashes", np.array([3, 1], np.uint64)),
+    "moves_type": with_array("moving.hashes", np.array([1.0])),
+    "targets": with_array("moving.targets", np.array([7], np.int32)),
+    "rest": with_array("observed.rest", np.array([np.nan, 1.0])),
+    "loads": with_array("observed.loads", np.array([-1.0])),
+    "placed": with_array("placed.unknown", np.array([1])),
+}
+
+
+@pytest.mark.parametrize("change", PLANS)
+def test_a_sealed_plan_that_no_task_wrote_is_refused(tmp_path: Path, change: str) -> None:
+    query = Query(tmp_path, chain(), SCHEMA, strategy="mixed")
+    for batch in range(2):
+        query.step(batch, records(50, batch))
+    path = next((tmp_path / "state" / "00000001").rglob("plan.arrow"))
+    path.write_bytes(to_bytes(PLANS[change](from_bytes(path.read_bytes(), "plan"))))
+    with pytest.raises(LedgerCorrupt, match=r"plan\.arrow cannot be used") as caught:
+        query.step(2, records(50, 2))
+    assert "\n" not in str(caught.value)
+
+
+REPORTS = {
+    "heavy": with_array("heavy", np.array([2, 1], np.uint64)),
+    "costs": with_array("costs", np.array([np.inf])),
+    "cost": with_about(cost=-1.0),
+    "latest": with_about(latest=1.5),
+    "records": with_about(records=-1),
+}
+
+
+@pytest.mark.parametrize("change", REPORTS)
+def test_a_sealed_report_that_no_task_wrote_is_refused(tmp_path: Path, change: str) -> None:
+    query = Query(tmp_path, chain(), SCHEMA, strategy="mixed")
+    query.step(0, records(50, 0))
+    path = next((tmp_path / "workers").rglob("worker-00001.arrow"))
+    path.write_bytes(to_bytes(REPORTS[change](from_bytes(path.read_bytes(), "report"))))
+    with pytest.raises(LedgerCorrupt, match=r"worker-00001\.arrow cannot be used") as caught:
+        query.step(1, records(50, 1))
+    assert "\n" not in str(caught.value)
