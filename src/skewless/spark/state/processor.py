@@ -108,6 +108,9 @@ class Processor(ABC):
     result_schema: str | StructType
     #: A state without a record for so long, in event time, is forgotten: "2 hours". None: never.
     ttl: str | None = None
+    #: A boolean column that is true for the records of a second stream. The watermark then follows
+    #: the stream that is behind, and there is none before both have a record. None: one stream.
+    second_stream: str | None = None
 
     @abstractmethod
     def update(self, keyed: KeyedRecords) -> Update:
