@@ -89,23 +89,19 @@ def joined(
     """
     kept = {"inner": (), "left": (0,), "right": (1,), "full": (0, 1)}[how]
     latest: list[int | None] = [None, None]
-    watermark: int | None = None
+    watermark: list[int] = []  # none, or one
     held: list[list[Any]] = [[], []]  # [record, has met another]
     found = []
     for batch in batches:
         rows = []
         for side in (0, 1):
-            over = [
-                one
-                for one in held[side]
-                if watermark is not None and one[0][2] + within <= watermark
-            ]
-            held[side] = [one for one in held[side] if one not in over]
+            over = [o for o in held[side] if watermark and o[0][2] + within <= watermark[0]]
+            held[side] = [one for one in held[side] if not any(one is other for other in over)]
             rows += [_alone(one[0], side) for one in over if side in kept and not one[1]]
         new: list[list[Any]] = [[], []]
         for side in (0, 1):
             for record in batch[side]:
-                if record[2] is not None and watermark is not None and record[2] <= watermark:
+                if record[2] is not None and watermark and record[2] <= watermark[0]:
                     continue
                 if record[0] is None or record[2] is None:
                     rows += [_alone(record, side)] if side in kept else []
@@ -125,7 +121,7 @@ def joined(
             latest[side] = max(times, default=None)
         if latest[0] is not None and latest[1] is not None:
             now = _whole_millis(min(latest[0], latest[1])) - delay
-            watermark = now if watermark is None else max(watermark, now)
+            watermark = [max([now, *watermark])]
     if at_end:
         for side in kept:
             found[-1] += [_alone(one[0], side) for one in held[side] if not one[1]]

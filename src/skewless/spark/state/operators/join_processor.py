@@ -91,6 +91,8 @@ class Join(Processor):
         In microseconds.
     """
 
+    second_stream = SIDE
+
     def __init__(  # noqa: D107
         self,
         result_schema: StructType,

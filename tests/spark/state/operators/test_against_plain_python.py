@@ -1,0 +1,141 @@
+"""The processors of the ready operators equal plain Python while keys move in every micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from skewless import aggregations as aggs
+from skewless.spark.state.operators.deduplicate import Deduplicate
+from skewless.spark.state.operators.join_processor import LEFT, RIGHT, SIDE, TIME, Join, Side
+from skewless.spark.state.operators.session_processor import Sessions
+from skewless.spark.state.operators.top_n import TopN
+from spark.state.operators.plain_operators import deduplicated, joined, largest, sessioned
+from spark.state.operators.stepping import (
+    SCHEMA,
+    SECOND,
+    Record,
+    cut_streams,
+    drifting,
+    stepped,
+    table_of,
+)
+
+FIELDS = from_arrow_schema(SCHEMA)
+KEY = [FIELDS["k"]]
+DELAY = 15 * SECOND
+HOWS = ("inner", "left", "right", "full")
+
+
+def deduplicate(folder: Path, batches: Sequence[Sequence[Record]], within: int) -> Any:
+    tables = [table_of(batch) for batch in batches]
+    return stepped(folder, Deduplicate(FIELDS, "ts", within), tables, time="ts", delay=DELAY)
+
+
+def sessions(folder: Path, batches: Sequence[Sequence[Record]], gap: int) -> Any:
+    chosen = {"total": aggs.sum("v")}
+    types = {"v": SCHEMA.field("v")}
+    processor = Sessions(KEY, TimestampType(), gap, "ts", {"v": "v"}, chosen, types)
+    tables = []
+    for batch in batches:
+        table = table_of(batch)
+        ends = [None if time is None else time + gap for _, _, time in batch]
+        column = table_of([("", 0, end) for end in ends]).column("ts")
+        tables.append(table.append_column("ends", column))
+    return stepped(folder, processor, tables, time="ends", delay=DELAY + gap)
+
+
+def top_n(folder: Path, batches: Sequence[Sequence[Record]], n: int) -> Any:
+    processor = TopN(KEY, StructType([FIELDS["v"], FIELDS["ts"]]), "v", n)
+    return stepped(folder, processor, [table_of(batch) for batch in batches])
+
+
+def join(folder: Path, batches: Sequence[Any], within: int, how: str, delay: int = DELAY) -> Any:
+    others = StructType([FIELDS["v"], FIELDS["ts"]])
+    sides = (Side(LEFT, others), Side(RIGHT, others))
+    result = StructType([*KEY, *others.fields, *(_renamed(field) for field in others.fields)])
+    kept = {"inner": (False, False), "left": (True, False), "right": (False, True)}
+    processor = Join(result, ["k"], sides, kept.get(how, (True, True)), within)
+    tables = [pa.concat_tables([_side(b[0], 0), _side(b[1], 1)]) for b in batches]
+    return stepped(folder, processor, tables, time=TIME, delay=delay)
+
+
+def _renamed(field: StructField) -> StructField:
+    return StructField(f"{field.name}_right", field.dataType)
+
+
+def _side(records: Sequence[Record], number: int) -> pa.Table:
+    table = table_of(records)
+    rows = pa.StructArray.from_arrays(
+        [column.combine_chunks() for column in table.select(["v", "ts"]).columns], ["v", "ts"]
+    )
+    empty = pa.nulls(len(rows), rows.type)
+    columns = {
+        "k": table.column("k"),
+        SIDE: pa.array([bool(number)] * len(rows), pa.bool_()),
+        TIME: table.column("ts"),
+        LEFT: empty if number else rows,
+        RIGHT: rows if number else empty,
+    }
+    return pa.table(columns)
+
+
+def two_sides(batches: Sequence[Sequence[Record]]) -> list[tuple[list[Record], list[Record]]]:
+    """Return every third record on the right side, the others on the left side."""
+    return [
+        ([r for i, r in enumerate(b) if i % 3], [r for i, r in enumerate(b) if not i % 3])
+        for b in batches
+    ]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_drifting_stream(tmp_path: Path, seed: int) -> None:
+    batches = drifting(24, seed)
+    within = (7 + seed) * SECOND
+    found = deduplicate(tmp_path / "deduplicate", batches, within)
+    assert found == deduplicated(batches, within, DELAY)
+    assert 30 < sum(map(len, found)) < sum(map(len, batches))
+    found = sessions(tmp_path / "sessions", batches, within)
+    assert found == sessioned(batches, within, DELAY)
+    assert sum(map(len, found)) > 20
+    found = top_n(tmp_path / "top", batches, 3)
+    assert found == largest(batches, 3)
+    assert sum(map(len, found)) > 30
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_drifting_join(tmp_path: Path, how: str) -> None:
+    batches = two_sides(drifting(20, 5))
+    found = join(tmp_path, batches, 6 * SECOND, how)
+    assert found == joined(batches, 6 * SECOND, DELAY, how)
+    assert sum(map(len, found)) > 100
+    assert any(row[1] is None for rows in found for row in rows) == (how in ("right", "full"))
+
+
+def test_the_side_that_is_behind_sets_the_watermark_of_a_join(tmp_path: Path) -> None:
+    left = [[("a", batch, batch * 100 * SECOND)] for batch in range(6)]
+    right: list[list[Record]] = [[], [], [], [("a", 7, 0)], [("a", 8, 300 * SECOND)], []]
+    batches = list(zip(left, right, strict=True))
+    found = join(tmp_path, batches, SECOND, "full", delay=0)
+    assert found == joined(batches, SECOND, 0, "full")
+    assert ("a", 0, 0, 7, 0) in found[3]
+
+
+@settings(max_examples=25)
+@given(batches=cut_streams())
+def test_small_streams(batches: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("small")
+    within = 5 * SECOND
+    found = deduplicate(folder / "deduplicate", batches, within)
+    assert found == deduplicated(batches, within, DELAY)
+    assert sessions(folder / "sessions", batches, within) == sessioned(batches, within, DELAY)
+    assert top_n(folder / "top", batches, 2) == largest(batches, 2)
+    sides = two_sides(batches)
+    assert join(folder / "join", sides, within, "full") == joined(sides, within, DELAY, "full")
