@@ -9,15 +9,16 @@ import pytest
 from pyspark.sql import functions as F
 
 from skewless.spark import KeyProcessor, Processor, process, read_state
+from skewless.spark.ledger import LedgerMismatch
 from spark.state.chains import DDL, chain, chained, in_order, records, rows_of
 from spark.streams import read_stream, run, write_file
 
 pytestmark = pytest.mark.spark
 
 
-def sessions() -> Any:
+def sessions(schema: str = "n bigint, expires timestamp") -> Any:
     class Sessions(KeyProcessor):
-        state_schema = "n bigint, expires timestamp"
+        state_schema = schema
         result_schema = "k string, n bigint"
 
         def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
@@ -68,6 +69,8 @@ def test_the_state_of_any_kept_batch_can_be_read(spark: Any, tmp_path: Path) -> 
         assert all(row["bytes"] >= 24 for row in rows)
     with pytest.raises(ValueError, match=r"batch: .* has no version 7; it has 0 … 2"):
         read_state(spark, ledger, 7)
+    with pytest.raises(LedgerMismatch, match=r"field n bigint, which state_schema lacks"):
+        process(stream, "k", sessions("m bigint"), ledger=ledger)
 
 
 class Lacks(Processor):

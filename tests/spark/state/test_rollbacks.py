@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from skewless.spark import KeyProcessor
-from skewless.spark.ledger import LedgerCorrupt, LedgerMismatch
+from skewless.spark.ledger import Ledger, LedgerCorrupt, LedgerMismatch
+from skewless.spark.state.tasks import require_alone
 from skewless.spark.state.versions.bases import StateIncomplete
 from spark.state.chains import SCHEMA, chain, chained, in_order, random_moves, records
 from spark.state.without_spark import Query
@@ -116,3 +117,11 @@ def test_a_damaged_plan_is_refused_by_name(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(LedgerCorrupt, match=r"plan\.arrow is truncated"):
         one.step(2, TABLES[2])
+
+
+def test_two_operators_of_one_query_need_two_ledgers(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path))
+    require_alone(ledger.of_run("aa-group-0"), "group-0")
+    require_alone(ledger.of_run("aa-group-1"), "group-1")  # a restart
+    with pytest.raises(LedgerMismatch, match="give each of them a ledger= of its own"):
+        require_alone(ledger.of_run("bb-group-1"), "group-1")

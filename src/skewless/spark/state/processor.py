@@ -144,15 +144,19 @@ class KeyProcessor(Processor):
 
     @abstractmethod
     def update_key(
-        self, key: Row, records: Sequence[Row], state: dict[str, Any] | None, at: datetime | None
+        self,
+        key: Row,
+        records: Sequence[Row],
+        state: dict[str, Any] | None,
+        watermark: datetime | None,
     ) -> tuple[Iterable[Row], Row | None]:
         """Return the result rows and the new state of one key; None: the state is forgotten.
 
-        `at` is the watermark. A column of the key need not be repeated in the result rows.
+        A column of the key need not be repeated in the result rows.
         """
 
     def expire_key(
-        self, key: Row, state: dict[str, Any], at: datetime | None
+        self, key: Row, state: dict[str, Any], watermark: datetime | None
     ) -> tuple[Iterable[Row], Row | None]:
         """Return the same for a key whose time has come; without another definition, nothing."""
         return (), None

@@ -12,7 +12,8 @@ from pyspark import TaskContext
 
 from skewless.arrays import Keys
 from skewless.kernels.hashing import seed_array
-from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.folder import shown
+from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.names import run_name
 from skewless.spark.routing.router import Router, Task, this_task
 from skewless.spark.state.grouping import received
@@ -58,6 +59,7 @@ class StateTasks:
         task = this_task()
         batch = _batch(task)
         ledger, plan, seed = self._plan(task, batch)
+        require_alone(ledger, task.run)
         if batch % _PURGE_EVERY == 0:
             purge(ledger, batch, self.kept)
         yield plan.placing.row(hash_seed(seed))
@@ -121,6 +123,22 @@ class StateTasks:
         ends = until_of(table)[live_of(table)]
         kept = {"held": n_held, "bytes": n_bytes, "soonest": int(ends.min(initial=FOREVER))}
         write(ledger, name, Version(table, tuple(below), kept))
+
+
+def require_alone(ledger: Ledger, group: str | None) -> None:
+    """Raise LedgerMismatch if another `process` of the same query uses the ledger.
+
+    Their runs have one group of jobs, and differ in what was drawn when each was built.
+    """
+    if group is None:
+        return
+    end = f"-{group}"
+    others = [name for name in ledger.runs() if name.endswith(end) and name != run_name(ledger.run)]
+    if others:
+        raise LedgerMismatch(
+            f"two process of one query share the ledger in {shown(ledger.folder)}, and would mix "
+            "up their states: give each of them a ledger= of its own"
+        )
 
 
 def _batch(task: Task) -> int:
