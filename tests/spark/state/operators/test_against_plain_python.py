@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from skewless import aggregations as aggs
+from skewless.spark import check_processor
 from skewless.spark.state.operators.deduplicate import Deduplicate
 from skewless.spark.state.operators.join_processor import LEFT, RIGHT, SIDE, TIME, Join, Side
 from skewless.spark.state.operators.session_processor import Sessions
@@ -37,37 +39,51 @@ DELAY = 15 * SECOND
 HOWS = ("inner", "left", "right", "full")
 
 
+def with_ends(batch: Sequence[Record], gap: int) -> pa.Table:
+    """Return records with the column of which `sessions` makes the watermark."""
+    ends = [None if time is None else time + gap for _, _, time in batch]
+    return table_of(batch).append_column("ends", table_of([("", 0, e) for e in ends]).column("ts"))
+
+
+def session_processor(gap: int) -> Sessions:
+    chosen = {"total": aggs.sum("v")}
+    types = {"v": SCHEMA.field("v")}
+    return Sessions(KEY, TimestampType(), gap, "ts", {"v": "v"}, chosen, types)
+
+
+def top_processor(n: int) -> TopN:
+    return TopN(KEY, StructType([FIELDS["v"], FIELDS["ts"]]), "v", n)
+
+
+def join_processor(within: int, how: str) -> Join:
+    others = StructType([FIELDS["v"], FIELDS["ts"]])
+    sides = (Side(LEFT, others), Side(RIGHT, others))
+    result = StructType([*KEY, *others.fields, *(_renamed(field) for field in others.fields)])
+    kept = {"inner": (False, False), "left": (True, False), "right": (False, True)}
+    return Join(result, ["k"], sides, kept.get(how, (True, True)), within)
+
+
+def both_sides(left: Sequence[Record], right: Sequence[Record]) -> pa.Table:
+    return pa.concat_tables([_side(left, 0), _side(right, 1)])
+
+
 def deduplicate(run: Any, batches: Sequence[Sequence[Record]], within: int) -> Any:
     tables = [table_of(batch) for batch in batches]
     return run(Deduplicate(FIELDS, "ts", within), tables, time="ts", delay=DELAY)
 
 
 def sessions(run: Any, batches: Sequence[Sequence[Record]], gap: int) -> Any:
-    chosen = {"total": aggs.sum("v")}
-    types = {"v": SCHEMA.field("v")}
-    processor = Sessions(KEY, TimestampType(), gap, "ts", {"v": "v"}, chosen, types)
-    tables = []
-    for batch in batches:
-        table = table_of(batch)
-        ends = [None if time is None else time + gap for _, _, time in batch]
-        column = table_of([("", 0, end) for end in ends]).column("ts")
-        tables.append(table.append_column("ends", column))
-    return run(processor, tables, time="ends", delay=DELAY + gap)
+    tables = [with_ends(batch, gap) for batch in batches]
+    return run(session_processor(gap), tables, time="ends", delay=DELAY + gap)
 
 
 def top_n(run: Any, batches: Sequence[Sequence[Record]], n: int) -> Any:
-    processor = TopN(KEY, StructType([FIELDS["v"], FIELDS["ts"]]), "v", n)
-    return run(processor, [table_of(batch) for batch in batches])
+    return run(top_processor(n), [table_of(batch) for batch in batches])
 
 
 def join(run: Any, batches: Sequence[Any], within: int, how: str, delay: int = DELAY) -> Any:
-    others = StructType([FIELDS["v"], FIELDS["ts"]])
-    sides = (Side(LEFT, others), Side(RIGHT, others))
-    result = StructType([*KEY, *others.fields, *(_renamed(field) for field in others.fields)])
-    kept = {"inner": (False, False), "left": (True, False), "right": (False, True)}
-    processor = Join(result, ["k"], sides, kept.get(how, (True, True)), within)
-    tables = [pa.concat_tables([_side(b[0], 0), _side(b[1], 1)]) for b in batches]
-    return run(processor, tables, time=TIME, delay=delay)
+    tables = [both_sides(*batch) for batch in batches]
+    return run(join_processor(within, how), tables, time=TIME, delay=delay)
 
 
 def _renamed(field: StructField) -> StructField:
@@ -145,3 +161,21 @@ def test_small_streams(batches: Any, within: int) -> None:
     sides = two_sides(batches)
     for how in HOWS:
         assert join(in_memory, sides, span, how) == joined(sides, span, DELAY, how)
+
+
+def test_the_operators_keep_the_laws_of_processors() -> None:
+    """Repeated calls, other workers, moves, and other micro-batches change nothing.
+
+    There is no watermark here: with one, what a state still holds depends on the micro-batches.
+    """
+    records = sorted(
+        (r for batch in drifting(8, 4) for r in batch if r[2] is not None), key=lambda r: r[2]
+    )
+    span = 5 * SECOND
+    check_processor(Deduplicate(FIELDS, "ts", span), table_of(records), key="k")
+    check_processor(session_processor(span), with_ends(records, span), key="k")
+    # Rows of these two depend on the micro-batches: a pair comes with the later of its records.
+    check_processor(top_processor(2), table_of(records), key="k", answers="batch")
+    sides = both_sides(records[::2], records[1::2])
+    mixed = sides.take(pa.array(np.argsort(sides.column(TIME).to_numpy(), kind="stable")))
+    check_processor(join_processor(span, "full"), mixed, key="k", answers="batch")

@@ -98,6 +98,11 @@ CASES: list[tuple[Any, dict[str, Any], str]] = [
     (_join, {"left": "table"}, r"left must be a stream as right is, not a batch DataFrame"),
     (_join, {"right": "table"}, r"right must be a stream as left is, not a batch DataFrame"),
     (_join, {"right": "other keys"}, r"on: column 'k' is string on the left side and bigint on"),
+    (_join, {"spread": ["hot"]}, r"spread must be a dict of at most 1,000 keys and their parts"),
+    (_join, {"spread": {"hot": 0}}, r"spread: 'hot' must be 1 … [0-9,]*, not 0"),
+    (_join, {"spread": {None: 2}}, r"spread: None is not a key of k without nulls"),
+    (_join, {"spread": {("a", "b"): 2}}, r"spread: \('a', 'b'\) is not a key of k"),
+    (_join, {"spread": {"hot": 2}, "how": "full"}, r"spread: how must be 'inner' or 'left', not"),
     (_join, {"right": [1]}, r"right must be a DataFrame of Spark, not \[1\]"),
 ]
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from skewless.arguments import shown
-from skewless.spark.columns import existing, grouping_key, internal, quoted
+from skewless.spark.columns import existing, grouping_key, quoted
 from skewless.spark.state.arguments import unique_columns
 from skewless.spark.state.operators.join_processor import (
     LEFT,
@@ -21,12 +21,12 @@ from skewless.spark.state.operators.join_processor import (
     Side,
 )
 from skewless.spark.state.operators.options import Placement, event_time, free_names, span
+from skewless.spark.state.operators.spreading import Spreading, spreading_of
 from skewless.spark.state.process import process
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_PART = internal("part")
 #: Which sides are returned even if they meet nothing: left, right.
 _KEPT = {
     "inner": (False, False),
@@ -50,6 +50,7 @@ def join(
     watermark: tuple[str, str] | None = None,
     right_time: str | None = None,
     suffix: str = "_right",
+    spread: dict[Any, int] | None = None,
     **placement: Unpack[Placement],
 ) -> DataFrame:
     """Return the pairs of records with equal keys whose times are at most `within` apart.
@@ -79,6 +80,11 @@ def join(
         The right side's column of event time. None: it has the same name.
     suffix
         What is appended to the name of a column of the right side if the left side has that name.
+    spread
+        Keys with more records of the left side than one worker can take, and into how many parts
+        they are cut: {"hot": 8}; a tuple for several columns. A left record goes to one part, a
+        right record to all of them, so each pair is met once. Parts are placed like keys. Only
+        with `how` "inner" or "left". It cannot change while a ledger is used.
     placement
         `strategy`, `workers`, `max_workers`, `interval`, `window`, `cost`, `seed`, `ledger` and
         `untrusted_keys`, as for `process`.
@@ -106,6 +112,7 @@ def join(
     if time in keys or other in keys:
         raise ValueError("on: the event time cannot be a part of the key: use Spark's own join")
     length = span(within, "within")
+    parts = spreading_of(left, spread, list(keys.values()), how, _KEPT[how][1])
     names = [field.name for field in keys.values()]
     ours = Side(LEFT, StructType([f for f in left.schema.fields if f.name not in names]))
     theirs = Side(RIGHT, StructType([f for f in right.schema.fields if f.name not in names]))
@@ -113,10 +120,10 @@ def join(
     result = [*keys.values(), *ours.fields.fields]
     result += _renamed(theirs.fields, taken, suffix, left)
     processor = Join(StructType(result), names, (ours, theirs), _KEPT[how], length)
-    both = _both(left, right, names, (time, other), (ours, theirs))
+    both = _both(left, right, names, (time, other), (ours, theirs), parts)
     return process(
         both,
-        [*names, _PART],
+        [*names, parts.column],
         processor,
         watermark=(TIME, f"{delay} microseconds"),
         **placement,
@@ -129,35 +136,41 @@ def _both(
     names: list[str],
     times: tuple[str, str],
     sides: tuple[Side, Side],
+    spreading: Spreading,
 ) -> DataFrame:
     """Return the records of both sides: key, time, side, and the record in a column of its side."""
+
+    def content(df: DataFrame) -> Column:
+        kinds = {field.name: field.dataType.simpleString() for field in sides[0].fields}
+        # Spark hashes no maps. The time is always there.
+        names = [name for name, k in kinds.items() if "map<" not in k and "variant" not in k]
+        return F.xxhash64(*[df[quoted(name)] for name in names])
 
     def whole(df: DataFrame, side: Side) -> Column:
         return F.struct(*[df[quoted(name)] for name in side.fields.names])
 
-    def chosen(df: DataFrame, is_right: Column, time: Column, rows: list[Column]) -> DataFrame:
-        columns = [df[quoted(name)] for name in names]
-        missing = columns[0].isNull()
-        for column in columns[1:]:
-            missing = missing | column.isNull()
-        # A null meets nothing, so records with one need not be together on one worker.
-        part = F.when(missing, F.spark_partition_id()).otherwise(F.lit(0)).alias(_PART)
-        return df.select(*columns, part, is_right.alias(SIDE), time.alias(TIME), *rows)
+    def chosen(
+        df: DataFrame, is_right: Column, content: Column, time: Column, rows: list[Column]
+    ) -> DataFrame:
+        with_parts = spreading.with_parts(df, names, content, is_right)
+        columns = [with_parts[quoted(name)] for name in [*names, spreading.column]]
+        return with_parts.select(*columns, is_right.alias(SIDE), time.alias(TIME), *rows)
 
     if left is right:
         twice = left.select("*", F.explode(F.array(F.lit(False), F.lit(True))).alias(SIDE))
-        is_right = twice[SIDE]
-        time = F.when(is_right, twice[quoted(times[1])]).otherwise(twice[quoted(times[0])])
+        is_right = F.col(SIDE)
+        time = F.when(is_right, F.col(quoted(times[1]))).otherwise(F.col(quoted(times[0])))
         mine = F.when(~is_right, whole(twice, sides[0])).alias(LEFT)
         rows = [mine, F.when(is_right, whole(twice, sides[1])).alias(RIGHT)]
-        return chosen(twice, is_right, time, rows)
+        return chosen(twice, is_right, content(twice), time, rows)
     parts = []
     for number, (df, time_name) in enumerate(zip((left, right), times, strict=True)):
         rows = [
             (whole(df, side) if place == number else F.lit(None).cast(side.fields)).alias(side.name)
             for place, side in enumerate(sides)
         ]
-        parts.append(chosen(df, F.lit(bool(number)), df[quoted(time_name)], rows))
+        own = F.lit(0) if number else content(df)
+        parts.append(chosen(df, F.lit(bool(number)), own, F.col(quoted(time_name)), rows))
     return parts[0].union(parts[1])
 
 
