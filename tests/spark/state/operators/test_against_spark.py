@@ -90,9 +90,13 @@ def test_duplicates_of_a_stream(spark: Any, tmp_path: Path) -> None:
 
 def test_joins_of_streams(spark: Any, tmp_path: Path) -> None:
     # The right side is behind, and sets the watermark.
-    left, right = drifting(4, 8, 30, 40), [[], *drifting(3, 9, 30, 40)]
+    left, right = drifting(4, 8, 40, 40), [[], *drifting(3, 9, 40, 40)]
     pairs = zip([*left, *END], [*right, *END], strict=True)
-    batches = [[table_of(one), table_of(other)] for one, other in pairs]
+    # Spark's outer joins of streams let null keys meet, which those of batches do not, and hold
+    # records without a time for ever. Other tests compare those.
+    batches = [
+        [table_of([r for r in side if None not in (r[0], r[2])]) for side in both] for both in pairs
+    ]
 
     def ours(streams: list[DataFrame]) -> DataFrame:
         return join(
@@ -105,12 +109,8 @@ def test_joins_of_streams(spark: Any, tmp_path: Path) -> None:
     found, wanted = ours_and_sparks(spark, tmp_path, batches, ours, sparks)
     # Spark holds a record for a while longer; what is over in the last micro-batch may differ.
     found, wanted = ([row for row in rows if row[0] != "end"] for rows in (found, wanted))
-    from collections import Counter
-
-    print("EXTRA", Counter(found) - Counter(wanted))
-    print("LACK", Counter(wanted) - Counter(found))
     assert found == wanted
-    assert len(found) > 50
+    assert len(found) > 40
 
 
 def of_spark(left: DataFrame, right: DataFrame, how: str) -> DataFrame:
