@@ -18,6 +18,7 @@ from fuzz.cases import NASTY, cases, report, told, wrong_with
 from skewless import aggregations as aggs
 from skewless.spark import (
     BalanceListener,
+    KeyProcessor,
     Window,
     aggregate,
     configure,
@@ -25,7 +26,10 @@ from skewless.spark import (
     hot_keys,
     observe_hot_keys,
     observed_hot_keys,
+    process,
+    read_state,
     route,
+    scale_to,
 )
 from skewless.spark.session_arguments import require_session
 
@@ -70,6 +74,19 @@ def spark_values(spark: Any) -> list[Any]:
     ]
 
 
+def nothing() -> KeyProcessor:
+    """Return a processor that is never run."""
+
+    class Nothing(KeyProcessor):
+        state_schema = "n bigint"
+        result_schema = "n bigint"
+
+        def update_key(self, key: Any, records: Any, state: Any, watermark: Any) -> Any:
+            return [], None
+
+    return Nothing()
+
+
 ARGUMENTS: dict[Callable[..., Any], dict[str, Any]] = {
     route: {
         **{"df": None, "key": "k", "strategy": "pkg", "workers": 2, "weight": None, "seed": 0},
@@ -86,6 +103,13 @@ ARGUMENTS: dict[Callable[..., Any], dict[str, Any]] = {
             "mode": None,
         },
     },
+    process: {
+        **{"df": None, "key": "k", "processor": nothing(), "strategy": "hash", "workers": 2},
+        **{"max_workers": 2, "watermark": None, "order_by": None, "interval": 1, "window": 1},
+        **{"cost": "records", "seed": 0, "ledger": "nowhere"},
+    },
+    read_state: {"spark": None, "ledger": "nowhere", "batch": None},
+    scale_to: {"ledger": "nowhere", "n": 2},
     hot_keys: {
         **{
             "df": None,
@@ -117,10 +141,12 @@ ALSO = {
 
 def drawn(rng: random.Random, frames: dict[str, DataFrame], pool: list[Any]) -> Any:
     """Return a function, its arguments, and the names of those that are nasty."""
-    function = rng.choice([route, aggregate, *ARGUMENTS])
+    function = rng.choice([route, aggregate, process, *ARGUMENTS])
     given = dict(ARGUMENTS[function])
     if "df" in given:
         given["df"] = frames[rng.choice(["batch", "batch", "stream"])]
+    if function is read_state:
+        given["spark"] = frames["batch"].sparkSession
     names = rng.sample(sorted(given), min(len(given), rng.choice([1, 1, 2])))
     given |= {name: rng.choice(pool) for name in names}
     return function, given, names
@@ -138,6 +164,9 @@ def test_calls_work_or_refuse_their_arguments_by_name(
         # Some functions refuse, with good reason, what is valid for others.
         known = [*names, *(other for name in names for other in ALSO.get(name, []))]
         known += ["df is a stream"] * (function is hot_keys) + ["there is no ledger"]
+        # A processor gets all columns, so two of one name are too many.
+        known += ["df: column 'twice' is ambiguous"] * (function is process)
+        known += ["holds no state"] * (function in (read_state, scale_to))
         known += ["no observation"] * (function is observed_hot_keys)
         times = {"watermark", "window", "mode"}
         known += sorted(times) * bool(times & set(names))

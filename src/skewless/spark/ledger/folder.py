@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from pyarrow import fs
 
+from skewless.arguments import shown as shortened
 from skewless.spark.ledger.local_folder import LocalFolder
 from skewless.spark.ledger.remote_folder import RemoteFolder
 
@@ -75,7 +76,8 @@ def require_folder(address: str) -> None:
     try:
         there = next(path for path in (Path(address), *Path(address).parents) if path.exists())
     except OSError as error:  # such as a name that is too long
-        raise ValueError(f"ledger: {address!r} cannot be a folder: {error.strerror}") from None
+        text = f"ledger: {shortened(address)} cannot be a folder: {error.strerror}"
+        raise ValueError(text) from None
     if not there.is_dir():
         raise ValueError(f"ledger must be a folder, not {address!r}: {str(there)!r} is a file")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -113,7 +112,7 @@ def process(
     _require_times(df, shape, times is not None)
     ordered = ordering(df, order_by)
     chosen = moving_strategy(strategy)
-    if cost not in get_args(Cost):
+    if not isinstance(cost, str) or cost not in get_args(Cost):
         raise ValueError(f"cost must be 'records' or 'seconds', not {shown(cost)}")
     numbers = numbers_of_workers(df, workers, max_workers, ledger)
     untrusted = switch(
@@ -160,19 +159,13 @@ def _routed(
         keys = [F.col(internal(f"digest_{number}")) for number in range(len(digests))]
         digest_names = [internal(f"digest_{number}") for number in range(len(digests))]
         chosen = chosen + [d.alias(n) for d, n in zip(digests, digest_names, strict=True)]
-    records = df.select(*chosen)
-    if df.isStreaming:
-        # Without this, Spark leaves out all tasks of a micro-batch that has no records here, and
-        # the version of that micro-batch would be missing. It does not look behind metrics.
-        records = records.observe(
-            internal(secrets.token_hex(4)), F.count(F.lit(1)).alias("records")
-        )
-    joined = records.crossJoin(F.broadcast(plan))
+    joined = df.select(*chosen).crossJoin(F.broadcast(plan))
     hashed = joined.withColumn(HASH, F.xxhash64(*keys, F.col(f"{_PLAN}seed")))
     worker = worker_column(F.col(HASH), _PLAN).cast("int")
     with_worker = hashed.select(HASH, worker.alias(WORKER), *names)
-    # The column of the worker is not dropped: between the shuffle and the Python function, Spark
-    # would take such a step for a reason to leave out empty partitions.
+    # The column of the worker is not dropped. With a step between the shuffle and the Python
+    # function, Spark would leave out all tasks of a micro-batch without records, and the version
+    # of that micro-batch would be missing.
     return with_worker.repartitionById(n, F.col(WORKER))
 
 

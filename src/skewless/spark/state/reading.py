@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from skewless.arguments import shown as shown_value
 from skewless.arguments import whole
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger
@@ -46,6 +47,8 @@ def read_state(spark: SparkSession, ledger: str, batch: int | None = None) -> Da
     --------
     >>> read_state(spark, "/data/clicks/ledger").orderBy("bytes")  # doctest: +SKIP
     """
+    if not callable(getattr(type(spark), "range", None)) or isinstance(spark, DataFrame):
+        raise ValueError(f"spark must be a session of Spark, not {shown_value(spark)}")
     opened = Ledger(ledger)
     base = _base(opened, batch)
     tables = [read(opened, base.version(worker).file).table for worker in range(base.workers)]
