@@ -133,27 +133,16 @@ def batch_of(spark: Any, seed: int, n: int = 8) -> DataFrame:
 def test_batches(spark: Any) -> None:
     one, other = batch_of(spark, 1).cache(), batch_of(spark, 2, 4).cache()
     for how in ("inner", "left", "right", "full"):
-        found = join(one, other, "k", within="6 seconds", how=how, watermark=WATERMARK, workers=3)
+        settings: dict[str, Any] = {"how": how, "watermark": WATERMARK, "workers": 3}
+        if how in ("inner", "left"):
+            settings["spread"] = {"hot": 4, "k1": 2}
+        found = join(one, other, "k", within="6 seconds", **settings)
         wanted = of_spark(one, other, how).collect()
         assert in_text_order(found.collect()) == in_text_order(wanted)
         assert len(wanted) > 100
-    for how in ("inner", "left"):
-        found = join(
-            one,
-            other,
-            "k",
-            within="6 seconds",
-            how=how,
-            watermark=WATERMARK,
-            workers=3,
-            spread={"hot": 4, "k1": 2},
-        )
-        wanted = of_spark(one, other, how).collect()
-        assert in_text_order(found.collect()) == in_text_order(wanted)
     # A join with itself reads its records once.
-    found = join(
-        one, one, "k", within="6 seconds", how="left", watermark=WATERMARK, spread={"hot": 2}
-    )
+    settings = {"how": "left", "watermark": WATERMARK, "spread": {"hot": 2}}
+    found = join(one, one, "k", within="6 seconds", **settings)
     assert in_text_order(found.collect()) == in_text_order(of_spark(one, one, "left").collect())
     local = one.withColumn("ts", F.col("ts").cast("timestamp_ntz"))
     found = sessions(local, "k", "7 seconds", watermark=WATERMARK, workers=3)
