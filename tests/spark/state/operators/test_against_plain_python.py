@@ -17,6 +17,7 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 
 from skewless import aggregations as aggs
 from skewless.spark import check_processor
+from skewless.spark.ledger import LedgerMismatch
 from skewless.spark.state.operators.deduplicate import Deduplicate
 from skewless.spark.state.operators.join_processor import LEFT, RIGHT, SIDE, TIME, Join, Side
 from skewless.spark.state.operators.session_processor import Sessions
@@ -149,6 +150,13 @@ def test_the_side_that_is_behind_sets_the_watermark_of_a_join(tmp_path: Path) ->
     found = join(in_memory, batches, SECOND, "full", delay=0)
     assert found == joined(batches, SECOND, 0, "full")
     assert ("a", 0, 0, 7, 0) in found[3]
+
+
+def test_another_gap_is_refused(tmp_path: Path) -> None:
+    batches = drifting(2, 2)
+    sessions(in_files(tmp_path), batches[:1], 5 * SECOND)
+    with pytest.raises(LedgerMismatch, match="the field sessions_with_gap_5000_ms"):
+        sessions(in_files(tmp_path), [[], *batches], 6 * SECOND)
 
 
 @settings(max_examples=25)

@@ -66,6 +66,8 @@ class Sessions(Processor):
         types: Mapping[str, pa.Field],
     ) -> None:
         self.gap, self.time = gap, time
+        # Ends are in the states and in the watermark. So a ledger of another gap is refused.
+        self.field = f"sessions_with_gap_{gap // 1000}_ms"
         self.inputs, self.aggregations = dict(inputs), dict(aggregations)
         self.partials: list[tuple[Aggregation, list[str], list[pa.DataType]]] = []
         held_fields = [(START, pa.int64()), (END, pa.int64()), (RECORDS, pa.int64())]
@@ -80,7 +82,7 @@ class Sessions(Processor):
             results.append((name, result[0].dataType))
         row = from_arrow_schema(pa.schema(held_fields))
         self.state_schema = StructType(
-            [StructField("sessions", ArrayType(row)), StructField("expires", TimestampType())]
+            [StructField(self.field, ArrayType(row)), StructField("expires", TimestampType())]
         )
         self.result_schema = StructType([*keys, *[StructField(n, t) for n, t in results]])
         self.times = arrow_schema(StructType([StructField(START, kind)]), "watermark").types[0]
@@ -90,7 +92,7 @@ class Sessions(Processor):
         times, codes = micros_of(keyed.records[self.time]), keyed.positions
         known = np.flatnonzero(times != NO_TIME)
         times, codes = times[known], codes[known]
-        before, owners = held(keyed, "sessions")
+        before, owners = held(keyed, self.field)
         fields = dict(zip((f.name for f in before.type), before.flatten(), strict=True))
         starts = np.concatenate([_numbers(fields[START]), times])
         ends = np.concatenate([_numbers(fields[END]), later(times, self.gap)])
@@ -127,7 +129,7 @@ class Sessions(Processor):
 
     def on_expiry(self, keyed: KeyedRecords) -> Update:
         """Return the sessions that are over."""
-        rows, codes = held(keyed, "sessions")
+        rows, codes = held(keyed, self.field)
         over = _numbers(rows.flatten()[1]) <= watermark_of(keyed)
         ended = rows.filter(pa.array(over))
         fields = dict(zip((f.name for f in ended.type), ended.flatten(), strict=True))
@@ -144,7 +146,7 @@ class Sessions(Processor):
 
     def _states(self, columns: dict[str, Any], codes: Ints, n_keys: int) -> pa.StructArray:
         rows = pa.StructArray.from_arrays([plain(c) for c in columns.values()], list(columns))
-        return states_of({"sessions": (rows, codes)}, _numbers(columns[END]), codes, n_keys)
+        return states_of({self.field: (rows, codes)}, _numbers(columns[END]), codes, n_keys)
 
 
 def _first_of_sessions(codes: Ints, starts: Ints, ends: Ints) -> Any:

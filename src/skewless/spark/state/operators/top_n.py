@@ -94,7 +94,9 @@ class TopN(Processor):
     def __init__(  # noqa: D107
         self, keys: list[StructField], others: StructType, by: str, n: int
     ) -> None:
-        self.state_schema = StructType([StructField("rows", ArrayType(others))])
+        # What is held are the largest by this column. So a ledger of another one is refused.
+        self.field = f"largest_by_{by}"
+        self.state_schema = StructType([StructField(self.field, ArrayType(others))])
         rank = StructField(_RANK, IntegerType())
         self.result_schema = StructType([*keys, rank, *others.fields])
         self.by = by
@@ -103,7 +105,7 @@ class TopN(Processor):
 
     def update(self, keyed: KeyedRecords) -> Update:
         """Return the ranks that have another record."""
-        before, owners = held(keyed, "rows")
+        before, owners = held(keyed, self.field)
         old = pa.Table.from_arrays(before.flatten(), self.names)
         rows = pa.concat_tables([old, keyed.records.select(self.names)]).combine_chunks()
         codes = np.concatenate([owners, keyed.positions])
@@ -121,7 +123,8 @@ class TopN(Processor):
             results = results.append_column(name, new.column(name))
         kept = rows.take(pa.array(order)).combine_chunks()
         structs = pa.StructArray.from_arrays([plain(column) for column in kept.columns], self.names)
-        return Update(results, _as_state(lists(structs, codes[order], len(keyed))))
+        held_rows = lists(structs, codes[order], len(keyed))
+        return Update(results, pa.StructArray.from_arrays([held_rows], [self.field]))
 
 
 def _descending(column: Any) -> list[Ints]:
@@ -140,7 +143,3 @@ def _ranks(codes: Ints) -> Ints:
     first = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
     counts = np.diff(np.append(first, codes.size))
     return np.arange(codes.size) - np.repeat(first, counts)
-
-
-def _as_state(rows: Any) -> pa.StructArray:
-    return pa.StructArray.from_arrays([rows], ["rows"])
