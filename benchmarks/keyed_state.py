@@ -30,7 +30,7 @@ from skewless.spark.state.work import Work
 from skewless.strategies import Hash, Mixed
 
 N_WORKERS, N_TOUCHED, N_BATCHES = 8, 10_000, 10
-N_ROWS, N_PARTITIONS, ROUNDS = 4_000_000, 32, 3
+N_ROWS, N_PARTITIONS, ROUNDS = 1_500_000, 32, 2
 
 
 class Totals(Processor):

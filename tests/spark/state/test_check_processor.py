@@ -117,3 +117,48 @@ def test_unsound_processors_are_found_by_a_small_example(processor: Any, law: st
         check_processor(processor, types=TYPES)
     assert caught.value.law == law
     assert int(str(caught.value).split("\non ")[1].split()[0]) <= 2
+
+
+class Misspells(Running):
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        return [{"m": 1}], {"n": 1}
+
+
+class MisspellsState(Running):
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        return [{"key": key["key"], "n": 1}], {"N": 1}
+
+
+class Vectors(Processor):
+    state_schema = "n bigint"
+    result_schema = "n bigint"
+
+    def __init__(self, results: Any, states: Any) -> None:
+        self.results, self.states = results, states
+
+    def update(self, keyed: Any) -> Update:
+        return Update(self.results, self.states)
+
+
+def structs(*names: str, n: int = 1) -> pa.StructArray:
+    arrays = [pa.array([1] * n, pa.int64()) for _ in names]
+    return pa.StructArray.from_arrays(arrays, list(names))
+
+
+@pytest.mark.parametrize(
+    ("processor", "message"),
+    [
+        (Misspells(), "a result row has an unknown field 'm'"),
+        (MisspellsState(), "a state has an unknown field 'N'; did you mean 'n'"),
+        (Vectors(None, [1]), r"states must be a pyarrow StructArray, not \[1\]"),
+        (Vectors(None, structs("n", n=2)), "states must be one for each of the 1 keys, not 2"),
+        (Vectors(None, structs("m")), "states lack the column 'n'"),
+        (Vectors(None, structs("n", "m")), "states have the column 'm'"),
+        (Vectors([{}], structs("n")), "results must be a pyarrow Table"),
+        (Vectors(pa.table({"n": ["x"]}), structs("n")), "results are not of the declared types"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_does_not_fit_the_schemas_is_named(processor: Any, message: str) -> None:
+    with pytest.raises(LawBroken, match=message):
+        check_processor(processor, types=TYPES)

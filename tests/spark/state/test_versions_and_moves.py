@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from skewless.spark import scale_to
+from skewless.strategies import Mixed
 from spark.state.chains import SCHEMA, chain, chained, in_order, random_moves, records
 from spark.state.without_spark import Query, files_of
 
@@ -60,3 +61,17 @@ def test_a_repeated_batch_writes_the_same_bytes(tmp_path: Path) -> None:
     assert found == chained(tables)[5]
     assert files_of(tmp_path / "one" / "state" / "00000005" / "run-1") == before
     assert len(before) == 4
+
+
+def test_a_restart_may_bring_another_strategy(tmp_path: Path) -> None:
+    tables = [records(200, seed) for seed in range(8)]
+    strategies = [random_moves(), "hash", "mixed", Mixed(tolerance=0.5), "min-mig", "hash"]
+    found, are_whole = [], []
+    for batch, table in enumerate(tables):
+        strategy = strategies[max(0, batch - 2)]
+        query = Query(tmp_path, chain(), SCHEMA, strategy=strategy, workers=3, run=f"run-{batch}")
+        found.append(rows(query.step(batch, table)))
+        are_whole.append(query.plan(batch).moving.whole)
+    assert found == chained(tables)
+    # Strategies with a routing table go on with each other's.
+    assert are_whole == [False, False, False, True, True, False, False, True]

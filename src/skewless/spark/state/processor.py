@@ -177,26 +177,40 @@ class KeyProcessor(Processor):
         return self._each(keyed, lambda i, key, state: self.expire_key(key, state, keyed.watermark))
 
     def _each(self, keyed: KeyedRecords, call: Any) -> Update:
-        rows: list[dict[str, Any]] = []
-        states: list[Row | None] = []
+        rows = PythonRows()
+        states = PythonStates()
         seconds = np.zeros(len(keyed))
         keys = keyed.keys.to_pylist(maps_as_pydicts="strict")
         held = keyed.states.to_pylist(maps_as_pydicts="strict")
         for i, (key, state) in enumerate(zip(keys, held, strict=True)):
             begin = time.perf_counter()
             results, new = call(i, key, state)
-            rows += [{**key, **row} for row in results]
+            for row in results:
+                rows.append({**key, **row})
+                rows.names.update(row)
             seconds[i] = time.perf_counter() - begin
             states.append(new)
-        return Update(_Rows(rows), _States(states), seconds)
+            states.names.update(new or ())
+        rows.names -= set(keyed.keys.column_names)
+        return Update(rows, states, seconds)
 
 
-class _Rows(list[dict[str, Any]]):
+class PythonRows(list[dict[str, Any]]):
     """Result rows in Python, which become a table where the schema is known."""
 
+    def __init__(self) -> None:
+        """Begin with no rows."""
+        super().__init__()
+        self.names: set[str] = set()  # of all fields, but those of the key
 
-class _States(list[Row | None]):
+
+class PythonStates(list[Row | None]):
     """States in Python, which become structs where the schema is known."""
+
+    def __init__(self) -> None:
+        """Begin with no states."""
+        super().__init__()
+        self.names: set[str] = set()  # of all fields
 
 
 def moment(micros: int | None) -> datetime | None:

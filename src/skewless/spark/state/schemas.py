@@ -13,10 +13,17 @@ from pyspark.sql.types import StructType, TimestampType
 from skewless.aggregations.aggregator import to_arrow
 from skewless.aggregations.types import parse_type
 from skewless.arguments import shown
+from skewless.parameters import nearest
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.columns import arrow_schema
 from skewless.spark.ledger.ledger import LedgerMismatch
-from skewless.spark.state.processor import KeyedRecords, Processor, Update
+from skewless.spark.state.processor import (
+    KeyedRecords,
+    Processor,
+    PythonRows,
+    PythonStates,
+    Update,
+)
 
 #: The field of a state that says when it ends.
 EXPIRES = "expires"
@@ -52,7 +59,8 @@ class Shape:
         rows: Any = update.results
         if rows is None:
             return schema.empty_table()
-        if isinstance(rows, list):
+        if isinstance(rows, PythonRows):
+            self._require_known(rows.names, schema, "result row", "result_schema")
             columns = [[row.get(name) for row in rows] for name in schema.names]
             owner = self.processor
             arrays = [
@@ -66,7 +74,8 @@ class Shape:
         """Return the states of an update as structs; raise ValueError for others."""
         states: Any = update.states
         kind = pa.struct(list(self.state_arrow))
-        if isinstance(states, list):
+        if isinstance(states, PythonStates):
+            self._require_known(states.names, self.state_arrow, "state", "state_schema")
             states = to_arrow(states, kind, self.processor, "state")
         if isinstance(states, pa.ChunkedArray):
             states = states.combine_chunks()
@@ -85,6 +94,13 @@ class Shape:
         table = _as(fields, self.state_arrow, f"{self._name}: states")
         arrays = [column.combine_chunks() for column in table.columns]
         return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=states.is_null())
+
+    def _require_known(self, names: set[str], schema: pa.Schema, what: str, where: str) -> None:
+        """Raise ValueError for a field that Arrow would leave out silently."""
+        unknown = sorted(names - set(schema.names))
+        if unknown:
+            message = nearest(unknown[0], schema.names, "field")
+            raise ValueError(f"{self._name}: a {what} has an {message}; {where} has {schema.names}")
 
     @property
     def _name(self) -> str:

@@ -123,7 +123,6 @@ class Work:
         )
         seen = np.maximum(seen_of(chosen), NO_TIME if now is None else now)
         part = self._called(keyed, hashes_of(chosen), seen, self.shape.processor.on_expiry)
-        # Not sorted: `_joined` looks each key up.
         changed = newest(layout, [part.changed, idle])
         nothing = np.zeros(changed.num_rows, np.int64)
         costs = np.zeros(changed.num_rows)

@@ -18,7 +18,7 @@ from skewless.spark.state.planning.state_plan import (
     Observed,
     StatePlan,
     from_entry,
-    is_made_with,
+    places_alike,
     publish,
     read_entry,
     to_entry,
@@ -94,7 +94,7 @@ class Controller:
         reports = [read_report(ledger, base, worker) for worker in range(base.workers)]
         observed = self._observed(last, reports)
         n_workers = self._n_workers(last, request)
-        is_whole = not is_made_with(entry, self.strategy) or n_workers != base.workers
+        is_whole = n_workers != base.workers or not places_alike(entry, last.placing, seed)
         moving = Moving(whole=is_whole)
         placing = last.placing
         if is_whole:

@@ -137,7 +137,8 @@ def to_entry(plan: StatePlan, seed: int) -> Entry:
 def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
     """Return the plan that an entry holds, or raise LedgerCorrupt.
 
-    With another strategy than the plan was made with, its placing has learned nothing.
+    With a strategy that starts with another state than the one that made the plan, the placing has
+    learned nothing.
     """
     try:
         about = entry.about
@@ -148,13 +149,12 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
         n_workers = int(about["workers"])
         fresh = strategy.start(n_workers, seed)
         state = fresh
-        if is_made_with(entry, strategy):
+        if about.get("fresh") == fingerprint(fresh):
             found = {
                 name.removeprefix(_PLACED): array
                 for name, array in entry.arrays.items()
                 if name.startswith(_PLACED)
             }
-            require_that(about.get("fresh") == fingerprint(fresh), "the strategy starts otherwise")
             state = restored_from(entry, fresh, with_changes(fresh, found))
         base = about.get("base")
         return StatePlan(
@@ -172,9 +172,13 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
         raise corrupt(entry, error) from None
 
 
-def is_made_with(entry: Entry, strategy: AnyStrategy) -> bool:
-    """Return whether a plan was made with this strategy and these parameters."""
-    return bool(entry.about.get("strategy") == strategy_text(strategy))
+def places_alike(entry: Entry, placing: Placing, seed: int) -> bool:
+    """Return whether a plan was made by a strategy with the same ring, so that its table counts.
+
+    The strategies with a routing table can take each other's place, and have other parameters.
+    """
+    fresh = placing.strategy.start(placing.n_workers, seed)
+    return bool(entry.about.get("fresh") == fingerprint(fresh))
 
 
 def read_entry(ledger: Ledger, batch: int, run: str) -> Entry | None:
