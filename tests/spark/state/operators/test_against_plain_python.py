@@ -33,6 +33,7 @@ from spark.state.operators.stepping import (
     stepped,
     table_of,
 )
+from spark.state.without_spark import Query
 
 FIELDS = from_arrow_schema(SCHEMA)
 KEY = [FIELDS["k"]]
@@ -152,11 +153,20 @@ def test_the_side_that_is_behind_sets_the_watermark_of_a_join(tmp_path: Path) ->
     assert ("a", 0, 0, 7, 0) in found[3]
 
 
-def test_another_gap_is_refused(tmp_path: Path) -> None:
-    batches = drifting(2, 2)
-    sessions(in_files(tmp_path), batches[:1], 5 * SECOND)
-    with pytest.raises(LedgerMismatch, match="the field sessions_with_gap_5000_ms"):
-        sessions(in_files(tmp_path), [[], *batches], 6 * SECOND)
+def test_another_gap_and_another_column_are_refused(tmp_path: Path) -> None:
+    records = drifting(1, 2)[0]
+    table = with_ends(records, SECOND)
+    others = StructType([FIELDS["v"], FIELDS["ts"]])
+    pairs = (
+        ("sessions_with_gap_5000_ms", session_processor(5 * SECOND), session_processor(SECOND)),
+        ("largest_by_v", top_processor(2), TopN(KEY, others, "ts", 2)),
+    )
+    for field, before, after in pairs:
+        folder = tmp_path / field
+        Query(folder, before, table.schema, time="ends", delay=0).step(0, table)
+        later = Query(folder, after, table.schema, time="ends", delay=0, run="later")
+        with pytest.raises(LedgerMismatch, match=f"holds states with the field {field} "):
+            later.step(1, table)
 
 
 @settings(max_examples=25)
