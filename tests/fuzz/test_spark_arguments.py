@@ -22,14 +22,18 @@ from skewless.spark import (
     Window,
     aggregate,
     configure,
+    deduplicate,
     explain_balance,
     hot_keys,
+    join,
     observe_hot_keys,
     observed_hot_keys,
     process,
     read_state,
     route,
     scale_to,
+    sessions,
+    top_n,
 )
 from skewless.spark.session_arguments import require_session
 
@@ -108,6 +112,23 @@ ARGUMENTS: dict[Callable[..., Any], dict[str, Any]] = {
         **{"max_workers": 2, "watermark": None, "order_by": None, "interval": 1, "window": 1},
         **{"cost": "records", "seed": 0, "ledger": "nowhere"},
     },
+    deduplicate: {
+        **{"df": None, "key": "k", "within": "1 hour", "watermark": ("ts", "1 minute")},
+        **{"workers": 2, "strategy": "hash", "ledger": "nowhere"},
+    },
+    sessions: {
+        **{"df": None, "key": "k", "gap": "1 hour", "aggs": None, "watermark": ("ts", "1 minute")},
+        **{"workers": 2, "strategy": "hash", "ledger": "nowhere"},
+    },
+    top_n: {
+        **{"df": None, "key": "k", "by": "v", "n": 3, "order_by": None},
+        **{"workers": 2, "strategy": "hash", "ledger": "nowhere"},
+    },
+    join: {
+        **{"left": None, "right": None, "on": "k", "within": "1 hour", "how": "left"},
+        **{"watermark": ("ts", "1 minute"), "right_time": None, "suffix": "_", "spread": None},
+        **{"workers": 2, "strategy": "hash", "ledger": "nowhere"},
+    },
     read_state: {"spark": None, "ledger": "nowhere", "batch": None},
     scale_to: {"ledger": "nowhere", "n": 2},
     hot_keys: {
@@ -129,9 +150,13 @@ ARGUMENTS: dict[Callable[..., Any], dict[str, Any]] = {
     Window: {"time": "ts", "size": "1 minute", "slide": "10 seconds", "offset": None},
     require_session: {"name": "x", "master": "local[2]", "memory": "1g", "settings": None},
 }
+PROCESSING = (process, deduplicate, sessions, top_n, join)
 #: Other names under which a message may speak of an argument.
 ALSO = {
     "df": ["key"],
+    "left": ["key", "on"],
+    "right": ["left", "on"],
+    "on": ["key"],
     "query": ["ledger"],
     "time": ["window"],
     "size": ["window"],
@@ -145,6 +170,8 @@ def drawn(rng: random.Random, frames: dict[str, DataFrame], pool: list[Any]) -> 
     given = dict(ARGUMENTS[function])
     if "df" in given:
         given["df"] = frames[rng.choice(["batch", "batch", "stream"])]
+    if "left" in given:
+        given["left"] = given["right"] = frames["stream"]
     if function is read_state:
         given["spark"] = frames["batch"].sparkSession
     names = rng.sample(sorted(given), min(len(given), rng.choice([1, 1, 2])))
@@ -165,7 +192,7 @@ def test_calls_work_or_refuse_their_arguments_by_name(
         known = [*names, *(other for name in names for other in ALSO.get(name, []))]
         known += ["df is a stream"] * (function is hot_keys) + ["there is no ledger"]
         # A processor gets all columns, so two of one name are too many.
-        known += ["df: column 'twice' is ambiguous"] * (function is process)
+        known += ["df: column 'twice' is ambiguous"] * (function in PROCESSING)
         known += ["holds no state"] * (function in (read_state, scale_to))
         known += ["no observation"] * (function is observed_hot_keys)
         times = {"watermark", "window", "mode"}

@@ -8,6 +8,10 @@ from skewless.spark.diagnosis.hot_keys import hot_keys, observe_hot_keys, observ
 from skewless.spark.routing.route import route
 from skewless.spark.session import configure, session
 from skewless.spark.state.checking import check_processor
+from skewless.spark.state.operators.deduplicate import deduplicate
+from skewless.spark.state.operators.join import join
+from skewless.spark.state.operators.sessions import sessions
+from skewless.spark.state.operators.top_n import top_n
 from skewless.spark.state.planning.requests import scale_to
 from skewless.spark.state.process import process
 from skewless.spark.state.processor import KeyedRecords, KeyProcessor, Processor, Update
@@ -23,8 +27,10 @@ __all__ = [
     "aggregate",
     "check_processor",
     "configure",
+    "deduplicate",
     "explain_balance",
     "hot_keys",
+    "join",
     "observe_hot_keys",
     "observed_hot_keys",
     "process",
@@ -32,4 +38,6 @@ __all__ = [
     "route",
     "scale_to",
     "session",
+    "sessions",
+    "top_n",
 ]

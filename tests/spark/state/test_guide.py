@@ -31,7 +31,8 @@ def test_the_guide_runs_from_its_beginning_to_its_end(spark: Any, tmp_path: Path
     for number, begin in enumerate((0, 5, 10)):  # the watermark follows the batches before
         write_file(tmp_path / "in", number, table.slice(begin, 5))
     stream = read_stream(spark, tmp_path / "in", "user string, ts timestamp", files=1)
-    names: dict[str, Any] = {"records": table, "spark": spark, "clicks": stream}
+    names: dict[str, Any] = {"records": table, "spark": spark}
+    names |= {"clicks": stream, "purchases": stream.where("user = 'ann'")}
     for program in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
         changed = program.replace('"/data/', f'"{tmp_path.as_posix()}/')
         changed = changed.replace("workers=16,", "workers=2, max_workers=24,")

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -101,12 +101,16 @@ class Processor(ABC):
     ...         return Update(results, pa.StructArray.from_arrays([value], ["value"]))
     """
 
-    #: The fields of a state: DDL such as "n bigint, expires timestamp", or a StructType.
-    state_schema: ClassVar[str | StructType]
+    #: The fields of a state: DDL such as "n bigint, expires timestamp", or a StructType. Of the
+    #: class, or of the object where it follows from what the object is made with.
+    state_schema: str | StructType
     #: The columns of the results, in the same way.
-    result_schema: ClassVar[str | StructType]
+    result_schema: str | StructType
     #: A state without a record for so long, in event time, is forgotten: "2 hours". None: never.
     ttl: str | None = None
+    #: A boolean column that is true for the records of a second stream. The watermark then follows
+    #: the stream that is behind, and there is none before both have a record. None: one stream.
+    second_stream: str | None = None
 
     @abstractmethod
     def update(self, keyed: KeyedRecords) -> Update:

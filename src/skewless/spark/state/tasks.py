@@ -102,6 +102,7 @@ class StateTasks:
             "records": worked.n_records,
             "seconds": worked.seconds,
             "latest": worked.latest,
+            "latest_second": worked.latest_second,
             "late": worked.n_late,
             "held": n_held,
             "bytes": n_bytes,

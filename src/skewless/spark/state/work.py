@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from skewless.aggregations.columns import plain
 from skewless.arrays import Floats, Ints, Keys
 from skewless.spark.state.grouping import SentColumns, grouped, only_records, times_of
 from skewless.spark.state.processor import KeyedRecords, Update, moment
@@ -51,6 +52,7 @@ class Worked:
     n_records: int
     n_late: int
     seconds: float
+    latest_second: int | None = None  # the same for the second stream, if there is one
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,16 +86,27 @@ class Work:
         States whose time has come are processed first: the records that follow are all later.
         """
         times = times_of(records, self.sent)
-        latest, n_late = None, 0
+        latest, second, n_late = None, None, 0
         if times is not None and times.size:
-            latest = int(times.max()) if times.max() != NO_TIME else None
+            latest, second = self._latest(records, times)
             stays = (times > (NO_TIME if now is None else now)) | (times == NO_TIME)
             n_late = times.size - int(stays.sum())
             if n_late:
                 records, times = records.filter(pa.array(stays)), times[stays]
         expiry = self._ended(held.ended(before, now), now)
         update = self._updated(records, times, held, expiry.changed, now)
-        return self._joined(held, expiry, update, latest, n_late)
+        worked = self._joined(held, expiry, update, latest, n_late)
+        return worked if second is None else replace(worked, latest_second=second)
+
+    def _latest(self, records: pa.Table, times: Ints) -> tuple[int | None, int | None]:
+        """Return the latest time of the records, and that of a second stream among them."""
+        name = self.shape.processor.second_stream
+        flags = np.zeros(times.size, np.bool_)
+        if name is not None:
+            column = only_records(records, self.sent).column(name)
+            flags = plain(column).fill_null(False).to_numpy(zero_copy_only=False)
+        first, second = (int(t.max(initial=NO_TIME)) for t in (times[~flags], times[flags]))
+        return (None if first == NO_TIME else first), (None if second == NO_TIME else second)
 
     def _ended(self, ended: pa.Table, now: int | None) -> _Part:
         """Return what comes of states whose time has come, by `expires` or because of the ttl."""

@@ -104,9 +104,21 @@ class Controller:
         elif batch % self.interval == 0 and isinstance(self.strategy, Rebalances):
             placing = self._rebalanced(placing, observed)
             moving = Moving(*last.placing.changed(placing))
-        watermark, latest = self._watermark(last, reports)
+        latest = _latest([last.latest, *(report.latest for report in reports)])
+        second = _latest([last.latest_second, *(report.latest_second for report in reports)])
+        behind = latest
+        if shape.processor.second_stream is not None:
+            behind = None if latest is None or second is None else min(latest, second)
         return StatePlan(
-            placing, base, moving, observed, watermark, last.watermark, latest, self._about(request)
+            placing,
+            base,
+            moving,
+            observed,
+            self._watermark(last, behind),
+            last.watermark,
+            latest,
+            second,
+            self._about(request),
         )
 
     def _about(self, request: tuple[int, int] | None) -> dict[str, Any]:
@@ -126,16 +138,12 @@ class Controller:
             wanted = request[1]
         return min(wanted, self.most)
 
-    def _watermark(
-        self, last: StatePlan, reports: list[WorkerReport]
-    ) -> tuple[int | None, int | None]:
-        """Return the watermark and the latest time, in microseconds; as Spark, by milliseconds."""
-        times = [one for one in (last.latest, *(r.latest for r in reports)) if one is not None]
-        latest = max(times, default=None)
+    def _watermark(self, last: StatePlan, latest: int | None) -> int | None:
+        """Return the watermark in microseconds; as Spark, by milliseconds."""
         if self.delay is None or latest is None:
-            return last.watermark, latest
+            return last.watermark
         now = (latest // 1000 - self.delay // 1000) * 1000
-        return (now if last.watermark is None else max(now, last.watermark)), latest
+        return now if last.watermark is None else max(now, last.watermark)
 
     def _observed(self, last: StatePlan, reports: list[WorkerReport]) -> Observed:
         """Return what is known of loads after these reports; older ones count less."""
@@ -162,6 +170,10 @@ class Controller:
         report = Report(keys[order], observed.loads[order], observed.sizes[order], rest)
         state, _ = self.strategy.rebalance(report, copy_state(placing.state))  # type: ignore[attr-defined]
         return replace(placing, state=state)
+
+
+def _latest(times: list[int | None]) -> int | None:
+    return max((time for time in times if time is not None), default=None)
 
 
 def _bounded(observed: Observed, placing: Placing) -> Observed:

@@ -77,6 +77,8 @@ class StatePlan:
         In microseconds, of this batch and of the one before; None: none yet.
     latest
         The latest time of a record before this batch, in microseconds.
+    latest_second
+        The same for the second stream, if there is one.
     about
         What else must be known later: `schema` of the states, `asked` and `request`, the numbers of
         workers that were asked for, `most` workers that the query can have.
@@ -89,6 +91,7 @@ class StatePlan:
     watermark: int | None = None
     watermark_before: int | None = None
     latest: int | None = None
+    latest_second: int | None = None
     about: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -125,6 +128,7 @@ def to_entry(plan: StatePlan, seed: int) -> Entry:
         "watermark": plan.watermark,
         "watermark_before": plan.watermark_before,
         "latest": plan.latest,
+        "latest_second": plan.latest_second,
         "more": plan.about,
     }
     return Entry(arrays, about)
@@ -161,6 +165,7 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
             _time(about.get("watermark")),
             _time(about.get("watermark_before")),
             _time(about.get("latest")),
+            _time(about.get("latest_second")),
             _dict(about.get("more")),
         )
     except Unsound as error:

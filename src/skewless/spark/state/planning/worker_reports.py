@@ -35,6 +35,7 @@ class WorkerReport:
     sizes: Floats
     cost: float  # of all keys
     latest: int | None  # time of a record, in microseconds
+    latest_second: int | None = None  # the same for the second stream, if there is one
 
 
 def report_entry(
@@ -107,10 +108,12 @@ def checked_report(entry: Entry) -> WorkerReport:
         require_that((hashes[1:] > hashes[:-1]).all(), "heavy must ascend")
         require_within("costs", costs, 0, MOST_WEIGHT)
         require_within("sizes", sizes, 0, MOST_WEIGHT)
-        cost, latest = entry.about.get("cost"), entry.about.get("latest")
+        cost = entry.about.get("cost")
+        latest, second = entry.about.get("latest"), entry.about.get("latest_second")
         require_that(isinstance(cost, int | float) and 0 <= cost <= MOST_WEIGHT, "cost must be one")
-        known = latest is None or (type(latest) is int and abs(latest) <= 64 * MOST_COUNTED)
-        require_that(known, "latest must be microseconds, or none")
+        for time in (latest, second):
+            known = time is None or (type(time) is int and abs(time) <= 64 * MOST_COUNTED)
+            require_that(known, "latest must be microseconds, or none")
     except Unsound as error:
         raise corrupt(entry, error) from None
-    return WorkerReport(hashes, costs, sizes, float(entry.about["cost"]), latest)
+    return WorkerReport(hashes, costs, sizes, float(entry.about["cost"]), latest, second)

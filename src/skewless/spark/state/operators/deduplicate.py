@@ -1,0 +1,136 @@
+"""`deduplicate`: the first record of each key within a span of event time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from skewless._jit import kernel
+from skewless.arrays import Ints, Words
+from skewless.spark.columns import Key, require_dataframe
+from skewless.spark.state.arguments import unique_columns
+from skewless.spark.state.operators.held_rows import (
+    ByKeyAndTime,
+    earlier,
+    held,
+    later,
+    micros_of,
+    states_of,
+    watermark_of,
+)
+from skewless.spark.state.operators.options import Placement, event_time, span
+from skewless.spark.state.process import process
+from skewless.spark.state.processor import KeyedRecords, Processor, Update
+from skewless.spark.state.versions.same_keys import Flags
+from skewless.spark.state.versions.state_tables import NO_TIME
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+def deduplicate(
+    df: DataFrame,
+    key: Key,
+    *,
+    within: str,
+    watermark: tuple[str, str] | None = None,
+    **placement: Unpack[Placement],
+) -> DataFrame:
+    """Return the records without those that repeat a key within a span of event time.
+
+    A record is left out if a record of the same key that was returned is at most `within` away,
+    before or after it. Records are taken one micro-batch after the other, and within a
+    micro-batch, or a batch DataFrame, in the order of their times. Null is a key like any other. A
+    record without a time is always returned.
+
+    A time is remembered until the watermark is `within` later. Spark's
+    `dropDuplicatesWithinWatermark` leaves out the same records if repetitions are never more than
+    the delay apart; otherwise it also leaves out some that are further apart, depending on how the
+    stream is cut into micro-batches.
+
+    Parameters
+    ----------
+    df
+        The records, a stream or a batch DataFrame.
+    key
+        The name of a column, a Column, or several of them.
+    within
+        How far apart two records of a key may be to count as one: "1 hour".
+    watermark
+        The column of event time, and how late a record may be: ("ts", "10 minutes"). Later ones
+        are dropped.
+    placement
+        `strategy`, `workers`, `max_workers`, `interval`, `window`, `cost`, `seed`, `ledger` and
+        `untrusted_keys`, as for `process`.
+
+    Examples
+    --------
+    >>> deduplicate(  # doctest: +SKIP
+    ...     orders, "order_id", within="1 day", watermark=("ts", "1 hour"), ledger="/data/ledger"
+    ... )
+    """
+    require_dataframe(df)
+    unique_columns(df)
+    time, _, _ = event_time(df, watermark, "deduplicate")
+    processor = Deduplicate(df.schema, time, span(within, "within"))
+    return process(df, key, processor, watermark=watermark, **placement)
+
+
+class Deduplicate(Processor):
+    """Keeps the times of the records that it returned, for as long as another may be too near."""
+
+    state_schema = "times array<bigint>, expires timestamp"
+
+    def __init__(self, schema: StructType, time: str, within: int) -> None:  # noqa: D107
+        self.result_schema = schema
+        self.time = time
+        self.within = within
+
+    def update(self, keyed: KeyedRecords) -> Update:
+        """Return the records that no returned one is near to."""
+        codes, times = keyed.positions, micros_of(keyed.records[self.time])
+        before, owners = held(keyed, "times")
+        before = before.to_numpy(zero_copy_only=False)
+        near = ByKeyAndTime(owners, before).has(
+            codes, earlier(times, self.within), later(times, self.within)
+        )
+        left = np.flatnonzero(~near & (times != NO_TIME))
+        left = left[np.lexsort((times[left], codes[left]))]
+        chosen = np.empty(left.size, np.bool_)
+        _first_of_spans(codes[left], times[left].view(np.uint64), np.uint64(self.within), chosen)
+        kept = left[chosen]
+        new = times[kept]
+        stays = times == NO_TIME
+        stays[kept] = True
+        states = self._states(
+            np.concatenate([before, new]), np.concatenate([owners, codes[kept]]), len(keyed)
+        )
+        return Update(keyed.records.filter(pa.array(stays)), states)
+
+    def on_expiry(self, keyed: KeyedRecords) -> Update:
+        """Forget times that no record can be near to any more."""
+        times, codes = held(keyed, "times")
+        times = times.to_numpy(zero_copy_only=False)
+        stays = later(times, self.within) > watermark_of(keyed)
+        return Update(None, self._states(times[stays], codes[stays], len(keyed)))
+
+    def _states(self, times: Ints, codes: Ints, n_keys: int) -> pa.StructArray:
+        fields = {"times": (pa.array(times, pa.int64()), codes)}
+        return states_of(fields, later(times, self.within), codes, n_keys)
+
+
+@kernel
+def _first_of_spans(codes: Ints, times: Words, within: np.uint64, out: Flags) -> None:
+    """Choose a record, then the first of the same key that is further away, and so on.
+
+    Records are in the order of key and time. Differences of unsigned numbers do not overflow.
+    """
+    last = np.uint64(0)
+    for i in range(codes.size):
+        out[i] = i == 0 or codes[i] != codes[i - 1] or times[i] - last > within
+        if out[i]:
+            last = times[i]

@@ -1,0 +1,223 @@
+"""`join`: records of two streams with equal keys and event times that are near each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from skewless.arguments import shown
+from skewless.spark.columns import existing, grouping_key, quoted
+from skewless.spark.state.arguments import unique_columns
+from skewless.spark.state.operators.join_processor import (
+    LEFT,
+    RIGHT,
+    SIDE,
+    TIME,
+    Join,
+    Side,
+)
+from skewless.spark.state.operators.options import Placement, event_time, free_names, span
+from skewless.spark.state.operators.spreading import Spreading, spreading_of
+from skewless.spark.state.process import process
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+#: Which sides are returned even if they meet nothing: left, right.
+_KEPT = {
+    "inner": (False, False),
+    "left": (True, False),
+    "left_outer": (True, False),
+    "right": (False, True),
+    "right_outer": (False, True),
+    "full": (True, True),
+    "full_outer": (True, True),
+    "outer": (True, True),
+}
+
+
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    on: str | Sequence[str],
+    *,
+    within: str,
+    how: str = "inner",
+    watermark: tuple[str, str] | None = None,
+    right_time: str | None = None,
+    suffix: str = "_right",
+    spread: dict[Any, int] | None = None,
+    **placement: Unpack[Placement],
+) -> DataFrame:
+    """Return the pairs of records with equal keys whose times are at most `within` apart.
+
+    The result has the columns of `on` once, the other columns of the left side, and those of the
+    right side. `how` says which records are also returned if they meet none: those of the other
+    side are null then. On a stream this happens when the watermark is `within` later than the
+    record. As in SQL, a null in `on` or as a time meets nothing.
+
+    `left` and `right` may be the same DataFrame. Each record then meets itself as well.
+
+    Parameters
+    ----------
+    left, right
+        Two streams, or two batch DataFrames.
+    on
+        The names of the columns of the key, which both sides have with the same types.
+    within
+        How far apart in event time the records of a pair may be, in either direction: "1 hour".
+    how
+        "inner", "left", "right" or "full".
+    watermark
+        The left side's column of event time, and how late a record of either side may be:
+        ("ts", "10 minutes"). Later ones are dropped. As in Spark, the side that is further behind
+        sets the watermark.
+    right_time
+        The right side's column of event time. None: it has the same name.
+    suffix
+        What is appended to the name of a column of the right side if the left side has that name.
+    spread
+        Keys with more records of the left side than one worker can take, and into how many parts
+        they are cut: {"hot": 8}; a tuple for several columns. A left record goes to one part, a
+        right record to all of them, so each pair is met once. Parts are placed like keys. Only
+        with `how` "inner" or "left". It cannot change while a ledger is used.
+    placement
+        `strategy`, `workers`, `max_workers`, `interval`, `window`, `cost`, `seed`, `ledger` and
+        `untrusted_keys`, as for `process`.
+
+    Examples
+    --------
+    >>> join(  # doctest: +SKIP
+    ...     views, clicks, "ad", within="1 hour", watermark=("ts", "10 minutes"), ledger="/data/ads"
+    ... )
+    """
+    _require_both(left, right)
+    if not isinstance(how, str) or how not in _KEPT:
+        raise ValueError(f"how must be 'inner', 'left', 'right' or 'full', not {shown(how)}")
+    unique_columns(left)
+    unique_columns(right)
+    keys = _key_columns(left, right, on)
+    time, delay, kind = event_time(left, watermark, "join")
+    other = existing(right, time if right_time is None else right_time, "right_time")
+    right_kind = right.schema[other].dataType
+    if right_kind != kind:
+        raise ValueError(
+            f"right_time: column {other!r} must be of the same type as {time!r} of the left side, "
+            f"{kind.simpleString()}, not {right_kind.simpleString()}"
+        )
+    if time in keys or other in keys:
+        raise ValueError("on: the event time cannot be a part of the key: use Spark's own join")
+    length = span(within, "within")
+    parts = spreading_of(left, spread, list(keys.values()), how, _KEPT[how][1])
+    names = [field.name for field in keys.values()]
+    ours = Side(LEFT, StructType([f for f in left.schema.fields if f.name not in names]))
+    theirs = Side(RIGHT, StructType([f for f in right.schema.fields if f.name not in names]))
+    taken = [*names, *ours.fields.names]
+    result = [*keys.values(), *ours.fields.fields]
+    result += _renamed(theirs.fields, taken, suffix, left)
+    processor = Join(StructType(result), names, (ours, theirs), _KEPT[how], length)
+    both = _both(left, right, names, (time, other), (ours, theirs), parts)
+    return process(
+        both,
+        [*names, parts.column],
+        processor,
+        watermark=(TIME, f"{delay} microseconds"),
+        **placement,
+    )
+
+
+def _both(
+    left: DataFrame,
+    right: DataFrame,
+    names: list[str],
+    times: tuple[str, str],
+    sides: tuple[Side, Side],
+    spreading: Spreading,
+) -> DataFrame:
+    """Return the records of both sides: key, time, side, and the record in a column of its side."""
+
+    def content(df: DataFrame) -> Column:
+        kinds = {field.name: field.dataType.simpleString() for field in sides[0].fields}
+        # Spark hashes no maps. The time is always there.
+        names = [name for name, k in kinds.items() if "map<" not in k and "variant" not in k]
+        return F.xxhash64(*[df[quoted(name)] for name in names])
+
+    def whole(df: DataFrame, side: Side) -> Column:
+        return F.struct(*[df[quoted(name)] for name in side.fields.names])
+
+    def chosen(
+        df: DataFrame, is_right: Column, content: Column, time: Column, rows: list[Column]
+    ) -> DataFrame:
+        with_parts = spreading.with_parts(df, names, content, is_right)
+        columns = [with_parts[quoted(name)] for name in [*names, spreading.column]]
+        return with_parts.select(*columns, is_right.alias(SIDE), time.alias(TIME), *rows)
+
+    if left is right:
+        twice = left.select("*", F.explode(F.array(F.lit(False), F.lit(True))).alias(SIDE))
+        is_right = F.col(SIDE)
+        time = F.when(is_right, F.col(quoted(times[1]))).otherwise(F.col(quoted(times[0])))
+        mine = F.when(~is_right, whole(twice, sides[0])).alias(LEFT)
+        rows = [mine, F.when(is_right, whole(twice, sides[1])).alias(RIGHT)]
+        return chosen(twice, is_right, content(twice), time, rows)
+    parts = []
+    for number, (df, time_name) in enumerate(zip((left, right), times, strict=True)):
+        rows = [
+            (whole(df, side) if place == number else F.lit(None).cast(side.fields)).alias(side.name)
+            for place, side in enumerate(sides)
+        ]
+        own = F.lit(0) if number else content(df)
+        parts.append(chosen(df, F.lit(bool(number)), own, F.col(quoted(time_name)), rows))
+    return parts[0].union(parts[1])
+
+
+def _require_both(left: Any, right: Any) -> None:
+    """Raise ValueError unless these are two streams or two batch DataFrames."""
+    for df, name in ((left, "left"), (right, "right")):
+        if not isinstance(df, DataFrame):
+            raise ValueError(f"{name} must be a DataFrame of Spark, not {shown(df)}")
+    if left.isStreaming != right.isStreaming:
+        stream, table = ("left", "right") if left.isStreaming else ("right", "left")
+        raise ValueError(
+            f"{table} must be a stream as {stream} is, not a batch DataFrame: a stream and a table "
+            "are joined by Spark's own join"
+        )
+
+
+def _key_columns(left: DataFrame, right: DataFrame, on: Any) -> dict[str, StructField]:
+    """Return the columns of the key by name; raise ValueError unless both sides have them."""
+    names = [on] if isinstance(on, str) else on
+    if not isinstance(names, list | tuple) or not names:
+        raise ValueError(f"on must be the name of a column, or several, not {shown(on)}")
+    found = {}
+    for name in names:
+        existing(left, name, "on: left")
+        existing(right, name, "on: right")
+        kinds = [df.schema[name].dataType.simpleString() for df in (left, right)]
+        if kinds[0] != kinds[1]:
+            raise ValueError(
+                f"on: column {name!r} is {kinds[0]} on the left side and {kinds[1]} on the right "
+                "side: cast one of them"
+            )
+        found[name] = StructField(name, left.schema[name].dataType)
+    grouping_key(left, list(names))  # refuses what cannot be hashed, and a name twice
+    return found
+
+
+def _renamed(
+    fields: StructType, taken: list[str], suffix: Any, left: DataFrame
+) -> list[StructField]:
+    """Return the columns of the right side with names that the left side has not."""
+    if not isinstance(suffix, str):
+        raise ValueError(f"suffix must be a text, not {shown(suffix)}")
+    lower = {name.lower() for name in taken}
+    found = [
+        StructField(f.name + suffix if f.name.lower() in lower else f.name, f.dataType)
+        for f in fields.fields
+    ]
+    for number, field in enumerate(found):
+        free_names([field.name], taken + [f.name for f in found[:number]], "suffix")
+    return found

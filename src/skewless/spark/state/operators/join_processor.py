@@ -1,0 +1,218 @@
+"""What `join` does on a worker: rows of two sides meet, all keys at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    LongType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from skewless.aggregations.columns import bitmap_of, plain
+from skewless.arrays import Ints
+from skewless.spark.columns import internal
+from skewless.spark.state.operators.held_rows import (
+    ByKeyAndTime,
+    earlier,
+    held,
+    later,
+    micros_of,
+    states_of,
+    watermark_of,
+)
+from skewless.spark.state.processor import KeyedRecords, Processor, Update
+from skewless.spark.state.versions.same_keys import Flags
+from skewless.spark.state.versions.state_tables import NO_TIME
+
+#: Columns of what `join` processes: the side, the time, and the record in the column of its side.
+SIDE, TIME, LEFT, RIGHT = internal("side"), internal("time"), internal("left"), internal("right")
+_NOTHING = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a join: the column of its records, and their fields without the key."""
+
+    name: str
+    fields: StructType
+
+    @property
+    def held(self) -> StructField:
+        """How its rows are held in a state: with their times, and whether they have met another."""
+        row = StructType(
+            [
+                StructField("time", LongType()),
+                StructField("met", BooleanType()),
+                StructField("row", self.fields),
+            ]
+        )
+        return StructField(self.name, ArrayType(row))
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows of one side: those that are held, and then new ones."""
+
+    codes: Ints  # the number of the key
+    times: Ints
+    met: Flags
+    rows: Any  # structs
+    n_held: int
+
+    def where(self, flags: Flags) -> _Rows:
+        """Return some of the rows."""
+        rows = self.rows.filter(pa.array(flags))
+        n_held = int(flags[: self.n_held].sum())
+        return _Rows(self.codes[flags], self.times[flags], self.met[flags], rows, n_held)
+
+
+class Join(Processor):
+    """Keeps the rows of both sides for as long as a row of the other side may meet them.
+
+    Parameters
+    ----------
+    result_schema
+        The key, the fields of the left side, those of the right side.
+    key
+        The columns of the key that are compared.
+    sides
+        Left and right.
+    kept
+        Whether rows of the left side, and those of the right side, are returned if they meet none.
+    within
+        In microseconds.
+    """
+
+    second_stream = SIDE
+
+    def __init__(  # noqa: D107
+        self,
+        result_schema: StructType,
+        key: list[str],
+        sides: tuple[Side, Side],
+        kept: tuple[bool, bool],
+        within: int,
+    ) -> None:
+        self.result_schema = result_schema
+        self.names = result_schema.names
+        self.state_schema = StructType(
+            [*[side.held for side in sides], StructField("expires", TimestampType())]
+        )
+        self.key, self.sides, self.kept, self.within = key, sides, kept, within
+
+    def update(self, keyed: KeyedRecords) -> Update:
+        """Return the pairs with a new row, and new rows that can meet nothing."""
+        times = micros_of(keyed.records[TIME])
+        codes = keyed.positions
+        meets = (times != NO_TIME) & self._comparable(keyed)[codes]
+        is_right = plain(keyed.records[SIDE]).to_numpy(zero_copy_only=False)
+        results, parts = [], []
+        for number, side in enumerate(self.sides):
+            mine = is_right == bool(number)
+            rows = plain(keyed.records[side.name])
+            if self.kept[number]:
+                alone = mine & ~meets
+                results.append(
+                    self._alone(keyed, number, codes[alone], rows.filter(pa.array(alone)))
+                )
+            new = mine & meets
+            old = self._held(keyed, side)
+            both = pa.concat_arrays([old.rows, rows.filter(pa.array(new)).cast(old.rows.type)])
+            parts.append(
+                _Rows(
+                    np.concatenate([old.codes, codes[new]]),
+                    np.concatenate([old.times, times[new]]),
+                    np.concatenate([old.met, np.zeros(int(new.sum()), np.bool_)]),
+                    both,
+                    old.n_held,
+                )
+            )
+        left, right = parts
+        a, b = self._pairs(left, right)
+        left.met[a] = True
+        right.met[b] = True
+        pairs = [part.rows.take(pa.array(at)) for part, at in ((left, a), (right, b))]
+        results.append(self._results(keyed, left.codes[a], pairs[0], pairs[1]))
+        return Update(pa.concat_tables(results), self._states(parts, len(keyed)))
+
+    def on_expiry(self, keyed: KeyedRecords) -> Update:
+        """Forget rows that no row can meet any more; return those that have met none."""
+        results, parts = [], []
+        for number, side in enumerate(self.sides):
+            old = self._held(keyed, side)
+            over = later(old.times, self.within) <= watermark_of(keyed)
+            if self.kept[number]:
+                alone = old.where(over & ~old.met)
+                results.append(self._alone(keyed, number, alone.codes, alone.rows))
+            parts.append(old.where(~over))
+        rows = pa.concat_tables(results) if results else None
+        return Update(rows, self._states(parts, len(keyed)))
+
+    def _pairs(self, left: _Rows, right: _Rows) -> tuple[Ints, Ints]:
+        """Return the pairs that are not both held: each is met in the batch of its later row."""
+        old, new = np.arange(left.n_held), np.arange(left.n_held, left.codes.size)
+        recent = np.arange(right.n_held, right.codes.size)
+        every = np.arange(right.codes.size)
+        pairs = [self._near(left, new, right, every), self._near(left, old, right, recent)]
+        a, b = (np.concatenate(some) for some in zip(*pairs, strict=True))
+        return a, b
+
+    def _near(self, left: _Rows, mine: Ints, right: _Rows, theirs: Ints) -> tuple[Ints, Ints]:
+        """Return the pairs of some rows that are near each other."""
+        if not mine.size or not theirs.size:
+            return _NOTHING, _NOTHING
+        index = ByKeyAndTime(right.codes[theirs], right.times[theirs])
+        times = left.times[mine]
+        first, last = index.between(
+            left.codes[mine], earlier(times, self.within), later(times, self.within)
+        )
+        counts = last - first
+        # Each row's matches lie next to each other: first, first + 1, … last − 1.
+        begins = np.repeat(first - (np.cumsum(counts) - counts), counts)
+        places = begins + np.arange(int(counts.sum()))
+        return np.repeat(mine, counts), theirs[index.order[places]]
+
+    def _comparable(self, keyed: KeyedRecords) -> Flags:
+        """Return which keys can equal another one: those without a null."""
+        flags: Flags = np.ones(len(keyed), np.bool_)
+        for name in self.key:
+            flags &= bitmap_of(plain(keyed.keys[name]))
+        return flags
+
+    def _held(self, keyed: KeyedRecords, side: Side) -> _Rows:
+        """Return the held rows of a side."""
+        values, codes = held(keyed, side.name)
+        times, met, rows = values.flatten()
+        flags = met.to_numpy(zero_copy_only=False).astype(np.bool_)
+        return _Rows(codes, times.to_numpy(zero_copy_only=False), flags, rows, codes.size)
+
+    def _states(self, parts: list[_Rows], n_keys: int) -> pa.StructArray:
+        """Return states of these rows; each ends when its first row can meet nothing more."""
+        fields = {}
+        for side, part in zip(self.sides, parts, strict=True):
+            arrays = [pa.array(part.times), pa.array(part.met), part.rows]
+            names = ["time", "met", "row"]
+            fields[side.name] = (pa.StructArray.from_arrays(arrays, names), part.codes)
+        ends = later(np.concatenate([part.times for part in parts]), self.within)
+        return states_of(fields, ends, np.concatenate([part.codes for part in parts]), n_keys)
+
+    def _alone(self, keyed: KeyedRecords, number: int, codes: Ints, rows: Any) -> pa.Table:
+        """Return rows of one side without any of the other."""
+        other = keyed.states.type.field(self.sides[1 - number].name).type.value_type.field("row")
+        pair = [rows, pa.nulls(len(rows), other.type)]
+        return self._results(keyed, codes, *(pair if number == 0 else reversed(pair)))
+
+    def _results(self, keyed: KeyedRecords, codes: Ints, left: Any, right: Any) -> pa.Table:
+        at = pa.array(codes)
+        keys = [keyed.keys[name].take(at) for name in self.key]
+        # A null row has null fields, whatever is behind it.
+        columns = [field for row in (left, right) for field in row.flatten()]
+        return pa.table([*keys, *columns], self.names)

@@ -1,0 +1,59 @@
+"""What all ready operators take: how keys are placed, event times, and durations, checked."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType
+
+from skewless.arguments import shown
+from skewless.spark.aggregation.windows import microseconds
+from skewless.spark.state.arguments import time_and_delay
+from skewless.spark.state.work import Cost
+from skewless.strategy import AnyStrategy
+
+
+class Placement(TypedDict, total=False):
+    """How keys are placed on workers; every operator hands this on to `process`."""
+
+    strategy: str | AnyStrategy
+    workers: int | None
+    max_workers: int | None
+    interval: int
+    window: int
+    cost: Cost
+    seed: int | None
+    ledger: str | None
+    untrusted_keys: bool | None
+
+
+def event_time(df: DataFrame, watermark: Any, verb: str) -> tuple[str, int, DataType]:
+    """Return the column of event time, the delay in microseconds, and the type of the column."""
+    found = time_and_delay(df, watermark)
+    if found is None:
+        raise ValueError(
+            f"watermark: {verb} works by event time: give watermark=(time column, delay), "
+            "like ('ts', '10 minutes'); on a batch DataFrame the delay has no effect"
+        )
+    name, delay = found
+    return name, delay, df.schema[name].dataType
+
+
+def span(duration: Any, argument: str) -> int:
+    """Return a duration above 0 in microseconds; raise ValueError that names the argument."""
+    micros = microseconds(duration, argument)
+    if micros <= 0:
+        raise ValueError(f"{argument} must be above 0, not {shown(duration)}")
+    return micros
+
+
+def free_names(names: list[str], taken: list[str], argument: str) -> None:
+    """Raise ValueError where a column of the result would have the name of another one."""
+    lower = [name.lower() for name in taken]
+    for name in names:
+        if name.lower() in lower:
+            raise ValueError(
+                f"{argument}: {name!r} is the name of another column of the result "
+                f"({', '.join(taken)}): rename it"
+            )

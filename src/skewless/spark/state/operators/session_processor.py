@@ -1,0 +1,171 @@
+"""What `sessions` does on a worker: records and open sessions become sessions, all keys at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    LongType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from skewless.aggregations import Aggregation
+from skewless.aggregations.columns import plain
+from skewless.arrays import Ints
+from skewless.spark.columns import arrow_schema
+from skewless.spark.state.operators.held_rows import (
+    held,
+    later,
+    micros_of,
+    states_of,
+    watermark_of,
+)
+from skewless.spark.state.processor import KeyedRecords, Processor, Update
+from skewless.spark.state.versions.state_tables import NO_TIME
+
+START, END, RECORDS = "start", "end", "records"
+
+
+class Sessions(Processor):
+    """Keeps the open sessions of each key: begin, end, records, and partial results.
+
+    Parameters
+    ----------
+    keys
+        The columns of the key.
+    kind
+        The type of the event time.
+    gap
+        In microseconds.
+    time
+        The column of event time.
+    inputs
+        The columns that aggregations read, and what they are called here.
+    aggregations
+        By the names of their results.
+    types
+        Of the inputs.
+    """
+
+    def __init__(  # noqa: D107
+        self,
+        keys: list[StructField],
+        kind: DataType,
+        gap: int,
+        time: str,
+        inputs: Mapping[str, str],
+        aggregations: Mapping[str, Aggregation],
+        types: Mapping[str, pa.Field],
+    ) -> None:
+        self.gap, self.time = gap, time
+        # Ends are in the states and in the watermark. So a ledger of another gap is refused.
+        self.field = f"sessions_with_gap_{gap // 1000}_ms"
+        self.inputs, self.aggregations = dict(inputs), dict(aggregations)
+        self.partials: list[tuple[Aggregation, list[str], list[pa.DataType]]] = []
+        held_fields = [(START, pa.int64()), (END, pa.int64()), (RECORDS, pa.int64())]
+        results = [(START, kind), (END, kind), (RECORDS, LongType())]
+        for number, (name, one) in enumerate(self.aggregations.items()):
+            own = [types[column].type for column in one.inputs]
+            kinds = one.state_types(own)
+            names = [f"partial_{number}_{place}" for place in range(len(kinds))]
+            held_fields += list(zip(names, kinds, strict=True))
+            self.partials.append((one, names, kinds))
+            result = from_arrow_schema(pa.schema([(name, one.result_type(own))]))
+            results.append((name, result[0].dataType))
+        row = from_arrow_schema(pa.schema(held_fields))
+        self.state_schema = StructType(
+            [StructField(self.field, ArrayType(row)), StructField("expires", TimestampType())]
+        )
+        self.result_schema = StructType([*keys, *[StructField(n, t) for n, t in results]])
+        self.times = arrow_schema(StructType([StructField(START, kind)]), "watermark").types[0]
+
+    def update(self, keyed: KeyedRecords) -> Update:
+        """Let records begin sessions, extend them, and join them; nothing ends here."""
+        times, codes = micros_of(keyed.records[self.time]), keyed.positions
+        known = np.flatnonzero(times != NO_TIME)
+        times, codes = times[known], codes[known]
+        before, owners = held(keyed, self.field)
+        fields = dict(zip((f.name for f in before.type), before.flatten(), strict=True))
+        starts = np.concatenate([_numbers(fields[START]), times])
+        ends = np.concatenate([_numbers(fields[END]), later(times, self.gap)])
+        records = np.concatenate([_numbers(fields[RECORDS]), np.ones(times.size, np.int64)])
+        codes = np.concatenate([owners, codes])
+        order = np.lexsort((starts, codes))
+        first = _first_of_sessions(codes[order], starts[order], ends[order])
+        n_sessions = int(first.sum())
+        session = np.empty(codes.size, np.int64)
+        session[order] = np.cumsum(first) - 1
+        begins = np.flatnonzero(first)
+        columns: dict[str, Any] = {START: pa.array(starts[order][first])}
+        if n_sessions:
+            columns[END] = pa.array(np.maximum.reduceat(ends[order], begins))
+            columns[RECORDS] = pa.array(np.add.reduceat(records[order], begins))
+        else:
+            columns[END] = columns[RECORDS] = pa.array([], pa.int64())
+        n_held = len(owners)
+        for one, names, kinds in self.partials:
+            parts = [
+                plain(keyed.records[self.inputs[column]]).take(pa.array(known))
+                for column in one.inputs
+            ]
+            new = one.update(parts, session[n_held:], n_sessions)
+            if n_held:
+                old = [fields[name].cast(kind) for name, kind in zip(names, kinds, strict=True)]
+                both = [
+                    pa.concat_arrays([a, b.cast(a.type)]) for a, b in zip(old, new, strict=True)
+                ]
+                places = np.concatenate([session[:n_held], np.arange(n_sessions)])
+                new = one.merge(both, places, n_sessions)
+            columns.update(zip(names, new, strict=True))
+        return Update(None, self._states(columns, codes[order][first], len(keyed)))
+
+    def on_expiry(self, keyed: KeyedRecords) -> Update:
+        """Return the sessions that are over."""
+        rows, codes = held(keyed, self.field)
+        over = _numbers(rows.flatten()[1]) <= watermark_of(keyed)
+        ended = rows.filter(pa.array(over))
+        fields = dict(zip((f.name for f in ended.type), ended.flatten(), strict=True))
+        results = keyed.keys.take(pa.array(codes[over]))
+        for name in (START, END):
+            results = results.append_column(name, fields[name].cast(self.times))
+        results = results.append_column(RECORDS, fields[RECORDS])
+        for name, (one, names, kinds) in zip(self.aggregations, self.partials, strict=True):
+            states = [fields[n].cast(kind) for n, kind in zip(names, kinds, strict=True)]
+            results = results.append_column(name, one.finish(states))
+        rest = rows.filter(pa.array(~over))
+        columns = dict(zip((f.name for f in rest.type), rest.flatten(), strict=True))
+        return Update(results, self._states(columns, codes[~over], len(keyed)))
+
+    def _states(self, columns: dict[str, Any], codes: Ints, n_keys: int) -> pa.StructArray:
+        rows = pa.StructArray.from_arrays([plain(c) for c in columns.values()], list(columns))
+        return states_of({self.field: (rows, codes)}, _numbers(columns[END]), codes, n_keys)
+
+
+def _first_of_sessions(codes: Ints, starts: Ints, ends: Ints) -> Any:
+    """Return which rows begin a session; they are in the order of key and start.
+
+    A row continues a session that ends when it starts, or later: this is Spark's rule.
+    """
+    first = np.ones(codes.size, np.bool_)
+    if codes.size < 2:
+        return first
+    # The latest end so far of each key. Key and end become one number that grows with the key, so
+    # that no end of the key before is taken.
+    distinct, places = np.unique(ends, return_inverse=True)
+    both = np.maximum.accumulate(codes * distinct.size + places)
+    latest = distinct[both - codes * distinct.size]
+    first[1:] = (codes[1:] != codes[:-1]) | (starts[1:] > latest[:-1])
+    return first
+
+
+def _numbers(column: Any) -> Ints:
+    numbers: Ints = column.to_numpy(zero_copy_only=False)
+    return numbers

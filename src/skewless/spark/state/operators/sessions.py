@@ -1,0 +1,106 @@
+"""`sessions`: records of a key that follow each other without a long gap, as one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
+
+from skewless.aggregations import ApproxDistinct, PerKey
+from skewless.arguments import shown
+from skewless.spark.aggregation.arguments import AnyAggregation, chosen_aggregations
+from skewless.spark.aggregation.windows import LONGEST
+from skewless.spark.columns import Key, arrow_schema, grouping_key, internal, quoted
+from skewless.spark.columns import require_dataframe as require_dataframe
+from skewless.spark.state.arguments import unique_columns
+from skewless.spark.state.operators.options import Placement, event_time, free_names, span
+from skewless.spark.state.operators.session_processor import END, RECORDS, START, Sessions
+from skewless.spark.state.process import process
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_TIME, _ENDS = internal("time"), internal("ends")
+
+
+def sessions(
+    df: DataFrame,
+    key: Key,
+    gap: str,
+    aggs: Mapping[str, AnyAggregation] | None = None,
+    *,
+    watermark: tuple[str, str] | None = None,
+    **placement: Unpack[Placement],
+) -> DataFrame:
+    """Return one row per session: records of a key with at most `gap` from one to the next.
+
+    The result has the columns of the key, `start`, `end`, `records`, and one column per
+    aggregation. `start` is the time of the first record, `end` that of the last one plus the gap,
+    as Spark's `session_window` has them. A session is returned once, when the watermark passes its
+    end. Null is a key like any other; a record without a time is in no session.
+
+    A record is late, and dropped, if a session of it alone would be over: if the watermark has
+    passed its time plus the gap. This is Spark's rule as well.
+
+    Parameters
+    ----------
+    df
+        The records, a stream or a batch DataFrame.
+    key
+        The name of a column, a Column, or several of them.
+    gap
+        The longest time without a record in a session: "30 minutes".
+    aggs
+        Names and aggregations over the records of a session, as for `aggregate`:
+        {"total": aggregations.sum("price")}.
+    watermark
+        The column of event time, and how late a record may be: ("ts", "10 minutes").
+    placement
+        `strategy`, `workers`, `max_workers`, `interval`, `window`, `cost`, `seed`, `ledger` and
+        `untrusted_keys`, as for `process`.
+
+    Examples
+    --------
+    >>> sessions(  # doctest: +SKIP
+    ...     clicks, "user", "30 minutes", watermark=("ts", "10 minutes"), ledger="/data/ledger"
+    ... )
+    """
+    require_dataframe(df)
+    unique_columns(df)
+    by = grouping_key(df, key)
+    time, delay, kind = event_time(df, watermark, "sessions")
+    length = span(gap, "gap")
+    if length % 1000 or length + delay > LONGEST:
+        raise ValueError(f"gap must be whole milliseconds below 146,000 years, not {shown(gap)}")
+    ours = [START, END, RECORDS]
+    free_names(list(by.names), ours, "key")
+    chosen = {} if aggs is None else chosen_aggregations(df, by, aggs, None)
+    free_names(list(chosen), ours, "aggs")
+    for name, one in chosen.items():
+        if isinstance((aggs or {})[name], ApproxDistinct):
+            raise ValueError(f"aggs: {name!r}: approximate distinct counts need Spark's merging")
+        if isinstance(one, PerKey) and not one.aggregator.merges:
+            raise ValueError(f"aggs: {name!r} does not merge (its class says merges = False)")
+    inputs = sorted({column for one in chosen.values() for column in one.inputs})
+    columns = [df[quoted(column)].alias(f"{_TIME}.{column}") for column in inputs]
+    at = df[quoted(time)]
+    # The latest of these ends, minus gap and delay, is the latest time minus the delay; and a
+    # record is late if its end, not its time, is not after that.
+    ends = at + F.expr(f"INTERVAL {length} MICROSECONDS")
+    keys = [column.alias(name) for column, name in zip(by.columns, by.names, strict=True)]
+    chosen_columns = df.select(*keys, at.alias(_TIME), ends.alias(_ENDS), *columns)
+    fields = [StructField(name, f.dataType) for name, f in zip(by.names, by.fields, strict=True)]
+    types = {column: arrow_schema(df.select(quoted(column)).schema, "aggs")[0] for column in inputs}
+    processor = Sessions(
+        fields, kind, length, _TIME, {c: f"{_TIME}.{c}" for c in inputs}, chosen, types
+    )
+    return process(
+        chosen_columns,
+        list(by.names),
+        processor,
+        watermark=(_ENDS, f"{length + delay} microseconds"),
+        **placement,
+    )

@@ -1,0 +1,93 @@
+"""Keys that are too hot for one worker: one side of a join is spread, the other one repeated."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
+
+from skewless.arguments import MOST_WORKERS, shown, whole
+from skewless.spark.columns import internal, quoted
+
+#: The part of a key is found by comparing it with each spread key in turn.
+_MOST_KEYS = 1_000
+_PARTS = internal("parts")
+
+
+@dataclass(frozen=True)
+class Spreading:
+    """Which keys are spread, as (values, parts) in the order of their text; () for no key.
+
+    A left record of such a key goes to one part, by its content, so that a retry sends it there
+    again. A right record goes to all parts. So each pair meets in exactly one part.
+    """
+
+    keys: tuple[tuple[tuple[Any, ...], int], ...] = ()
+
+    @property
+    def column(self) -> str:
+        """The column of the part; another spreading has another one, so that ledgers refuse it."""
+        if not self.keys:
+            return internal("part")
+        return internal(f"part_{zlib.crc32(repr(self.keys).encode()):08x}")
+
+    def with_parts(
+        self, df: DataFrame, key: list[str], content: Column, is_right: Column
+    ) -> DataFrame:
+        """Return the records with their parts, one row for each; `content` is a hash of them."""
+        columns = [df[quoted(name)] for name in key]
+        missing = columns[0].isNull()
+        for column in columns[1:]:
+            missing = missing | column.isNull()
+        part = F.lit(0)
+        if self.keys:
+            n_parts = F.lit(1)
+            for values, number in self.keys:
+                equal = F.lit(True)
+                for column, value in zip(columns, values, strict=True):
+                    equal = equal & (column == F.lit(value))
+                n_parts = F.when(equal, F.lit(number)).otherwise(n_parts)
+            one = F.array(F.pmod(content, n_parts).cast("int"))
+            every = F.sequence(F.lit(0), n_parts - 1)
+            df = df.select("*", F.explode(F.when(is_right, every).otherwise(one)).alias(_PARTS))
+            part = df[_PARTS]
+        # A null meets nothing, so records with one need not be together on one worker.
+        return df.withColumn(self.column, F.when(missing, F.spark_partition_id()).otherwise(part))
+
+
+def spreading_of(
+    df: DataFrame, spread: Any, keys: Sequence[StructField], how: str, keeps_right: bool
+) -> Spreading:
+    """Return what a user gave as `spread`; raise ValueError for what cannot be."""
+    if spread is None:
+        return Spreading()
+    if not isinstance(spread, dict) or len(spread) > _MOST_KEYS:
+        raise ValueError(
+            f"spread must be a dict of at most {_MOST_KEYS:,} keys and their parts, like "
+            f"{{'hot': 8}}, not {shown(spread)}"
+        )
+    if keeps_right and spread:
+        raise ValueError(
+            f"spread: how must be 'inner' or 'left', not {how!r}: records of the right side are in "
+            "several parts, and none of them knows what the others have met; exchange the sides"
+        )
+    found = []
+    for given, parts in spread.items():
+        values = given if isinstance(given, tuple) else (given,)
+        if len(values) != len(keys) or any(value is None for value in values):
+            names = ", ".join(field.name for field in keys)
+            raise ValueError(f"spread: {shown(given)} is not a key of {names} without nulls")
+        number = whole(parts, f"spread: {shown(given)}", least=1, most=MOST_WORKERS)
+        try:
+            typed = [df[quoted(f.name)] == F.lit(v) for f, v in zip(keys, values, strict=True)]
+            df.select(*typed)
+        except (PySparkException, TypeError, AttributeError) as error:
+            raise ValueError(f"spread: {shown(given)} cannot be compared with the key") from error
+        found.append((tuple(values), number))
+    return Spreading(tuple(sorted(found, key=repr)))

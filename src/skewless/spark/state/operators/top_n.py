@@ -1,0 +1,145 @@
+"""`top_n`: the n largest records of each key, as a list that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
+
+from skewless.aggregations.columns import bitmap_of, lists, plain
+from skewless.aggregations.ordering import is_orderable, order_keys
+from skewless.arguments import whole
+from skewless.arrays import Ints
+from skewless.spark.columns import Key, arrow_schema, existing, grouping_key, require_dataframe
+from skewless.spark.state.arguments import unique_columns
+from skewless.spark.state.operators.held_rows import held
+from skewless.spark.state.operators.options import Placement, free_names
+from skewless.spark.state.process import process
+from skewless.spark.state.processor import KeyedRecords, Processor, Update
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_RANK = "rank"
+#: More would be kept per key than a state should hold.
+_MOST = 1_000_000
+
+
+def top_n(
+    df: DataFrame,
+    key: Key,
+    by: str,
+    n: int,
+    *,
+    order_by: str | Sequence[str] | None = None,
+    **placement: Unpack[Placement],
+) -> DataFrame:
+    """Return the n records of each key that are largest by a column, as they change.
+
+    The result has the columns of the key, `rank` (1 is the largest), and the other columns of the
+    record. After each micro-batch there is one row for each rank of a key that has another record
+    than before. Written to a table by key and rank, each row in place of the one before, the rows
+    are the n largest of all records so far. A batch DataFrame gives all ranks.
+
+    The order is that of Spark's `orderBy(by.desc())`: NaN is the largest number, nulls come last.
+    Among equal records the earlier one comes first.
+
+    Parameters
+    ----------
+    df
+        The records, a stream or a batch DataFrame.
+    key
+        The name of a column, a Column, or several of them.
+    by
+        The column that is compared.
+    n
+        How many records of each key.
+    order_by
+        Columns by which records of a micro-batch are taken, as for `process`: they say which of
+        several equal records is the earlier one.
+    placement
+        `strategy`, `workers`, `max_workers`, `interval`, `window`, `cost`, `seed`, `ledger` and
+        `untrusted_keys`, as for `process`.
+
+    Examples
+    --------
+    >>> top_n(bids, "auction", by="price", n=3, ledger="/data/bids/ledger")  # doctest: +SKIP
+    """
+    require_dataframe(df)
+    unique_columns(df)
+    names = list(grouping_key(df, key).names)
+    fields = grouping_key(df, key).fields
+    existing(df, by, "by")
+    if by in names:
+        raise ValueError(f"by: {by!r} is a part of the key, which is the same for all its records")
+    if not is_orderable(arrow_schema(StructType([df.schema[by]]), "by").types[0]):
+        kind = df.schema[by].dataType.simpleString()
+        raise ValueError(f"by: column {by!r} is of type {kind}, which Spark cannot order")
+    number = whole(n, "n", least=1, most=_MOST)
+    free_names([_RANK], df.columns, "df")
+    free_names([_RANK], names, "key")
+    others = StructType([field for field in df.schema.fields if field.name not in names])
+    keys = [StructField(name, f.dataType) for name, f in zip(names, fields, strict=True)]
+    processor = TopN(keys, others, by, number)
+    return process(df, key, processor, order_by=order_by, **placement)
+
+
+class TopN(Processor):
+    """Keeps the n largest records of each key, the largest first."""
+
+    def __init__(  # noqa: D107
+        self, keys: list[StructField], others: StructType, by: str, n: int
+    ) -> None:
+        # What is held are the largest by this column. So a ledger of another one is refused.
+        self.field = f"largest_by_{by}"
+        self.state_schema = StructType([StructField(self.field, ArrayType(others))])
+        rank = StructField(_RANK, IntegerType())
+        self.result_schema = StructType([*keys, rank, *others.fields])
+        self.by = by
+        self.names = others.names
+        self.n = n
+
+    def update(self, keyed: KeyedRecords) -> Update:
+        """Return the ranks that have another record."""
+        before, owners = held(keyed, self.field)
+        old = pa.Table.from_arrays(before.flatten(), self.names)
+        rows = pa.concat_tables([old, keyed.records.select(self.names)]).combine_chunks()
+        codes = np.concatenate([owners, keyed.positions])
+        # Sorting is stable: what is held, then the records in their order.
+        order = np.lexsort((*_descending(rows.column(self.by)), codes))
+        ranks = _ranks(codes[order])
+        order, ranks = order[ranks < self.n], ranks[ranks < self.n]
+        last = np.full(codes.size, -1, np.int64)
+        last[: owners.size] = _ranks(owners)
+        changed = last[order] != ranks
+        results = keyed.keys.take(pa.array(codes[order[changed]]))
+        results = results.append_column(_RANK, pa.array(ranks[changed] + 1, pa.int32()))
+        new = rows.take(pa.array(order[changed]))
+        for name in self.names:
+            results = results.append_column(name, new.column(name))
+        kept = rows.take(pa.array(order)).combine_chunks()
+        structs = pa.StructArray.from_arrays([plain(column) for column in kept.columns], self.names)
+        held_rows = lists(structs, codes[order], len(keyed))
+        return Update(results, pa.StructArray.from_arrays([held_rows], [self.field]))
+
+
+def _descending(column: Any) -> list[Ints]:
+    """Return numbers that order a column from the largest value to the smallest, then nulls."""
+    column = plain(column)
+    valid = bitmap_of(column)
+    keys = np.zeros(len(column), np.int64)
+    keys[valid] = ~order_keys(column.drop_null())
+    return [keys, ~valid]
+
+
+def _ranks(codes: Ints) -> Ints:
+    """Return the place of each row among those of its key, from 0; keys are in order."""
+    if not codes.size:
+        return codes
+    first = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+    counts = np.diff(np.append(first, codes.size))
+    return np.arange(codes.size) - np.repeat(first, counts)
