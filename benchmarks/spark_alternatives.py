@@ -85,7 +85,7 @@ def main(
 def written_streams(folder: Path, n_records: int, data: Path | None) -> Iterator[tuple[str, Path]]:
     """Yield streams by name: Zipf, and the real ones in a folder."""
     for z in (0.0, 1.0, 1.4):
-        workload = workloads.make("zipf", z=z, n_keys=10_000, n_records=n_records)
+        workload = workloads.make("zipf", z=z, n_keys=2_000, n_records=n_records)
         keys = np.concatenate(list(workload.chunks(seed=0)))
         yield f"Zipf {z}", write_files(folder / f"zipf-{z}", pa.array(keys.astype(str)))
     for file in sorted(data.glob("*.parquet")) if data else ():
