@@ -42,7 +42,7 @@ def merged_summary(
     counts = np.zeros((len(summaries), keys.size))
     errors = np.zeros((len(summaries), keys.size))
     for row, (part_keys, part_counts, part_errors) in enumerate(listed):
-        # Whom a full summary does not monitor may have had as much as its smallest entry.
+        # A key that a full summary does not hold may have had as much as its smallest entry.
         if part_keys.size == summaries[row].keys.size:
             counts[row] = errors[row] = part_counts[-1]
         columns = np.searchsorted(keys, part_keys)

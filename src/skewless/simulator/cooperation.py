@@ -2,7 +2,7 @@
 
 Dalton's section 4, for any strategy that merges. Each source sends its state to a reducer every
 so many records (SYNC) and goes on routing while it waits (AWAIT); when all have sent, the reducer
-merges the states and answers everybody, and each source goes on with what it gets (PREPARE).
+merges the states and answers all of them, and each source goes on with what it gets (PREPARE).
 
 Time is virtual and counts rounds: in each, every source routes one record. Nothing depends on the
 machine, so a run can be repeated exactly.

@@ -149,7 +149,7 @@ class DKG:
 
     @property
     def traits(self) -> Traits:
-        """One worker per key; a plan moves buckets, and with them keys that nobody named."""
+        """One worker per key; a plan moves buckets, and with them keys that are not named."""
         return Traits(family="moving", fan_out=1, moves_unnamed=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> DKGState:

@@ -121,7 +121,7 @@ class Readj(TableRouting):
     that narrows the gap between the two most. Light keys stay with the ring.
 
     **Guarantee**: only keys with at least `sigma` of the mean load are in the table (and those
-    that the report does not name). Balance is promised to nobody: heavy keys may not suffice.
+    that the report does not name). Balance is not promised: heavy keys may not suffice.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class Simple(TableRouting):
     """When a worker has too much, forget where keys live and pack them anew, largest first.
 
     This is the classic rule for packing jobs on machines. Mixed's paper proves its bound with it;
-    nobody would run it, as nearly all state moves and nearly all keys are in the table.
+    it is of no practical use, as nearly all state moves and nearly all keys are in the table.
 
     **Guarantee**: after a rebalance no worker is above 1 + (1 − 1/n)/3 of the mean whenever any
     assignment is perfectly even (all workers equally fast).

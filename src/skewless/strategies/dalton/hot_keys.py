@@ -31,7 +31,7 @@ NEVER = np.int64(-1)
 
 
 class HotKeys(NamedTuple):
-    """Rows 0 … n_rows − 1, of which `free[: n_free[0]]` belong to nobody."""
+    """Rows 0 … n_rows − 1, of which `free[: n_free[0]]` are free."""
 
     table: KeyTable  # key -> row
     keys: Words
@@ -47,7 +47,7 @@ class HotKeys(NamedTuple):
     n_free: Ints
 
     def check(self, fresh: HotKeys) -> None:
-        """Refuse rows that are not there, or that nobody or two keys have."""
+        """Refuse rows that are not there, or that no key or two keys have."""
         require_within("n_free", self.n_free, 0, self.free.size)
         require_entries(self.table, self.keys, self.free[: int(self.n_free[0])])
         for name in ("counts", "before", "untold"):
@@ -56,7 +56,7 @@ class HotKeys(NamedTuple):
 
 
 def hot_keys(n_rows: int) -> HotKeys:
-    """Return `n_rows` rows that belong to nobody."""
+    """Return `n_rows` rows that are free."""
     return HotKeys(
         table=key_table(n_rows),
         keys=np.zeros(n_rows, np.uint64),

@@ -153,7 +153,7 @@ def _play_best(table: QTable, row: I64, place: I64, value: F64) -> None:
         node >>= 1
         table.winners[first + node] = winner
         rival = np.int64(table.winners[first + (node ^ 1)])
-    # Whom the winner beat before it came there: all that did not meet `place`.
+    # What the winner beat before it came there: all that did not meet `place`.
     node = n_places + winner
     rival = winner ^ 1
     while node > joined:
@@ -237,7 +237,7 @@ def learned_by_all(rows: Sequence[tuple[QTable, int]], rate: float) -> Floats:
     n_kept = np.array([_part(table, table.n_kept, row) for table, row in rows], np.float64)
     kept = np.array([_part(table, table.kept, row) for table, row in rows])
     n_rewards = n_kept.sum(axis=0)
-    # Whoever had the fewest rewards knows the first value best. Ties differ by rounding only.
+    # The source with the fewest rewards knows the first value best. Ties differ by rounding only.
     fewest = n_kept.min(axis=0)
     remainders = np.where(n_kept == fewest, values - kept, -np.inf).max(axis=0)
     weights = 1.0 - (1.0 - rate) ** n_kept

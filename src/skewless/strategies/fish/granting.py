@@ -1,7 +1,7 @@
 """Routing that grants each hot key the workers it needs, and sends to the shortest waiting time.
 
 FISH's Algorithms 1 to 3 put together: `fading` knows the hot keys of the recent past,
-`candidate_rows` the workers that each was granted, `backlog` how long everybody waits. See
+`candidate_rows` the workers that each was granted, `backlog` how long each worker's queue takes. See
 `strategies.fish` for the whole.
 """
 
@@ -98,7 +98,7 @@ def _grant(state: Grants, entry: I64, key: U64, count: F64) -> None:
 
 @kernel
 def _send_cold(state: Grants, key: U64) -> I64:
-    """Send to the one of two candidates who waits less, the first on a tie."""
+    """Send to the candidate of two with the shorter queue, the first on a tie."""
     waiting = state.backlog.waiting
     first, second = two_candidates(state.rows, key)
     worker = np.int64(second if waiting.ticks[second] < waiting.ticks[first] else first)

@@ -44,7 +44,7 @@ class Waiting(NamedTuple):
     costs: Ints  # per worker: ticks that a record takes
     sets: Words  # LEVELS + 1 sets of workers, the last one of stragglers
     same: Ints  # [1 if all workers are equally fast]
-    floor: Ints  # [a level that nobody is below]
+    floor: Ints  # [a level that no worker is below]
     turn: Ints  # [the worker that is first where levels are equal]
 
     def check(self, fresh: Waiting) -> None:
@@ -233,15 +233,15 @@ def _find_at(times: Waiting, allowed: Words, begin: I64, level: I64) -> tuple[I6
 def _is_empty(times: Waiting, level: I64) -> bool:
     n_words = words_for(times.ticks.size)
     row = (level & _MASK) * n_words
-    anybody = _ZERO
+    members = _ZERO
     for j in range(n_words):
-        anybody |= times.sets[row + j]
-    return bool(anybody == _ZERO)
+        members |= times.sets[row + j]
+    return bool(members == _ZERO)
 
 
 @kernel
 def _lowest_level(times: Waiting, allowed: Words, begin: I64) -> I64:
-    """Return the lowest level at which somebody of the set is, or −1: they are all stragglers."""
+    """Return the lowest level at which a worker of the set is, or −1: they are all stragglers."""
     while _is_empty(times, times.floor[0]):
         _raise_floor(times)
     for level in range(times.floor[0], times.floor[0] + LEVELS):
@@ -260,7 +260,7 @@ def send_to_least(times: Waiting, allowed: Words, begin: I64) -> I64:
     n_words = words_for(times.ticks.size)
     level = times.floor[0]
     word, found = _find_at(times, allowed, begin, level)
-    if found == _ZERO:  # rare: most sets have somebody at the floor
+    if found == _ZERO:  # rare: most sets have a worker at the floor
         level = _lowest_level(times, allowed, begin)
         if level < 0:
             worker = _least_straggler(times, allowed, begin)

@@ -41,7 +41,7 @@ def merged_of(states: Sequence[PdStreamState]) -> PdStreamState:
     fresh = [keys[: state.control[FRESH]] for keys, state in zip(recent, states, strict=True)]
     turns = range(max(keys.size for keys in fresh))
     in_turn = [keys[turn] for turn in turns for keys in fresh if turn < keys.size]
-    # All have what is left of one window; who had the fewest records since has most of it.
+    # All have what is left of one window; the source with the fewest records since has most of it.
     older = [keys[state.control[FRESH] :] for keys, state in zip(recent, states, strict=True)]
     longest = int(np.argmax([keys.size for keys in older]))
     in_turn.extend(older[longest])

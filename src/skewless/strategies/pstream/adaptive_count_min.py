@@ -1,7 +1,7 @@
 """Adaptive count-min sketch (Ada-CMSketch): counts of the recent past, without forgetting at once.
 
 Time is cut into slots. A key has cells of its own in every slot, since key and slot are hashed
-together, and later records are written louder: one of slot t counts α^t. Whoever reads slot t turns
+together, and later records are written louder: one of slot t counts α^t. A reader of slot t turns
 the volume down again by α^t, which makes what older slots left in the same cell a whisper (the
 idea of Dolby noise reduction: lift the signal before the noise comes in, lower both afterwards).
 

@@ -1,7 +1,7 @@
 """Counting Bloom filter: a set of keys in fixed memory that may claim a few more, and can forget.
 
 A key is in the set when all of its counters are above 0. Counters have 8 bits and saturate: one
-that ever reached 255 stays there, for nobody knows any longer how many keys it stands for. So no
+that ever reached 255 stays there, because the number of keys it stands for is lost. So no
 key of the set is ever missed, and after very many additions a few strangers more are let in.
 
 References

@@ -80,7 +80,7 @@ class CoinSynopsis(NamedTuple):
     seeds: Words  # of the coins, of the choices
 
     def check(self, fresh: CoinSynopsis) -> None:
-        """Refuse entries that are not there, and coins that nobody can toss."""
+        """Refuse entries that are not there, and impossible coins."""
         counters = self.counters
         require_within("counters", counters, 0, MOST_COUNTED)
         require_within("counters", counters[[SIZE]], 0, self.keys.size)

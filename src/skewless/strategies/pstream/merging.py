@@ -76,7 +76,7 @@ def merge(predictors: Sequence[HotPredictor]) -> HotPredictor:
     ahead = [p for p in predictors if int(p.counters[INTERVALS]) == furthest]
     f = float(np.median([predictor.settings[SHARE] for predictor in ahead]))
     synopses = [predictor.synopsis for predictor in predictors]
-    # The coins of the merged predictor itself: nobody's in particular, but not chosen by order.
+    # The coins of the merged predictor itself: those of no source, and not chosen by order.
     seeds = np.min([synopsis.seeds for synopsis in synopses], axis=0)
     length = int(first.synopsis.counters[LENGTH])
     synopsis = coin_synopsis(first.synopsis.keys.size, f / 2, length, seeds)

@@ -69,7 +69,7 @@ def _route(keys: Keys, state: PStreamState, out: Workers) -> None:
     coins = predictor.synopsis.seeds[0]
     i = 0
     while i < keys.size:
-        # Who is hot changes with a long run only, and coins do not depend on keys: so all records
+        # The hot keys change with a long run only, and coins do not depend on keys: so all records
         # up to the next long run are routed at once, that one included, and then it is learned.
         first = predictor.counters[RECORDS]
         end = first + min(_BLOCK, keys.size - i)

@@ -233,7 +233,7 @@ def donor_limits(loads: Floats, limits: Floats, floors: Floats, fair: Floats, ou
 @kernel
 def _level(limit: F64, floor: F64, fair: F64, part: F64) -> F64:
     """Return the load at `part` of the way from the fair share to the limit."""
-    if floor <= 0.0:  # the worker of a giant, or nobody has a floor
+    if floor <= 0.0:  # the worker of a giant, or no worker has a floor
         return limit
     return fair + part * (limit - fair)
 

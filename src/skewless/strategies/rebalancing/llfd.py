@@ -3,7 +3,7 @@
 A worker takes a candidate when it fits, or fits after lighter keys made room; those become
 candidates themselves. Candidates are taken in falling order and only lighter ones are added, so
 one walk over all keys by cost is enough: what it has passed never moves again. Three things
-follow. A key that made room for nobody is out of reach as soon as the walk is at or below its
+follow. A key that made room for no other is out of reach as soon as the walk is at or below its
 cost, so each worker's list by priority is read once, too. What a worker cannot give up any more
 is a running sum, so whether enough can make room is one comparison. And the first worker in
 ascending order of load that says yes is the least loaded of those that say yes.
@@ -60,7 +60,7 @@ class Placements(NamedTuple):
 
 @kernel
 def list_by_worker(items: Items, by_priority: SmallInts, lists: Lists) -> None:
-    """Fill the lists: `by_priority` cut by owner, without items that nobody is left of."""
+    """Fill the lists: `by_priority` cut by owner, without items of which no key is left."""
     lists.ends[:] = 0
     for item in range(items.owners.size):
         lists.ends[items.owners[item]] += items.left[item] > 0
@@ -101,7 +101,7 @@ def prepare(items: Items, lists: Lists, balance: Balance, floors: Floats, down_t
         place = lists.cursors[worker]
         while balance.loads[worker] > down_to[worker] and place < lists.ends[worker]:
             item = np.int64(lists.items[place])
-            # Keys without load fill nobody.
+            # Keys without load fill no worker.
             helps = 0.0 < items.costs[item] <= balance.loads[worker] - floors[worker]
             if helps and items.left[item] > 0:
                 _take_one(items, item, balance, worker)
@@ -112,7 +112,7 @@ def prepare(items: Items, lists: Lists, balance: Balance, floors: Floats, down_t
 
 @kernel
 def _worker_for(cost: F64, balance: Balance) -> I64:
-    """Return the least loaded worker for which Adjust is true, or nobody (Alg. 1, l. 4–5).
+    """Return the least loaded worker for which Adjust is true, or none (Alg. 1, l. 4–5).
 
     Room can be made exactly when what must stay leaves enough (conditions ii and iii).
     """
@@ -130,10 +130,10 @@ def _worker_for(cost: F64, balance: Balance) -> I64:
 
 @kernel
 def _worker_without_room(own: I64, balance: Balance) -> I64:
-    """Return where a candidate goes that nobody takes: it stays, or goes to the least loaded.
+    """Return where a candidate goes that no worker takes: it stays, or goes to the least loaded.
 
     It stays with a worker that has no more than its share of what is assigned so far: the bound
-    of Simple needs no more than that, and a key too large for everybody does not move for nothing.
+    of Simple needs no more than that, and a key too large for every worker does not move for nothing.
     """
     assigned, speed = 0.0, 0.0
     for worker in range(balance.loads.size):  # numpy's sum adds in another order than numba's

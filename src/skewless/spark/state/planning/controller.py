@@ -69,7 +69,7 @@ class Controller:
     schema: str = ""
 
     def plan(self, ledger: Ledger, batch: int, seed: int, shape: Any) -> StatePlan:
-        """Return the plan of this run for `batch`; whoever needs it first makes it."""
+        """Return the plan of this run for `batch`; the first task that needs it makes it."""
         entry = read_entry(ledger, batch, run_name(ledger.run))
         if entry is None:
             made = to_entry(self.next_plan(ledger, batch, seed, shape), seed)

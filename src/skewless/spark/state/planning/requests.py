@@ -50,7 +50,7 @@ def scale_to(ledger: str, n: int) -> None:
     number = 1 + max(_numbers(opened), default=-1)
     content = statement("scale", {"workers": wanted, "number": number})
     while files.create(request_file(number), content) != content:
-        number += 1  # somebody asked at the same moment
+        number += 1  # another request came at the same moment
         content = statement("scale", {"workers": wanted, "number": number})
 
 

@@ -80,7 +80,7 @@ def batches(ledger: Ledger) -> list[int]:
 
 
 def newest(ledger: Ledger) -> Base | None:
-    """Return the newest version that is complete, for those who only look."""
+    """Return the newest version that is complete, for readers outside the query."""
     return next(filter(None, (complete(ledger, b) for b in reversed(batches(ledger)))), None)
 
 

@@ -3,7 +3,7 @@
 ```
 state/<batch>/<run>/plan.arrow                       what this run routes and reads by in this batch
 state/<batch>/<run>/worker-<worker>-of-<workers>.arrow   what changed there, and what lies below it
-scale/<number>.json                                  a number of workers that somebody asked for
+scale/<number>.json                                  a number of workers that was asked for
 ```
 """
 

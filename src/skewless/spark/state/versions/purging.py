@@ -10,7 +10,7 @@ from skewless.spark.state.versions.version_files import read
 
 
 def purge(ledger: Ledger, batch: int, kept: int) -> None:
-    """Delete what nobody needs who repeats one of the last `kept` batches before `batch`.
+    """Delete what no replay of the last `kept` batches before `batch` needs.
 
     A file stays while a version that is kept builds on it, however old it is.
     """
