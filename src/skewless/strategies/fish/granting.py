@@ -1,7 +1,7 @@
 """Routing that grants each hot key the workers it needs, and sends to the shortest waiting time.
 
 FISH's Algorithms 1 to 3 put together: `fading` knows the hot keys of the recent past,
-`candidate_rows` the workers that each was granted, `backlog` how long each worker's queue takes. See
+`candidate_rows` the workers that each was granted, `backlog` how long its queue takes. See
 `strategies.fish` for the whole.
 """
 

@@ -133,7 +133,7 @@ def _worker_without_room(own: I64, balance: Balance) -> I64:
     """Return where a candidate goes that no worker takes: it stays, or goes to the least loaded.
 
     It stays with a worker that has no more than its share of what is assigned so far: the bound
-    of Simple needs no more than that, and a key too large for every worker does not move for nothing.
+    of Simple needs no more than that, and a key too large for all does not move for nothing.
     """
     assigned, speed = 0.0, 0.0
     for worker in range(balance.loads.size):  # numpy's sum adds in another order than numba's
