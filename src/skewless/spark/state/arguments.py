@@ -10,7 +10,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    BooleanType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from skewless import registry
 from skewless.arguments import MOST_WORKERS, seed_number, shown, whole
@@ -30,6 +36,7 @@ from skewless.spark.routing.seeds import draw_seed
 from skewless.spark.state.grouping import N_OURS, SentColumns
 from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.planning.state_plan import read_entry
+from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import Shape, require_compatible
 from skewless.spark.state.versions import bases
 from skewless.strategy import AnyStrategy
@@ -125,6 +132,18 @@ def time_and_delay(df: DataFrame, watermark: Any) -> tuple[str, int] | None:
             f"watermark: column {name!r} must be a timestamp, not {kind.simpleString()}"
         )
     return name, delay
+
+
+def check_second_stream(df: DataFrame, processor: Processor) -> None:
+    """Raise ValueError unless the column that tells two streams apart is there, and boolean."""
+    if processor.second_stream is None:
+        return
+    what = f"{type(processor).__name__}: second_stream"
+    kind = df.schema[existing(df, processor.second_stream, what)].dataType
+    if not isinstance(kind, BooleanType):
+        raise ValueError(
+            f"{what}: column {processor.second_stream!r} must be boolean, not {kind.simpleString()}"
+        )
 
 
 def ordering(df: DataFrame, order_by: Any) -> list[str]:

@@ -16,6 +16,7 @@ from skewless.spark.state.arguments import (
     HASH,
     WORKER,
     Sending,
+    check_second_stream,
     moving_strategy,
     numbers_of_workers,
     ordering,
@@ -108,6 +109,7 @@ def process(
     unique_columns(df)
     by = grouping_key(df, key)
     shape = shape_of(processor)
+    check_second_stream(df, processor)
     times = time_and_delay(df, watermark)
     _require_times(df, shape, times is not None)
     ordered = ordering(df, order_by)

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from skewless import aggregations as aggs
-from skewless.spark import deduplicate, join, sessions, top_n
+from skewless.spark import deduplicate, join, process, sessions, top_n
+from skewless.spark.state.operators.top_n import TopN
 from spark.streams import read_stream
 
 pytestmark = pytest.mark.spark
@@ -125,6 +127,11 @@ def test_bad_arguments_are_refused_in_one_line(spark: Any, tmp_path: Path) -> No
             verb(stream, **{"ledger": str(tmp_path / "ledger"), **given})
         assert "\n" not in str(caught.value)
     assert not (tmp_path / "ledger").exists()
+    for name, message in (("v", "'v' must be boolean, not bigint"), ("x", "unknown column 'x'")):
+        processor = TopN([], StructType([stream.schema["v"]]), "v", 1)
+        processor.second_stream = name
+        with pytest.raises(ValueError, match=f"TopN: second_stream: .*{message}"):
+            process(stream, "k", processor, ledger=str(tmp_path / "ledger"))
     for verb in (_deduplicate, _sessions, _join):
         good = verb(stream, workers=2, ledger=str(tmp_path / verb.__name__))
         assert good.isStreaming
