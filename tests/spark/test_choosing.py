@@ -177,7 +177,7 @@ def test_the_choice_is_logged_once_and_explain_shows_it(
             "untrusted_keys must be true or false, not 5",
         ),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "options",
 )
 def test_what_does_not_go_together_is_refused(
     df: Any, options: dict[str, Any], message: str

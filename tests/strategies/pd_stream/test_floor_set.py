@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from reference.floor_set import lightest_of, with_count
 from skewless.strategies.pd_stream.floor_set import (
     LEVEL,
-    NOBODY,
+    NO_WORKER,
     SIZE,
     add_to,
     floor_set,
@@ -71,10 +71,10 @@ def test_the_sets_are_right_after_any_steps(start, steps):
             start = step[1] % counts.size
             worker = lightest_of(counts, some, start)
             if step[2] and counts[worker] > counts.min():
-                worker = NOBODY
+                worker = NO_WORKER
             found = take(floor, counts, one_set(some, counts.size), start, step[2])
             assert found == worker
-            if worker != NOBODY:
+            if worker != NO_WORKER:
                 before[worker] += 1
             assert counts.tolist() == before.tolist()
         expect_right(floor, counts)

@@ -21,7 +21,7 @@ from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Ints, SmallInts, Workers
 from skewless.kernels.least_loaded import LoadTree, least, load_tree, update
 
-_NOBODY = -1
+_NO_WORKER = -1
 
 
 class Items(NamedTuple):
@@ -119,10 +119,10 @@ def _worker_for(cost: F64, balance: Balance) -> I64:
     best = np.int64(least(balance.tree))
     if balance.fixed[best] + cost <= balance.limits[best]:
         return best
-    best = _NOBODY
+    best = _NO_WORKER
     for worker in range(balance.loads.size):
         if balance.fixed[worker] + cost <= balance.limits[worker] and (
-            best == _NOBODY or balance.tree.loads[worker] < balance.tree.loads[best]
+            best == _NO_WORKER or balance.tree.loads[worker] < balance.tree.loads[best]
         ):
             best = worker
     return best
@@ -185,7 +185,7 @@ def assign(
             passed += 1
         for _ in range(items.taken[item]):
             worker = _worker_for(cost, balance)
-            if worker == _NOBODY:
+            if worker == _NO_WORKER:
                 worker = _worker_without_room(np.int64(items.owners[item]), balance)
             else:
                 n_candidates += _make_room(items, lists, balance, cost, worker)
