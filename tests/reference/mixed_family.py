@@ -91,7 +91,8 @@ def mixed(task: Task, aims: Aims, max_entries=3_000, search=_few_attempts):
         if others > max_entries - pinned:
             feasible = relaxed(aims, task.costs, task.owners, task.homes, task.rest, least)
             break
-        most = max(max_entries - pinned - others, least) if most == max_entries else least
+        fits = most == max_entries and max_entries - pinned - others < most
+        most = max(max_entries - pinned - others, least) if fits else least
     return min_table(task, feasible)
 
 

@@ -110,7 +110,9 @@ class Mixed(MinMig):
             if others > room:  # the neighbours are not what is too many
                 feasible = relaxed(aims, observed, least)
                 break
-            most = max(room - others, least) if most == self.max_entries else least
+            # Each round must ask for less, or it would be the same one again.
+            fits = most == self.max_entries and room - others < most
+            most = max(room - others, least) if fits else least
         task = self._problem(vectors, observed, feasible, capacities, None)  # as MinTable does
         plan = attempt(task, observed.keys.size)
         return new_owners(task, plan, observed, None), feasible

@@ -159,7 +159,10 @@ def test_where_workers_have_too_many_keys_to_list_that_is_said(
 
 def test_counts_from_a_stranger_are_refused() -> None:
     good = worker(["a"])
-    for name, array in (("heavy", np.zeros(2, np.uint64)), ("heavy_records", np.array([-1]))):
+    for name, array in (
+        ("counted", np.zeros(2, np.uint64)),
+        ("counted_records", np.array([-1])),
+    ):
         bad = Entry(good.arrays | {name: array}, good.about)
-        with pytest.raises(LedgerCorrupt, match="heavy_records must be"):
+        with pytest.raises(LedgerCorrupt, match="counted_records must be"):
             batch_balance(0, 1, {0: source(1)}, {0: bad})

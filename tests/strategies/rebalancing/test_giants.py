@@ -129,3 +129,15 @@ def test_the_table_keeps_its_bound_and_takes_the_heaviest_neighbours():
     for bound in (400, 1_500, 3_000):
         state, _ = Mixed(max_entries=bound).rebalance(report, Mixed().start(40, 1))
         assert state.n_entries[0] <= bound
+
+
+@pytest.mark.parametrize("max_entries", [1, 5])
+def test_a_small_table_beside_a_giant_ends_the_search(max_entries):
+    """More keys leave than were asked for, since phase II chooses them by cost and state."""
+    strategy = Mixed(max_entries=max_entries)
+    loads, sizes = np.array([60.0, 5.0, 2.0, 4.0]), np.array([3.0, 7.0, 3.0, 5.0])
+    report = Report(np.arange(1, 5, dtype=np.uint64), loads, sizes)
+    state, moves = strategy.rebalance(report, strategy.start(2, 0))
+    assert moves.keys.size <= 4
+    _, moves = strategy.rebalance(report, state)
+    assert moves.keys.size == 0

@@ -127,14 +127,14 @@ def _report(partials: Partials, table: pa.Table, n_records: int, seconds: float)
         row = int(first[place])
         text = ", ".join(_text(table.column(name)[row]) for name in partials.key)
         about["top"].append([text[:80], int(counts[place]), int(distinct[place])])
-    heavy = {"heavy": distinct[heaviest], "heavy_records": counts[heaviest]}
+    counted = {"counted": distinct[heaviest], "counted_records": counts[heaviest]}
     # All workers leave out the same keys, so the sample still tells how many replicas a key has.
     share = 0
     while distinct.size > _REPORTED_KEYS:
         share += 1
         distinct = distinct[distinct < (1 << (64 - share))]
     about["sampled_by"] = 1 << share
-    return Entry({"keys": distinct, **heavy}, about)
+    return Entry({"keys": distinct, **counted}, about)
 
 
 def _text(value: Any) -> str:

@@ -177,9 +177,9 @@ def _hot_keys(reports: list[Entry], n_records: int) -> tuple[HotKey, ...]:
 
 def _counts(report: Entry) -> tuple[dict[int, int], int]:
     """Return the records of a worker's heaviest keys, and the most that any other key has."""
-    if "heavy" in report.arrays:
-        keys = report.arrays["heavy"].tolist()
-        counts = report.arrays["heavy_records"].tolist()
+    if "counted" in report.arrays:
+        keys = report.arrays["counted"].tolist()
+        counts = report.arrays["counted_records"].tolist()
     else:
         keys = [key for _, _, key in report.about["top"]]
         counts = [int(count) for _, count, _ in report.about["top"]]

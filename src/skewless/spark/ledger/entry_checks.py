@@ -66,10 +66,10 @@ def require_worker_report(report: Entry) -> None:
     about = report.about
     try:
         _array(report, "keys", np.uint64)
-        if "heavy" in report.arrays:
-            heavy, counts = _array(report, "heavy", np.uint64), _ints(report, "heavy_records")
-            require_that(heavy.size == counts.size, "heavy and heavy_records must be as many")
-            require_within("heavy_records", counts, 0, MOST_COUNTED)
+        if "counted" in report.arrays:
+            counted, counts = _array(report, "counted", np.uint64), _ints(report, "counted_records")
+            require_that(counted.size == counts.size, "counted_records must be as many as counted")
+            require_within("counted_records", counts, 0, MOST_COUNTED)
         for name in ("records", "pairs", "sampled_by", "seconds"):
             number: Any = about.get(name)
             known = isinstance(number, int | float if name == "seconds" else int)

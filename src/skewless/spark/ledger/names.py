@@ -38,7 +38,7 @@ def run_name(run: str | None) -> str:
     """Return the name of a run's folders: its id, or a digest where a file cannot be called so."""
     if run is None:
         return _NO_RUN
-    is_plain = re.fullmatch(r"[A-Za-z0-9_-]{1,64}", run)
+    is_plain = re.fullmatch(r"[A-Za-z0-9_-]{1,128}", run)
     return run if is_plain else hashlib.blake2b(run.encode(), digest_size=16).hexdigest()
 
 

@@ -184,7 +184,9 @@ def identity_for(identity: dict[str, Any], strategy: AnyStrategy, ledger: Ledger
 
     A strategy that can rescale goes on with other workers, so the ledger stays what it began as.
     """
-    began = ledger.workers() if isinstance(strategy, Rescales) else None
+    if "workers" not in identity or not isinstance(strategy, Rescales):
+        return identity
+    began = ledger.workers()
     if began is None or began == identity["workers"]:
         return identity
     return {**identity, "workers": began, **state_identity(strategy, began)}

@@ -19,6 +19,8 @@ from skewless.spark.ledger.ledger import Entry
 
 #: What a batch counts after the next one.
 _REMEMBERED = 0.5
+#: One batch counts as at most so many times slower than the batches that are remembered.
+_MOST_SLOWER = 2.0
 #: A worker counts when the batches that are remembered kept it busy for so long.
 _LEAST_SECONDS = 0.05
 #: Relative times within so many doublings are the same.
@@ -35,8 +37,12 @@ def busy(plan: Entry, reports: Mapping[int, Entry], n_workers: int) -> dict[str,
     for worker, report in reports.items():
         require_worker_report(report)
         if worker < n_workers:
-            seconds[worker] += float(report.about["seconds"])
-            records[worker] += float(report.about["records"])
+            took, n_records = float(report.about["seconds"]), float(report.about["records"])
+            if seconds[worker] > 0.0 and records[worker] > 0.0:
+                # A pause by chance must not count for many batches.
+                took = min(took, _MOST_SLOWER * n_records * seconds[worker] / records[worker])
+            seconds[worker] += took
+            records[worker] += n_records
     return {_SECONDS: seconds, _RECORDS: records}
 
 

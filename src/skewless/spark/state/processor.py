@@ -214,10 +214,11 @@ class PythonStates(list[Row | None]):
 
 
 def moment(micros: int | None) -> datetime | None:
-    """Return microseconds since 1970 as a time of Python; the latest one for what is beyond."""
+    """Return microseconds since 1970 as a time of Python; the nearest one for what is beyond."""
     if micros is None:
         return None
     try:
         return _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
-        return datetime.max.replace(tzinfo=timezone.utc)
+        end = datetime.max if micros > 0 else datetime.min
+        return end.replace(tzinfo=timezone.utc)

@@ -160,7 +160,9 @@ def _require_own(records: pa.Table, plan: StatePlan, worker: int) -> None:
     if foreign.size:
         raise RuntimeError(
             f"worker {worker} got records of {foreign.size} keys that the plan of this micro-batch "
-            "gives to others: was it routed by another plan?"
+            "gives to others: is there a coalesce behind process, or a union with it? Each worker "
+            "must be a partition of its own: use repartition instead of coalesce, and write each "
+            "side of a union by itself"
         )
 
 

@@ -164,7 +164,8 @@ class Work:
         until = self._expires(states)
         if self.shape.ttl is not None:
             known = seen != NO_TIME
-            until[known] = np.minimum(until[known], seen[known] + self.shape.ttl)
+            ends = np.minimum(seen[known], FOREVER - self.shape.ttl) + self.shape.ttl
+            until[known] = np.minimum(until[known], ends)
         keys = [column.combine_chunks() for column in keyed.keys.columns]
         changed = layout.table(hashes, keys, states, until, seen)
         return _Part(results, changed, counts, self._costs(update, counts, seconds), seconds)

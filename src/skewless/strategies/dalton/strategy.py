@@ -39,7 +39,7 @@ class Dalton:
     Workers that were never tried have the worst value, so a key is split only where it pays.
     Sources exchange what is new to them, and go on with what all have learned.
 
-    **Guarantee**: there are fewer than n hot keys in a statistics window (Theorem 3.4), and every
+    **Guarantee**: fewer than n keys become hot in a statistics window (Theorem 3.4), and every
     other key has exactly one worker.
 
     Parameters

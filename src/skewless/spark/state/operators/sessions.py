@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
-from skewless.aggregations import ApproxDistinct, PerKey
+from skewless.aggregations import Aggregation, ApproxDistinct, PerKey
 from skewless.arguments import shown
 from skewless.spark.aggregation.arguments import AnyAggregation, chosen_aggregations
 from skewless.spark.aggregation.windows import LONGEST
@@ -77,7 +77,10 @@ def sessions(
         raise ValueError(f"gap must be whole milliseconds below 146,000 years, not {shown(gap)}")
     ours = [START, END, RECORDS]
     free_names(list(by.names), ours, "key")
-    chosen = {} if aggs is None else chosen_aggregations(df, by, aggs, None)
+    chosen: dict[str, Aggregation] = {}
+    read: dict[str, Column] = {}
+    if aggs is not None:
+        chosen, read = chosen_aggregations(df, by, aggs, None)
     free_names(list(chosen), ours, "aggs")
     for name, one in chosen.items():
         if isinstance((aggs or {})[name], ApproxDistinct):
@@ -85,7 +88,7 @@ def sessions(
         if isinstance(one, PerKey) and not one.aggregator.merges:
             raise ValueError(f"aggs: {name!r} does not merge (its class says merges = False)")
     inputs = sorted({column for one in chosen.values() for column in one.inputs})
-    columns = [df[quoted(column)].alias(f"{_TIME}.{column}") for column in inputs]
+    columns = [read[column].alias(f"{_TIME}.{column}") for column in inputs]
     at = df[quoted(time)]
     # The latest of these ends, minus gap and delay, is the latest time minus the delay; and a
     # record is late if its end, not its time, is not after that.
@@ -93,7 +96,7 @@ def sessions(
     keys = [column.alias(name) for column, name in zip(by.columns, by.names, strict=True)]
     chosen_columns = df.select(*keys, at.alias(_TIME), ends.alias(_ENDS), *columns)
     fields = [StructField(name, f.dataType) for name, f in zip(by.names, by.fields, strict=True)]
-    types = {column: arrow_schema(df.select(quoted(column)).schema, "aggs")[0] for column in inputs}
+    types = {c: arrow_schema(df.select(read[c].alias(c)).schema, "aggs")[0] for c in inputs}
     processor = Sessions(
         fields, kind, length, _TIME, {c: f"{_TIME}.{c}" for c in inputs}, chosen, types
     )

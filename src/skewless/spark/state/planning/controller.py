@@ -142,7 +142,7 @@ class Controller:
         """Return the watermark in microseconds; as Spark, by milliseconds."""
         if self.delay is None or latest is None:
             return last.watermark
-        now = (latest // 1000 - self.delay // 1000) * 1000
+        now = max((latest // 1000 - self.delay // 1000) * 1000, -(1 << 62))
         return now if last.watermark is None else max(now, last.watermark)
 
     def _observed(self, last: StatePlan, reports: list[WorkerReport]) -> Observed:

@@ -24,7 +24,7 @@ from skewless.spark.state.versions.names import plan_file
 from skewless.strategy import AnyStrategy
 
 _PLACED = "placed."
-_EARLIEST = -(1 << 62)
+_EARLIEST = -(1 << 63)
 
 
 def _no_keys() -> Keys:
@@ -247,7 +247,7 @@ def _base(value: Any) -> Base:
 
 
 def _time(value: Any) -> int | None:
-    good = value is None or (type(value) is int and _EARLIEST <= value <= -_EARLIEST)
+    good = value is None or (type(value) is int and _EARLIEST <= value < -_EARLIEST)
     require_that(good, "times must be microseconds, or none")
     return None if value is None else int(value)
 

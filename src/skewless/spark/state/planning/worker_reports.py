@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Floats, Keys
-from skewless.sound import MOST_COUNTED, MOST_WEIGHT, Unsound, require_that, require_within
+from skewless.sound import MOST_WEIGHT, Unsound, require_that, require_within
 from skewless.spark.ledger.entry_checks import corrupt, require_worker_report
 from skewless.spark.ledger.files import Entry, LedgerCorrupt, from_bytes, to_bytes
 from skewless.spark.ledger.folder import open_folder, shown
@@ -112,7 +112,7 @@ def checked_report(entry: Entry) -> WorkerReport:
         latest, second = entry.about.get("latest"), entry.about.get("latest_second")
         require_that(isinstance(cost, int | float) and 0 <= cost <= MOST_WEIGHT, "cost must be one")
         for time in (latest, second):
-            known = time is None or (type(time) is int and abs(time) <= 64 * MOST_COUNTED)
+            known = time is None or (type(time) is int and -(1 << 63) <= time < 1 << 63)
             require_that(known, "latest must be microseconds, or none")
     except Unsound as error:
         raise corrupt(entry, error) from None

@@ -51,12 +51,18 @@ def base_of(ledger: Ledger, batch: int) -> Base | None:
     own = "" if ledger.run is None else run_name(ledger.run)
     if own in found:
         return _complete(ledger, batch - 1, own, found[own])
+    if batch > 1 and own in versions(ledger, batch - 2):
+        raise StateIncomplete(
+            f"the ledger in {shown(ledger.folder)} has no version {batch - 1} of this run: "
+            f"foreachBatch did not evaluate micro-batch {batch - 1}. Let it evaluate its whole "
+            f"DataFrame; to repeat the micro-batch, delete commits/{batch - 1} and all later files "
+            "of commits and offsets in the checkpoint"
+        )
     limit = order.get(own, 1 << 62)
     earlier = sorted((order.get(run, -1), run) for run in found if order.get(run, -1) < limit)
-    for _, run in reversed(earlier):
-        if not _missing(found[run]):
-            return _complete(ledger, batch - 1, run, found[run])
     if earlier:
+        # The last run that worked on the batch, and no older one: after a rollback of the
+        # checkpoint, an older run may have had other records in it.
         run = earlier[-1][1]
         return _complete(ledger, batch - 1, run, found[run])
     raise LedgerMismatch(_why_none(ledger, batch))

@@ -18,6 +18,8 @@ BATCHES = "state"
 REQUESTS = "scale"
 BATCH = re.compile(r"state/(\d{8,})")
 VERSION = re.compile(r"state/(\d{8,})/([\w-]+)/worker-(\d{5,})-of-(\d{5,})\.arrow")
+#: How the file of a plan ends.
+PLAN = "/plan.arrow"
 REQUEST = re.compile(r"scale/(\d{8,})\.json")
 
 
@@ -61,7 +63,7 @@ def run_folder(batch: int, run: str) -> str:
 
 def plan_file(batch: int, run: str) -> str:
     """Return the plan by which one run works in one batch."""
-    return f"{run_folder(batch, run)}/plan.arrow"
+    return run_folder(batch, run) + PLAN
 
 
 def request_file(number: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from skewless.spark.ledger.folder import open_folder
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.state.versions.bases import batches, versions
-from skewless.spark.state.versions.names import batch_folder
+from skewless.spark.state.versions.names import PLAN, batch_folder
 from skewless.spark.state.versions.version_files import read
 
 
@@ -15,8 +15,9 @@ def purge(ledger: Ledger, batch: int, kept: int) -> None:
     A file stays while a version that is kept builds on it, however old it is.
     """
     known = batches(ledger)
-    # A repeated batch reads the version before it.
-    later = [one for one in known if one >= batch - kept - 1]
+    # A repeated batch reads the version before it. After a rollback, a batch may be within reach of
+    # which only files are left that later ones build on: its plan is gone.
+    later = [one for one in known if one >= batch - kept - 1 and _is_whole(ledger, one)]
     if not later or later[0] == known[0]:
         return
     first = later[0]
@@ -28,7 +29,8 @@ def purge(ledger: Ledger, batch: int, kept: int) -> None:
     files = open_folder(ledger.folder)
     for one in known[: known.index(first)]:
         for folder in files.folders(batch_folder(one)):
-            for file in files.files(folder):
+            # The plan first: without it, a batch does not count as whole.
+            for file in sorted(files.files(folder), key=lambda name: not name.endswith(PLAN)):
                 if file not in needed:
                     files.delete(file)
             if not files.files(folder):
@@ -36,3 +38,10 @@ def purge(ledger: Ledger, batch: int, kept: int) -> None:
         if not files.folders(batch_folder(one)):
             files.delete_folder(batch_folder(one))
     ledger.purge(first)
+
+
+def _is_whole(ledger: Ledger, batch: int) -> bool:
+    """Tell whether nothing of a batch was purged."""
+    files = open_folder(ledger.folder)
+    folders = files.folders(batch_folder(batch))
+    return any(file.endswith(PLAN) for folder in folders for file in files.files(folder))
