@@ -67,9 +67,8 @@ def write_spark_tables() -> None:
 def write_alternatives() -> None:
     if ALTERNATIVES.exists():
         records = read_records(ALTERNATIVES)
-        for document in (PROJECT / "README.md", BENCHMARKS):
-            write_table(document, "alternatives", alternatives.table(records))
-            write_table(document, "alternatives summary", alternatives.summary(records))
+        write_table(BENCHMARKS, "alternatives", alternatives.table(records))
+        write_table(BENCHMARKS, "alternatives summary", alternatives.summary(records))
 
 
 if __name__ == "__main__":

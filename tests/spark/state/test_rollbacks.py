@@ -125,3 +125,36 @@ def test_two_operators_of_one_query_need_two_ledgers(tmp_path: Path) -> None:
     require_alone(ledger.of_run("aa-group-1"), "group-1")  # a restart
     with pytest.raises(LedgerMismatch, match="give each of them a ledger= of its own"):
         require_alone(ledger.of_run("bb-group-1"), "group-1")
+
+
+def test_after_a_rollback_the_older_timeline_does_not_count(tmp_path: Path) -> None:
+    ran(tmp_path, 6)
+    others = pa.concat_tables(TABLES[3:5])
+    query(tmp_path, 1).step(3, others, workers=[1])
+    with pytest.raises(StateIncomplete, match="evaluated in part"):
+        query(tmp_path, 2).step(4, TABLES[5])
+
+
+def test_a_batch_that_was_not_evaluated_at_all_stops_the_next_one(tmp_path: Path) -> None:
+    ran(tmp_path, 6)
+    one = query(tmp_path, 1)
+    one.step(3, TABLES[3])
+    with pytest.raises(StateIncomplete, match="did not evaluate micro-batch 4"):
+        one.step(5, TABLES[5])
+
+
+def test_keeping_more_batches_than_before_deletes_nothing_that_is_needed(tmp_path: Path) -> None:
+    tables = [records(100 if batch % 20 == 0 else 3, batch) for batch in range(60)]
+    one = query(tmp_path, 0, kept=5)
+    found = [rows(one.step(batch, tables[batch])) for batch in range(45)]
+    other = query(tmp_path, 1, kept=30)
+    found += [rows(other.step(batch, tables[batch])) for batch in range(45, 60)]
+    assert found == chained(tables)
+
+
+def test_a_run_is_named_by_the_tag_of_its_session(tmp_path: Path) -> None:
+    tag = "spark-session-0123abcd-0123-0123-0123-0123456789ab"
+    ledger = Ledger(str(tmp_path)).of_run(f"{'0' * 16}-{tag}")
+    Ledger(str(tmp_path)).of_run(f"{'1' * 16}-{tag}")
+    with pytest.raises(LedgerMismatch, match="two process of one query share the ledger"):
+        require_alone(ledger, tag)
