@@ -18,6 +18,7 @@ from skewless.spark.aggregation.aggregate import aggregate
 from skewless.spark.aggregation.choosing import Choice, _of_batch, choose
 from skewless.spark.aggregation.sources import Source, known_source, tally
 from skewless.spark.columns import grouping_key
+from skewless.spark.routing.route import DEFAULT_STRATEGY
 from spark.streams import assert_same_rows, spread, vector_spread
 
 pytestmark = pytest.mark.spark
@@ -64,7 +65,7 @@ def test_kinds_of_aggregations_decide(df: Any) -> None:
     options: dict[str, Any] = {"workers": 4, "weight": None, "ledger": None}
     exposed = choose(df, key, {"m": median()}, "auto", untrusted_keys=True, **options)
     assert (exposed.form, exposed.strategy) == ("route", "hash")
-    assert form(df, ready, weight="v") == Choice("route", "cascade", "records have weights")
+    assert form(df, ready, weight="v") == Choice("route", DEFAULT_STRATEGY, "records have weights")
     assert form(df, ready, "local").form == "local"
     assert form(df, ready, "pkg") == Choice("route", "pkg", "as given")
 
@@ -76,18 +77,18 @@ def test_kinds_of_aggregations_decide(df: Any) -> None:
         (Source(8, 8), "local"),
         (Source(8, 8, 2.0, 0.9), "local"),
         (Source(5, 8, 2.0, 0.9), "local"),
-        (Source(4, 8, 100.0, 0.9), "cascade"),
+        (Source(4, 8, 100.0, 0.9), DEFAULT_STRATEGY),
         (Source(4, 8, 100.0, 0.01), "hash"),
-        (Source(4, 8), "cascade"),
+        (Source(4, 8), DEFAULT_STRATEGY),
         (Source(4, 4, 100.0, 0.9), "local"),  # more workers than slots make no idle slots
-        (Source(8, 8, 1.9, 0.2), "cascade"),
+        (Source(8, 8, 1.9, 0.2), DEFAULT_STRATEGY),
         (Source(8, 8, 1.9, 0.18), "hash"),  # 1.5 of 8 even shares are 0.1875
     ],
 )
 def test_the_source_of_a_batch_decides(source: Source | None, name: str) -> None:
     choice = _of_batch(source, workers=8)
     assert choice.strategy == name
-    assert choice.form == {"local": "local", "hash": "together", "cascade": "route"}[name]
+    assert choice.form == {"local": "local", "hash": "together", DEFAULT_STRATEGY: "route"}[name]
 
 
 def test_a_sample_tells_records_per_key_and_the_heaviest(
@@ -129,7 +130,7 @@ def test_a_batch_is_computed_as_the_sample_says(
     monkeypatch.setattr(sources, "_SMALL_BYTES", 0)
     many = df.withColumn("k", F.expr("if(v < 4, -1, v * 1000000 + monotonically_increasing_id())"))
     even = df.withColumn("k", F.monotonically_increasing_id())
-    for records, name in ((df, "local"), (many, "cascade"), (even, "hash")):
+    for records, name in ((df, "local"), (many, DEFAULT_STRATEGY), (even, "hash")):
         caplog.clear()
         with caplog.at_level(logging.INFO, "skewless"):
             ours = aggregate(records, "k", {"spread": spread()}, workers=8)
