@@ -135,7 +135,7 @@ def test_a_batch_is_computed_as_the_sample_says(
         with caplog.at_level(logging.INFO, "skewless"):
             ours = aggregate(records, "k", {"spread": spread()}, workers=8)
         told = [line for line in caplog.messages if line.startswith("aggregate: strategy")]
-        assert [re.findall(r"strategy '(\w+)'", line) for line in told] == [[name]]
+        assert [re.findall(r"strategy '([\w-]+)'", line) for line in told] == [[name]]
         others = records.groupBy("k").agg((F.max("v") - F.min("v")).alias("spread"))
         assert_same_rows(ours.collect(), others.collect(), ["k"])
 

@@ -256,6 +256,7 @@ def test_a_report_says_what_records_cost_where_they_have_weights(ledger: Ledger)
     assert balance.imbalance == 1.0
     ledger.write_report(1, 0, now.report(state, loads, None, {}))
     assert read_balance(ledger, 1, 3).cost_imbalance is None
-    ledger.write_report(2, 0, now.report(state, loads, None, {}, np.array([1.0, np.nan, 1.0])))
+    bad = np.array([1.0, np.nan, 1.0])
+    ledger.write_report(2, 0, now.report(state, loads, None, {}, costs=bad))
     with pytest.raises(LedgerCorrupt, match="costs"):
         read_balance(ledger, 2, 3)

@@ -58,7 +58,9 @@ def routed_here(costs: Sequence[float]) -> list[int]:
 def test_nothing_costs_nothing_and_what_is_no_cost_counts_as_one(numbered: DataFrame) -> None:
     costs = [cost for _, cost in COSTS]
     wanted = routed_here(costs)
-    rows = route(numbered, "k", workers=N_WORKERS, seed=5, weight="cost").collect()
+    rows = route(
+        numbered, "k", strategy="cascade", workers=N_WORKERS, seed=5, weight="cost"
+    ).collect()
     found = {row["id"]: row["worker"] for row in rows}
     assert [found[i] for i in range(N_RECORDS)] == wanted
     for case, cost in enumerate(costs):  # with another cost, Spark would have routed otherwise
