@@ -60,6 +60,7 @@ class Mixed(MinMig):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from skewless.strategy import Report
     >>> strategy = Mixed()
     >>> state = strategy.start(2, seed=0)
