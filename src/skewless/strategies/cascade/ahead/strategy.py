@@ -37,7 +37,7 @@ from skewless.strategies.cascade.ahead.state import (
 )
 from skewless.strategies.cascade.heavy_keys import heavy_keys
 from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides
-from skewless.strategy import Traits
+from skewless.strategy import Traits, require_all_stay
 
 _COUNTED_PER_WORKER = 16
 _EPOCH_PER_WORKER = 64
@@ -137,6 +137,7 @@ class CascadeAhead:
 
         A worker that joins begins at the mean, so that it is not flooded.
         """
+        require_all_stay(self.name, capacities)
         speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
         mean = np.average(state.levels, weights=1.0 / state.costs)
         levels = np.full(n_workers, mean)
