@@ -204,7 +204,7 @@ class LosesAMove(Hash):
 
     @property
     def traits(self):
-        return Traits(family="moving", fan_out=1, moves_unnamed=True)
+        return Traits(family="moving", fan_out=1, moves_unnamed=True, any_may_leave=True)
 
     def start(self, n_workers, seed, *, source=0):
         return AnySeed(*super().start(n_workers, seed, source=source))
