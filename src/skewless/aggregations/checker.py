@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +17,7 @@ from skewless.aggregations.aggregator import Aggregator, PerKey, to_arrow, to_py
 from skewless.aggregations.random_records import random_records
 from skewless.aggregations.types import parse_type
 from skewless.aggregations.vector_aggregator import OneKeyAtATime, PerColumn, VectorAggregator
+from skewless.broken_laws import smallest
 
 _SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 8, 13, 30)
 _MAX_PARTS = 5
@@ -298,39 +299,19 @@ def _sample(batch: pa.RecordBatch, size: int, rng: np.random.Generator) -> list[
     return [sampled.slice(a, b - a) for a, b in itertools.pairwise(cuts) if b > a]
 
 
-def _complaint(law: Callable[[Trial], None], trial: Trial) -> tuple[str, BaseException] | None:
-    """Return how the law is broken, or None."""
-    try:
-        law(trial)
-    except AssertionError as error:
-        return str(error), error
-    except Exception as error:  # whatever the user's code raises is the finding
-        return f"{type(error).__name__}: {error}", error
-    return None
-
-
 def _test(law: Callable[[Trial], None], trial: Trial) -> None:
-    complaint = _complaint(law, trial)
-    if complaint is None:
+    found = smallest(law, trial, _with_one_record_less)
+    if found is None:
         return
-    smaller = True
-    while smaller:  # drop one record after the other as long as the law stays broken
-        smaller = False
-        for parts in _with_one_record_less(trial.parts):
-            candidate = Trial(trial.aggregator, parts, trial.tolerance)
-            found = _complaint(law, candidate)
-            if found is not None:
-                trial, complaint, smaller = candidate, found, True
-                break
-    text, error = complaint
+    trial, broken = found
     shown = [part.to_pylist() for part in trial.parts]
     n_records = sum(part.num_rows for part in trial.parts)
     name = law.__name__
     raise LawBroken(
         name,
-        f"{_name(trial.aggregator)} breaks {name}: {text}\n"
+        f"{_name(trial.aggregator)} breaks {name}: {broken.text}\n"
         f"on {n_records} records in {len(shown)} parts: {shown}",
-    ) from error
+    ) from broken.error
 
 
 def _name(aggregator: Any) -> str:
@@ -338,14 +319,13 @@ def _name(aggregator: Any) -> str:
     return type(one).__name__
 
 
-def _with_one_record_less(parts: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
-    fewer = []
+def _with_one_record_less(trial: Trial) -> Iterator[Trial]:
+    parts = trial.parts
     for i, part in enumerate(parts):
         for row in range(part.num_rows):
             rest = [r for r in range(part.num_rows) if r != row]
             shorter = [part.take(pa.array(rest, pa.int64()))] if rest else []
-            fewer.append([*parts[:i], *shorter, *parts[i + 1 :]])
-    return fewer
+            yield replace(trial, parts=[*parts[:i], *shorter, *parts[i + 1 :]])
 
 
 def alike(a: Any, b: Any, tolerance: float) -> bool:

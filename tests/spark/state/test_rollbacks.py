@@ -158,3 +158,17 @@ def test_a_run_is_named_by_the_tag_of_its_session(tmp_path: Path) -> None:
     Ledger(str(tmp_path)).of_run(f"{'1' * 16}-{tag}")
     with pytest.raises(LedgerMismatch, match="two process of one query share the ledger"):
         require_alone(ledger, tag)
+
+
+def test_one_task_that_works_for_several_workers_is_refused(tmp_path: Path) -> None:
+    """A coalesce behind `process` runs several partitions in one task, all as the first worker."""
+    one = ran(tmp_path, 1)
+    plan, none = one.plan(1), one.sent(TABLES[1].slice(0, 0))
+
+    def step(attempt: int) -> pa.Table:
+        return one.tasks.step(one.ledger, plan, 1, 0, none, attempt)
+
+    first = step(attempt=5)
+    assert step(attempt=6).equals(first)  # another attempt of the task
+    with pytest.raises(RuntimeError, match="is there a coalesce behind process"):
+        step(attempt=5)

@@ -34,6 +34,7 @@ class Task:
     batch: int | None
     query: str | None
     run: str | None = None  # another one after a restart
+    attempt: int | None = None  # no other attempt of a task of this application has the number
 
 
 def this_task() -> Task:
@@ -47,6 +48,7 @@ def this_task() -> Task:
         None if batch is None else int(batch),
         context.getLocalProperty("sql.streaming.queryId"),
         None if batch is None else _run_of(context),
+        context.taskAttemptId(),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from skewless.aggregations.grouping import group
 from skewless.aggregations.random_records import random_records
 from skewless.arguments import shown
 from skewless.arrays import Ints
+from skewless.broken_laws import smallest
 from skewless.keys import hash_keys
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.processor import Processor
@@ -254,37 +255,22 @@ def _expect(what: str, found: Any, wanted: Any) -> None:
         raise AssertionError(f"{what} gives {found!r} instead of {wanted!r}")
 
 
-def _complaint(law: Callable[[Trial], None], trial: Trial) -> tuple[str, BaseException] | None:
-    try:
-        law(trial)
-    except AssertionError as error:
-        return str(error), error
-    except Exception as error:  # whatever the user's code raises is the finding
-        return f"{type(error).__name__}: {error}", error
-    return None
-
-
 def _test(law: Callable[[Trial], None], trial: Trial) -> None:
-    complaint = _complaint(law, trial)
-    if complaint is None:
+    found = smallest(law, trial, _with_one_record_less)
+    if found is None:
         return
-    smaller = True
-    while smaller:  # drop one record after the other as long as the law stays broken
-        smaller = False
-        for row in range(trial.records.num_rows):
-            rest = [r for r in range(trial.records.num_rows) if r != row]
-            fewer = trial.records.take(pa.array(rest, pa.int64()))
-            cuts = [cut - (cut > row) for cut in trial.cuts]
-            candidate = replace(trial, records=fewer, cuts=cuts)
-            found = _complaint(law, candidate)
-            if found is not None:
-                trial, complaint, smaller = candidate, found, True
-                break
-    text, error = complaint
+    trial, broken = found
     name = law.__name__
     raise LawBroken(
         name,
-        f"{type(trial.shape.processor).__name__} breaks {name}: {text}\n"
+        f"{type(trial.shape.processor).__name__} breaks {name}: {broken.text}\n"
         f"on {trial.records.num_rows} records cut at {list(trial.cuts)}: "
         f"{trial.records.to_pylist()}",
-    ) from error
+    ) from broken.error
+
+
+def _with_one_record_less(trial: Trial) -> Iterator[Trial]:
+    for row in range(trial.records.num_rows):
+        rest = [r for r in range(trial.records.num_rows) if r != row]
+        fewer = trial.records.take(pa.array(rest, pa.int64()))
+        yield replace(trial, records=fewer, cuts=[cut - (cut > row) for cut in trial.cuts])

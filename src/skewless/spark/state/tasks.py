@@ -20,7 +20,7 @@ from skewless.spark.state.grouping import received
 from skewless.spark.state.moving import Beginning, beginning
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.state_plan import StatePlan
-from skewless.spark.state.planning.worker_reports import keep_report, report_entry
+from skewless.spark.state.planning.worker_reports import NOT_A_PARTITION, keep_report, report_entry
 from skewless.spark.state.versions.names import VersionName
 from skewless.spark.state.versions.purging import purge
 from skewless.spark.state.versions.state_tables import (
@@ -70,11 +70,17 @@ class StateTasks:
         batch = _batch(task)
         ledger, plan, _ = self._plan(task, batch)
         records = received(batches, self.work.sent)
-        results = self.step(ledger, plan, batch, task.partition, records)
+        results = self.step(ledger, plan, batch, task.partition, records, task.attempt)
         yield from results.combine_chunks().to_batches(_ROWS_AT_ONCE)
 
     def step(
-        self, ledger: Ledger, plan: StatePlan, batch: int, worker: int, records: pa.Table
+        self,
+        ledger: Ledger,
+        plan: StatePlan,
+        batch: int,
+        worker: int,
+        records: pa.Table,
+        attempt: int | None = None,
     ) -> pa.Table:
         """Return the results of one worker in one batch; its version is written before."""
         _require_own(records, plan, worker)
@@ -83,7 +89,7 @@ class StateTasks:
         start = beginning(ledger, self.work.layout, plan, worker)
         worked = self.work.do(records, start.held, plan.watermark_before, plan.watermark)
         name = VersionName(batch, run_name(ledger.run), worker, plan.n_workers)
-        self._write(ledger, name, start, worked)
+        self._write(ledger, name, start, worked, attempt)
         return worked.results
 
     def _plan(self, task: Task, batch: int) -> tuple[Ledger, StatePlan, int]:
@@ -93,7 +99,14 @@ class StateTasks:
         seed = self.router.routing_of(task, ledger).seed
         return ledger, self.controller.plan(ledger, batch, seed, self.work.shape), seed
 
-    def _write(self, ledger: Ledger, name: VersionName, start: Beginning, worked: Worked) -> None:
+    def _write(
+        self,
+        ledger: Ledger,
+        name: VersionName,
+        start: Beginning,
+        worked: Worked,
+        attempt: int | None,
+    ) -> None:
         """Write the report, and then the version: a version says that all is there."""
         layout = self.work.layout
         n_held = start.n_held + int(live_of(worked.changed).sum()) - int(worked.was_held.sum())
@@ -117,7 +130,7 @@ class StateTasks:
             lambda row: ", ".join(_text(key[row]) for key in keys),
             about,
         )
-        keep_report(ledger, name.batch, name.worker, report)
+        keep_report(ledger, name.batch, name.worker, report, attempt)
         changed = newest(layout, [start.on_top, with_a_trace(worked)])
         table, below = merged(layout, changed, start.held.names, start.held.files)
         ends = until_of(table)[live_of(table)]
@@ -160,9 +173,7 @@ def _require_own(records: pa.Table, plan: StatePlan, worker: int) -> None:
     if foreign.size:
         raise RuntimeError(
             f"worker {worker} got records of {foreign.size} keys that the plan of this micro-batch "
-            "gives to others: is there a coalesce behind process, or a union with it? Each worker "
-            "must be a partition of its own: use repartition instead of coalesce, and write each "
-            "side of a union by itself"
+            f"gives to others: {NOT_A_PARTITION}"
         )
 
 

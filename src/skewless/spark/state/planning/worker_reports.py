@@ -6,6 +6,7 @@ attempt of a task wrote them, because a plan may depend on the seconds that it m
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,12 @@ from skewless.spark.state.versions.bases import Base
 HEAVY_KEYS = 1 << 12
 _SAMPLED_KEYS = 1 << 13  # for the number of replicas, as other workers report them
 _TOP = 5
+
+#: What is wrong where a worker is not a partition of its own.
+NOT_A_PARTITION = (
+    "each worker of process must be a partition of its own: is there a coalesce behind process, or "
+    "a union with it? Use repartition instead of coalesce, and write each side of a union by itself"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +83,24 @@ def report_entry(
     return Entry(arrays, about | counted)
 
 
-def keep_report(ledger: Ledger, batch: int, worker: int, report: Entry) -> None:
-    """Write the report of a worker, unless an earlier attempt of this run did."""
+def keep_report(
+    ledger: Ledger, batch: int, worker: int, report: Entry, attempt: int | None = None
+) -> None:
+    """Write the report of a worker, unless an earlier attempt of this run did.
+
+    Raises RuntimeError if it was this very attempt: then one task works for several workers, and
+    would give the results of one of them several times. Plans do not read what tells attempts
+    apart.
+    """
     name = member_name("workers", batch, run_name(ledger.run), worker)
-    open_folder(ledger.folder).create(name, to_bytes(report))
+    told = {"attempt": attempt, "written": uuid.uuid4().hex}
+    mine = to_bytes(Entry(report.arrays, report.about | told))
+    there = open_folder(ledger.folder).create(name, mine)
+    where = f"{shown(ledger.folder)}/{name}"
+    if attempt is None or there == mine:
+        return
+    if from_bytes(there, where).about.get("attempt") == attempt:
+        raise RuntimeError(NOT_A_PARTITION)
 
 
 def read_report(ledger: Ledger, base: Base, worker: int) -> WorkerReport:

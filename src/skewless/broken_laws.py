@@ -1,0 +1,50 @@
+"""The smallest example that breaks a law, for checkers of what users write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class Broken(NamedTuple):
+    """How a law is broken."""
+
+    text: str
+    error: BaseException
+
+
+def complaint(law: Callable[[T], None], trial: T) -> Broken | None:
+    """Return how `trial` breaks the law, or None."""
+    try:
+        law(trial)
+    except AssertionError as error:
+        return Broken(str(error), error)
+    except Exception as error:  # whatever the user's code raises is the finding
+        return Broken(f"{type(error).__name__}: {error}", error)
+    return None
+
+
+def smallest(
+    law: Callable[[T], None], trial: T, smaller: Callable[[T], Iterable[T]]
+) -> tuple[T, Broken] | None:
+    """Return a trial that breaks the law though none of its `smaller` ones does, or None.
+
+    >>> def no_nines(text):
+    ...     assert "9" not in text
+    >>> smallest(no_nines, "1292", lambda t: [t[:i] + t[i + 1 :] for i in range(len(t))])[0]
+    '9'
+    """
+    broken = complaint(law, trial)
+    if broken is None:
+        return None
+    shrinks = True
+    while shrinks:
+        shrinks = False
+        for candidate in smaller(trial):
+            found = complaint(law, candidate)
+            if found is not None:
+                trial, broken, shrinks = candidate, found, True
+                break
+    return trial, broken
