@@ -1,0 +1,58 @@
+"""What can be measured for a figure: a simulation, described by plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from skewless import registry, workloads
+from skewless.experiments.tables import Row
+from skewless.simulator import simulate
+from skewless.simulator.timing import Event, Timing
+
+#: Columns of a summary that depend on the machine, so they are no part of a raw record.
+_OF_THE_MACHINE = ("ns_per_record", "plan_seconds_mean")
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """One strategy on one stream; the parameters are those of `simulate`."""
+
+    strategy: str
+    workload: str
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the strategy
+    of: Mapping[str, Any] = field(default_factory=dict)  # parameters of the workload
+    n_workers: int = 16
+    n_sources: int = 1
+    seed: int = 1
+    window: int = 10_000
+    sync: int = 0
+    horizon: int = 0
+    state_windows: int = 5
+    capacities: Sequence[float] | None = None
+    timing: Mapping[str, Any] | None = None
+    events: Sequence[Mapping[str, Any]] = ()
+
+    def run(self) -> Row:
+        """Simulate, and return the summary, without what depends on the machine."""
+        timed: dict[str, Any] = {}
+        if self.timing is not None:
+            timed = {
+                "timing": Timing(**self.timing),
+                "events": tuple(Event(**event) for event in self.events),
+            }
+        summary = simulate(
+            registry.make(self.strategy, **self.settings),
+            workloads.make(self.workload, **self.of),
+            n_workers=self.n_workers,
+            n_sources=self.n_sources,
+            seed=self.seed,
+            window=self.window,
+            sync=self.sync,
+            horizon=self.horizon,
+            state_windows=self.state_windows,
+            capacities=self.capacities,
+            **timed,
+        ).summary()
+        return {name: value for name, value in summary.items() if name not in _OF_THE_MACHINE}

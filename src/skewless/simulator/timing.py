@@ -1,0 +1,171 @@
+"""How long things take in a simulation, and what happens to workers while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from skewless.arguments import shown
+from skewless.parameters import check_types, require
+
+_MOST_THREADS = 256
+_MOST_WAITING = 1 << 20
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What takes how long, in virtual seconds. Nothing of it depends on the machine.
+
+    A record leaves its source when it has arrived there, the source is free, and the queue of its
+    worker has room. It then waits in the queue of its worker, first come, first served. A source
+    whose record finds no room waits with all that follows: that is back-pressure.
+
+    Parameters
+    ----------
+    service
+        Seconds that a record of weight 1 takes a worker of capacity 1.
+    spread
+        `fixed`: as long as `service` says; `exponential`: that is the mean.
+    threads
+        Records that a worker processes at the same time.
+    arrivals
+        When records reach their sources. `full`: all are there, and back-pressure alone decides.
+        `even`: at the rate, one by one. `poisson`: at random, at that mean rate. `bursts`: at
+        that mean rate, `burst` records at once.
+    rate
+        Records per second, over all sources; not for `full`.
+    burst
+        Records that arrive together, for `bursts`.
+    emit
+        Seconds that a source takes for a record: reading it and choosing its worker.
+    network
+        Seconds from a source to a worker.
+    queue
+        Records that may wait for a worker.
+    pending
+        Records of one source that may be under way, the ones in service included; 0: no limit.
+    barrier
+        Each window is a micro-batch: the next one begins when all of it is done.
+    batch
+        Seconds that a micro-batch takes besides its records.
+    merge
+        Seconds to merge one replica of a key, at the end of each window.
+    reducers
+        Workers of the merge stage; a key belongs to one of them.
+    unmerged
+        Windows whose results may wait for the merge stage before sources wait; 0: no limit.
+    plan
+        Seconds that a plan of the moving family takes.
+    plan_per_key
+        Seconds in addition for each key of the report.
+    transfer
+        Seconds to move one unit of state; each worker sends its keys one after the other.
+    sync
+        Seconds from the message of a source to the answer of the merged state.
+    """
+
+    name: ClassVar[str] = "timing"
+
+    service: float = 1e-4
+    spread: Literal["fixed", "exponential"] = "fixed"
+    threads: int = 1
+    arrivals: Literal["full", "even", "poisson", "bursts"] = "full"
+    rate: float = 0.0
+    burst: int = 1
+    emit: float = 0.0
+    network: float = 0.0
+    queue: int = 1024
+    pending: int = 0
+    barrier: bool = False
+    batch: float = 0.0
+    merge: float = 0.0
+    reducers: int = 1
+    unmerged: int = 0
+    plan: float = 0.0
+    plan_per_key: float = 0.0
+    transfer: float = 0.0
+    sync: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse times that cannot be."""
+        check_types(self)
+        require(
+            self, "spread", self.spread in ("fixed", "exponential"), "one of fixed, exponential"
+        )
+        kinds = ("full", "even", "poisson", "bursts")
+        require(self, "arrivals", self.arrivals in kinds, f"one of {', '.join(kinds)}")
+        require(self, "service", self.service > 0, "above 0")
+        if self.arrivals == "full":
+            require(self, "rate", self.rate == 0, "0 where arrivals are full")
+        else:
+            require(self, "rate", self.rate > 0, f"above 0 where arrivals are {self.arrivals}")
+        require(self, "threads", 1 <= self.threads <= _MOST_THREADS, f"1 … {_MOST_THREADS}")
+        require(self, "burst", self.burst >= 1, "at least 1")
+        require(self, "queue", 1 <= self.queue <= _MOST_WAITING, f"1 … {_MOST_WAITING:,}")
+        require(self, "pending", 0 <= self.pending <= _MOST_WAITING, f"0 … {_MOST_WAITING:,}")
+        require(self, "reducers", self.reducers >= 1, "at least 1")
+        require(self, "unmerged", self.unmerged >= 0, "at least 0")
+        for parameter in (
+            "emit",
+            "network",
+            "batch",
+            "merge",
+            "plan",
+            "plan_per_key",
+            "transfer",
+            "sync",
+        ):
+            require(self, parameter, getattr(self, parameter) >= 0, "at least 0")
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happens to a worker while a simulation runs.
+
+    Parameters
+    ----------
+    at
+        The record of the stream before which it happens, from 0.
+    worker
+        The worker that it happens to.
+    kind
+        `speed`: its capacity becomes `value`. `stop`: it does nothing for `value` seconds, and
+        what waits for it stays. `leave`: it gets no further records; what it has, it finishes.
+        `join`: it takes part from now on, with the capacity `value`. Workers that join later are
+        counted from the start; they get nothing before.
+    value
+        A capacity, or seconds.
+    told
+        Whether the strategy is told of a new speed. It is always told of `leave` and `join`, and
+        never of `stop`.
+    """
+
+    name: ClassVar[str] = "event"
+
+    at: int
+    worker: int
+    kind: Literal["speed", "stop", "leave", "join"]
+    value: float = 1.0
+    told: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot happen."""
+        check_types(self)
+        kinds = ("speed", "stop", "leave", "join")
+        require(self, "kind", self.kind in kinds, f"one of {', '.join(kinds)}")
+        require(self, "at", self.at >= 0, "at least 0")
+        require(self, "worker", self.worker >= 0, "at least 0")
+        require(self, "value", self.value > 0 or self.kind == "leave", "above 0")
+
+
+def require_events(events: object, n_workers: int) -> tuple[Event, ...]:
+    """Return the events in order; raise ValueError unless they are events of these workers."""
+    if not isinstance(events, (list, tuple)) or not all(isinstance(e, Event) for e in events):
+        raise ValueError(f"events must be a list of Event, not {shown(events)}")
+    for event in events:
+        if event.worker >= n_workers:
+            raise ValueError(
+                f"events: worker {event.worker} is not one of the {n_workers} workers "
+                f"0 … {n_workers - 1}"
+            )
+    return tuple(sorted(events, key=lambda event: event.at))
