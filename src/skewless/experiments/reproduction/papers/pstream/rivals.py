@@ -190,7 +190,8 @@ class _Fading:
 def heavy_in_cascade(state: CascadeState) -> Keys:
     """Return the keys that this source of Cascade calls heavy."""
     counts = state.heavy.counts
-    return state.heavy.keys[(counts > 0) & (counts >= state.numbers[HEAVY])]
+    keys: Keys = state.heavy.keys[(counts > 0) & (counts >= state.numbers[HEAVY])]
+    return keys
 
 
 class _Cascade:

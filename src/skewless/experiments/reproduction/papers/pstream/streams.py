@@ -12,7 +12,9 @@ from skewless.experiments.reproduction.cells import Simulation
 from skewless.experiments.reproduction.figure import Size
 
 _EXACT = 10_000  # so many ranks are added up one by one, the others by an integral
-_WINDOWS = 20  # of a stream; a window stands for ten seconds of the paper
+_AVERAGED = 10_000  # records over which the authors take the mean of latencies
+_WINDOWS = 20  # of a stream, at least
+_MERGES = 10  # of a stream: how often results are merged; the paper says every ten seconds or so
 
 
 class Trace(NamedTuple):
@@ -34,9 +36,20 @@ TRACES = {
     "orders": Trace("passenger orders", 7_000_000, 8_000, 0.2, 0.8),
 }
 
+SERVICE = 1e-4  # seconds that a record takes a worker: the unit of all times
+REDUCERS = 64
 #: Records come as fast as back-pressure allows: the authors raise the speed of their source until
-#: the throughput does not grow any more. Times are in units of what one record takes a worker.
-SATURATED = {"service": 1e-4, "pending": 4096, "queue": 4096}
+#: the throughput does not grow any more.
+SATURATED = {"service": SERVICE, "pending": 4096, "queue": 4096}
+#: The same with a stage that merges partial results; sources wait if it is two windows behind.
+MERGED = {**SATURATED, "merge": SERVICE, "reducers": REDUCERS, "unmerged": 2}
+
+#: For `data` of figures that have it.
+MERGING = (
+    " A partial result takes a reducer as long as a record takes a worker. With 64 reducers, which "
+    "the paper does not name, shuffle grouping stops growing at about 80 workers, as there; no "
+    "other number is fitted."
+)
 
 #: For `data` of figures.
 STAND_IN = (
@@ -105,7 +118,6 @@ def routed(
     *,
     settings: Mapping[str, Any] | None = None,
     timing: Mapping[str, Any] | None = None,
-    seed: int = 1,
 ) -> Simulation:
     """Return the cell of one strategy on one Zipf stream.
 
@@ -117,10 +129,29 @@ def routed(
         settings=settings or {},
         of=of,
         n_workers=min(n_workers, size.workers),
-        seed=seed,
-        window=max(1, of["n_records"] // _WINDOWS),
+        window=max(1, min(_AVERAGED, of["n_records"] // _WINDOWS)),
         timing=timing,
     )
+
+
+def merged(strategy: str, of: Mapping[str, Any], n_workers: int, size: Size) -> Simulation:
+    """Return the cell of a strategy with its merge stage.
+
+    Where a key has one worker, its result is final, so hash and DKG have none.
+    """
+    return Simulation(
+        strategy,
+        "zipf",
+        of=of,
+        n_workers=min(n_workers, size.workers),
+        window=merge_window(of),
+        timing=SATURATED if strategy in ("hash", "dkg") else MERGED,
+    )
+
+
+def merge_window(of: Mapping[str, Any]) -> int:
+    """Return the records after which results of a stream are merged."""
+    return max(1, int(of["n_records"]) // _MERGES)
 
 
 def levels(size: Size) -> list[int]:
