@@ -17,8 +17,9 @@ from skewless.strategy import Rebalances
 class Aggregation:
     """One strategy with one source on one stream, whose results are merged after each window.
 
-    A result is final where one worker has all records of its key. Others are partial: they go to
-    the reducer of their key. Reducers work at the same time, and share the partial results evenly.
+    With `forwarding`, a result is final where one worker has all records of its key; others are
+    partial and go to the reducer of their key. Without it, a worker cannot know that it has all
+    records of a key, so all results are partial. Reducers share the partial results evenly.
 
     Its row has, per record: the partial results, the part of the records whose key has any, and
     the mean time that a record waits for the merge of its key, with `merge` seconds per result.
@@ -29,6 +30,7 @@ class Aggregation:
     of: Mapping[str, Any] = field(default_factory=dict)
     n_workers: int = 16
     window: int = 10_000
+    forwarding: bool = True
     merge: float = 1e-4
     reducers: int = 64
     seed: int = 1
@@ -41,24 +43,22 @@ class Aggregation:
         keys = np.concatenate(list(workloads.make(self.workload, **self.of).chunks(self.seed)))
         workers = np.empty(keys.size, np.int32)
         strategy.route(keys, strategy.start(self.n_workers, self.seed), workers)
-        n_results = n_partial = n_waiting = 0
+        n_partial = n_waiting = 0
         seconds = 0.0
         for begin in range(0, keys.size, self.window):
             part = slice(begin, begin + self.window)
             _, index = np.unique(keys[part], return_inverse=True)
             pairs = np.unique(index * np.int64(self.n_workers) + workers[part])
             replicas = np.bincount(pairs // self.n_workers)
-            split = replicas > 1
+            split = (replicas > 1) | (not self.forwarding)
             partial = int(replicas[split].sum())
             waiting = int(split[index].sum())
-            n_results += pairs.size
             n_partial += partial
             n_waiting += waiting
             seconds += waiting * partial * self.merge / self.reducers
         return {
             "strategy": self.strategy,
             "workers": self.n_workers,
-            "results": n_results / keys.size,
             "partial_results": n_partial / keys.size,
             "waiting_share": n_waiting / keys.size,
             "merge_seconds": seconds / keys.size,

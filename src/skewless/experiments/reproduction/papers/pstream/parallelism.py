@@ -79,8 +79,6 @@ _FIGURE_2A = Figure(
     ],
     plots=[Plot("workers", "records per second", curves(_OF_2A, throughput))],
     data=f"{SYNTHETIC}, z = 1.0." + MERGING,
-    why="The most frequent key has 6 % of the records. Key grouping gives them to one worker, so "
-    "from 17 workers on more of them cannot help: its throughput is that of this worker.",
     evidence=[
         Claim(
             "with most workers, the throughput of key grouping is at most what one worker and the "
@@ -99,13 +97,18 @@ _OF_4 = ("shuffle", "pstream", "cascade")
 
 def _cells_of_4(size: Size) -> Mapping[str, Cell]:
     of = synthetic(1.0, size)
-    return {
-        f"{strategy} {n}": Aggregation(
-            strategy, "zipf", of, n_workers=n, window=merge_window(of), merge=SERVICE
-        )
+
+    def cell(strategy: str, n: int, *, forwarding: bool) -> Cell:
+        window = merge_window(of)
+        return Aggregation(strategy, "zipf", of, n, window, forwarding, merge=SERVICE)
+
+    cells = {
+        f"{strategy} {n}": cell(strategy, n, forwarding=strategy != "shuffle")
         for strategy in _OF_4
         for n in levels(size)
     }
+    cells["split keys"] = cell("shuffle", levels(size)[-1], forwarding=True)
+    return cells
 
 
 def _share(row: Row) -> float:
@@ -145,7 +148,18 @@ _FIGURE_4 = Figure(
     ],
     plots=[Plot("workers", "part of the time", curves(_OF_4, _share))],
     data=f"{SYNTHETIC}, z = 1.0. A partial result takes as long to merge as a record takes a "
-    "worker; results of keys that one worker has are final.",
+    "worker. With shuffle grouping all results are partial; with the others those of keys that "
+    "one worker has are final. The paper does not say what merging costs: this ratio is a choice, "
+    "and so is the number of merges.",
+    evidence=[
+        Claim(
+            "if results of keys that one worker has were final with shuffle grouping too, "
+            "aggregation would take less than half of its part with many workers",
+            "our measurement",
+            lambda results: _share(results["split keys"]),
+            below=0.3023,
+        )
+    ],
 )
 
 _OF_13 = ("shuffle", "dkg", "pkg", "pstream", "cascade")
@@ -157,7 +171,7 @@ def _percent(one: str, gain: float, place: str, label: str) -> Claim:
         place,
         last_ratio("pstream", one, throughput),
         1 + gain,
-        "factor",
+        "value",
         above=1.0,
     )
 
@@ -220,7 +234,7 @@ def _claim_of_33(name: str, one: str, gain: float) -> Claim:
         "section 6.2, Fig. 33, read from the text",
         last_ratio(f"pstream on {name}", f"{one} on {name}", throughput),
         1 + gain,
-        "factor",
+        "value",
         above=1.0,
     )
 

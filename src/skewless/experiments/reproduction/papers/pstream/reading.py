@@ -69,11 +69,6 @@ def ratio(one: str, other: str, number: Number) -> Callable[[Results], float]:
     return lambda results: number(results[one]) / number(results[other])
 
 
-def less(one: str, other: str, number: Number) -> Callable[[Results], float]:
-    """Return by which part the number of one cell is below that of another."""
-    return lambda results: 1.0 - number(results[one]) / number(results[other])
-
-
 def load_stddev(row: Row) -> float:
     """Return the standard deviation of the loads of all workers, in parts of their mean."""
     return float(np.std(row["loads"]) / np.mean(row["loads"]))

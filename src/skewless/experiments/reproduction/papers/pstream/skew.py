@@ -203,7 +203,7 @@ def _sorted_loads(results: Results) -> Mapping[str, list[tuple[int, float]]]:
 _FIGURE_6 = Figure(
     "pstream",
     "6",
-    "Loads of 180 workers under key grouping",
+    "Loads of the workers under key grouping, 180 of them in the paper",
     _cells_of_6,
     claims=[
         Claim(

@@ -118,6 +118,7 @@ def routed(
     *,
     settings: Mapping[str, Any] | None = None,
     timing: Mapping[str, Any] | None = None,
+    seed: int = 1,
 ) -> Simulation:
     """Return the cell of one strategy on one Zipf stream.
 
@@ -129,6 +130,7 @@ def routed(
         settings=settings or {},
         of=of,
         n_workers=min(n_workers, size.workers),
+        seed=seed,
         window=max(1, min(_AVERAGED, of["n_records"] // _WINDOWS)),
         timing=timing,
     )
