@@ -5,6 +5,10 @@ IEEE Transactions on Computers 2021. `skew` and the first figures of `parallelis
 the paper's motivation (Figures 2–6). `coins` has Tables 1 and 2. `overall` (14–17), `parallelism`
 (13, 33), `loads` (28) and `thresholds` (29–32) are about throughput, latency and loads.
 `predictors` has Figures 34–36, and recall and precision of predictors of hot keys in one table.
+
+What counts as reproduced: multiples of a cluster, such as 2.3 times, within a factor of 2. Gains of
+some percent are compared as ratios within 15 %, because a factor of 2 around 1.2 would admit almost
+anything; small differences, such as 9 %, as differences within a factor of 2.
 """
 
 from __future__ import annotations

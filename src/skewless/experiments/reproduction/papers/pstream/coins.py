@@ -26,7 +26,7 @@ _R = 7
 _R_OF_TABLE_2 = 10  # the rarest keys of Table 2 then have 8 records
 _LENGTH = 16
 _WORKERS = 2**_R // 16  # Cascade's threshold 1 / (8n) is then f = 2p = 2^(1 − r)
-_LEAST_TRIALS = 50_000  # the smallest rate of the tables then has 150 cases
+_LEAST_TRIALS = 20_000  # the smallest rate of the tables then has 60 cases
 _MOST_TRIALS = 1_000_000
 
 

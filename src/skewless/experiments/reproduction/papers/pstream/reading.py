@@ -64,6 +64,16 @@ def growth(name: str, number: Number) -> Callable[[Results], float]:
     return divide
 
 
+def mean_of(results: Results, name: str, number: Number) -> float:
+    """Return the mean over a curve, such as one whose points are seeds."""
+    return float(np.mean([y for _, y in curve(results, name, number)]))
+
+
+def mean_ratio(one: str, other: str, number: Number) -> Callable[[Results], float]:
+    """Return what divides the mean over a curve by that over another."""
+    return lambda results: mean_of(results, one, number) / mean_of(results, other, number)
+
+
 def ratio(one: str, other: str, number: Number) -> Callable[[Results], float]:
     """Return what divides the number of one cell by that of another."""
     return lambda results: number(results[one]) / number(results[other])

@@ -25,6 +25,7 @@ from skewless.experiments.reproduction.papers.pstream.reading import (
 )
 from skewless.experiments.reproduction.papers.pstream.streams import (
     SATURATED,
+    SEEDS,
     STAND_IN,
     TRACES,
     routed,
@@ -34,8 +35,6 @@ from skewless.experiments.reproduction.papers.pstream.streams import (
 _INSTANCES = 128
 #: The authors searched for the best fixed threshold by hand; we take the best of these.
 _GRID = (0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
-#: Another seed changes throughput by more than the threshold that adapts does.
-_SEEDS = range(1, 7)
 #: Ten random thresholds, log-uniform from 0.0003 to 0.1; the paper does not say how it draws them.
 _RANDOM = tuple(
     float(f"{f:.3g}") for f in 10 ** np.random.default_rng(1).uniform(np.log10(3e-4), -1, 10)
@@ -57,7 +56,7 @@ def _cells(name: str) -> Callable[[Size], Mapping[str, Cell]]:
         found: dict[str, Cell] = {
             "cascade 1": routed("cascade", of, _INSTANCES, size, timing=SATURATED)
         }
-        for seed in _SEEDS:
+        for seed in SEEDS:
             found[f"adaptive {seed}"] = cell(None, seed)
             for f in _GRID:
                 found[f"fixed-{f} {seed}"] = cell(f, seed)

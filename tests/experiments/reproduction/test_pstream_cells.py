@@ -1,0 +1,160 @@
+"""The cells and the stand-in streams of PStream's figures, against what they must be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skewless import workloads
+from skewless._jit import JIT_OFF
+from skewless.experiments.reproduction.papers.pstream.aggregation import Aggregation
+from skewless.experiments.reproduction.papers.pstream.coins import CascadeTrials, CoinTrials
+from skewless.experiments.reproduction.papers.pstream.hot_keys import HotKeys
+from skewless.experiments.reproduction.papers.pstream.rivals import (
+    KINDS,
+    predictor,
+    synopsis_bytes,
+)
+from skewless.experiments.reproduction.papers.pstream.streams import (
+    TRACES,
+    fitted_z,
+    share_of_top,
+)
+from skewless.workloads.zipf import zipf_probabilities
+
+needs_a_long_stream = pytest.mark.skipif(JIT_OFF, reason="measures a long stream")
+
+
+# Streams
+
+
+@pytest.mark.parametrize("z", [0.5, 1.0, 1.0129, 2.0])
+@pytest.mark.parametrize("n_top", [1, 300, 20_000])
+def test_the_share_of_the_first_ranks_is_that_of_the_probabilities(z, n_top):
+    exact = zipf_probabilities(z, 50_000)[:n_top].sum()
+    assert share_of_top(z, 50_000, n_top) == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_a_stand_in_has_the_published_share(name):
+    trace = TRACES[name]
+    z = fitted_z(trace.n_keys, trace.top, trace.share)
+    share = share_of_top(z, trace.n_keys, round(trace.top * trace.n_keys))
+    assert share == pytest.approx(trace.share, abs=1e-3)
+
+
+# Coins
+
+
+def test_two_long_runs_are_as_likely_as_they_should_be():
+    n_each, r, n_trials = 96, 5, 400 if JIT_OFF else 40_000
+    row = CoinTrials(n_each, n_trials, long_run=r).run()
+    q = 2.0**-r
+    exact = 1 - (1 - q) ** n_each - n_each * q * (1 - q) ** (n_each - 1)
+    # Four standard deviations of a share of that many trials.
+    assert abs(row["two_runs"] - exact) <= 4 * np.sqrt(exact * (1 - exact) / n_trials)
+    assert row["two_bits"] < row["two_runs"]
+
+
+def test_coin_trials_are_the_same_every_time_and_differ_by_seed():
+    assert CoinTrials(40, 500, long_run=4).run() == CoinTrials(40, 500, long_run=4).run()
+    assert CoinTrials(40, 500, long_run=4).run() != CoinTrials(40, 500, long_run=4, seed=2).run()
+
+
+def test_one_toss_never_makes_a_key_hot():
+    assert CoinTrials(1, 200, n_keys=5, long_run=0).run() == {"two_runs": 0.0, "two_bits": 0.0}
+
+
+@needs_a_long_stream
+def test_cascade_finds_a_frequent_key_and_leaves_a_rare_one():
+    assert CascadeTrials(500, 3, between=15).run() == {"heavy": 1.0}
+    assert CascadeTrials(20, 3, between=2_000).run() == {"heavy": 0.0}
+
+
+# Predictors
+
+
+def one_hot_key(n: int) -> np.ndarray:
+    """Key 7 has half of the records, every other key one."""
+    keys = np.arange(1_000, 1_000 + n, dtype=np.uint64)
+    keys[::2] = 7
+    return keys
+
+
+@needs_a_long_stream
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_predictor_finds_an_obvious_key_and_hardly_any_other(kind):
+    keys = one_hot_key(40_000)
+    hot = np.full(keys.size, 9, np.uint8)
+    finder = predictor(kind, 0.05, 48_000, window=2_000, seed=1)
+    finder.observe(keys, hot)
+    assert set(np.unique(hot)) <= {0, 1}
+    late = np.arange(keys.size) > 10_000
+    assert hot[late & (keys == 7)].mean() > 0.8
+    assert hot[late & (keys != 7)].mean() < 0.05
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_predictor_knows_a_key_before_it_came(kind):
+    hot = np.ones(1, np.uint8)
+    predictor(kind, 0.05, 2_000, window=100, seed=1).observe(np.array([3], np.uint64), hot)
+    assert hot[0] == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_predictors_are_asked_record_by_record_however_the_stream_is_cut(kind):
+    keys = next(workloads.Zipf(z=1.2, n_keys=500, n_records=1_500).chunks(1))
+    whole, parts = np.zeros(keys.size, np.uint8), np.zeros(keys.size, np.uint8)
+    predictor(kind, 0.05, 2_000, window=500, seed=1).observe(keys, whole)
+    finder = predictor(kind, 0.05, 2_000, window=500, seed=1)
+    for begin in range(0, keys.size, 500):  # a multiple of the piece that Cascade routes at once
+        finder.observe(keys[begin : begin + 500], parts[begin : begin + 500])
+    assert (whole == parts).all()
+
+
+def test_a_predictor_of_no_known_kind_is_refused():
+    with pytest.raises(ValueError, match="predictor must be one of coins, count-min"):
+        predictor("oracle", 0.01, synopsis_bytes(0.01), window=100, seed=1)
+
+
+@needs_a_long_stream
+def test_coins_take_two_tosses_per_record_and_count_min_ten_steps():
+    of = {"z": 1.0, "n_keys": 1_000, "n_records": 20_000}
+    # A run of heads has a mean of one, and the toss that ends it; long runs are rare.
+    assert HotKeys("coins", "zipf", of).run()["steps"] == pytest.approx(2.0, abs=0.1)
+    assert HotKeys("count-min", "zipf", of).run()["steps"] == 10.0
+
+
+@needs_a_long_stream
+def test_precision_and_recall_of_a_predictor_that_calls_everything_hot():
+    # A sketch of 2 columns: each estimate is about half of all records.
+    of = {"z": 1.5, "n_keys": 1_000, "n_records": 30_000}
+    row = HotKeys("count-min", "zipf", of, memory=1).run()
+    assert row["key_recall"] == 1.0
+    assert row["key_precision"] < 0.2
+    assert row["key_precision"] <= row["key_precision_near"]
+
+
+# Aggregation
+
+
+def test_hashed_keys_have_no_partial_results_and_shuffled_ones_all():
+    of = {"z": 1.0, "n_keys": 100, "n_records": 2_000}
+    hashed = Aggregation("hash", "zipf", of, 4, window=500).run()
+    assert hashed["partial_results"] == hashed["waiting_share"] == hashed["merge_seconds"] == 0.0
+    shuffled = Aggregation("shuffle", "zipf", of, 4, window=500, forwarding=False).run()
+    assert shuffled["waiting_share"] == 1.0
+    split = Aggregation("shuffle", "zipf", of, 4, window=500).run()
+    assert 0 < split["partial_results"] < shuffled["partial_results"]
+
+
+def test_partial_results_of_one_key_are_as_many_as_workers():
+    of = {"z": 1.0, "n_keys": 1, "n_records": 1_000}
+    row = Aggregation("shuffle", "zipf", of, 8, window=100, merge=1e-3, reducers=2).run()
+    assert row["partial_results"] == 8 * 10 / 1_000
+    assert row["merge_seconds"] == pytest.approx(8 * 1e-3 / 2)
+
+
+def test_a_strategy_that_moves_keys_has_no_partial_results():
+    with pytest.raises(ValueError, match="dkg moves keys"):
+        Aggregation("dkg", "zipf", {"z": 1.0, "n_keys": 10, "n_records": 10}, 2).run()
