@@ -1,7 +1,8 @@
 """FISH: figures 2 to 4 and 9 to 20 of Huang, "Efficient time-evolving stream processing at scale".
 
 `streams` has the data, `systems` what is compared and its clock. The figures are in `motivation`
-(2–4), `overall` (9–11), `settings` (12, 13), `parts` (14–16), `workers_change` (17), `storm` (18–20).
+(2–4), `overall` (9–11), `settings` (12, 13), `parts` (14–16), `workers_change` (17) and `storm`
+(18–20).
 """
 
 from __future__ import annotations

@@ -1,24 +1,41 @@
 """FISH, figures 18 to 20: latency, throughput and memory on Storm (section 6.6).
 
-The topology has 32 sources and 128 workers. A record takes a worker 0.25 ms, and a source as long:
-with that, the hottest key alone keeps FG near the published 30,000 records per second. A source
-has at most 32 records under way, as Storm limits the pending ones; the authors state no limit.
+The topology has 32 sources and 128 workers. The authors state no times and no limits, so these are
+chosen. A record takes a worker 0.4 ms: the hottest key alone then holds FG near the published
+throughput. The sources can just keep all workers busy, and each has at most 16 records under way,
+as Storm limits the pending ones. The factors depend on these choices: figure 19 shows one other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from skewless.experiments.reproduction.figure import Cell, Claim, Figure, Plot, Points, Results, Size
+from skewless.experiments.reproduction.figure import (
+    Cell,
+    Claim,
+    Figure,
+    Plot,
+    Points,
+    Results,
+    Size,
+)
 from skewless.experiments.reproduction.papers.fish import streams, systems
 from skewless.experiments.reproduction.papers.fish.overall import on_zf
-from skewless.experiments.reproduction.papers.fish.systems import lines, mean, places, ratios
+from skewless.experiments.reproduction.papers.fish.systems import (
+    lines,
+    mean,
+    on_streams,
+    places,
+    ratios,
+)
 
 _CURVES = ("FG", "PKG", "D-C", "W-C", "SG", "FISH", "Cascade")
 _WHERE = "section 6.6, read from the text"
 _SOURCES, _WORKERS = 32, 128
-_SERVICE = 2.5e-4
-_TIMING = {"service": _SERVICE, "emit": _SERVICE, "pending": 32}
+_FISH_MS = (("MT", 7, 562), ("AM", 9, 640))  # published: median and 99th percentile
+_SERVICE = 4e-4
+_TIMING = {"service": _SERVICE, "emit": _SERVICE * _SOURCES / _WORKERS, "pending": 16}
+_SLOW_SOURCES = _TIMING | {"emit": _SERVICE}
 
 
 def _cells(size: Size) -> dict[str, Cell]:
@@ -27,9 +44,25 @@ def _cells(size: Size) -> dict[str, Cell]:
     return systems.grid(size, _CURVES, data, [n_workers], timing=_TIMING, n_sources=_SOURCES)
 
 
+def _cells_19(size: Size) -> dict[str, Cell]:
+    """Return the same cells, and some with sources that are too slow for the workers."""
+    slow = streams.on_storm(size)[0]._replace(label="slow")
+    n_workers = min(_WORKERS, size.workers)
+    return _cells(size) | systems.grid(
+        size, ("W-C", "FISH"), [slow], [n_workers], timing=_SLOW_SOURCES, n_sources=_SOURCES
+    )
+
+
 def _saved(results: Results, column: str) -> float:
     """Return the share of W-C's latency that FISH saves, at most."""
     return 1.0 - min(ratios(results, column, "FISH", "W-C"))
+
+
+def _tail(results: Results, stream: str) -> float:
+    """Return FISH's 99th percentile over its median."""
+    n_workers = max(n for _, n in places(results, "FISH"))
+    p99, p50 = (mean(results, f"latency_{p}", "FISH", stream, n_workers) for p in ("p99", "p50"))
+    return p99 / p50
 
 
 def _percentiles(results: Results) -> Mapping[str, Points]:
@@ -67,6 +100,17 @@ FIGURE_18 = Figure(
         ),
         *(
             Claim(
+                f"FISH's 99th percentile is {p99} ms, {p99 / p50:.0f} times its median, on {data}",
+                _WHERE,
+                lambda results, data=data: _tail(results, data),
+                p99 / p50,
+                "factor",
+                above=1.0,
+            )
+            for data, p50, p99 in _FISH_MS
+        ),
+        *(
+            Claim(
                 f"FISH has a lower 99th percentile than {curve}",
                 _WHERE,
                 lambda results, curve=curve: max(ratios(results, "latency_p99", "FISH", curve)),
@@ -80,11 +124,16 @@ FIGURE_18 = Figure(
             "of records",
             "latency, ms",
             _percentiles,
-            {"FISH, MT": [("p50", 7.0), ("p99", 562.0)], "FISH, AM": [("p50", 9.0), ("p99", 640.0)]},
+            {f"FISH, {data}": [("p50", p50), ("p99", p99)] for data, p50, p99 in _FISH_MS},
             log_y=True,
         )
     ],
     data=streams.ABOUT_STORM,
+    why=(
+        "Workers of a simulation have no pauses, and 32 sources with 16 records each have little "
+        "under way. So FISH's own latencies are near the time of a record, where the authors "
+        "measured hundreds of milliseconds"
+    ),
 )
 
 
@@ -94,10 +143,21 @@ def _rate(results: Results, curve: str, stream: str) -> float:
     return mean(results, "throughput", curve, stream, n)
 
 
+def _storm(results: Results) -> Results:
+    return on_streams(results, "MT", "AM")
+
+
+def _rates(results: Results, curve: str, base: str) -> list[float]:
+    """Return the throughput of one scheme over that of another, on both streams."""
+    return ratios(_storm(results), "throughput", curve, base)
+
+
 def _throughput(results: Results) -> Mapping[str, Points]:
     return {
-        curve: [(stream, mean(results, "throughput", curve, stream, n) / 1e3)
-                for stream, n in places(results, curve)]
+        curve: [
+            (stream, mean(results, "throughput", curve, stream, n) / 1e3)
+            for stream, n in places(_storm(results), curve)
+        ]
         for curve in _CURVES
     }
 
@@ -106,10 +166,10 @@ FIGURE_19 = Figure(
     paper="fish",
     number="19",
     title="Throughput on Storm",
-    cells=_cells,
+    cells=_cells_19,
     claims=[
         Claim(
-            "FG processes 30,000 records per second of MT",
+            "FG processes 30,000 records per second of MT (which chose the time of a record)",
             _WHERE,
             lambda results: _rate(results, "FG", "MT"),
             30_000,
@@ -125,35 +185,35 @@ FIGURE_19 = Figure(
         Claim(
             "PKG has a higher throughput than FG",
             _WHERE,
-            lambda results: min(ratios(results, "throughput", "PKG", "FG")),
+            lambda results: min(_rates(results, "PKG", "FG")),
             above=1.0,
         ),
         Claim(
             "W-C has a higher throughput than PKG",
             _WHERE,
-            lambda results: min(ratios(results, "throughput", "W-C", "PKG")),
+            lambda results: min(_rates(results, "W-C", "PKG")),
             above=1.0,
         ),
         Claim(
             "FISH has 1.32 times the throughput of W-C",
             _WHERE,
-            lambda results: max(ratios(results, "throughput", "FISH", "W-C")),
+            lambda results: max(_rates(results, "FISH", "W-C")),
             1.32,
-            "factor",
-            above=1.0,
+            "value",
+            above=1.02,
         ),
         Claim(
             "FISH has 1.48 times the throughput of D-C",
             _WHERE,
-            lambda results: max(ratios(results, "throughput", "FISH", "D-C")),
+            lambda results: max(_rates(results, "FISH", "D-C")),
             1.48,
-            "factor",
-            above=1.0,
+            "value",
+            above=1.02,
         ),
         Claim(
             "FISH has almost the throughput of SG",
             _WHERE,
-            lambda results: min(ratios(results, "throughput", "FISH", "SG")),
+            lambda results: min(_rates(results, "FISH", "SG")),
             1.0,
             "value",
         ),
@@ -167,20 +227,44 @@ FIGURE_19 = Figure(
         )
     ],
     data=streams.ABOUT_STORM,
+    why=(
+        "Hot keys change ten times here, and W-C finds them after a small part of a period. With "
+        "200 changes it falls behind by more than published (figure 9)"
+    ),
+    evidence=[
+        Claim(
+            "With sources so slow that workers wait for them, W-C is nearly as fast as FISH",
+            "ours, from the cells of this figure",
+            lambda results: ratios(on_streams(results, "slow"), "throughput", "FISH", "W-C")[0],
+            below=1.05,
+        )
+    ],
 )
+
+
+def _cells_20(size: Size) -> dict[str, Cell]:
+    """Return the cells of all skews, and those of a quarter of the stream at the lowest skew."""
+    quarter = streams.zf(size._replace(records=size.records // 4), 1.0)._replace(label="quarter")
+    return on_zf(size, "SG", "FISH", "Cascade") | systems.grid(
+        size, ("SG", "FISH"), [quarter], streams.workers(size)[-1:]
+    )
+
+
+def _share_of_sg(results: Results, stream: str = "") -> list[float]:
+    """Return the replicas of FISH over those of SG, with the most workers."""
+    return ratios(results, "replication", "FISH", "SG", stream=stream, n_workers=-1)
+
 
 FIGURE_20 = Figure(
     paper="fish",
     number="20",
     title="Memory of FISH relative to SG",
-    cells=lambda size: on_zf(size, "SG", "FISH", "Cascade"),
+    cells=_cells_20,
     claims=[
         Claim(
             "FISH needs 3.34 % of the memory of SG at skew 1.0",
             _WHERE,
-            lambda results: ratios(
-                results, "replication", "FISH", "SG", stream="z 1.0", n_workers=-1
-            )[0],
+            lambda results: _share_of_sg(results, "z 1.0")[0],
             0.0334,
             "factor",
             below=1.0,
@@ -188,7 +272,7 @@ FIGURE_20 = Figure(
         Claim(
             "FISH needs less than 16 % of the memory of SG at any skew",
             _WHERE,
-            lambda results: max(ratios(results, "replication", "FISH", "SG", n_workers=-1)),
+            lambda results: max(_share_of_sg(on_streams(results, "z"))),
             0.16,
             "at most",
             below=1.0,
@@ -198,11 +282,26 @@ FIGURE_20 = Figure(
         Plot(
             "skew z",
             "replicas / those of SG",
-            lambda results: lines(results, "replication", ("FISH", "Cascade"), "SG", "skew"),
+            lambda results: lines(
+                on_streams(results, "z"), "replication", ("FISH", "Cascade"), "SG", "skew"
+            ),
             {"FISH": [(1.0, 0.0334)]},
         )
     ],
     data=streams.ABOUT_ZF,
+    why=(
+        "The stream is shorter than the published one. It has fewer records of each key, so SG has "
+        "fewer replicas, while FISH splits as many hot keys. The longer the stream, the lower the "
+        "share (evidence)"
+    ),
+    evidence=[
+        Claim(
+            "In a quarter of the stream, FISH's share of the memory of SG is higher",
+            "ours, from the cells of this figure",
+            lambda results: _share_of_sg(results, "quarter")[0] / _share_of_sg(results, "z 1.0")[0],
+            above=1.0,
+        )
+    ],
 )
 
 FIGURES = (FIGURE_18, FIGURE_19, FIGURE_20)

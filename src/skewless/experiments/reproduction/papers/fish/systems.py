@@ -117,6 +117,13 @@ def mean(results: Results, column: str, curve: str, stream: str, n_workers: int)
     return sum(values) / len(values)
 
 
+def on_streams(results: Results, *labels: str) -> Results:
+    """Return what was measured on streams whose label begins with one of these words."""
+    return {
+        name: row for name, row in results.items() if name.split(", ")[1].split(" ")[0] in labels
+    }
+
+
 def places(results: Results, curve: str) -> Iterator[tuple[str, int]]:
     """Yield where a curve was measured: streams and numbers of workers, in order, once each."""
     seen = set()
