@@ -21,14 +21,14 @@ _CURVES = ("FG", "PKG", "SG", "D-C100", "D-C", "W-C100", "W-C", "FISH", "Cascade
 _BATCHES, _BATCH, _WORKERS = 12, 50_000, 10  # of figure 4
 
 
-# A limit on the records under way: without it, all queues would be full, and latencies alike.
-_TIMING = {"service": systems.SERVICE, "pending": 512}
+#: A limit on the records under way: without it, all queues would be full, and latencies alike.
+TIMING = {"service": systems.SERVICE, "pending": 512}
 
 
 def _on_am(size: Size) -> dict[str, Cell]:
     """Return the cells of figures 2 and 3; D-C and W-C stand for D-C1000 and W-C1000."""
     data = [streams.am(size)]
-    return systems.grid(size, _CURVES, data, streams.workers(size), timing=_TIMING)
+    return systems.grid(size, _CURVES, data, streams.workers(size), timing=TIMING)
 
 
 def _p99(results: Results, curve: str, base: str) -> float:
@@ -192,10 +192,10 @@ def _batches(size: Size) -> dict[str, Cell]:
 
 def _fluctuation(results: Results, curve: str) -> float:
     """Return the mean over the workers of (slowest − fastest) / mean time of a batch."""
-    found = []
+    found: list[float] = []
     for name, row in results.items():
         if name.startswith(curve):
-            seconds = [1.0 / rate for rate in row["window_throughput"]]
+            seconds = [1.0 / float(rate) for rate in row["window_throughput"]]
             found.append((max(seconds) - min(seconds)) * len(seconds) / sum(seconds))
     return sum(found) / len(found)
 

@@ -20,6 +20,7 @@ from skewless.experiments.reproduction.figure import (
     Size,
 )
 from skewless.experiments.reproduction.papers.fish import streams, systems
+from skewless.experiments.reproduction.papers.fish.motivation import TIMING
 from skewless.experiments.reproduction.papers.fish.overall import on_zf
 from skewless.experiments.reproduction.papers.fish.systems import (
     lines,
@@ -36,6 +37,7 @@ _FISH_MS = (("MT", 7, 562), ("AM", 9, 640))  # published: median and 99th percen
 _SERVICE = 4e-4
 _TIMING = {"service": _SERVICE, "emit": _SERVICE * _SOURCES / _WORKERS, "pending": 16}
 _SLOW_SOURCES = _TIMING | {"emit": _SERVICE}
+_ONE_SOURCE = _TIMING | {"emit": _SERVICE / _WORKERS, "pending": 16 * _SOURCES}  # as fast as all
 
 
 def _cells(size: Size) -> dict[str, Cell]:
@@ -44,18 +46,35 @@ def _cells(size: Size) -> dict[str, Cell]:
     return systems.grid(size, _CURVES, data, [n_workers], timing=_TIMING, n_sources=_SOURCES)
 
 
+def _cells_18(size: Size) -> dict[str, Cell]:
+    """Return the same cells, and those of figure 2, where hot keys change more often."""
+    often = [streams.am(size)._replace(label="often")]
+    workers = [min(_WORKERS, size.workers)]
+    return _cells(size) | systems.grid(size, ("W-C", "FISH"), often, workers, timing=TIMING)
+
+
 def _cells_19(size: Size) -> dict[str, Cell]:
-    """Return the same cells, and some with sources that are too slow for the workers."""
-    slow = streams.on_storm(size)[0]._replace(label="slow")
-    n_workers = min(_WORKERS, size.workers)
-    return _cells(size) | systems.grid(
-        size, ("W-C", "FISH"), [slow], [n_workers], timing=_SLOW_SOURCES, n_sources=_SOURCES
+    """Return the same cells, some with sources too slow for the workers, some with one source."""
+    slow = [streams.on_storm(size)[0]._replace(label="slow")]
+    one = [streams.on_storm(size)[1]._replace(label="one")]
+    workers = [min(_WORKERS, size.workers)]
+    return (
+        _cells(size)
+        | systems.grid(
+            size, ("W-C", "FISH"), slow, workers, timing=_SLOW_SOURCES, n_sources=_SOURCES
+        )
+        | systems.grid(size, ("FG",), one, workers, timing=_ONE_SOURCE)
     )
+
+
+def _storm(results: Results) -> Results:
+    """Return the results without those that serve as evidence."""
+    return on_streams(results, "MT", "AM")
 
 
 def _saved(results: Results, column: str) -> float:
     """Return the share of W-C's latency that FISH saves, at most."""
-    return 1.0 - min(ratios(results, column, "FISH", "W-C"))
+    return 1.0 - min(ratios(_storm(results), column, "FISH", "W-C"))
 
 
 def _tail(results: Results, stream: str) -> float:
@@ -72,15 +91,35 @@ def _percentiles(results: Results) -> Mapping[str, Points]:
             for share in ("mean", "p50", "p95", "p99")
         ]
         for curve in _CURVES
-        for stream, n in places(results, curve)
+        for stream, n in places(_storm(results), curve)
     }
+
+
+def _tail_claim(data: str, p50: int, p99: int) -> Claim:
+    return Claim(
+        f"FISH's 99th percentile is {p99} ms, {p99 / p50:.0f} times its median, on {data}",
+        _WHERE,
+        lambda results: _tail(results, data),
+        p99 / p50,
+        "factor",
+        above=1.0,
+    )
+
+
+def _below_claim(curve: str) -> Claim:
+    return Claim(
+        f"FISH has a lower 99th percentile than {curve}",
+        _WHERE,
+        lambda results: max(ratios(_storm(results), "latency_p99", "FISH", curve)),
+        below=1.0,
+    )
 
 
 FIGURE_18 = Figure(
     paper="fish",
     number="18",
     title="Latency on Storm",
-    cells=_cells,
+    cells=_cells_18,
     claims=[
         Claim(
             "FISH reduces the mean latency of W-C by 87.12 %",
@@ -88,7 +127,7 @@ FIGURE_18 = Figure(
             lambda results: _saved(results, "latency_mean"),
             0.8712,
             "value",
-            above=0.0,
+            above=0.02,
         ),
         Claim(
             "FISH reduces the 99th percentile of W-C by 76.34 %",
@@ -96,28 +135,10 @@ FIGURE_18 = Figure(
             lambda results: _saved(results, "latency_p99"),
             0.7634,
             "value",
-            above=0.0,
+            above=0.02,
         ),
-        *(
-            Claim(
-                f"FISH's 99th percentile is {p99} ms, {p99 / p50:.0f} times its median, on {data}",
-                _WHERE,
-                lambda results, data=data: _tail(results, data),
-                p99 / p50,
-                "factor",
-                above=1.0,
-            )
-            for data, p50, p99 in _FISH_MS
-        ),
-        *(
-            Claim(
-                f"FISH has a lower 99th percentile than {curve}",
-                _WHERE,
-                lambda results, curve=curve: max(ratios(results, "latency_p99", "FISH", curve)),
-                below=1.0,
-            )
-            for curve in ("FG", "PKG", "D-C")
-        ),
+        *(_tail_claim(data, p50, p99) for data, p50, p99 in _FISH_MS),
+        *(_below_claim(curve) for curve in ("FG", "PKG", "D-C")),
     ],
     plots=[
         Plot(
@@ -130,10 +151,31 @@ FIGURE_18 = Figure(
     ],
     data=streams.ABOUT_STORM,
     why=(
-        "Workers of a simulation have no pauses, and 32 sources with 16 records each have little "
-        "under way. So FISH's own latencies are near the time of a record, where the authors "
-        "measured hundreds of milliseconds"
+        "Hot keys change ten times here, and W-C finds them after a small part of a period. Where "
+        "they change 200 times, FISH saves a larger share of W-C's latency (evidence). FISH's own "
+        "tail is short because workers of a simulation have no pauses"
     ),
+    evidence=[
+        Claim(
+            "On the stream and by the clock of figure 2, the share of W-C's mean latency that FISH "
+            "saves is larger, by so much",
+            "ours, from cells of figure 2",
+            lambda results: (
+                1.0
+                - ratios(on_streams(results, "often"), "latency_mean", "FISH", "W-C")[0]
+                - _saved(results, "latency_mean")
+            ),
+            above=0.1,
+        ),
+        Claim(
+            "There, FISH saves most of W-C's 99th percentile",
+            "ours, from cells of figure 2",
+            lambda results: (
+                1.0 - ratios(on_streams(results, "often"), "latency_p99", "FISH", "W-C")[0]
+            ),
+            above=0.5,
+        ),
+    ],
 )
 
 
@@ -141,10 +183,6 @@ def _rate(results: Results, curve: str, stream: str) -> float:
     """Return the throughput of a scheme on a stream."""
     ((_, n),) = [place for place in places(results, curve) if place[0] == stream]
     return mean(results, "throughput", curve, stream, n)
-
-
-def _storm(results: Results) -> Results:
-    return on_streams(results, "MT", "AM")
 
 
 def _rates(results: Results, curve: str, base: str) -> list[float]:
@@ -228,16 +266,25 @@ FIGURE_19 = Figure(
     ],
     data=streams.ABOUT_STORM,
     why=(
-        "Hot keys change ten times here, and W-C finds them after a small part of a period. With "
-        "200 changes it falls behind by more than published (figure 9)"
+        "Sources that are ahead of others are in the next period, where another worker has the "
+        "hottest key. In a short stream with 32 sources, two or three such workers are busy at the "
+        "same time, so FG processes more than the hottest key allows; one source shows it (first "
+        "evidence). W-C: hot keys change ten times here, and it finds them after a small part of a "
+        "period. With 200 changes it falls behind by more than published (figure 9)"
     ),
     evidence=[
+        Claim(
+            "With one source, as fast as the 32, FG processes fewer records per second of AM",
+            "ours, from the cells of this figure",
+            lambda results: _rate(results, "FG", "one") / _rate(results, "FG", "AM"),
+            below=0.9,
+        ),
         Claim(
             "With sources so slow that workers wait for them, W-C is nearly as fast as FISH",
             "ours, from the cells of this figure",
             lambda results: ratios(on_streams(results, "slow"), "throughput", "FISH", "W-C")[0],
             below=1.05,
-        )
+        ),
     ],
 )
 
