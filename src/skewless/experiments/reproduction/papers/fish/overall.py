@@ -183,10 +183,11 @@ FIGURE_10 = Figure(
     ],
     data=streams.ABOUT_ZF,
     why=(
-        "When the order of the keys is reversed, the new hottest key needs 1 / (5n) of all records "
-        "so far to be hot for W-C. It has that after a few hundred records, because 8 to 60 % of "
-        "the records are its own. The published factor is out of reach by the stream as described: "
-        "even if W-C split nothing in the reversed fifth, it would be lower (first evidence). "
+        "W-C calls a key hot that has 1 / (5n) of all records so far. With 128 workers, the hottest "
+        "key of the reversed order has them after 1 % (z = 2) to 8 % (z = 1) of the first reversed "
+        "part, and keeps them in all later periods. The published factor is out of reach by the "
+        "stream as described: even if W-C split nothing in the reversed fifth, it would be lower "
+        "(first evidence). "
         "Counts since the start do fail where hot keys never come back (second evidence)"
     ),
     evidence=[

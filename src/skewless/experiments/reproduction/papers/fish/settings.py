@@ -15,7 +15,7 @@ _LOW_SKEW = "z 1.0"
 
 # Why FISH without fading is less bad than published; figure 14 shows the same.
 LIFETIME = (
-    "Without fading, the hottest key of the reversed part is hot after a few hundred records. But "
+    "Without fading, the hottest key of the reversed part is hot after a small part of it. But "
     "the hottest key before it has several times its count, so Alg. 2 gives it n/4 workers or "
     "fewer. That takes longer than with fading. A factor of 12 would need that the key is never "
     "found, and more: see the evidence of figure 10"
