@@ -110,8 +110,8 @@ def fitted_z(top: float, n_keys: int) -> float:
 
     It is rounded to four digits, so that it is the same on any machine.
 
-    >>> fitted_z(0.5, 1000), fitted_z(0.001, 1000)
-    (1.73, 0.0)
+    >>> fitted_z(0.5, 1000), fitted_z(0.0005, 1000)  # a share that even equal keys exceed
+    (1.7235, 0.0)
     """
     low, high = 0.0, 8.0
     while high - low > 1e-5:
