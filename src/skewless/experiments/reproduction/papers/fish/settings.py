@@ -138,8 +138,8 @@ FIGURE_13 = Figure(
     ],
     data=streams.ABOUT_ZF,
     why=(
-        "Memory: a shorter stream has fewer keys, so the replicas of the hot ones are a larger part "
-        "of all, and θ decides how many are hot"
+        "Memory: a shorter stream has fewer keys, so the replicas of the hot ones are a larger "
+        "part of all, and θ decides how many are hot"
     ),
 )
 
