@@ -9,6 +9,8 @@ import pytest
 
 from skewless.experiments.reproduction.figure import QUICK, TINY, Figure
 from skewless.experiments.reproduction.papers.pstream import FIGURES
+from skewless.experiments.reproduction.papers.pstream.predictor_table import predictor_table
+from skewless.experiments.reproduction.papers.pstream.rivals import KINDS
 from skewless.experiments.reproduction.verdicts import judge, judge_figure
 
 BY_NAME = {figure.name: figure for figure in FIGURES}
@@ -84,6 +86,14 @@ def is_sized(cell):
     return hasattr(cell, "n_workers")
 
 
-def test_figures_share_cells(measured):
+def test_figures_share_cells():
     cells = [repr(cell) for figure in FIGURES for cell in figure.cells(QUICK).values()]
     assert len(set(cells)) < 0.75 * len(cells)
+
+
+def test_recall_and_precision_of_all_predictors_are_one_table(measured):
+    lines = predictor_table(measured(BY_NAME["pstream/predictors"])).splitlines()
+    names = [line.split("|")[1].strip() for line in lines[2:]]
+    assert names[: len(KINDS)] == list(KINDS)
+    assert len(names) == len(set(names)) == len(KINDS) + 4  # four have a size that is chosen
+    assert all(line.count(" / ") == 3 for line in lines[2:])
