@@ -9,7 +9,7 @@ from skewless import workloads
 from skewless._jit import JIT_OFF
 from skewless.experiments.reproduction.papers.pstream.aggregation import Aggregation
 from skewless.experiments.reproduction.papers.pstream.coins import CascadeTrials, CoinTrials
-from skewless.experiments.reproduction.papers.pstream.hot_keys import HotKeys
+from skewless.experiments.reproduction.papers.pstream.hot_keys import HotKeys, TimeHot
 from skewless.experiments.reproduction.papers.pstream.rivals import (
     KINDS,
     predictor,
@@ -133,6 +133,16 @@ def test_precision_and_recall_of_a_predictor_that_calls_everything_hot():
     assert row["key_recall"] == 1.0
     assert row["key_precision"] < 0.2
     assert row["key_precision"] <= row["key_precision_near"]
+
+
+@needs_a_long_stream
+def test_the_more_frequent_a_key_the_longer_it_is_hot():
+    # An entry is shifted every 25,600 records in the mean, so one lucky run can keep a rare key hot
+    # for some 100,000: the stream must be much longer than that.
+    often, seldom = (TimeHot(share, 2_000_000).run()["hot"] for share in (0.08, 0.00125))
+    assert often > 0.9
+    assert seldom < 0.3
+    assert TimeHot(1e-9, 1_000).run() == {"hot": 0.0}  # a key that never comes
 
 
 # Aggregation

@@ -66,3 +66,25 @@ def _count(keys: Keys, called: Bytes, f: float) -> Ints:
     ):
         rows.append([found.sum(), hot.sum(), (found & hot).sum(), (found & near).sum()])
     return np.array(rows, np.int64)
+
+
+@dataclass(frozen=True)
+class TimeHot:
+    """How much of the time PStream's coins call one key hot, by its share of the records.
+
+    All other records are of keys that come once. The first quarter of the stream is for learning.
+    """
+
+    share: float
+    n_records: int
+    f: float = 0.01
+    seed: int = 1
+
+    def run(self) -> Row:
+        """Measure the part of the key's records that are called hot."""
+        is_named = np.random.default_rng(self.seed).random(self.n_records) < self.share
+        keys = np.where(is_named, 0, np.arange(1, self.n_records + 1)).astype(np.uint64)
+        hot = np.zeros(keys.size, np.uint8)
+        predictor("coins", self.f, synopsis_bytes(self.f), 1, self.seed).observe(keys, hot)
+        settled = is_named & (np.arange(keys.size) >= keys.size // 4)
+        return {"hot": float(hot[settled].mean()) if settled.any() else 0.0}
