@@ -1,0 +1,14 @@
+"""Figures of Mixed (Fang et al.): plans of the moving family, and what they do to a stream."""
+
+from __future__ import annotations
+
+from skewless.experiments.reproduction.figure import Figure
+from skewless.experiments.reproduction.papers.mixed.hash_skewness import FIGURE_7
+from skewless.experiments.reproduction.papers.mixed.plans import (
+    FIGURE_8,
+    FIGURE_9,
+    FIGURE_10,
+    FIGURE_12,
+)
+
+FIGURES: tuple[Figure, ...] = (FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_10, FIGURE_12)
