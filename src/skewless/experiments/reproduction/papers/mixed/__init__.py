@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skewless.experiments.reproduction.figure import Figure
+from skewless.experiments.reproduction.papers.mixed.compacting import FIGURE_11
 from skewless.experiments.reproduction.papers.mixed.hash_skewness import FIGURE_7
 from skewless.experiments.reproduction.papers.mixed.plans import (
     FIGURE_8,
@@ -10,5 +11,24 @@ from skewless.experiments.reproduction.papers.mixed.plans import (
     FIGURE_10,
     FIGURE_12,
 )
+from skewless.experiments.reproduction.papers.mixed.tables import (
+    FIGURE_17,
+    FIGURE_18,
+    FIGURE_19,
+    FIGURE_20,
+    FIGURE_21,
+)
 
-FIGURES: tuple[Figure, ...] = (FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_10, FIGURE_12)
+FIGURES: tuple[Figure, ...] = (
+    FIGURE_7,
+    FIGURE_8,
+    FIGURE_9,
+    FIGURE_10,
+    FIGURE_11,
+    FIGURE_12,
+    FIGURE_17,
+    FIGURE_18,
+    FIGURE_19,
+    FIGURE_20,
+    FIGURE_21,
+)

@@ -1,8 +1,8 @@
 """Plans of the moving family over the intervals of a fluctuating Zipf, counted step by step.
 
 The authors measure how long a plan takes. A clock would make another table on each machine, so the
-work of a plan is counted instead: how many keys (or vectors of keys) its phases pass over, how many
-keys LLFD places, and how many pairs of keys Readj compares.
+work of a plan is counted instead: how many keys (or vectors of keys) are put in order and passed
+over, how many keys LLFD places, and how many pairs of keys Readj compares.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ class Work:
     """What was counted while plans were made."""
 
     attempts: int = 0
-    passed: int = 0  # keys, or vectors of keys, that the phases passed over
+    ordered: int = 0  # keys, or vectors of keys, that were put in an order: by cost, by priority
+    passed: int = 0  # those that the phases of all attempts passed over
     placed: int = 0  # keys that LLFD placed
     pairs: int = 0  # pairs of keys that Readj compared
 
     @property
     def steps(self) -> int:
         """All of it."""
-        return self.passed + self.placed + self.pairs
+        return self.ordered + self.passed + self.placed + self.pairs
 
 
 def counted(strategy: AnyStrategy) -> Work:
@@ -46,9 +47,14 @@ def counted(strategy: AnyStrategy) -> Work:
     work = Work()
     if isinstance(strategy, PhasedPlanning):
         make_attempt = strategy._attempt
+        latest: list[Problem] = []
 
         def attempt(task: Problem, n_back: int) -> Attempt:
             plan = make_attempt(task, n_back)
+            if not latest or latest[0] is not task:  # all attempts at a task share its orders
+                latest[:] = [task]
+                orders = 1 if task.by_priority is task.by_cost else 2
+                work.ordered += orders * task.vectors.costs.size
             work.attempts += 1
             work.passed += task.vector.size
             work.placed += plan.placed.size
@@ -62,7 +68,7 @@ def counted(strategy: AnyStrategy) -> Work:
         def readjust(costs: Floats, *others: Any) -> int:
             pairs = make_steps(costs, *others)
             work.attempts += 1
-            work.passed += costs.size
+            work.ordered += costs.size
             work.pairs += pairs
             return pairs
 
@@ -149,7 +155,7 @@ class Planning:
                     "steps": work.steps - before.steps,
                 }
             )
-        return _summary(met, rows, self.state_windows)
+        return {"n_keys": self.n_keys} | _summary(met, rows, self.state_windows)
 
     def _loads(self, owners: Workers, report: Report) -> Floats:
         return np.bincount(owners, report.loads, minlength=self.n_workers)
