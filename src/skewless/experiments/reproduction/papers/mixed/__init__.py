@@ -18,6 +18,11 @@ from skewless.experiments.reproduction.papers.mixed.tables import (
     FIGURE_20,
     FIGURE_21,
 )
+from skewless.experiments.reproduction.papers.mixed.throughput import (
+    FIGURE_13,
+    FIGURE_14,
+    FIGURE_15,
+)
 
 FIGURES: tuple[Figure, ...] = (
     FIGURE_7,
@@ -26,6 +31,9 @@ FIGURES: tuple[Figure, ...] = (
     FIGURE_10,
     FIGURE_11,
     FIGURE_12,
+    FIGURE_13,
+    FIGURE_14,
+    FIGURE_15,
     FIGURE_17,
     FIGURE_18,
     FIGURE_19,

@@ -123,4 +123,3 @@ FIGURE_7 = Figure(
     "fluctuating intervals would be even whatever the hash does, so f = 0. By workers: a million "
     "keys, or fewer with z such that the hottest key keeps its share.",
 )
-

@@ -302,4 +302,3 @@ FIGURE_12 = Figure(
     data="Fluctuating Zipf as in section V, expected loads of whole intervals, at most 10,000 keys."
     + _COUNT,
 )
-

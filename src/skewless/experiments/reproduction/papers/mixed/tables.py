@@ -103,7 +103,7 @@ FIGURE_17 = Figure(
             lambda r: _enough(r, 0.08) / _default_bound(r),
             2 / 3,
             "factor",
-            above=0.0,
+            above=0.01,
         ),
     ],
     plots=[
@@ -121,8 +121,9 @@ FIGURE_17 = Figure(
         Claim(
             "The bound that is enough is about what MinTable needs: their ratio is below 8.",
             "fig. 17",
-            lambda r: _enough(r, 0.08)
-            / max(first(r, f"min-table, {_curve(0.08)}", "entries_last"), 1.0),
+            lambda r: (
+                _enough(r, 0.08) / max(first(r, f"min-table, {_curve(0.08)}", "entries_last"), 1.0)
+            ),
             below=8.0,
         ),
     ],
@@ -278,15 +279,17 @@ FIGURE_20 = Figure(
         Claim(
             "A larger β gives a smaller table: its size at 1.5 relative to that at 1.",
             "appendix, fig. 20",
-            lambda r: at(r, _curve(0.08), 1.5, "entries_last")
-            / first(r, _curve(0.08), "entries_last"),
+            lambda r: (
+                at(r, _curve(0.08), 1.5, "entries_last") / first(r, _curve(0.08), "entries_last")
+            ),
             below=1.0,
         ),
         Claim(
             "From β = 1.5 to 2 the size of the table is stable.",
             "appendix, fig. 20 (read from the text)",
-            lambda r: last(r, _curve(0.08), "entries_last")
-            / at(r, _curve(0.08), 1.5, "entries_last"),
+            lambda r: (
+                last(r, _curve(0.08), "entries_last") / at(r, _curve(0.08), 1.5, "entries_last")
+            ),
             1.0,
             "value",
         ),
