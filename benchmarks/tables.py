@@ -8,6 +8,7 @@ from skewless.experiments import (
     alternatives,
     giants,
     grouping_cost,
+    learning_together,
     overview,
     spark_speed,
 )
@@ -23,6 +24,7 @@ ALTERNATIVES = RESULTS / "spark_alternatives.jsonl"
 GIANTS = RESULTS / "giants.jsonl"
 MIXED = PROJECT / "docs" / "strategies" / "mixed.md"
 AGGREGATE_SPEED = RESULTS / "aggregate_speed.jsonl"
+LEARNING_TOGETHER = RESULTS / "learning_together.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
 
@@ -39,6 +41,7 @@ def write_all() -> None:
     write_spark_tables()
     write_alternatives()
     write_giants()
+    write_learning_together()
     if RECORDS.exists():
         write_documents()
     print(
@@ -49,6 +52,12 @@ def write_all() -> None:
 def write_giants() -> None:
     if GIANTS.exists():
         write_table(MIXED, "giants", giants.table(read_records(GIANTS)))
+
+
+def write_learning_together() -> None:
+    if LEARNING_TOGETHER.exists():
+        table = learning_together.table(read_records(LEARNING_TOGETHER))
+        write_table(BENCHMARKS, "learning together", table)
 
 
 def write_spark_tables() -> None:
