@@ -11,6 +11,7 @@ from skewless.experiments.reproduction.papers.mixed.plans import (
     FIGURE_10,
     FIGURE_12,
 )
+from skewless.experiments.reproduction.papers.mixed.scale_out import FIGURE_15
 from skewless.experiments.reproduction.papers.mixed.tables import (
     FIGURE_17,
     FIGURE_18,
@@ -18,11 +19,7 @@ from skewless.experiments.reproduction.papers.mixed.tables import (
     FIGURE_20,
     FIGURE_21,
 )
-from skewless.experiments.reproduction.papers.mixed.throughput import (
-    FIGURE_13,
-    FIGURE_14,
-    FIGURE_15,
-)
+from skewless.experiments.reproduction.papers.mixed.throughput import FIGURE_13, FIGURE_14
 
 FIGURES: tuple[Figure, ...] = (
     FIGURE_7,

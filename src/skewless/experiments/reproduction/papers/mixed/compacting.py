@@ -10,6 +10,7 @@ import numpy as np
 from skewless.arrays import Floats, Workers
 from skewless.experiments.reproduction.figure import Cell, Claim, Figure, Plot, Size
 from skewless.experiments.reproduction.papers.mixed import defaults
+from skewless.experiments.reproduction.papers.mixed.fitting import same_head
 from skewless.experiments.reproduction.papers.mixed.grid import at, curves, first, grid, last
 from skewless.experiments.reproduction.papers.mixed.planning import Intervals, counted
 from skewless.experiments.tables import Row
@@ -88,7 +89,7 @@ def _cells(size: Size) -> Mapping[str, Cell]:
             return defaults.cascade(size, seed)
         return Compacting(
             int(x),
-            z=defaults.same_head(defaults.Z, defaults.N_KEYS, keys),
+            z=same_head(defaults.Z, defaults.N_KEYS, keys),
             n_keys=keys,
             n_workers=min(defaults.N_WORKERS, size.workers),
             n_intervals=defaults.n_intervals(size, published=20),

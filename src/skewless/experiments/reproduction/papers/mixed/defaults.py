@@ -7,7 +7,7 @@ from typing import Any
 
 from skewless.experiments.reproduction.cells import Simulation
 from skewless.experiments.reproduction.figure import Size
-from skewless.experiments.reproduction.papers.mixed.fitting import same_head as same_head
+from skewless.experiments.reproduction.papers.mixed.fitting import same_head
 from skewless.experiments.reproduction.papers.mixed.planning import Planning
 from skewless.experiments.tables import Row
 
@@ -54,7 +54,8 @@ def table_bound(keys: int, published: int = 3_000) -> int:
     >>> table_bound(1_000_000), table_bound(20_000)
     (3000, 150)
     """
-    return max(1, round(published * (min(keys, N_KEYS) / N_KEYS) ** 0.766))
+    share = float((min(keys, N_KEYS) / N_KEYS) ** 0.766)
+    return max(1, round(published * share))
 
 
 def planning(size: Size, strategy: str, seed: int, **changed: Any) -> Planning:

@@ -16,6 +16,7 @@ from skewless.experiments.reproduction.figure import (
     Size,
 )
 from skewless.experiments.reproduction.papers.mixed import defaults
+from skewless.experiments.reproduction.papers.mixed.fitting import same_head
 from skewless.experiments.reproduction.papers.mixed.grid import first, grid, last, xs
 from skewless.experiments.reproduction.papers.mixed.planning import Planning
 from skewless.experiments.tables import Row
@@ -36,9 +37,7 @@ def _cells(size: Size) -> Mapping[str, Cell]:
             "hash",
             {"ring": True},
             n_keys=most_keys if by_workers else int(x),
-            z=defaults.same_head(defaults.Z, defaults.N_KEYS, most_keys)
-            if by_workers
-            else defaults.Z,
+            z=same_head(defaults.Z, defaults.N_KEYS, most_keys) if by_workers else defaults.Z,
             f=0.0,
             n_workers=int(x) if by_workers else min(defaults.N_WORKERS, size.workers),
             state_windows=1,

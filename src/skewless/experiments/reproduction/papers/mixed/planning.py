@@ -18,9 +18,9 @@ from skewless import registry
 from skewless.arrays import Floats, Keys, Workers
 from skewless.experiments.tables import Row
 from skewless.kernels.xxhash64 import hash_ranks
+from skewless.strategies.readj import Readj
 from skewless.strategies.rebalancing.controller import PhasedPlanning
 from skewless.strategies.rebalancing.phases import Attempt, Problem
-from skewless.strategies.readj import Readj
 from skewless.strategy import AnyStrategy, Rebalances, Report
 from skewless.workloads import FluctuatingZipf
 from skewless.workloads.fluctuating_zipf import Frequencies
@@ -84,6 +84,7 @@ class Intervals:
     """
 
     def __init__(self, stream: FluctuatingZipf, seed: int, window: int) -> None:
+        """Begin before the first interval."""
         self.stream, self.seed, self.number = stream, seed, 0
         self.frequencies: Frequencies = stream.start(seed)
         keys: Keys = np.empty(stream.n_keys, np.uint64)
@@ -158,7 +159,7 @@ class Planning:
         return {"n_keys": self.n_keys} | _summary(met, rows, self.state_windows)
 
     def _loads(self, owners: Workers, report: Report) -> Floats:
-        return np.bincount(owners, report.loads, minlength=self.n_workers)
+        return np.bincount(owners, report.loads, minlength=self.n_workers).astype(np.float64)
 
 
 def _summary(met: list[Floats], rows: list[Row], first: int) -> Row:
