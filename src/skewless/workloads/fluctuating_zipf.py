@@ -146,7 +146,8 @@ class FluctuatingZipf(Ranked):
     instance is the worker that `owners` gives a key before it has learned anything, with the seed
     of the run. All strategies with a routing table, and `hash` with `ring=true`, have the same.
 
-    Memory: 36 bytes per key of the domain, the only synthetic workload to need any.
+    Memory: 36 bytes per key of the domain, and 16 more while loads change. No other synthetic
+    workload needs any.
 
     Parameters
     ----------
