@@ -16,6 +16,7 @@ from skewless.experiments.reproduction.figure import (
 from skewless.experiments.reproduction.papers.mixed.grid import grid, ratios
 from skewless.experiments.reproduction.papers.mixed.systems import (
     INTERVAL,
+    MERGE,
     TIME,
     after_join,
     social,
@@ -30,11 +31,16 @@ def _scale_out(size: Size) -> Mapping[str, Cell]:
 
     def make(curve: str, x: float, seed: int) -> Cell:
         name, _, data = curve.partition(" on ")
-        return timed(name, streams[data], size.records // 2, seed, tolerance=x, joins=True)
+        name, cheap, _ = name.partition(", cheap merges")
+        merge = MERGE / 2 if cheap else MERGE
+        return timed(
+            name, streams[data], size.records // 2, seed, tolerance=x, merge=merge, joins=True
+        )
 
     names = ("mixed", "readj", "storm", "cascade")
     moving = [f"{name} on {data}" for name in names for data in streams]
-    return grid(size, [*moving, "pkg on social"], (0.1,), make)
+    splitting = ["pkg on social", "pkg, cheap merges on social"]
+    return grid(size, [*moving, *splitting], (0.1,), make)
 
 
 def _response(row: Row) -> float:
@@ -87,4 +93,16 @@ FIGURE_15 = Figure(
     ],
     plots=[Plot("seconds", "records per second", _over_time)],
     data="As fig. 14, but loads do not change; the 16th worker joins at half time." + TIME,
+    why="The pairs of keys that Readj compares grow with the number of keys, and smaller sizes have "
+    "fewer keys. Whether Mixed, with a tolerance of 0.1, has more throughput than PKG depends on what "
+    "merging takes, which is not published.",
+    evidence=[
+        Claim(
+            "If merging takes half as long, PKG has about the throughput of Mixed.",
+            "fig. 15a",
+            lambda r: ratios(r, "mixed on social", "pkg, cheap merges on social", after_join)[0],
+            above=0.9,
+            below=1.1,
+        ),
+    ],
 )

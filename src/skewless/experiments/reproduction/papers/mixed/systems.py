@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from skewless.experiments.reproduction.figure import Size
@@ -18,8 +19,7 @@ _PENDING = 50
 #: authors slow the service down until the processors are what limits the system.
 TRANSFER = 1 / 100
 #: What merging one partial result takes, relative to a record; not published.
-_MERGE = 1 / 10
-_REDUCERS = 2  # as many cores as merging takes for 15 workers
+MERGE = 1 / 10
 
 TIME = (
     " Virtual time: an interval takes 10 s when no worker idles. A plan takes as long as its "
@@ -71,6 +71,7 @@ def timed(
     *,
     tolerance: float = defaults.TOLERANCE,
     transfer: float = TRANSFER,
+    merge: float = MERGE,
     joins: bool = False,
 ) -> Timed:
     """Return one of the compared systems on 15 cores, over ten intervals; loads change after five.
@@ -97,9 +98,11 @@ def timed(
     event = {"at": n_records // 2, "worker": workers, "kind": "join"}
     events: tuple[dict[str, Any], ...] = (event,) if joins else ()
     if curve == "pkg":
-        # Some cores merge. This strategy knows no joining: it has all workers from the start.
-        timing |= {"merge": service * _MERGE, "reducers": _REDUCERS, "unmerged": 2}
-        total, events, window = total - _REDUCERS, (), max(1, window // 10)
+        # As many cores merge as that takes. This strategy knows no joining: it has all workers
+        # from the start.
+        reducers = math.ceil(merge * workers)
+        timing |= {"merge": service * merge, "reducers": reducers, "unmerged": 2}
+        total, events, window = total - reducers, (), max(1, window // 10)
     return Timed(
         strategy,
         {
@@ -131,6 +134,11 @@ def _throughput_from(row: Row, share: float) -> float:
 def steady(row: Row) -> float:
     """Return the throughput without the first two intervals, in which plans replace the hash."""
     return _throughput_from(row, 0.2)
+
+
+def at_the_end(row: Row) -> float:
+    """Return the throughput of the last two intervals."""
+    return _throughput_from(row, 0.8)
 
 
 def after_join(row: Row) -> float:

@@ -16,9 +16,11 @@ from skewless.experiments.reproduction.papers.mixed.grid import (
     xs,
 )
 from skewless.experiments.reproduction.papers.mixed.systems import (
+    MERGE,
     MOVING,
     TIME,
     TRANSFER,
+    at_the_end,
     social,
     steady,
     stock,
@@ -31,9 +33,11 @@ _COMPARED = ("ideal", "storm", "mixed", "readj", "cascade")
 
 def _by_change(size: Size) -> Mapping[str, Cell]:
     def make(curve: str, x: float, seed: int) -> Cell:
-        return timed(curve, synthetic(size, x), size.records // 2, seed)
+        name = curve.removesuffix(", calm")
+        return timed(name, synthetic(size, x), size.records // 2, seed)
 
-    return grid(size, _COMPARED, (0.2, 1.0, 2.0), make)
+    calm = grid(size, ("mixed, calm", "readj, calm"), (0.0,), make)
+    return grid(size, _COMPARED, (0.2, 1.0, 2.0), make) | calm
 
 
 FIGURE_13 = Figure(
@@ -64,12 +68,10 @@ FIGURE_13 = Figure(
             below=0.95,
         ),
         Claim(
-            "Readj works well only when loads change little.",
+            "Readj works well when loads change little: it is close to Mixed.",
             "section V, throughput and latency, fig. 13a",
-            lambda r: (
-                ratios(r, "readj", "storm", steady)[0] / ratios(r, "readj", "storm", steady)[-1]
-            ),
-            above=1.0,
+            lambda r: ratios(r, "readj", "mixed", steady)[0],
+            above=0.9,
         ),
         Claim(
             "Mixed has a lower latency than Readj.",
@@ -84,10 +86,28 @@ FIGURE_13 = Figure(
     ],
     data="Fluctuating Zipf whose loads change every five intervals, as a sampled stream. Smaller "
     "sizes have fewer keys." + TIME,
+    why="A plan of Readj takes longer here than the five intervals from one change to the next, so "
+    "the loads have changed again when it is ready, even if they change little. How often they "
+    "change is not published. Where they do not change, Readj comes close to Mixed.",
+    evidence=[
+        Claim(
+            "With f = 0.2 a plan of Readj takes more than the 50 seconds of five intervals.",
+            "fig. 13a",
+            lambda r: first(r, "readj", "seconds_per_plan"),
+            above=50.0,
+        ),
+        Claim(
+            "Without changes, Readj comes close to Mixed in the last two of ten intervals.",
+            "fig. 13a",
+            lambda r: first(r, "readj, calm", at_the_end) / first(r, "mixed, calm", at_the_end),
+            above=0.9,
+        ),
+    ],
 )
 
 _FIXED = ("storm", "cascade")
 _COSTLY = ", costly moves"
+_CHEAP = ", cheap merges"
 
 
 def _by_tolerance(size: Size) -> Mapping[str, Cell]:
@@ -96,8 +116,16 @@ def _by_tolerance(size: Size) -> Mapping[str, Cell]:
     def make(curve: str, x: float, seed: int) -> Cell:
         name, _, data = curve.partition(" on ")
         name, costly, _ = name.partition(_COSTLY)
-        transfer = 10 * TRANSFER if costly else TRANSFER
-        return timed(name, streams[data], size.records // 2, seed, tolerance=x, transfer=transfer)
+        name, cheap, _ = name.partition(_CHEAP)
+        return timed(
+            name,
+            streams[data],
+            size.records // 2,
+            seed,
+            tolerance=x,
+            transfer=10 * TRANSFER if costly else TRANSFER,
+            merge=MERGE / 2 if cheap else MERGE,
+        )
 
     moving = [f"{name} on {data}" for name in MOVING for data in streams]
     fixed = [f"{name} on {data}" for name in _FIXED for data in streams]
@@ -105,7 +133,7 @@ def _by_tolerance(size: Size) -> Mapping[str, Cell]:
     return (
         grid(size, moving, (0.02, 0.15, 0.3), make)
         | grid(size, costly, (0.02,), make)
-        | grid(size, [*fixed, "pkg on social"], (0,), make)
+        | grid(size, [*fixed, "pkg on social", f"pkg{_CHEAP} on social"], (0,), make)
     )
 
 
@@ -217,6 +245,15 @@ FIGURE_14 = Figure(
                 / first(r, "mixed, costly moves on stock", steady)
             ),
             below=1.0,
+        ),
+        Claim(
+            "Mixed has more throughput than PKG even if merging takes half as long.",
+            "fig. 14a",
+            lambda r: (
+                first(r, "mixed on social", steady)
+                / first(r, "pkg, cheap merges on social", steady)
+            ),
+            above=1.0,
         ),
         Claim(
             "MinTable moves more state than Mixed.",
