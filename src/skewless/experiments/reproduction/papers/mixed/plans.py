@@ -273,7 +273,7 @@ FIGURE_10 = Figure(
     data=defaults.DATA.replace(", z such that the hottest key keeps its share,", "") + _COUNT,
     evidence=[
         Claim(
-            "What Mixed takes more is its second order, by priority: like MinTable it needs but one "
+            "What Mixed takes more is its second order, by priority. Like MinTable it needs one "
             "attempt, as a table of 3,000 entries has room.",
             "fig. 10a",
             lambda r: max(at(r, "mixed w=5", x, "attempts") for x in xs(r, "mixed w=5")),

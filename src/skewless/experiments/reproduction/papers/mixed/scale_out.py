@@ -93,9 +93,9 @@ FIGURE_15 = Figure(
     ],
     plots=[Plot("seconds", "records per second", _over_time)],
     data="As fig. 14, but loads do not change; the 16th worker joins at half time." + TIME,
-    why="The pairs of keys that Readj compares grow with the number of keys, and smaller sizes have "
-    "fewer keys. Whether Mixed, with a tolerance of 0.1, has more throughput than PKG depends on what "
-    "merging takes, which is not published.",
+    why="The pairs of keys that Readj compares grow with the number of keys, and smaller sizes "
+    "have fewer keys. Whether Mixed, with a tolerance of 0.1, has more throughput than PKG depends "
+    "on what merging takes, which is not published.",
     evidence=[
         Claim(
             "If merging takes half as long, PKG has about the throughput of Mixed.",
