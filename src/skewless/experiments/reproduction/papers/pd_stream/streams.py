@@ -168,7 +168,9 @@ def mean(
     note: str = "",
 ) -> float:
     """Return the mean of a column over the seeds that were measured."""
-    return sum(values := column_of(results, strategy, stream, n_workers, column, note)) / len(values)
+    return sum(values := column_of(results, strategy, stream, n_workers, column, note)) / len(
+        values
+    )
 
 
 def column_of(

@@ -87,7 +87,9 @@ TABLE_II = Figure(
             Claim(
                 f"A window with α = {alpha} misses a hot key with a probability of {missed:.2%}",
                 "Table II",
-                functools.partial(lambda results, alpha: _of_alpha(results, alpha, "missed"), alpha=alpha),
+                functools.partial(
+                    lambda results, alpha: _of_alpha(results, alpha, "missed"), alpha=alpha
+                ),
                 missed,
                 # A hundred times rarer events vary a hundred times as much.
                 "value" if alpha <= 3 else "factor",
@@ -169,7 +171,9 @@ TABLE_III = Figure(
             Claim(
                 f"A key seen {count} times may have {published} % of the stream",
                 "Table III",
-                functools.partial(lambda results, count: 100 * results["99 %"][str(count)], count=count),
+                functools.partial(
+                    lambda results, count: 100 * results["99 %"][str(count)], count=count
+                ),
                 published,
                 "value",
             )
@@ -230,9 +234,7 @@ class Distinct:
 
     def run(self) -> Row:
         """Draw the stream and count; sum up the probabilities that keys occur."""
-        ranks = np.concatenate(
-            list(Zipf(self.z, self.n_keys, self.n_records).ranks(self.seed))
-        )
+        ranks = np.concatenate(list(Zipf(self.z, self.n_keys, self.n_records).ranks(self.seed)))
         return {
             "keys": int(np.unique(ranks).size),
             "top_share": float((ranks == 1).mean()),
@@ -317,7 +319,9 @@ TABLE_IV = Figure(
         Claim(
             "The distinct keys of the streams that we draw are as many as expected, within 5 %",
             "ours",
-            lambda results: max(abs(row["keys"] / row["expected_keys"] - 1) for row in results.values()),
+            lambda results: max(
+                abs(row["keys"] / row["expected_keys"] - 1) for row in results.values()
+            ),
             below=0.05,
         )
     ],
