@@ -26,6 +26,7 @@ from skewless.experiments.reproduction.papers.pd_stream.streams import (
     against_workers,
     column_of,
     mean,
+    name_of,
     runs,
 )
 
@@ -44,19 +45,16 @@ def _excess(
         for column in ("imbalance", "records", "workers")
     )
     rows = list(zip(*columns, strict=True))
-    return sum(imbalance * records / workers for imbalance, records, workers in rows) / len(rows)
+    excesses = [imbalance * records / workers for imbalance, records, workers in rows]
+    return float(sum(excesses) / len(excesses))
 
 
 def _as_published(
     results: Results, strategy: str, stream: Stream | float, n_workers: int, note: str = ""
 ) -> float:
     """Return the imbalance that as many records are in a stream of the published length."""
-    name, n_records = (
-        (stream.name, stream.n_records)
-        if isinstance(stream, Stream)
-        else (stream, SYNTHETIC_RECORDS)
-    )
-    return _excess(results, strategy, name, n_workers, note) * n_workers / n_records
+    n_records = stream.n_records if isinstance(stream, Stream) else SYNTHETIC_RECORDS
+    return _excess(results, strategy, name_of(stream), n_workers, note) * n_workers / n_records
 
 
 def _over_skew(results: Results, strategy: str, workers: tuple[int, ...], note: str = "") -> float:
@@ -96,7 +94,7 @@ FIGURE_8 = Figure(
     _synthetic_cells,
     [
         Claim(
-            "PKG balances only mild skew over few workers: its imbalance is low with z = 1.0 and 16",
+            "PKG balances mild skew over few workers: its imbalance with z = 1.0 and 16 workers",
             "section VI-D, read from the text; Fig. 8",
             lambda results: mean(results, "pkg", 1.0, 16, "imbalance"),
             below=0.1,
@@ -131,8 +129,8 @@ FIGURE_8 = Figure(
         ),
         *(
             Claim(
-                f"{name} stays at 10^{order - 1} with {workers[0]} and {workers[1]} workers, so below "
-                f"10^{order}",
+                f"{name} stays at 10^{order - 1} with {workers[0]} and {workers[1]} workers: it is "
+                f"below 10^{order}",
                 "section VI-D, read from the text; Fig. 8",
                 functools.partial(_over_skew, strategy=strategy, workers=workers),
                 10.0**order,
@@ -180,10 +178,10 @@ FIGURE_8 = Figure(
         )
     ],
     SYNTHETIC_DATA,
-    "PKG with z = 1.6 and 16 workers depends on the hash. The first key alone, on two workers, makes "
-    "an imbalance of 2.5. It is more where the second key shares one of them, as the evidence shows "
-    "for 16 hashes. Pd-Stream and W-Choices are a few records above the mean with eight sources, "
-    "each of which levels what it sends itself; with one source it is about one record.",
+    "PKG with z = 1.6 and 16 workers depends on the hash. The first key alone, on two workers, "
+    "makes an imbalance of 2.5. It is more where the second key shares one of them: the evidence "
+    "has 16 hashes. Pd-Stream and W-Choices are a few records above the mean with eight "
+    "sources, each of which levels what it sends itself; with one source it is about one record.",
     [
         Claim(
             "Over 16 hashes, the largest imbalance of PKG with z = 1.6 and 16 workers",
@@ -329,12 +327,12 @@ FIGURE_9 = Figure(
         for stream in REAL
     ],
     REAL_DATA,
-    "Where it is direction only: the fullest worker is some five records above the mean in our runs, "
-    "on both streams. The paper's 16 workers were two records above it on DS, and 14 on HT: a "
-    "generated stream does not tell the two apart as the real ones do.",
+    "With 16 workers the fullest one is a few records above the mean in our runs, and as many on "
+    "both streams. The published numbers are two records on DS, and 14 on HT: generated streams do "
+    "not differ in this as the real ones do.",
     [
         Claim(
-            f"Pd-Stream's fullest of 16 workers is above the mean by so many records on {stream.name}",
+            f"Records by which Pd-Stream's fullest of 16 workers is above the mean, {stream.name}",
             "ours",
             functools.partial(
                 _excess, strategy="pd-stream", stream=stream.name, n_workers=16, note=_SEVERAL

@@ -136,8 +136,8 @@ FIGURE_12 = Figure(
         ),
         *(
             Claim(
-                f"Dalton needs more memory than Pd-Stream on {stream.name} with 128 workers: copies "
-                "of keys and table entries, as a ratio",
+                f"Dalton needs more memory than Pd-Stream on {stream.name} with 128 workers: "
+                "copies of keys and table entries, as a ratio",
                 _TEXT_12,
                 functools.partial(
                     lambda results, name: (
@@ -169,7 +169,7 @@ FIGURE_12 = Figure(
         for stream in REAL
     ],
     f"{REAL_DATA} Sources of Dalton exchange what they learned every {_SYNC:,} records.",
-    "W-Choices: the published memory is that of a lower threshold than its authors', as in Fig. 10. "
+    "W-Choices: the published memory points to a lower threshold than its authors', as in Fig. 10. "
     "Dalton: a table with a value per hot key and worker grows faster than the memory of the whole "
     "JVM, which has a constant part.",
     [
@@ -219,7 +219,7 @@ _TEXT_13 = "section VI-F, read from the text; Fig. 13"
 FIGURE_13 = Figure(
     "pd-stream",
     "13",
-    "Grouping latency on the streams of Table V, by number of workers: workers looked at per record",
+    "Grouping latency on the streams of Table V, by number of workers: workers looked at",
     _routers,
     [
         *(
@@ -281,8 +281,8 @@ FIGURE_13 = Figure(
     "grow, such as hashing and counting. Our numbers count nothing but workers.",
     [
         Claim(
-            "A constant part and a part per worker looked at, fitted to both times on DS, predict the "
-            "growth on HT",
+            "A constant part and a part per worker looked at, fitted to both times on DS, predict "
+            "the growth on HT",
             "ours",
             _predicted_growth,
             _MICROSECONDS[HT][128] / _MICROSECONDS[HT][16],

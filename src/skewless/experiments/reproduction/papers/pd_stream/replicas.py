@@ -46,7 +46,8 @@ LOW_THRESHOLD = 1 / 750
 class ColdReplicas:
     """Which part of the replicas beyond one per key belongs to keys that are never hot.
 
-    A key counts as cold with fewer than `cold_share` of all records. Its row has `cold_part`.
+    A key counts as cold with fewer than `cold_share` of all records. Its row has `cold_part`, and
+    the replication of all keys.
     """
 
     strategy: str
@@ -73,7 +74,8 @@ class ColdReplicas:
         return {
             "strategy": self.strategy,
             "workers": self.n_workers,
-            "cold_part": float(beyond_one[cold].sum() / beyond_one.sum()),
+            "replication": float(pairs.size / counts.size),
+            "cold_part": float(beyond_one[cold].sum() / max(1, beyond_one.sum())),
         }
 
 
@@ -196,10 +198,10 @@ FIGURE_10 = Figure(
     "number are as long as published.",
     "Pd-Stream with z = 1.2 and 16 workers: nearly all replicas belong to keys that are never hot. "
     "The algorithm sends these to the lighter of two workers, which is either of them while loads "
-    "are level. W-Choices: 7.97 needs some 240 keys that are hot. With the threshold of its authors, "
-    "a fifth of a worker's load, fewer than 20 keys are hot; with 1/750 of it, we get the published "
-    "number. PKG and DAGreedy with z = 2.0: eight sources that do not know of each other split keys "
-    "about twice as often as one; the published numbers are those of one source.",
+    "are level. W-Choices: 7.97 needs some 240 keys that are hot. With the threshold of its "
+    "authors, a fifth of a worker's load, fewer than 20 keys are hot; with 1/750 of a load, we get "
+    "the published number. PKG and DAGreedy with z = 2.0: eight sources that do not know of each "
+    "other split keys about twice as often as one; the published numbers are those of one source.",
     [
         *(
             Claim(
@@ -309,8 +311,8 @@ FIGURE_11 = Figure(
         for stream in REAL
     ],
     REAL_DATA,
-    "HT with 16 workers: most replicas belong to keys that are never hot, which have two workers as "
-    "with PKG. Fewer than those of PKG are not possible while loads are level.",
+    "HT with 16 workers: most replicas belong to keys that are never hot, which have two workers "
+    "as with PKG. Fewer than those of PKG are not possible while loads are level.",
     [
         Claim(
             "Of Pd-Stream's replicas on HT with 16 workers, cold keys have this part",

@@ -30,6 +30,7 @@ SYNTHETIC_RECORDS = 10_000_000
 # longer than the others, by this factor: at the quick size they are as long as the paper's.
 _LONGER = 25
 _LONG_WINDOW = 1_000_000
+_WINDOW = 10_000
 
 
 class Stream(NamedTuple):
@@ -69,12 +70,10 @@ def harmonic(n_keys: int, z: float) -> float:
     if n_keys == n_exact:
         return total
     low, high = float(n_exact), float(n_keys)
-    if z == 1.0:
-        area = math.log(high / low)
-    else:
-        area = (high ** (1 - z) - low ** (1 - z)) / (1 - z)
+    area = math.log(high / low) if z == 1.0 else (high ** (1 - z) - low ** (1 - z)) / (1 - z)
     ends = (high**-z - low**-z) / 2
-    return total + area + ends + z * (low ** (-z - 1) - high ** (-z - 1)) / 12
+    slopes = z * (low ** (-z - 1) - high ** (-z - 1)) / 12
+    return float(total + area + ends + slopes)
 
 
 @functools.lru_cache(maxsize=64)
@@ -108,8 +107,13 @@ def synthetic(z: float, n_records: int) -> dict[str, Any]:
     return {"z": z, "n_keys": DOMAIN, "n_records": min(SYNTHETIC_RECORDS, n_records)}
 
 
+def name_of(stream: Stream | float) -> str | float:
+    """Return how labels call a stream: DS, HT, or by the exponent."""
+    return stream.name if isinstance(stream, Stream) else stream
+
+
 def label(strategy: str, stream: str | float, n_workers: int, seed: int, note: str = "") -> str:
-    """Return the name of a cell: `stream` is DS, HT, or the exponent of a synthetic one."""
+    """Return the name of a cell; `stream` as `name_of` has it."""
     name = stream if isinstance(stream, str) else f"z={stream}"
     return " ".join([strategy, *([note] if note else []), name, f"n={n_workers}", f"seed={seed}"])
 
@@ -143,17 +147,20 @@ def runs(
         for strategy in strategies:
             for n in workers:
                 for seed in size.seeds:
-                    named = isinstance(stream, Stream)
-                    name = label(strategy, stream.name if named else stream, n, seed, note)
+                    name = label(strategy, name_of(stream), n, seed, note)
                     cells[name] = Simulation(
                         strategy,
                         "zipf",
                         settings=dict(settings or {}),
-                        of=real(stream, n_records) if named else synthetic(stream, n_records),
+                        of=(
+                            real(stream, n_records)
+                            if isinstance(stream, Stream)
+                            else synthetic(stream, n_records)
+                        ),
                         n_workers=min(n, size.workers),
                         n_sources=n_sources,
                         seed=seed,
-                        **({"window": _LONG_WINDOW} if long else {}),
+                        window=_LONG_WINDOW if long else _WINDOW,
                         **also,
                     )
     return cells
@@ -168,9 +175,8 @@ def mean(
     note: str = "",
 ) -> float:
     """Return the mean of a column over the seeds that were measured."""
-    return sum(values := column_of(results, strategy, stream, n_workers, column, note)) / len(
-        values
-    )
+    values = column_of(results, strategy, stream, n_workers, column, note)
+    return float(sum(values) / len(values))
 
 
 def column_of(

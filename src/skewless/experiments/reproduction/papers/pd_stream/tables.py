@@ -156,7 +156,7 @@ def _off(results: Results, cell: str) -> float:
     """Return the largest difference from Table III, in points of a per cent."""
     ours = results[cell]
     return max(
-        abs(100 * ours[str(count)] - published)
+        abs(100 * float(ours[str(count)]) - published)
         for count, published in enumerate(_PROBABILITIES, start=1)
     )
 
