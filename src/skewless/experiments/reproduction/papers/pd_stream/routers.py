@@ -144,6 +144,7 @@ class Router:
             strategy.route(keys[done:at], state, np.empty(at - done, np.int32))
             looks.append(_LOOKS[self.strategy](state, keys[at]))
             done = at
+        strategy.route(keys[done:], state, np.empty(keys.size - done, np.int32))
         return {
             "strategy": self.strategy,
             "workers": self.n_workers,
