@@ -90,13 +90,28 @@ _KILOBYTES: dict[tuple[str, str], dict[int, float]] = {
 _TEXT_12 = "section VI-F, read from the text; Fig. 12"
 
 
-def _more_copies(more: str, less: str, stream: str) -> Claim:
+def _ratio(more: str, less: str, stream: str) -> float:
+    return _KILOBYTES[more, stream][128] / _KILOBYTES[less, stream][128]
+
+
+def _more_memory(more: str, less: str, stream: str) -> Claim:
     return Claim(
         f"{more} needs more memory than {less} on {stream} with 128 workers: copies of keys, as a "
         "ratio",
         _TEXT_12,
         lambda results: _copies(results, more, stream, 128) / _copies(results, less, stream, 128),
-        _KILOBYTES[more, stream][128] / _KILOBYTES[less, stream][128],
+        _ratio(more, less, stream),
+        "factor",
+        above=1.0,
+    )
+
+
+def _with_tables(more: str, less: str, stream: str) -> Claim:
+    return Claim(
+        f"If table entries are memory too, {more} relative to {less} on {stream} with 128 workers",
+        "ours",
+        lambda results: _held(results, more, stream, 128) / _held(results, less, stream, 128),
+        _ratio(more, less, stream),
         "factor",
         above=1.0,
     )
@@ -104,14 +119,11 @@ def _more_copies(more: str, less: str, stream: str) -> Claim:
 
 def _growth(strategy: str, stream: str) -> Claim:
     published = _KILOBYTES[strategy, stream]
-    with_tables = strategy == "dalton"
-    count = _held if with_tables else _copies
     return Claim(
-        f"The memory of {strategy} on {stream} with 128 workers, relative to 16: copies of keys"
-        f"{' and values in tables' if with_tables else ''}",
+        f"The memory of {strategy} on {stream} with 128 workers, relative to 16: copies of keys",
         _TEXT_12,
         lambda results: (
-            count(results, strategy, stream, 128) / count(results, strategy, stream, 16)
+            _copies(results, strategy, stream, 128) / _copies(results, strategy, stream, 16)
         ),
         published[128] / published[16],
         "factor",
@@ -122,79 +134,77 @@ def _growth(strategy: str, stream: str) -> Claim:
 FIGURE_12 = Figure(
     "pd-stream",
     "12",
-    "Memory on the streams of Table V, by number of workers: copies of keys and table entries",
+    "Memory on the streams of Table V, by number of workers: copies of keys in a window",
     _memory_cells,
     [
         *(
-            _more_copies(more, less, stream.name)
+            _more_memory(more, less, stream.name)
             for stream in REAL
             for more, less in (
                 ("w-choices", "dagreedy"),
                 ("w-choices", "pd-stream"),
+                ("w-choices", "dalton"),
                 ("pd-stream", "dagreedy"),
+                ("dalton", "pd-stream"),
             )
-        ),
-        *(
-            Claim(
-                f"Dalton needs more memory than Pd-Stream on {stream.name} with 128 workers: "
-                "copies of keys and table entries, as a ratio",
-                _TEXT_12,
-                functools.partial(
-                    lambda results, name: (
-                        _held(results, "dalton", name, 128) / _held(results, "pd-stream", name, 128)
-                    ),
-                    name=stream.name,
-                ),
-                _KILOBYTES["dalton", stream.name][128] / _KILOBYTES["pd-stream", stream.name][128],
-                "factor",
-                above=1.0,
-            )
-            for stream in REAL
         ),
         *(_growth(strategy, stream.name) for strategy in ("dalton", "dagreedy") for stream in REAL),
     ],
     [
         Plot(
             "workers",
-            f"copies in a window and table entries, {stream.name}",
+            f"copies of a key in a window, {stream.name}",
             functools.partial(
                 lambda results, name: {
-                    strategy: [(n, _held(results, strategy, name, n)) for n in WORKERS]
+                    strategy: [(n, _copies(results, strategy, name, n)) for n in WORKERS]
                     for strategy in _STRATEGIES
                 },
                 name=stream.name,
             ),
-            log_y=True,
         )
         for stream in REAL
     ],
     f"{REAL_DATA} Sources of Dalton exchange what they learned every {_SYNC:,} records.",
-    "W-Choices: the published memory points to a lower threshold than its authors', as in Fig. 10. "
-    "Dalton: a table with a value per hot key and worker grows faster than the memory of the whole "
-    "JVM, which has a constant part.",
+    "The paper explains memory by copies of keys, so copies are counted. Dalton then needs less "
+    "than Pd-Stream: it splits fewer than n keys, and Pd-Stream gives two workers to every key. "
+    "If the entries of routing tables count as well, Dalton needs more, because it has a value "
+    "per hot key and worker, as published; but then DAGreedy needs more than Pd-Stream, which was "
+    "not published. No one measure that we tried gives all orders. W-Choices: the low threshold "
+    "that would give its replicas in Fig. 10 explains only a part of its memory.",
     [
-        Claim(
-            f"W-Choices whose hot keys have more than 1/750 of a worker's load, on {stream.name} "
-            "with 128 workers: copies relative to DAGreedy",
-            "ours",
-            functools.partial(
-                lambda results, name: (
-                    _copies(results, "w-choices", name, 128, _LOW_THRESHOLD)
-                    / _copies(results, "dagreedy", name, 128)
+        *(
+            _with_tables(more, less, stream.name)
+            for stream in REAL
+            for more, less in (("dalton", "pd-stream"), ("pd-stream", "dagreedy"))
+        ),
+        *(
+            Claim(
+                "W-Choices whose hot keys have more than 1/750 of a worker's load, on "
+                f"{stream.name} with 128 workers: copies relative to DAGreedy",
+                "ours",
+                functools.partial(
+                    lambda results, name: (
+                        _copies(results, "w-choices", name, 128, _LOW_THRESHOLD)
+                        / _copies(results, "dagreedy", name, 128)
+                    ),
+                    name=stream.name,
                 ),
-                name=stream.name,
-            ),
-            _KILOBYTES["w-choices", stream.name][128] / _KILOBYTES["dagreedy", stream.name][128],
-            "factor",
-            above=1.0,
-        )
-        for stream in REAL
+                _ratio("w-choices", "dagreedy", stream.name),
+                "factor",
+                above=1.0,
+            )
+            for stream in REAL
+        ),
     ],
 )
 
 
 def _looks(results: Results, strategy: str, stream: str, n_workers: int) -> float:
     return mean(results, strategy, stream, n_workers, "looks", _ROUTER)
+
+
+def _workers(results: Results, stream: str) -> float:
+    return mean(results, "pd-stream", stream, 128, "workers", _ROUTER)
 
 
 #: By how many per cent Pd-Stream is faster with 128 workers.
@@ -275,10 +285,12 @@ FIGURE_13 = Figure(
         )
         for stream in REAL
     ],
-    f"{REAL_DATA} Counting keys is left out for all strategies: it takes a look-up in a table. For "
-    "Cascade all workers that a heavy key uses are counted; our code looks at two of them.",
-    "How it grows with the number of workers: the published microseconds have a part that does not "
-    "grow, such as hashing and counting. Our numbers count nothing but workers.",
+    f"{REAL_DATA} Workers are counted, and counting keys is left out for all strategies: it can be "
+    "one look-up. The paper's Algorithm 2 scans the window for it; see the evidence. For Cascade "
+    "all workers that a heavy key uses are counted; our code looks at two of them.",
+    "How it grows with the number of workers: the published microseconds have a part that does "
+    "not grow, such as hashing and counting. Our numbers count nothing but workers. The published "
+    "times cannot include the scan of the window that the paper's complexity has: it grows with n.",
     [
         Claim(
             "A constant part and a part per worker looked at, fitted to both times on DS, predict "
@@ -288,7 +300,23 @@ FIGURE_13 = Figure(
             _MICROSECONDS[HT][128] / _MICROSECONDS[HT][16],
             "value",
             above=1.0,
-        )
+        ),
+        *(
+            Claim(
+                "With the scan of 2n records that Algorithm 2 describes, Pd-Stream would look at "
+                f"more than DAGreedy on {stream.name} with 128 workers: the ratio",
+                "ours",
+                functools.partial(
+                    lambda results, name: (
+                        (_looks(results, "pd-stream", name, 128) + 2 * _workers(results, name))
+                        / _looks(results, "dagreedy", name, 128)
+                    ),
+                    name=stream.name,
+                ),
+                above=1.0,
+            )
+            for stream in REAL
+        ),
     ],
 )
 
