@@ -148,6 +148,16 @@ def test_a_column_of_the_trace_says_what_records_cost(tmp_path):
     assert [sum(json.loads(row)["loads"]) for row in rows.splitlines()] == [120.0, 120.0]
 
 
+def test_a_workload_that_shifts_load_between_workers_has_those_of_the_run():
+    options = ["simulate", "--strategy", "mixed", "--workload", "fluctuation", "--records", "4e3"]
+    options += ["--keys", "1e3", "--with", "interval=1e3", "--window", "1000", "--json"]
+    told = run(*options, "--workers", "4", "--with", "n_workers=4")
+    other = run(*options, "--workers", "4", "--with", "n_workers=9")
+    both = run(*options, "--workers", "9,4").stdout.splitlines()
+    loads = [json.loads(line)["loads"] for line in (told.stdout, other.stdout, both[1])]
+    assert loads[2] == loads[0] != loads[1]
+
+
 def test_a_workload_takes_its_parameters():
     row = json.loads(
         run(

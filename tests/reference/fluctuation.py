@@ -18,22 +18,44 @@ def shift_load(
 
     `choose(rank, n)` draws the number of the taker's key that is offered the frequency of `rank`.
     """
-    keys_by_rank = list(keys_by_rank)
     candidates = [key for key in range(len(owners)) if owners[key] == taker]
+    if not candidates:
+        return keys_by_rank
 
-    def load() -> float:
-        at = enumerate(keys_by_rank)
-        return sum(frequencies[rank] for rank, key in at if owners[key] == giver)
+    def load(keys: list[int]) -> float:
+        return sum(frequencies[rank] for rank, key in enumerate(keys) if owners[key] == giver)
 
-    before = load()
-    for rank in range(len(frequencies)):
-        after = load()
-        if not candidates or (after > 0 and (before - after) / after >= rate) or before == 0:
-            break
-        if owners[keys_by_rank[rank]] != giver:
-            continue
-        light = candidates[choose(rank, len(candidates))]
-        other = keys_by_rank.index(light)
-        if other > rank:
-            keys_by_rank[rank], keys_by_rank[other] = light, keys_by_rank[rank]
-    return keys_by_rank
+    def change(keys: list[int]) -> float:
+        """Return by how much the load of the giver has changed, as the paper measures it."""
+        before, after = load(keys_by_rank), load(keys)
+        if before == 0:
+            return float("inf")  # nothing can be given
+        return (before - after) / after if after > 0 else float("inf")
+
+    def swapped(keys: list[int], one: int, other: int) -> list[int]:
+        return [{one: other, other: one}.get(key, key) for key in keys]
+
+    def walk(beyond: bool) -> list[int]:
+        keys = list(keys_by_rank)
+        for rank in range(len(frequencies)):
+            if change(keys) >= rate:
+                break
+            heavy = keys[rank]
+            if owners[heavy] != giver:
+                continue
+            drawn = candidates[choose(rank, len(candidates))]
+            if keys.index(drawn) < rank:
+                continue
+            lighter = [key for key in reversed(keys[rank + 1 :]) if owners[key] == taker]
+            within = (
+                light
+                for light in [drawn, *lighter]
+                if change(swapped(keys, heavy, light)) <= 1.05 * rate
+            )
+            light = next(within, lighter[-1] if beyond else None)
+            if light is not None:
+                keys = swapped(keys, heavy, light)
+        return keys
+
+    found = walk(beyond=False)
+    return found if change(found) >= rate else walk(beyond=True)

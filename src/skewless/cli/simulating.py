@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -54,6 +55,16 @@ def _workload(
             "say what to route: --zipf Z, --workload NAME, or --trace FILE --key COLUMN"
         )
     return workloads.make(name or "zipf", **given, **settings)
+
+
+def _for_workers(stream: Workload, n_workers: int, settings: dict[str, str]) -> Workload:
+    """Return the workload for so many workers, where it has to know them and was not told.
+
+    The homes between which `fluctuation` shifts load are those of the run only with its workers.
+    """
+    if "n_workers" in settings or n_workers < 2 or not hasattr(stream, "n_workers"):
+        return stream
+    return dataclasses.replace(stream, n_workers=n_workers)  # type: ignore[type-var]
 
 
 def _speeds(text: str | None, n_workers: int) -> Floats | None:
@@ -140,11 +151,12 @@ def simulate_command(
     """Route a stream by one or more strategies and measure balance, replicas and cost."""
     with refusing_bad_input():
         chosen = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
+        settings = reading.pairs(with_ or [], "--with")
         stream = _workload(
             workload,
             trace,
             key,
-            reading.pairs(with_ or [], "--with"),
+            settings,
             {
                 "z": zipf,
                 "n_keys": _optional(keys, "--keys"),
@@ -178,7 +190,7 @@ def simulate_command(
     def one(cell: tuple[AnyStrategy, int, Floats | None], progress: Callable[[int], None]) -> Run:
         return simulate(
             cell[0],
-            stream,
+            _for_workers(stream, cell[1], settings),
             n_workers=cell[1],
             n_sources=n_sources,
             seed=seed,

@@ -9,7 +9,7 @@ from skewless.arrays import Floats, Workers
 from skewless.parameters import require
 from skewless.strategies.rebalancing.controller import PhasedPlanning
 from skewless.strategies.rebalancing.goals import Goals
-from skewless.strategies.rebalancing.phases import attempt, new_owners
+from skewless.strategies.rebalancing.phases import new_owners
 from skewless.strategies.rebalancing.vectors import Observed
 
 
@@ -60,4 +60,4 @@ class MinMig(PhasedPlanning):
     def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
         vectors = self._vectors(observed, capacities.size)
         task = self._problem(vectors, observed, aims, capacities, self.beta)
-        return new_owners(task, attempt(task, 0), observed, self.beta), aims
+        return new_owners(task, self._attempt(task, 0), observed, self.beta), aims

@@ -8,7 +8,7 @@ from typing import ClassVar
 from skewless.arrays import Floats, Workers
 from skewless.strategies.rebalancing.controller import PhasedPlanning
 from skewless.strategies.rebalancing.goals import Goals
-from skewless.strategies.rebalancing.phases import attempt, new_owners
+from skewless.strategies.rebalancing.phases import new_owners
 from skewless.strategies.rebalancing.vectors import Observed
 
 
@@ -52,4 +52,4 @@ class MinTable(PhasedPlanning):
     def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
         vectors = self._vectors(observed, capacities.size)
         task = self._problem(vectors, observed, aims, capacities, None)
-        return new_owners(task, attempt(task, observed.keys.size), observed, None), aims
+        return new_owners(task, self._attempt(task, observed.keys.size), observed, None), aims

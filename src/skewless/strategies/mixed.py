@@ -9,7 +9,7 @@ from skewless.arrays import Floats, Workers
 from skewless.parameters import require
 from skewless.strategies.min_mig import MinMig
 from skewless.strategies.rebalancing.goals import Goals, relaxed
-from skewless.strategies.rebalancing.phases import Attempt, Problem, attempt, new_owners
+from skewless.strategies.rebalancing.phases import Attempt, Problem, new_owners
 from skewless.strategies.rebalancing.vectors import Observed
 
 
@@ -94,7 +94,7 @@ class Mixed(MinMig):
         vectors = self._vectors(observed, capacities.size)
         if self.max_entries is None:
             task = self._problem(vectors, observed, aims, capacities, self.beta)
-            return new_owners(task, attempt(task, 0), observed, self.beta), aims
+            return new_owners(task, self._attempt(task, 0), observed, self.beta), aims
         room = self.max_entries - n_pinned_away(observed)
         most, least = self.max_entries, self.max_entries // 2
         while True:
@@ -115,7 +115,7 @@ class Mixed(MinMig):
             fits = most == self.max_entries and room - others < most
             most = max(room - others, least) if fits else least
         task = self._problem(vectors, observed, feasible, capacities, None)  # as MinTable does
-        plan = attempt(task, observed.keys.size)
+        plan = self._attempt(task, observed.keys.size)
         return new_owners(task, plan, observed, None), feasible
 
     def _search(self, task: Problem, room: float) -> Attempt:
@@ -123,7 +123,7 @@ class Mixed(MinMig):
         in_table = n_in_table(task)
         n_back = 0
         while True:
-            plan = attempt(task, n_back)
+            plan = self._attempt(task, n_back)
             if plan.n_entries <= room or n_back == in_table:
                 return plan
             n_back = min(in_table, n_back + plan.n_entries - int(max(room, 0)))
@@ -161,7 +161,7 @@ class MixedBruteForce(Mixed):
     name: ClassVar[str] = "mixed-bf"
 
     def _search(self, task: Problem, room: float) -> Attempt:
-        plans = (attempt(task, n_back) for n_back in range(n_in_table(task) + 1))
+        plans = (self._attempt(task, n_back) for n_back in range(n_in_table(task) + 1))
         return min(plans, key=lambda p: (p.n_entries > room, not p.is_balanced, p.state_moved))
 
 

@@ -18,7 +18,7 @@ from skewless.strategies.rebalancing.goals import (
     with_giants_pinned,
     worker_loads,
 )
-from skewless.strategies.rebalancing.phases import Problem, problem
+from skewless.strategies.rebalancing.phases import Attempt, Problem, attempt, problem
 from skewless.strategies.rebalancing.routing_table import Entries, TableState
 from skewless.strategies.rebalancing.vectors import Observed, Orders, Vectors, compact, full
 from skewless.strategy import (
@@ -251,3 +251,7 @@ class PhasedPlanning(TableRouting):
         self, vectors: Vectors, observed: Observed, aims: Goals, speeds: Floats, beta: float | None
     ) -> Problem:
         return problem(vectors, beta, self.tolerance, speeds, observed.rest, aims)
+
+    def _attempt(self, task: Problem, n_back: int) -> Attempt:
+        """Return one plan. All plans of the family are made here, so they can be counted."""
+        return attempt(task, n_back)
