@@ -1,0 +1,141 @@
+"""docs/reproduction.md: its tables, from the results of figures, between markers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from skewless.experiments.reproduction.figure import PAPERS, SIZES
+from skewless.experiments.reproduction.results import (
+    FAILED,
+    MISSED,
+    OUTCOMES,
+    PAPER_NAMES,
+    Result,
+    significant,
+    totals,
+)
+from skewless.experiments.tables import markdown, write_table
+
+_MARKS = {"value": "", "factor": "≈ ", "at most": "≤ ", "at least": "≥ "}
+
+
+def write_document(document: Path, results: Sequence[Result]) -> bool:
+    """Write all tables of the document; return whether something changed."""
+    tables = {
+        "totals": totals_table(results),
+        **{paper: paper_tables(results, paper) for paper in PAPERS},
+        "misses": misses(results),
+    }
+    changed = [write_table(document, f"reproduction {name}", tables[name]) for name in tables]
+    return any(changed)
+
+
+def totals_table(results: Sequence[Result]) -> str:
+    """Return how much was measured, and the number of figures with each verdict, by paper."""
+    rows = []
+    for paper in PAPERS:
+        own = [one for one in results if one["paper"] == paper]
+        if own:
+            rows.append([PAPER_NAMES[paper], *_counts(own)])
+    rows.append(["all", *_counts(results)])
+    table = markdown(["paper", "figures and tables", *OUTCOMES, "claims"], rows)
+    return "\n\n".join(
+        [*(_about(size) for size in dict.fromkeys(r["size"] for r in results)), table]
+    )
+
+
+def _counts(results: Sequence[Result]) -> list[int]:
+    n_claims = sum(len(one["claims"]) for one in results)
+    return [len(results), *totals(results).values(), n_claims]
+
+
+def _about(name: str) -> str:
+    size = SIZES[name]
+    seeds = "one seed" if len(size.seeds) == 1 else f"{len(size.seeds)} seeds"
+    return (
+        f"Size `{name}`: at most {size.records:,} records per stream, at most {size.workers:,} "
+        f"workers, {seeds}."
+    )
+
+
+def paper_tables(results: Sequence[Result], paper: str) -> str:
+    """Return the figures of a paper, and all claims about them."""
+    own = [one for one in results if one["paper"] == paper]
+    if not own:
+        return "Nothing is measured."
+    figures = [[_cell(r["figure"]), _cell(r["title"]), _cell(r["data"]), r["verdict"]] for r in own]
+    claims = [
+        [_cell(one["figure"]), _cell(f"{claim['says']} ({claim['place']})"), *_numbers(claim)]
+        for one in own
+        for claim in one["claims"]
+    ]
+    return "\n\n".join(
+        [
+            markdown(["figure", "what it shows", "streams", "verdict"], figures, n_left=4),
+            markdown(["figure", "claim", "paper's", "ours", "verdict"], claims, n_left=2),
+        ]
+    )
+
+
+def _numbers(claim: Mapping[str, Any]) -> list[str]:
+    return [expected(claim), significant(claim["ours"]), claim["verdict"]]
+
+
+def expected(claim: Mapping[str, Any]) -> str:
+    """Return what a claim expects: the published number with its rule, or the direction.
+
+    >>> expected({"published": 2.0, "counts": "factor", "above": 1.0, "below": None})
+    '≈ 2'
+    >>> expected({"published": None, "counts": "direction", "above": 1.0, "below": None})
+    '> 1'
+    """
+    if claim["counts"] != "direction":
+        return _MARKS[claim["counts"]] + significant(claim["published"])
+    limits = [
+        f"{sign} {significant(limit)}"
+        for sign, limit in ((">", claim["above"]), ("<", claim["below"]))
+        if limit is not None
+    ]
+    known = [] if claim["published"] is None else [significant(claim["published"])]
+    return "; ".join([*known, " and ".join(limits)])
+
+
+def misses(results: Sequence[Result]) -> str:
+    """Return what is not reproduced and what failed: the reason, and what shows it."""
+    parts = [_miss(one) for one in results if one["verdict"] in (MISSED, FAILED)]
+    return "\n\n".join(parts) or "There is none."
+
+
+def _miss(one: Result) -> str:
+    head = f"### {PAPER_NAMES[one['paper']]}, {_titled(one['figure'])}: {one['title']}"
+    if one["verdict"] == FAILED:
+        return f"{head}\n\nIt failed: `{one['error']}`"
+    lines = [
+        f"- {claim['says']} ({claim['place']}): {expected(claim)} expected, "
+        f"{significant(claim['ours'])} measured."
+        for claim in one["claims"]
+        if claim["verdict"] == MISSED
+    ]
+    lines += ["", one["why"] or "The reason is not known."]
+    if one["evidence"]:
+        table = [
+            [_cell(claim["says"]), *_numbers(claim)[:2], _holds(claim)] for claim in one["evidence"]
+        ]
+        headings = ["experiment", "expected", "measured", "holds"]
+        lines += ["", markdown(headings, table)]
+    return "\n".join([head, "", *lines])
+
+
+def _holds(claim: Mapping[str, Any]) -> str:
+    return "no" if claim["verdict"] == MISSED else "yes"
+
+
+def _titled(number: str) -> str:
+    return number if number.lower().startswith("table") else f"figure {number}"
+
+
+def _cell(text: str) -> str:
+    """Return a text that a cell of a Markdown table can hold."""
+    return " ".join(text.replace("|", "\\|").split())

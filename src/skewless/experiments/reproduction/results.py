@@ -1,0 +1,145 @@
+"""From what was measured to one plain object per figure: claims, our numbers, the verdict."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from skewless.experiments.reproduction.figure import Figure, Plot, Results, Size
+from skewless.experiments.reproduction.runner import Failure, Outcome, failure
+from skewless.experiments.reproduction.verdicts import VERDICTS, Judged, judge, worst
+
+#: A figure as JSON has it.
+Result = dict[str, Any]
+
+FAILED = "failed"
+MISSED = VERDICTS[-1]
+
+#: How people write the names of the papers.
+PAPER_NAMES: Mapping[str, str] = {
+    "fish": "FISH",
+    "dalton": "Dalton",
+    "pstream": "PStream",
+    "pd-stream": "Pd-Stream",
+    "mixed": "Mixed",
+}
+
+#: Every verdict of a figure, from best to worst.
+OUTCOMES: tuple[str, ...] = (*VERDICTS, FAILED)
+
+
+def result(figure: Figure, size: Size, outcome: Outcome) -> Result:
+    """Return a figure as plain data; a number that is not finite is None.
+
+    `verdict` is that of the weakest claim, or `failed`, with an `error`. `ours` and `published` are
+    the numbers of the claims, in their order. `why` is there only where a claim is not reproduced.
+    `plots` has the points of our curves and the published ones.
+    """
+    about: Result = {
+        "paper": figure.paper,
+        "figure": figure.number,
+        "name": figure.name,
+        "title": figure.title,
+        "size": size.name,
+    }
+    judged: Result | Failure = outcome if isinstance(outcome, Failure) else _judged(figure, outcome)
+    if isinstance(judged, Failure):
+        empty: Result = {name: [] for name in ("ours", "published", "claims", "evidence", "plots")}
+        judged = {"verdict": FAILED, "error": judged.error, **empty}
+    return {**about, **judged, "data": figure.data}
+
+
+def _judged(figure: Figure, rows: Results) -> Result | Failure:
+    try:
+        claims = [judge(claim, rows) for claim in figure.claims]
+        verdict = worst(claims)
+        found: Result = {
+            "verdict": verdict,
+            "ours": [_finite(one.ours) for one in claims],
+            "published": [one.claim.published for one in claims],
+            "claims": [_claim(one) for one in claims],
+            "evidence": [_claim(judge(claim, rows)) for claim in figure.evidence],
+            "plots": [_plot(plot, rows) for plot in figure.plots],
+        }
+    except Exception as error:  # a mistake in one figure must not stop the others
+        return failure(error)
+    return {**found, "why": figure.why} if verdict == MISSED else found
+
+
+def _claim(one: Judged) -> dict[str, Any]:
+    return {
+        "says": one.claim.says,
+        "place": one.claim.place,
+        "ours": _finite(one.ours),
+        "published": one.claim.published,
+        "counts": one.claim.counts,
+        "above": one.claim.above,
+        "below": one.claim.below,
+        "verdict": one.verdict,
+    }
+
+
+def _plot(plot: Plot, rows: Results) -> dict[str, Any]:
+    return {
+        "x": plot.x,
+        "y": plot.y,
+        "log_y": plot.log_y,
+        "curves": _points(plot.curves(rows)),
+        "published": _points(dict(plot.published)),
+    }
+
+
+def _points(curves: Mapping[str, Iterable[tuple[Any, float]]]) -> dict[str, list[list[Any]]]:
+    """Return the points of curves; what is on the x axis is a number or a text."""
+    return {name: [[_place(x), _finite(y)] for x, y in points] for name, points in curves.items()}
+
+
+def _place(x: Any) -> float | int | str:
+    if isinstance(x, numbers.Integral) and not isinstance(x, bool):
+        return int(x)
+    return float(x) if isinstance(x, numbers.Real) and math.isfinite(x) else str(x)
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
+
+
+def totals(results: Sequence[Result]) -> dict[str, int]:
+    """Return how many figures have each verdict.
+
+    >>> totals([{"verdict": "reproduced"}, {"verdict": "failed"}])
+    {'reproduced': 1, 'direction only': 0, 'not reproduced': 0, 'failed': 1}
+    """
+    counts = Counter(one["verdict"] for one in results)
+    return {verdict: counts[verdict] for verdict in OUTCOMES}
+
+
+def without_reason(results: Sequence[Result]) -> list[str]:
+    """Return the names of missed figures that lack a reason, or an experiment that shows it."""
+    return [
+        one["name"]
+        for one in results
+        if one["verdict"] == MISSED and not (one["why"] and one["evidence"])
+    ]
+
+
+def significant(number: float | None, digits: int = 3) -> str:
+    """Return a number as documents show it; few digits, so that small changes do not show.
+
+    >>> [significant(x) for x in (0.0123456, 12345.6, 1.0, 2.5e-7, None)]
+    ['0.0123', '12,300', '1', '2.5e-07', '–']
+    """
+    if number is None:
+        return "–"
+    if number == 0:
+        return "0"
+    rounded = float(f"{number:.{digits - 1}e}")
+    size = abs(rounded)
+    if size >= 1e9 or size < 1e-4:
+        return f"{rounded:.{digits}g}"
+    if size >= 10 ** (digits - 1):
+        return f"{rounded:,.0f}"
+    return f"{rounded:.{digits}g}"
