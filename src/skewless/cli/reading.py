@@ -38,11 +38,11 @@ def count(text: str, option: str, least: int = 0, most: int | None = None) -> in
     return whole(number, option, least=least, most=most)
 
 
-def page(out: Path) -> Path:
+def page(out: Path, option: str = "--out") -> Path:
     """Return the path of a page, in a folder that is there."""
-    path_text(out, "--out", "the path of a file")
+    path_text(out, option, "the path of a file")
     if out.is_dir():
-        raise ValueError(f"--out must be the path of a file, and {str(out)!r} is a folder")
+        raise ValueError(f"{option} must be the path of a file, and {str(out)!r} is a folder")
     out.parent.mkdir(parents=True, exist_ok=True)
     return out
 

@@ -27,7 +27,9 @@ def select(names: Sequence[str], figures: Sequence[Figure]) -> list[Figure]:
     A name is a paper, or paper/figure. Upper and lower case are the same, and so are a space and
     a hyphen.
     """
-    papers = {paper for paper in PAPERS if any(figure.paper == paper for figure in figures)}
+    papers: set[str] = {
+        paper for paper in PAPERS if any(figure.paper == paper for figure in figures)
+    }
     by_name = {_spelled(figure.name): figure.name for figure in figures}
     wanted: set[str] = set()
     for name in names:

@@ -23,9 +23,9 @@ _MARKS = {"value": "", "factor": "≈ ", "at most": "≤ ", "at least": "≥ "}
 
 def write_document(document: Path, results: Sequence[Result]) -> bool:
     """Write all tables of the document; return whether something changed."""
-    tables = {
+    tables: dict[str, str] = {
         "totals": totals_table(results),
-        **{paper: paper_tables(results, paper) for paper in PAPERS},
+        **{str(paper): paper_tables(results, paper) for paper in PAPERS},
         "misses": misses(results),
     }
     changed = [write_table(document, f"reproduction {name}", tables[name]) for name in tables]
@@ -42,7 +42,7 @@ def totals_table(results: Sequence[Result]) -> str:
     rows.append(["all", *_counts(results)])
     table = markdown(["paper", "figures and tables", *OUTCOMES, "claims"], rows)
     return "\n\n".join(
-        [*(_about(size) for size in dict.fromkeys(r["size"] for r in results)), table]
+        [*(about_size(size) for size in dict.fromkeys(r["size"] for r in results)), table]
     )
 
 
@@ -51,7 +51,8 @@ def _counts(results: Sequence[Result]) -> list[int]:
     return [len(results), *totals(results).values(), n_claims]
 
 
-def _about(name: str) -> str:
+def about_size(name: str) -> str:
+    """Return how much a size measures, as one sentence."""
     size = SIZES[name]
     seeds = "one seed" if len(size.seeds) == 1 else f"{len(size.seeds)} seeds"
     return (

@@ -117,6 +117,16 @@ def totals(results: Sequence[Result]) -> dict[str, int]:
     return {verdict: counts[verdict] for verdict in OUTCOMES}
 
 
+def summary(results: Sequence[Result]) -> str:
+    """Return how many figures have which verdict, as one sentence.
+
+    >>> summary([{"verdict": "reproduced"}, {"verdict": "failed"}])
+    '2 figures and tables: 1 reproduced, 1 failed.'
+    """
+    counts = [f"{count} {verdict}" for verdict, count in totals(results).items() if count]
+    return f"{len(results)} figures and tables: {', '.join(counts) or 'nothing measured'}."
+
+
 def without_reason(results: Sequence[Result]) -> list[str]:
     """Return the names of missed figures that lack a reason, or an experiment that shows it."""
     return [
