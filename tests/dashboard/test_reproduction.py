@@ -108,6 +108,7 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
+        self._id = None
 
     def handle_data(self, data: str) -> None:
         if self._id is not None:

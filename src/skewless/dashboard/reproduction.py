@@ -140,7 +140,7 @@ def _evidence(claims: Sequence[Record]) -> str:
 
 def _plot(plot: Record, anchor: str) -> str:
     # In a script no sign ends the element except "<".
-    item = json.dumps(plot_item(plot)).replace("<", "\\u003c")
+    item = json.dumps(plot_item(plot), allow_nan=False).replace("<", "\\u003c")
     label = escape(f"{plot['y']} by {plot['x']}", quote=True)
     published = set(plot["published"])
     legend = "".join(
