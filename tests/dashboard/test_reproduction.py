@@ -88,6 +88,7 @@ class Page(HTMLParser):
         self.targets: list[str] = []
         self.loads: list[str] = []
         self.scripts: dict[str, str] = {}
+        self.policy = ""
         self.text = ""
         self._id: str | None = None
         self.feed(text)
@@ -98,6 +99,8 @@ class Page(HTMLParser):
         values = {name: value or "" for name, value in attrs}
         if tag not in VOID:
             self.open.append(tag)
+        if values.get("http-equiv") == "Content-Security-Policy":
+            self.policy = values["content"]
         if "id" in values:
             self.ids.append(values["id"])
         if "href" in values:
@@ -131,6 +134,7 @@ def test_the_page_is_whole_and_every_link_leads_somewhere(page: Page) -> None:
 
 def test_nothing_is_loaded_from_outside(page: Page) -> None:
     assert page.loads == []
+    assert "default-src 'none'" in page.policy  # Bokeh can load more, if a text asks for it
     text = reproduction_page(FIGURES, PAPERS, "")
     assert not re.search(r"@import|url\(", re.findall(r"<style>(.*?)</style>", text, re.DOTALL)[0])
 
@@ -188,6 +192,18 @@ def test_categories_have_no_line_and_keep_their_order() -> None:
     canvas = draw(plot(curves={"a": [["WP", 1.0], [5, 2.0]], "b": [["MT", 3.0]]}, published={}))
     assert canvas.x_range.factors == ["WP", "5", "MT"]
     assert [type(renderer.glyph).__name__ for renderer in canvas.renderers] == ["Scatter"] * 2
+
+
+@pytest.mark.parametrize(
+    ("across", "is_log"),
+    [([16, 32, 64, 128], False), ([4, 16, 64, 256], True), ([0, 1, 100], False), ([3], False)],
+)
+def test_numbers_that_get_further_apart_have_a_logarithmic_axis(
+    across: list[int], is_log: bool
+) -> None:
+    canvas = draw(plot(curves={"a": [[x, 1.0] for x in across]}, published={}))
+    assert (type(canvas.x_scale).__name__ == "LogScale") == is_log
+    assert list(canvas.xaxis.ticker.ticks) == across  # a tick at each number that was measured
 
 
 def test_nothing_leaves_a_logarithmic_axis() -> None:

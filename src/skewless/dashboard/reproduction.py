@@ -21,6 +21,12 @@ Record = Mapping[str, Any]
 #: A sign for each verdict, so that colour alone tells nothing.
 _SIGNS = {"reproduced": "✓", "direction only": "≈", "not reproduced": "✗", "failed": "!"}
 
+#: A browser refuses whatever is not in the page itself.
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+    "font-src data:"
+)
+
 
 def write_reproduction(
     figures: Sequence[Record], papers: Mapping[str, str], about: str, path: Path
@@ -46,6 +52,7 @@ def reproduction_page(figures: Sequence[Record], papers: Mapping[str, str], abou
             '<html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
             "<title>skewless: the papers' figures, reproduced</title>",
             f"<style>{STYLE}</style>",
             Resources(mode="inline", components=["bokeh"]).render_js(),
@@ -159,9 +166,10 @@ def _legend(look: Look, ours: bool, published: bool) -> str:
         f"<path d='M0 7H24' stroke-width='{look.width}'{dash}/>"
         f"<circle cx='12' cy='7' r='3' fill='{look.colour}'/>"
     )
-    diamond = "<path d='M35 1L40 7L35 13L30 7Z' stroke-width='2'/>"
+    middle = 35 if ours else 6
+    diamond = f"<path d='M{middle} 1l5 6l-5 6l-5 -6Z' stroke-width='2'/>"
     sign = f"{line if ours else ''}{diamond if published else ''}"
-    width = 42 if published else 26
+    width = 26 * ours + 16 * published
     return (
         f"<li><svg width='{width}' height='14' fill='none' stroke='{look.colour}' "
         f"aria-hidden='true'>{sign}</svg> {escape(look.name)}</li>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,7 +21,9 @@ _STRONG = "#dd4422"
 #: Told apart by all sorts of eyes, on white and on black.
 _COLOURS = ("#4488cc", "#229944", "#aa55bb", "#bb8800", "#22aabb", "#ee6699", "#888888")
 _DASHES: tuple[list[int], ...] = ([], [6, 3], [2, 2])
-_WIDE = 50.0  # numbers on the x axis whose ratio is larger than that get a logarithmic axis
+_UNEVEN = 4.0  # of two steps on the x axis: with more, the axis is logarithmic
+_MOST_TICKS = 8  # one at each number that was measured, if they are not more
+_MANY_POINTS = 40  # a curve with more has smaller dots
 _SPREAD = 0.7  # of a category's width, for the points of all curves
 _MANY_CATEGORIES = 4
 
@@ -77,8 +80,7 @@ def draw(plot: Mapping[str, Any]) -> Any:
     if in_categories:
         settings: dict[str, Any] = {"x_range": FactorRange(*dict.fromkeys(map(str, across)))}
     else:
-        wide = min(across) > 0 and max(across) / min(across) > _WIDE
-        settings = {"x_axis_type": "log" if wide else "linear"}
+        settings = {"x_axis_type": "log" if _is_uneven(across) else "linear"}
     positive = [y for y in heights if y > 0]
     log_y = bool(plot["log_y"] and positive)
     canvas = figure(
@@ -100,8 +102,17 @@ def draw(plot: Mapping[str, Any]) -> Any:
             _add(canvas, kind == "published", x, source, styles[name], in_categories)
     if not log_y and min(heights) >= 0:
         canvas.y_range.start = 0
+    if not in_categories and len(set(across)) <= _MOST_TICKS:
+        canvas.xaxis.ticker = sorted(set(across))
     _dress(canvas, plot, in_categories)
     return canvas
+
+
+def _is_uneven(across: Sequence[float]) -> bool:
+    """Return whether numbers, all above 0, get further apart, as 16, 32, 64 … do."""
+    places = sorted(set(across))
+    steps = [b - a for a, b in itertools.pairwise(places)]
+    return bool(steps) and places[0] > 0 and max(steps) > _UNEVEN * min(steps)
 
 
 def _source(
@@ -134,7 +145,7 @@ def _add(
                 x, "y", source=source, color=look.colour, line_width=look.width,
                 line_dash=look.dash,
             )  # fmt: skip
-        size = 10 if in_categories else 6
+        size = 10 if in_categories else 2 if len(source.data["x"]) > _MANY_POINTS else 6
         renderer = canvas.scatter(x, "y", source=source, size=size, color=look.colour)
     label = "@name, published" if published else "@name"
     tips = [("", label), ("x", "@x"), ("y", "@value{0.[0000]}")]

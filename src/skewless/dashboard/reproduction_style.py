@@ -28,7 +28,8 @@ table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .5rem .4rem 0;
   border-bottom: 1px solid var(--line); overflow-wrap: normal; }
 th { color: var(--pale); font-weight: 600; } small { color: var(--pale); display: block; }
-.badge { font-size: .8rem; font-weight: 600; } .reproduced { color: var(--good); }
+.badge { white-space: nowrap; font-size: .8rem; font-weight: 600; }
+.reproduced { color: var(--good); }
 .direction-only { color: var(--half); } .not-reproduced, .failed { color: var(--bad); }
 .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 """
