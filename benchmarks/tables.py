@@ -11,6 +11,7 @@ from skewless.experiments import (
     overview,
     spark_speed,
 )
+from skewless.experiments.reproduction.document import write_document
 from skewless.experiments.tables import read_records, write_table
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -23,6 +24,7 @@ ALTERNATIVES = RESULTS / "spark_alternatives.jsonl"
 GIANTS = RESULTS / "giants.jsonl"
 MIXED = PROJECT / "docs" / "strategies" / "mixed.md"
 AGGREGATE_SPEED = RESULTS / "aggregate_speed.jsonl"
+REPRODUCTION = RESULTS / "reproduction.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
 
@@ -39,11 +41,18 @@ def write_all() -> None:
     write_spark_tables()
     write_alternatives()
     write_giants()
+    write_reproduction_tables()
     if RECORDS.exists():
         write_documents()
     print(
-        "tables written: README.md, docs/benchmarks.md, docs/frontier.md, docs/strategies/mixed.md"
+        "tables written: README.md, docs/benchmarks.md, docs/frontier.md, docs/reproduction.md, "
+        "docs/strategies/mixed.md"
     )
+
+
+def write_reproduction_tables() -> None:
+    if REPRODUCTION.exists():
+        write_document(PROJECT / "docs" / "reproduction.md", read_records(REPRODUCTION))
 
 
 def write_giants() -> None:

@@ -27,6 +27,7 @@ from skewless.experiments.reproduction.results import (
     Result,
     result,
     summary,
+    without_plots,
     without_reason,
 )
 from skewless.experiments.reproduction.runner import measure
@@ -44,10 +45,8 @@ def _size(quick: bool, size: str | None) -> Size:
     return SIZES[size]
 
 
-def _jobs(text: str | None) -> int:
-    if text is not None:
-        return reading.count(text, "--jobs", least=1, most=_MOST_JOBS)
-    # As many as this process may use, which can be fewer than the machine has.
+def cores() -> int:
+    """Return how many cores this process may use, which can be fewer than the machine has."""
     may = getattr(os, "sched_getaffinity", None)
     return min(_MOST_JOBS, len(may(0)) if may else os.cpu_count() or 1)
 
@@ -98,7 +97,8 @@ def reproduce(
     with refusing_bad_input():
         figures = select(names or [], all_figures())
         chosen = _size(quick, size)
-        n_jobs = _jobs(jobs)
+        text = str(cores()) if jobs is None else jobs
+        n_jobs = reading.count(text, "--jobs", least=1, most=_MOST_JOBS)
         if only_list:
             _list(figures, as_json)
             return
@@ -107,14 +107,14 @@ def reproduce(
                 from skewless.dashboard.reproduction import write_reproduction
             reading.page(page, "--page")
         folder = _folder(out)
-    results = _measured(figures, chosen, folder, n_jobs)
+    results = measure_on_screen(figures, chosen, folder, n_jobs)
     if page is not None:
         with refusing_bad_input():
             about = f"{about_size(chosen.name)} {summary(results)}"
             write_reproduction(results, PAPER_NAMES, about, page)
     if as_json:
         for one in results:
-            print(json.dumps({name: value for name, value in one.items() if name != "plots"}))
+            print(json.dumps(without_plots(one)))
     else:
         _show(results, page)
     failed = [one for one in results if one["verdict"] == FAILED]
@@ -123,8 +123,10 @@ def reproduce(
         raise stopped(f"{len(failed)} of {len(results)} figures failed; {first}", 1)
 
 
-def _measured(figures: Sequence[Figure], size: Size, folder: Path, n_jobs: int) -> list[Result]:
-    """Measure what is missing, with a bar; Ctrl-C ends the program with one line."""
+def measure_on_screen(
+    figures: Sequence[Figure], size: Size, folder: Path, n_jobs: int
+) -> list[Result]:
+    """Measure what is missing, with a bar; Ctrl-C ends the command with one line."""
     seen = (0, 0)
     with progress_bar() as bar:
         task = bar.add_task(f"measuring, {n_jobs} at a time", total=None)

@@ -107,6 +107,11 @@ def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
+def without_plots(one: Result) -> Result:
+    """Return a result without the points of its plots, which the raw records can give again."""
+    return {name: value for name, value in one.items() if name != "plots"}
+
+
 def totals(results: Sequence[Result]) -> dict[str, int]:
     """Return how many figures have each verdict.
 
