@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -120,29 +120,43 @@ def _figure(one: Record) -> str:
 
 
 def _claims(claims: Sequence[Record]) -> str:
-    rows = "".join(
-        f"<tr><td>{escape(claim['says'])} <small>{escape(claim['place'])}</small></td>"
-        f"<td>{_expected(claim)}</td><td>{_number(claim['ours'])}</td>"
-        f"<td>{_badge(claim['verdict'])}</td></tr>"
+    rows = (
+        (
+            f"{escape(claim['says'])} <small>{escape(claim['place'])}</small>",
+            _expected(claim),
+            _number(claim["ours"]),
+            _badge(claim["verdict"]),
+        )
         for claim in claims
     )
-    return (
-        "<table><thead><tr><th>claim</th><th>paper’s</th><th>ours</th><th>verdict</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table>"
-    )
+    return _table(("claim", "paper’s", "ours", "verdict"), rows)
 
 
 def _evidence(claims: Sequence[Record]) -> str:
-    rows = "".join(
-        f"<tr><td>{escape(claim['says'])}</td><td>{_expected(claim)}</td>"
-        f"<td>{_number(claim['ours'])}</td>"
-        f"<td>{'no' if claim['verdict'] == 'not reproduced' else 'yes'}</td></tr>"
+    rows = (
+        (
+            escape(claim["says"]),
+            _expected(claim),
+            _number(claim["ours"]),
+            "no" if claim["verdict"] == "not reproduced" else "yes",
+        )
         for claim in claims
     )
-    return (
-        "<table><thead><tr><th>experiment</th><th>expected</th><th>measured</th><th>holds</th></tr>"
-        f"</thead><tbody>{rows}</tbody></table>"
+    return _table(("experiment", "expected", "measured", "holds"), rows)
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of HTML; on a narrow screen cells tell their headings where they need it."""
+    head = "".join(f"<th>{heading}</th>" for heading in headings)
+    speaking = ("claim", "experiment", "verdict")
+    labels = ["" if name in speaking else f" data-label='{name}'" for name in headings]
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{label}>{cell}</td>" for label, cell in zip(labels, row, strict=True))
+        + "</tr>"
+        for row in rows
     )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _plot(plot: Record, anchor: str) -> str:

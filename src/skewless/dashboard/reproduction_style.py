@@ -28,6 +28,12 @@ table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .5rem .4rem 0;
   border-bottom: 1px solid var(--line); overflow-wrap: normal; }
 th { color: var(--pale); font-weight: 600; } small { color: var(--pale); display: block; }
+@media (max-width: 36rem) {
+  thead { display: none; } td { border: 0; padding-bottom: 0; }
+  tr { display: grid; grid-template-columns: auto auto 1fr; column-gap: 1rem;
+    border-bottom: 1px solid var(--line); padding-bottom: .4rem; }
+  td:first-child { grid-column: 1 / -1; }
+  td[data-label]::before { content: attr(data-label) " "; color: var(--pale); } }
 .badge { white-space: nowrap; font-size: .8rem; font-weight: 600; }
 .reproduced { color: var(--good); }
 .direction-only { color: var(--half); } .not-reproduced, .failed { color: var(--bad); }
