@@ -191,10 +191,23 @@ if __name__ == "__main__":
     out, jobs = Path(sys.argv[1]), int(sys.argv[2])
     cells = {str(n): Slow(n) for n in range(4)} | {"quick": Counted("quick", sys.argv[3], 10**9)}
     try:
-        measure([figure("1", cells, [value_claim("0")])], TINY, out, jobs=jobs)
+        figures = [figure("1", cells, [value_claim("0")])]
+        measure(figures, TINY, out, jobs=jobs, progress=lambda *_: print(flush=True))
     except KeyboardInterrupt:
         print("stopped")
 """
+
+
+def started(out: Path, log: Path, jobs: int) -> subprocess.Popen[str]:
+    program = out / "program.py"
+    program.write_text(STOPPED)
+    return subprocess.Popen(
+        [sys.executable, str(program), str(out), str(jobs), str(log)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
 @pytest.mark.slow
@@ -203,20 +216,27 @@ if __name__ == "__main__":
 def test_ctrl_c_leaves_what_was_measured_and_no_process(
     tmp_path: Path, log: Path, jobs: int
 ) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(STOPPED)
-    process = subprocess.Popen(
-        [sys.executable, str(program), str(tmp_path), str(jobs), str(log)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = started(tmp_path, log, jobs)
     deadline = time.monotonic() + 120
     while not records(tmp_path) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)  # to the parent alone, which is the harder case
     # Standard output ends only when no process has it open any more.
     out, err = process.communicate(timeout=30)
-    assert (out, err) == ("stopped\n", "")
+    assert (out.split(), err) == (["stopped"], "")
     assert measured(log) == ["quick"]
     assert len(records(tmp_path)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no groups of processes like these")
+def test_ctrl_c_is_quiet_while_the_processes_start(tmp_path: Path, log: Path) -> None:
+    process = started(tmp_path, log, jobs=2)
+    assert process.stdout is not None
+    process.stdout.readline()  # now the processes are started, and import for a while
+    # A terminal sends it to all of them. The one that waits ignores it for a moment.
+    while process.poll() is None:
+        time.sleep(0.5)
+        os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (out.split(), err) == (["stopped"], "")

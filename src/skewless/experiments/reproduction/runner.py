@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import multiprocessing
 import signal
+import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -123,21 +124,22 @@ def _measured(cells: Mapping[raw.Identity, Cell], size: Size, jobs: int) -> Rows
 def _in_processes(cells: Mapping[raw.Identity, Cell], n_processes: int) -> Rows:
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
-        n_processes, mp_context=multiprocessing.get_context("spawn"), initializer=_be_stoppable
+        n_processes, mp_context=multiprocessing.get_context("spawn"), initializer=_ignore_ctrl_c
     )
     try:
-        futures = {_submitted(pool, cell): known for known, cell in cells.items()}
+        with _without_ctrl_c():
+            futures = {_submitted(pool, cell): known for known, cell in cells.items()}
         for future in as_completed(futures):
             error = future.exception()  # of the process, or of what it was sent
             yield futures[future], future.result() if error is None else failure(error)
     except BaseException:
         # Ctrl-C: what is being measured is given up, however long it would take.
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - others:
-            process.terminate()
+        with _without_ctrl_c():
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
+            pool.shutdown(cancel_futures=True)
         raise
-    finally:
-        pool.shutdown()
+    pool.shutdown()
 
 
 def _submitted(pool: ProcessPoolExecutor, cell: Cell) -> Future[Row | Failure]:
@@ -150,9 +152,24 @@ def _submitted(pool: ProcessPoolExecutor, cell: Cell) -> Future[Row | Failure]:
         return lost
 
 
-def _be_stoppable() -> None:
-    """Leave Ctrl-C to the process that waits, which then ends this one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextlib.contextmanager
+def _without_ctrl_c() -> Generator[None, None, None]:
+    """Ignore Ctrl-C for a moment; processes that start meanwhile ignore it as long as they live.
+
+    The process that waits gets it, and ends them.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can be interrupted
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _ignore_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems where a process inherits nothing
 
 
 def run(cell: Cell) -> Row | Failure:
