@@ -105,7 +105,7 @@ def reproduce(
         if page is not None:
             with needing_bokeh():
                 from skewless.dashboard.reproduction import write_reproduction
-            reading.page(page, "--page")
+            reading.file_to_write(page, "--page")
         folder = _folder(out)
     results = measure_on_screen(figures, chosen, folder, n_jobs)
     if page is not None:

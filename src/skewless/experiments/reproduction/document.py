@@ -14,6 +14,7 @@ from skewless.experiments.reproduction.results import (
     PAPER_NAMES,
     Result,
     significant,
+    summary,
     totals,
 )
 from skewless.experiments.tables import markdown, write_table
@@ -41,9 +42,8 @@ def totals_table(results: Sequence[Result]) -> str:
             rows.append([PAPER_NAMES[paper], *_counts(own)])
     rows.append(["all", *_counts(results)])
     table = markdown(["paper", "figures and tables", *OUTCOMES, "claims"], rows)
-    return "\n\n".join(
-        [*(about_size(size) for size in dict.fromkeys(r["size"] for r in results)), table]
-    )
+    sizes = dict.fromkeys(one["size"] for one in results)
+    return "\n\n".join([*map(about_size, sizes), table, summary(results)])
 
 
 def _counts(results: Sequence[Result]) -> list[int]:

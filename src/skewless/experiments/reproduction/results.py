@@ -126,10 +126,17 @@ def summary(results: Sequence[Result]) -> str:
     """Return how many figures have which verdict, as one sentence.
 
     >>> summary([{"verdict": "reproduced"}, {"verdict": "failed"}])
-    '2 figures and tables: 1 reproduced, 1 failed.'
+    '2 figures and tables: 1 reproduced, 1 failed. 50 % hold, at least in direction.'
     """
+    if not results:
+        return "There are no figures."
     counts = [f"{count} {verdict}" for verdict, count in totals(results).items() if count]
-    return f"{len(results)} figures and tables: {', '.join(counts) or 'nothing measured'}."
+    held = sum(one["verdict"] not in (MISSED, FAILED) for one in results)
+    share = math.floor(100 * held / len(results))  # never more than it is
+    return (
+        f"{len(results)} figures and tables: {', '.join(counts)}. "
+        f"{share} % hold, at least in direction."
+    )
 
 
 def without_reason(results: Sequence[Result]) -> list[str]:
