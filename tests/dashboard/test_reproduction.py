@@ -41,8 +41,7 @@ def claim(verdict: str = "reproduced", **changes: Any) -> dict[str, Any]:
         "ours": 1.23456,
         "published": 1.2,
         "counts": "value",
-        "above": None,
-        "below": None,
+        "expected": "1.2",
         "verdict": verdict,
         **changes,
     }
@@ -70,7 +69,9 @@ FIGURES = [
         "dalton",
         "table II",
         "not reproduced",
-        claims=[claim("not reproduced", counts="direction", published=None, above=1.0, ours=None)],
+        claims=[
+            claim("not reproduced", counts="direction", published=None, expected="> 1", ours=None)
+        ],
         why="because </script>",
         evidence=[claim()],
     ),
@@ -185,6 +186,8 @@ def test_ours_are_lines_and_published_points_are_hollow_markers() -> None:
     assert published.line_color == canvas.renderers[0].glyph.line_color  # of the same curve
     assert canvas.xaxis.axis_label == "workers"
     assert canvas.yaxis.axis_label == "imbalance <b>"
+    title = draw(plot(y="state moved / held (and of cascade: replicas beyond one per key)"))
+    assert title.yaxis.axis_label.count("\n") == 1  # a longer one would be cut
     assert canvas.legend == []  # it stands below the plot, not on the data
 
 

@@ -13,6 +13,7 @@ from bokeh.resources import Resources
 from skewless.dashboard.reproduction_plots import GRID, INK, Look, is_empty, looks, plot_item
 from skewless.dashboard.reproduction_style import SCRIPT, STYLE
 from skewless.private_files import write_private
+from skewless.rounding import significant
 
 #: A figure: `paper`, `figure`, `name`, `title`, `verdict`, `claims`, `plots`, `data`, `evidence`;
 #: `why` where a claim is missed, `error` where it failed.
@@ -123,8 +124,8 @@ def _claims(claims: Sequence[Record]) -> str:
     rows = (
         (
             f"{escape(claim['says'])} <small>{escape(claim['place'])}</small>",
-            _expected(claim),
-            _number(claim["ours"]),
+            escape(claim["expected"]),
+            significant(claim["ours"]),
             _badge(claim["verdict"]),
         )
         for claim in claims
@@ -136,8 +137,8 @@ def _evidence(claims: Sequence[Record]) -> str:
     rows = (
         (
             escape(claim["says"]),
-            _expected(claim),
-            _number(claim["ours"]),
+            escape(claim["expected"]),
+            significant(claim["ours"]),
             "no" if claim["verdict"] == "not reproduced" else "yes",
         )
         for claim in claims
@@ -192,8 +193,7 @@ def _legend(look: Look, ours: bool, published: bool) -> str:
 
 def _titled(one: Record) -> str:
     number = str(one["figure"])
-    is_table = number.lower().startswith("table")
-    name = f"T{number[1:]}" if is_table else f"Figure {number}"
+    name = f"Figure {number}" if number[0].isdigit() else number[0].upper() + number[1:]
     return f"{name}: {one['title']}"
 
 
@@ -205,19 +205,3 @@ def _badge(verdict: str, short: bool = False) -> str:
     kind = verdict.replace(" ", "-")
     text = f"<span class='unseen'>{verdict}</span>" if short else f" {verdict}"
     return f"<span class='badge {kind}'>{_SIGNS[verdict]}{text}</span>"
-
-
-def _number(number: float | None) -> str:
-    return "–" if number is None else f"{number:.3g}"
-
-
-def _expected(claim: Record) -> str:
-    signs = {"value": "", "factor": "≈ ", "at most": "≤ ", "at least": "≥ "}
-    if claim["counts"] in signs:
-        return signs[claim["counts"]] + _number(claim["published"])
-    limits = [
-        f"{sign} {_number(claim[name])}"
-        for sign, name in (("&gt;", "above"), ("&lt;", "below"))
-        if claim[name] is not None
-    ]
-    return " and ".join(limits)

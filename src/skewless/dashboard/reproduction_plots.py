@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ _MOST_TICKS = 8  # one at each number that was measured, if they are not more
 _MANY_POINTS = 40  # a curve with more has smaller dots
 _SPREAD = 0.7  # of a category's width, for the points of all curves
 _MANY_CATEGORIES = 4
+_LONGEST_LINE = 40  # of the title of an axis
 
 Points = Sequence[Sequence[Any]]
 
@@ -152,9 +154,14 @@ def _add(
     canvas.add_tools(HoverTool(renderers=[renderer], tooltips=tips))
 
 
+def _in_lines(title: str) -> str:
+    """Return the title of an axis in lines that fit the height of a plot, and a phone."""
+    return "\n".join(textwrap.wrap(title, _LONGEST_LINE))
+
+
 def _dress(canvas: Any, plot: Mapping[str, Any], in_categories: bool) -> None:
-    canvas.xaxis.axis_label = plot["x"]
-    canvas.yaxis.axis_label = plot["y"]
+    canvas.xaxis.axis_label = _in_lines(plot["x"])
+    canvas.yaxis.axis_label = _in_lines(plot["y"])
     canvas.background_fill_alpha = 0.0
     canvas.border_fill_alpha = 0.0
     canvas.outline_line_color = None

@@ -27,6 +27,7 @@ figure { margin: 0 0 1rem; } .plot { min-height: 320px; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .5rem .4rem 0;
   border-bottom: 1px solid var(--line); overflow-wrap: normal; }
+td[data-label] { white-space: nowrap; }
 th { color: var(--pale); font-weight: 600; } small { color: var(--pale); display: block; }
 @media (max-width: 36rem) {
   thead { display: none; } td { border: 0; padding-bottom: 0; }

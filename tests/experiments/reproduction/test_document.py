@@ -11,8 +11,9 @@ import pytest
 from experiments.reproduction.fake_paper import SIMULATED, figure, value_claim
 from skewless.experiments.reproduction.document import write_document
 from skewless.experiments.reproduction.figure import PAPERS, QUICK, TINY
-from skewless.experiments.reproduction.results import result, significant, without_reason
+from skewless.experiments.reproduction.results import result, without_reason
 from skewless.experiments.reproduction.runner import Failure
+from skewless.rounding import significant
 
 PROJECT = Path(__file__).parents[3]
 ROWS = {

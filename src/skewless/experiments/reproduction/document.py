@@ -13,13 +13,11 @@ from skewless.experiments.reproduction.results import (
     OUTCOMES,
     PAPER_NAMES,
     Result,
-    significant,
     summary,
     totals,
 )
 from skewless.experiments.tables import markdown, write_table
-
-_MARKS = {"value": "", "factor": "≈ ", "at most": "≤ ", "at least": "≥ "}
+from skewless.rounding import significant
 
 
 def write_document(document: Path, results: Sequence[Result]) -> bool:
@@ -81,26 +79,7 @@ def paper_tables(results: Sequence[Result], paper: str) -> str:
 
 
 def _numbers(claim: Mapping[str, Any]) -> list[str]:
-    return [expected(claim), significant(claim["ours"]), claim["verdict"]]
-
-
-def expected(claim: Mapping[str, Any]) -> str:
-    """Return what a claim expects: the published number with its rule, or the direction.
-
-    >>> expected({"published": 2.0, "counts": "factor", "above": 1.0, "below": None})
-    '≈ 2'
-    >>> expected({"published": None, "counts": "direction", "above": 1.0, "below": None})
-    '> 1'
-    """
-    if claim["counts"] != "direction":
-        return _MARKS[claim["counts"]] + significant(claim["published"])
-    limits = [
-        f"{sign} {significant(limit)}"
-        for sign, limit in ((">", claim["above"]), ("<", claim["below"]))
-        if limit is not None
-    ]
-    known = [] if claim["published"] is None else [significant(claim["published"])]
-    return "; ".join([*known, " and ".join(limits)])
+    return [claim["expected"], significant(claim["ours"]), claim["verdict"]]
 
 
 def misses(results: Sequence[Result]) -> str:
@@ -114,7 +93,7 @@ def _miss(one: Result) -> str:
     if one["verdict"] == FAILED:
         return f"{head}\n\nIt failed: `{one['error']}`"
     lines = [
-        f"- {claim['says']} ({claim['place']}): {expected(claim)} expected, "
+        f"- {claim['says']} ({claim['place']}): {claim['expected']} expected, "
         f"{significant(claim['ours'])} measured."
         for claim in one["claims"]
         if claim["verdict"] == MISSED
@@ -134,7 +113,7 @@ def _holds(claim: Mapping[str, Any]) -> str:
 
 
 def _titled(number: str) -> str:
-    return number if number.lower().startswith("table") else f"figure {number}"
+    return f"figure {number}" if number[:1].isdigit() else number
 
 
 def _cell(text: str) -> str:

@@ -8,12 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from skewless.experiments.reproduction.figure import Figure, Plot, Results, Size
+from skewless.experiments.reproduction.figure import Claim, Figure, Plot, Results, Size
 from skewless.experiments.reproduction.runner import Failure, Outcome, failure
 from skewless.experiments.reproduction.verdicts import VERDICTS, Judged, judge, worst
+from skewless.rounding import significant
 
 #: A figure as JSON has it.
 Result = dict[str, Any]
+
+_MARKS = {"value": "", "factor": "≈ ", "at most": "≤ ", "at least": "≥ "}
 
 FAILED = "failed"
 MISSED = VERDICTS[-1]
@@ -76,10 +79,27 @@ def _claim(one: Judged) -> dict[str, Any]:
         "ours": _finite(one.ours),
         "published": one.claim.published,
         "counts": one.claim.counts,
-        "above": one.claim.above,
-        "below": one.claim.below,
+        "expected": expected(one.claim),
         "verdict": one.verdict,
     }
+
+
+def expected(claim: Claim) -> str:
+    """Return what a claim expects, for people: the published number with its rule, or a direction.
+
+    >>> expected(Claim("", "", lambda rows: 0.0, 2.0, "factor", above=1.0))
+    '≈ 2'
+    >>> expected(Claim("", "", lambda rows: 0.0, above=1.0, below=4.0))
+    '> 1 and < 4'
+    """
+    if claim.counts != "direction":
+        return _MARKS[claim.counts] + significant(claim.published)
+    limits = " and ".join(
+        f"{sign} {significant(limit)}"
+        for sign, limit in ((">", claim.above), ("<", claim.below))
+        if limit is not None
+    )
+    return limits if claim.published is None else f"{significant(claim.published)}; {limits}"
 
 
 def _plot(plot: Plot, rows: Results) -> dict[str, Any]:
@@ -146,22 +166,3 @@ def without_reason(results: Sequence[Result]) -> list[str]:
         for one in results
         if one["verdict"] == MISSED and not (one["why"] and one["evidence"])
     ]
-
-
-def significant(number: float | None, digits: int = 3) -> str:
-    """Return a number as documents show it; few digits, so that small changes do not show.
-
-    >>> [significant(x) for x in (0.0123456, 12345.6, 1.0, 2.5e-7, None)]
-    ['0.0123', '12,300', '1', '2.5e-07', '–']
-    """
-    if number is None:
-        return "–"
-    if number == 0:
-        return "0"
-    rounded = float(f"{number:.{digits - 1}e}")
-    size = abs(rounded)
-    if size >= 1e9 or size < 1e-4:
-        return f"{rounded:.{digits}g}"
-    if size >= 10 ** (digits - 1):
-        return f"{rounded:,.0f}"
-    return f"{rounded:.{digits}g}"
