@@ -8,6 +8,7 @@ from skewless.experiments import (
     alternatives,
     giants,
     grouping_cost,
+    learning_together,
     overview,
     spark_speed,
 )
@@ -24,6 +25,7 @@ ALTERNATIVES = RESULTS / "spark_alternatives.jsonl"
 GIANTS = RESULTS / "giants.jsonl"
 MIXED = PROJECT / "docs" / "strategies" / "mixed.md"
 AGGREGATE_SPEED = RESULTS / "aggregate_speed.jsonl"
+LEARNING_TOGETHER = RESULTS / "learning_together.jsonl"
 REPRODUCTION = RESULTS / "reproduction.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
@@ -41,6 +43,7 @@ def write_all() -> None:
     write_spark_tables()
     write_alternatives()
     write_giants()
+    write_learning_together()
     write_reproduction_tables()
     if RECORDS.exists():
         write_documents()
@@ -58,6 +61,12 @@ def write_reproduction_tables() -> None:
 def write_giants() -> None:
     if GIANTS.exists():
         write_table(MIXED, "giants", giants.table(read_records(GIANTS)))
+
+
+def write_learning_together() -> None:
+    if LEARNING_TOGETHER.exists():
+        table = learning_together.table(read_records(LEARNING_TOGETHER))
+        write_table(BENCHMARKS, "learning together", table)
 
 
 def write_spark_tables() -> None:

@@ -77,6 +77,18 @@ OPTIONS = {
         "--seed",
     ],
     "compare": ["--out", "--records"],
+    "diagnose": [
+        *(
+            "--input",
+            "--key",
+            "--event-log",
+            "--workers",
+            "--limit",
+            "--window",
+            "--slow",
+            "--json",
+        ),
+    ],
     "check": ["--set"],
     "strategies": ["--json", "--x"],
     "reproduce": [

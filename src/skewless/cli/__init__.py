@@ -1,4 +1,4 @@
-"""The command line: `skewless demo`, `run`, `compare`, `simulate`, `reproduce`, `check`, lists."""
+"""The command line: `skewless demo`, `run`, `diagnose`, `simulate` and more."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from skewless.cli import (  # noqa: F401
     checking,
     comparing,
     demo,
+    diagnosing,
     listing,
     reproducing,
     running,
