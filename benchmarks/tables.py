@@ -10,6 +10,7 @@ from skewless.experiments import (
     grouping_cost,
     learning_together,
     overview,
+    skewed_writes,
     spark_speed,
 )
 from skewless.experiments.reproduction.document import write_document
@@ -26,6 +27,7 @@ GIANTS = RESULTS / "giants.jsonl"
 MIXED = PROJECT / "docs" / "strategies" / "mixed.md"
 AGGREGATE_SPEED = RESULTS / "aggregate_speed.jsonl"
 LEARNING_TOGETHER = RESULTS / "learning_together.jsonl"
+SKEWED_WRITES = RESULTS / "skewed_writes.jsonl"
 REPRODUCTION = RESULTS / "reproduction.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
@@ -44,6 +46,7 @@ def write_all() -> None:
     write_alternatives()
     write_giants()
     write_learning_together()
+    write_skewed_writes()
     write_reproduction_tables()
     if RECORDS.exists():
         write_documents()
@@ -67,6 +70,12 @@ def write_learning_together() -> None:
     if LEARNING_TOGETHER.exists():
         table = learning_together.table(read_records(LEARNING_TOGETHER))
         write_table(BENCHMARKS, "learning together", table)
+
+
+def write_skewed_writes() -> None:
+    if SKEWED_WRITES.exists():
+        table = skewed_writes.table(read_records(SKEWED_WRITES))
+        write_table(PROJECT / "docs" / "skewed-writes.md", "skewed writes", table)
 
 
 def write_spark_tables() -> None:

@@ -106,6 +106,19 @@ def test_fish_measures_the_slow_worker_and_sends_it_less():
     assert shares < 0.13  # a fair share is 0.25 / 3.25 = 0.077
 
 
+def test_inferred_queues_can_be_compared_with_the_true_ones():
+    timing = Timing(service=1e-3, arrivals="poisson", rate=3_600, queue=100_000)
+    known = simulate(
+        Fish(interval=0.01, utilisation=0.9), STREAM, n_workers=4, window=1_000, timing=timing
+    )
+    assert known.inferred.shape == (40, 4)
+    summary = known.summary()
+    # At nine tenths of the speed the true queues are short, and so are the inferred ones.
+    assert summary["queue_inferred_error"] < 20
+    blind = simulate(Shuffle(), STREAM, n_workers=4, window=1_000, timing=timing)
+    assert "queue_inferred_error" not in blind.summary()
+
+
 def test_a_stopped_worker_goes_on_later():
     run = simulate(
         Shuffle(),

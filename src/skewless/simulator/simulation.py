@@ -19,6 +19,7 @@ from skewless.state import copy_state
 from skewless.strategy import (
     AnyStrategy,
     Begins,
+    Infers,
     Moves,
     Observes,
     Rebalances,
@@ -55,6 +56,7 @@ class Simulation:
         self.n_records = 0
         self.route_ns = 0
         self.rebalances: list[Rebalance] = []
+        self.inferred: list[Floats] = []  # by window: records that wait for each worker, inferred
         self._members = membership
         self._window = tally.room
         self._pending: list[Records] = []  # records that have no worker yet
@@ -175,6 +177,10 @@ class Simulation:
 
     def _end_window(self) -> None:
         """Let the strategy learn what only a whole window tells."""
+        if self.clock is not None and isinstance(self.strategy, Infers):
+            self.inferred.append(
+                np.sum([self.strategy.waiting(state) for state in self.states], axis=0)
+            )
         if self.clock is not None and isinstance(self.strategy, Observes):
             self._tell_speeds(self.strategy, self.clock.seconds_per_record())
         if not self._keeps_history:

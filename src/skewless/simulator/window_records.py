@@ -14,7 +14,7 @@ from skewless.simulator.run import Run
 
 
 def window_table(run: Run) -> pa.Table:
-    """Return one row per window: who got what, how long it took, and what a plan changed.
+    """Return one row per window: loads, times, queues, and what a plan changed.
 
     Times are virtual seconds and null for a run without a clock. Loads are null unless the run
     kept them. `latencies` counts records by bucket; bucket i begins at 2^(i / 8) nanoseconds.
@@ -32,6 +32,9 @@ def window_table(run: Run) -> pa.Table:
         return pa.array(values, kind)
 
     floats, whole = pa.float64(), pa.int64()
+    inferred: Any = [None] * n_windows
+    if run.inferred is not None:
+        inferred[: len(run.inferred)] = run.inferred.tolist()
     loads: Any = [None] * n_windows if windows.loads is None else windows.loads.tolist()
     return pa.table(
         {
@@ -58,8 +61,8 @@ def window_table(run: Run) -> pa.Table:
             "latency_sum": timed("latency_sum", floats),
             "latency_max": timed("latency_max", floats),
             "latencies": timed("latencies", pa.list_(whole)),
-            "queue_max": timed("queue_max", whole),
-            "queue_mean": timed("queue_mean", floats),
+            "queues": timed("queues", pa.list_(whole)),
+            "inferred_queues": pa.array(inferred, pa.list_(floats)),
         }
     )
 
