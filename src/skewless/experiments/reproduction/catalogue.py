@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from skewless import parameters
 from skewless.experiments.reproduction.figure import PAPERS, Figure
-from skewless.experiments.reproduction.papers import fish
+from skewless.experiments.reproduction.papers import fish, pd_stream
 
 #: The figures of each paper, in the order of `PAPERS`.
-_COLLECTIONS: tuple[tuple[Figure, ...], ...] = (fish.FIGURES,)
+_COLLECTIONS: tuple[tuple[Figure, ...], ...] = (fish.FIGURES, pd_stream.FIGURES)
 
 
 def all_figures() -> list[Figure]:
