@@ -17,7 +17,7 @@ export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-nojit test-statistics test-faults test-nightly test-matrix lint format bench bench-spark
-.PHONY: fuzz overview frontier docs-tables java clean
+.PHONY: fuzz overview frontier reproduce docs-tables java clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ frontier: $(READY) ## Measure Cascade against all others, for docs/frontier.md (
 
 overview: $(READY) ## Run all strategies side by side and write the README's table
 	$(BIN)/python benchmarks/overview.py
+
+reproduce: $(READY) ## Measure the papers' figures on small streams, and write docs/reproduction.md
+	$(BIN)/python benchmarks/reproduction.py
 
 docs-tables: $(READY) ## Write the generated tables of the documentation anew
 	$(BIN)/python benchmarks/tables.py

@@ -13,6 +13,7 @@ from skewless.experiments import (
     skewed_writes,
     spark_speed,
 )
+from skewless.experiments.reproduction.document import write_document
 from skewless.experiments.tables import read_records, write_table
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -27,6 +28,7 @@ MIXED = PROJECT / "docs" / "strategies" / "mixed.md"
 AGGREGATE_SPEED = RESULTS / "aggregate_speed.jsonl"
 LEARNING_TOGETHER = RESULTS / "learning_together.jsonl"
 SKEWED_WRITES = RESULTS / "skewed_writes.jsonl"
+REPRODUCTION = RESULTS / "reproduction.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
 
@@ -45,11 +47,18 @@ def write_all() -> None:
     write_giants()
     write_learning_together()
     write_skewed_writes()
+    write_reproduction_tables()
     if RECORDS.exists():
         write_documents()
     print(
-        "tables written: README.md, docs/benchmarks.md, docs/frontier.md, docs/strategies/mixed.md"
+        "tables written: README.md, docs/benchmarks.md, docs/frontier.md, docs/reproduction.md, "
+        "docs/strategies/mixed.md"
     )
+
+
+def write_reproduction_tables() -> None:
+    if REPRODUCTION.exists():
+        write_document(PROJECT / "docs" / "reproduction.md", read_records(REPRODUCTION))
 
 
 def write_giants() -> None:

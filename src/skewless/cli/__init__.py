@@ -9,6 +9,7 @@ from skewless.cli import (  # noqa: F401
     demo,
     diagnosing,
     listing,
+    reproducing,
     running,
     simulating,
 )

@@ -28,8 +28,8 @@ def write_records(path: Path, records: Iterable[Row]) -> None:
             lines.write(json.dumps(record) + "\n")
 
 
-def markdown(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a Markdown table; every column but the first is set to the right.
+def markdown(headings: Sequence[str], rows: Iterable[Sequence[object]], n_left: int = 1) -> str:
+    """Return a Markdown table; every column but the first `n_left` is set to the right.
 
     >>> print(markdown(["strategy", "ratio"], [["pkg", 3.2]]))
     | strategy | ratio |
@@ -38,7 +38,7 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """
     lines = [
         "| " + " | ".join(headings) + " |",
-        "| --- |" + " ---: |" * (len(headings) - 1),
+        "|" + " --- |" * n_left + " ---: |" * (len(headings) - n_left),
         *("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows),
     ]
     return "\n".join(lines)

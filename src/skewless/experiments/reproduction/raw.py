@@ -1,0 +1,135 @@
+"""Raw records: what a cell measured, in a file of its own whose path its parameters make.
+
+A record is used again if it is of the same cell, with the same parameters, and of the same sources:
+the module of the cell's class and all modules of this package that it imports, by their text. The
+version of the package alone would not do, because results change between two releases as well. The
+text of the whole package would be too much: a new sentence on the command line would throw away
+hours of measurements.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import numbers
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from skewless._sources import sources_digest
+from skewless.arguments import shown
+from skewless.experiments.reproduction.figure import Cell
+from skewless.experiments.tables import Row
+from skewless.private_files import PRIVATE, replace_file
+
+_LONGEST_NAME = 80  # of the readable part
+
+
+class Identity(NamedTuple):
+    """Which cell it is: two cells with equal identities are one."""
+
+    kind: str  # module:Class
+    readable: str
+    parameters: str  # canonical JSON of all fields
+
+    @property
+    def path(self) -> Path:
+        """Where its record lies, in the folder of its size."""
+        text = f"{self.kind}\n{self.parameters}"
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        return Path(self.kind.rpartition(":")[2]) / f"{self.readable}-{digest}.json"
+
+
+def identity(cell: Cell) -> Identity:
+    """Return which cell it is; refuse a cell whose fields are not all plain values."""
+    cls = type(cell)
+    if not dataclasses.is_dataclass(cell):
+        raise ValueError(f"a cell must be a dataclass, not {shown(cell)}")
+    fields = {field.name: getattr(cell, field.name) for field in dataclasses.fields(cell)}
+    values = plain(fields, cls.__name__)
+    defaults = {field.name: field.default for field in dataclasses.fields(cell)}
+    return Identity(
+        f"{cls.__module__}:{cls.__qualname__}", _readable(values, defaults), _canonical(values)
+    )
+
+
+def sources(cell: Cell) -> str:
+    """Return a digest of the source text that decides what the cell measures."""
+    module = type(cell).__module__
+    return sources_digest(module, Path(str(sys.modules[module].__file__)))
+
+
+def read(folder: Path, wanted: Identity, made_from: str) -> Row | None:
+    """Return the stored row of a cell; None if there is none that is whole, equal and current."""
+    try:
+        record = json.loads((folder / wanted.path).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):  # no JSON, or no text at all
+        return None
+    if not isinstance(record, dict) or not isinstance(record.get("row"), dict):
+        return None
+    same = (
+        record.get("cell") == wanted.kind
+        and _canonical(record.get("parameters")) == wanted.parameters
+        and record.get("sources") == made_from
+    )
+    return record["row"] if same else None
+
+
+def write(folder: Path, measured: Identity, made_from: str, row: Row) -> Row:
+    """Store the row of a cell, whole or not at all; return it as `read` will."""
+    record = {
+        "cell": measured.kind,
+        "parameters": json.loads(measured.parameters),
+        "sources": made_from,
+        "row": plain(row, "row"),
+    }
+    path = folder / measured.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, json.dumps(record, indent=1) + "\n", PRIVATE)
+    stored: Row = record["row"]
+    return stored
+
+
+def plain(value: Any, where: str) -> Any:
+    """Return a value made of what JSON has; `where` names it if it cannot be.
+
+    >>> plain({"a": (1, 2.5), "b": None}, "row")
+    {'a': [1, 2.5], 'b': None}
+    >>> plain({"a": {3: "x"}}, "row")
+    Traceback (most recent call last):
+        ...
+    ValueError: row.a must have texts as names, not 3
+    """
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    if isinstance(value, Mapping):
+        for name in value:
+            if not isinstance(name, str):
+                raise ValueError(f"{where} must have texts as names, not {shown(name)}")
+        return {name: plain(part, f"{where}.{name}") for name, part in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
+        return [plain(part, where) for part in value]
+    raise ValueError(f"{where} must be a plain value, not {shown(value)}")
+
+
+def _canonical(values: Any) -> str:
+    return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+
+def _readable(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+    """Return what tells a cell from others at a glance: its texts, and numbers that were set."""
+    parts = []
+    for name, value in values.items():
+        if isinstance(value, str):
+            parts.append(value)
+        elif isinstance(value, (int, float)) and value != defaults[name]:
+            parts.append(f"{name}={value}")
+    text = re.sub(r"[^A-Za-z0-9.=_-]+", "_", "-".join(parts)).strip("._-")
+    return text[:_LONGEST_NAME] or "cell"

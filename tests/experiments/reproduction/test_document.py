@@ -1,0 +1,93 @@
+"""docs/reproduction.md is written from results alone, between its markers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.reproduction.fake_paper import SIMULATED, figure, value_claim
+from skewless.experiments.reproduction.document import write_document
+from skewless.experiments.reproduction.figure import PAPERS, QUICK, TINY
+from skewless.experiments.reproduction.results import result, without_reason
+from skewless.experiments.reproduction.runner import Failure
+from skewless.rounding import significant
+
+PROJECT = Path(__file__).parents[3]
+ROWS = {
+    "hash": {"imbalance": 4.0},
+    "pkg": {"imbalance": 0.123456},
+    "cascade": {"imbalance": 0.0},
+}
+
+
+def results() -> list[dict[str, Any]]:
+    good = figure("9", {}, [value_claim("a", published=2.0), value_claim("a", above=1.0)])
+    return [
+        result(good, QUICK, {"a": {"value": 2.1}}),
+        result(SIMULATED, QUICK, ROWS),
+        result(figure("10", {}, [value_claim("a")]), QUICK, Failure("ZeroDivisionError: x")),
+    ]
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Path:
+    path = tmp_path / "reproduction.md"
+    path.write_text((PROJECT / "docs" / "reproduction.md").read_text(encoding="utf-8"))
+    return path
+
+
+def test_the_document_has_all_claims_the_totals_and_the_misses(document: Path) -> None:
+    assert write_document(document, results())
+    text = document.read_text(encoding="utf-8")
+    assert "| FISH | 2 | 1 | 0 | 0 | 1 | 2 |" in text
+    assert "| all | 3 | 1 | 0 | 1 | 1 | 4 |" in text
+    assert "at most 400,000 records per stream" in text
+    assert "| 9 | a is large (section 1, read from the text) | 2 | 2.1 | reproduced |" in text
+    assert "| 9 | a is large (section 1, read from the text) | > 1 | 2.1 | reproduced |" in text
+    assert "| table II | pkg \\| two choices (fig. 1) | 1e-09 | 0.123 | not reproduced |" in text
+    assert (
+        "| table II | imbalance of three strategies | Zipf with z = 1.4 | not reproduced |" in text
+    )
+    _, _, missed = text.partition("### Dalton, table II: imbalance of three strategies")
+    assert "It was invented for a test." in missed
+    assert "| cascade is even | < 0.5 | 0 | yes |" in missed
+    assert "It failed: `ZeroDivisionError: x`" in text
+
+
+def test_writing_twice_changes_nothing_and_the_introduction_stays(document: Path) -> None:
+    before = document.read_text(encoding="utf-8")
+    write_document(document, results())
+    once = document.read_text(encoding="utf-8")
+    assert not write_document(document, results())
+    assert document.read_text(encoding="utf-8") == once
+    tables = re.compile(r"(<!-- table: .*? -->).*?<!-- end -->", re.DOTALL)
+    assert tables.sub(r"\1", once) == tables.sub(r"\1", before)
+
+
+def test_every_paper_has_its_place(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for name in ("totals", *PAPERS, "misses"):
+        assert text.count(f"<!-- table: reproduction {name} -->") == 1
+
+
+@pytest.mark.parametrize("number", [1.23456, 0.0123456, 123456.7, 3.3e-8, -77.77])
+def test_numbers_differ_only_beyond_the_third_digit(number: float) -> None:
+    shown = significant(number)
+    assert shown == significant(number * (1 + 1e-9))
+    assert float(shown.replace(",", "")) == pytest.approx(number, rel=0.005)
+
+
+def test_numbers_that_are_not_finite_are_none_and_missed() -> None:
+    one = result(figure("1", {}, [value_claim("a")]), TINY, {"a": {"value": float("nan")}})
+    assert one["ours"] == [None]
+    assert one["verdict"] == "not reproduced"
+    assert without_reason([one]) == ["fish/1"]
+    assert without_reason(results()) == []
+
+
+def test_why_is_told_only_where_something_is_missed() -> None:
+    good = figure("1", {}, [value_claim("a")], why="never needed")
+    assert "why" not in result(good, TINY, {"a": {"value": 1.0}})

@@ -1,0 +1,242 @@
+"""Cells are measured once, kept, and measured again only where that is needed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments.reproduction.fake_paper import SIMULATED, Bad, Counted, figure, value_claim
+from skewless.experiments.reproduction import raw
+from skewless.experiments.reproduction.cells import Simulation
+from skewless.experiments.reproduction.figure import QUICK, TINY, Figure
+from skewless.experiments.reproduction.results import result
+from skewless.experiments.reproduction.runner import Failure, expected_work, measure
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+def measured(log: Path) -> list[str]:
+    return log.read_text().split() if log.exists() else []
+
+
+def two_figures(log: Path) -> list[Figure]:
+    shared = Counted("shared", str(log))
+    one = figure("1", {"a": shared, "b": Counted("own", str(log))}, [value_claim("a")])
+    return [one, figure("2", {"other": Counted("shared", str(log))}, [value_claim("other")])]
+
+
+def records(out: Path) -> list[Path]:
+    return sorted((out / "raw" / "tiny").rglob("*.json"))
+
+
+def test_a_shared_cell_is_measured_once_and_a_second_run_measures_nothing(
+    tmp_path: Path, log: Path
+) -> None:
+    seen: list[tuple[int, int]] = []
+    first = measure(two_figures(log), TINY, tmp_path, progress=lambda *done: seen.append(done))
+    assert sorted(measured(log)) == ["own", "shared"]
+    assert seen == [(0, 2), (1, 2), (2, 2)]
+    assert first[1] == {"other": {"value": 10.0, "series": [1.0, 2.0]}}
+    assert measure(two_figures(log), TINY, tmp_path) == first
+    assert len(measured(log)) == 2
+
+
+def test_the_path_of_a_record_is_made_from_the_parameters(tmp_path: Path, log: Path) -> None:
+    cell = Counted("a b/c", str(log), n_records=7)
+    measure([figure("1", {"x": cell}, [value_claim("x")])], TINY, tmp_path)
+    (path,) = records(tmp_path)
+    assert path.parent == tmp_path / "raw" / "tiny" / "Counted"
+    assert path.name.startswith("a_b_c-")
+    record = json.loads(path.read_text())
+    assert record["parameters"] == {"label": "a b/c", "log": str(log), "n_records": 7, "of": {}}
+    assert record["cell"].endswith("fake_paper:Counted")
+    assert record["row"]["value"] == 7.0
+    assert os.name == "nt" or stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert {p.suffix for p in tmp_path.rglob("*") if p.is_file()} == {".json", ""}  # no leftovers
+
+
+def test_the_order_of_names_and_the_kind_of_sequence_are_no_difference() -> None:
+    one = Simulation("hash", "zipf", of={"z": 1.0, "n_keys": 10}, capacities=(1.0, 2.0))
+    other = Simulation("hash", "zipf", of={"n_keys": 10, "z": 1.0}, capacities=[1.0, 2.0])
+    assert raw.identity(one) == raw.identity(other)
+    for field, value in {"seed": 2, "settings": {"ring": True}, "timing": {}}.items():
+        changed = dataclasses.replace(one, **{field: value})
+        assert raw.identity(changed).path != raw.identity(one).path
+
+
+def test_fields_that_are_no_plain_values_are_refused_by_name() -> None:
+    cell = Simulation("hash", "zipf", of={"z": {1, 2}})
+    with pytest.raises(ValueError, match=r"Simulation\.of\.z must be a plain value, not \{1, 2\}"):
+        raw.identity(cell)
+
+
+def spoil_half(path: Path) -> None:
+    text = path.read_text()
+    path.write_text(text[: len(text) // 2])
+
+
+def spoil_bytes(path: Path) -> None:
+    path.write_bytes(b"\xff\xfe\x00")
+
+
+def change(path: Path, **fields: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        spoil_half,
+        spoil_bytes,
+        lambda path: path.write_text(""),
+        lambda path: path.write_text("[1]"),
+        lambda path: change(path, row=None),
+        lambda path: change(path, sources="of yesterday"),
+        lambda path: change(path, cell="other:Counted"),
+        lambda path: change(path, parameters={"label": "another"}),
+    ],
+)
+def test_a_record_that_is_damaged_old_or_of_another_cell_is_measured_again(
+    tmp_path: Path, log: Path, spoil: object
+) -> None:
+    figures = [figure("1", {"x": Counted("x", str(log))}, [value_claim("x")])]
+    first = measure(figures, TINY, tmp_path)
+    (path,) = records(tmp_path)
+    whole = path.read_bytes()
+    spoil(path)  # type: ignore[operator]
+    assert measure(figures, TINY, tmp_path) == first
+    assert measured(log) == ["x", "x"]
+    assert path.read_bytes() == whole
+
+
+def test_a_size_has_its_own_records(tmp_path: Path, log: Path) -> None:
+    figures = [figure("1", {"x": Counted("x", str(log))}, [value_claim("x")])]
+    measure(figures, TINY, tmp_path)
+    measure(figures, QUICK, tmp_path)
+    assert measured(log) == ["x", "x"]
+
+
+def test_a_cell_that_raises_fails_its_own_figures_alone(tmp_path: Path, log: Path) -> None:
+    good = Counted("good", str(log))
+    figures = [
+        figure("1", {"a": good, "b": Bad()}, [value_claim("a")]),
+        figure("2", {"a": good}, [value_claim("a")]),
+        figure("3", {"a": Bad("row")}, [value_claim("a")]),
+        Figure("fish", "4", "", lambda size: {"a": Counted(1 / 0, "")}, [value_claim("a")]),  # type: ignore[arg-type]
+        figure("5", {"a": good}, [value_claim("missing")]),
+    ]
+    outcomes = measure(figures, TINY, tmp_path)
+    assert outcomes[0] == Failure("cell 'b': ZeroDivisionError: there is nothing to divide by")
+    assert isinstance(outcomes[1], dict)
+    objects = [result(*both) for both in zip(figures, [TINY] * 5, outcomes, strict=True)]
+    assert [one["verdict"] for one in objects] == ["failed", "reproduced"] + ["failed"] * 3
+    assert "row.value must be a plain value" in objects[2]["error"]
+    assert objects[3]["error"] == "ZeroDivisionError: division by zero"
+    assert objects[4]["error"] == "KeyError: 'missing'"
+    assert len(records(tmp_path)) == 1  # a failure is not kept
+
+
+def test_the_longest_cells_come_first(tmp_path: Path, log: Path) -> None:
+    cells = {str(n): Counted(str(n), str(log), n_records=n) for n in (5, 50, 7)}
+    cells["nested"] = Counted("nested", str(log), n_records=1, of={"n_records": 20})
+    measure([figure("1", cells, [value_claim("5")])], TINY, tmp_path)
+    assert measured(log) == ["50", "nested", "7", "5"]
+    timed = Simulation("hash", "zipf", of={"n_records": 9}, timing={})
+    assert expected_work(timed, TINY) > expected_work(dataclasses.replace(timed, timing=None), TINY)
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_same_as_one_byte_for_byte(tmp_path: Path) -> None:
+    texts = []
+    for jobs in (1, 2):
+        outcomes = measure([SIMULATED], TINY, tmp_path / str(jobs), jobs=jobs)
+        texts.append(json.dumps(result(SIMULATED, TINY, outcomes[0])))
+    assert '"verdict": "not reproduced"' in texts[0]  # and not "failed"
+    assert texts[0] == texts[1]
+    one, two = (records(tmp_path / jobs) for jobs in ("1", "2"))
+    assert [path.name for path in one] == [path.name for path in two]
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_fails_its_figures_and_does_not_hang(tmp_path: Path) -> None:
+    figures = [
+        figure(str(n), {"a": Bad("die" if n else "raise")}, [value_claim("a")]) for n in (0, 1)
+    ]
+    outcomes = measure(figures, TINY, tmp_path, jobs=2)
+    assert isinstance(outcomes[1], Failure)
+    assert "terminated abruptly" in outcomes[1].error
+
+
+STOPPED = """
+import sys
+from pathlib import Path
+from experiments.reproduction.fake_paper import Counted, Slow, figure, value_claim
+from skewless.experiments.reproduction.figure import TINY
+from skewless.experiments.reproduction.runner import measure
+
+if __name__ == "__main__":
+    out, jobs = Path(sys.argv[1]), int(sys.argv[2])
+    cells = {str(n): Slow(n) for n in range(4)} | {"quick": Counted("quick", sys.argv[3], 10**9)}
+    try:
+        figures = [figure("1", cells, [value_claim("0")])]
+        measure(figures, TINY, out, jobs=jobs, progress=lambda *_: print(flush=True))
+    except KeyboardInterrupt:
+        print("stopped")
+"""
+
+
+def started(out: Path, log: Path, jobs: int) -> subprocess.Popen[str]:
+    program = out / "program.py"
+    program.write_text(STOPPED)
+    return subprocess.Popen(
+        [sys.executable, str(program), str(out), str(jobs), str(log)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_leaves_what_was_measured_and_no_process(
+    tmp_path: Path, log: Path, jobs: int
+) -> None:
+    process = started(tmp_path, log, jobs)
+    deadline = time.monotonic() + 120
+    while not records(tmp_path) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)  # to the parent alone, which is the harder case
+    # Standard output ends only when no process has it open any more.
+    out, err = process.communicate(timeout=30)
+    assert (out.split(), err) == (["stopped"], "")
+    assert measured(log) == ["quick"]
+    assert len(records(tmp_path)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no groups of processes like these")
+def test_ctrl_c_is_quiet_while_the_processes_start(tmp_path: Path, log: Path) -> None:
+    process = started(tmp_path, log, jobs=2)
+    assert process.stdout is not None
+    process.stdout.readline()  # now the processes are started, and import for a while
+    # A terminal sends it to all of them. The one that waits ignores it for a moment.
+    while process.poll() is None:
+        time.sleep(0.5)
+        os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (out.split(), err) == (["stopped"], "")
