@@ -40,6 +40,8 @@ _SPLITTING = ["shuffle", "pkg", "cm"]
 
 
 def _cells(stream: Stream, batches: bool, size: Size) -> Mapping[str, Cell]:
+    if stream is SYNTHETIC:
+        size = streams.longer(size, 4)
     slide = streams.second(size)
     of = streams.zipf_of(stream, size)
     return {

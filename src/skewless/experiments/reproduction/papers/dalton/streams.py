@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skewless.experiments.reproduction.figure import Results, Size
+from skewless.experiments.reproduction.figure import FULL, Results, Size
 from skewless.workloads.zipf import zipf_probabilities
 
 #: Records of a second at the rate that the paper's systems reach with 64 workers (section 5.3).
 RECORDS_PER_SECOND = 40_000
 #: The number of seconds of a window of the paper.
 WINDOW_SECONDS = 60
-_SLIDES = 200  # of a stream: three windows and a bit
+_SLIDES = 200  # of a stream
 
 DATA = (
     "Generated Zipf streams with the number of keys and the share of the top key of Table 2. In "
@@ -57,19 +57,34 @@ def fitted_exponent(n_keys: int, top_share: float) -> float:
     return round((low + high) / 2, 3)
 
 
+def longer(size: Size, times: int) -> Size:
+    """Return the size with streams so many times as long, but not above the largest of ours.
+
+    A hot key is learned when each worker has been tried some twenty times, which takes 20 · n / ε
+    records of the key, whatever a second is. The paper measures after hours, so where that
+    matters a figure of few cells takes longer streams than its size says.
+    """
+    return size._replace(records=min(times * size.records, max(size.records, FULL.records)))
+
+
 def second(size: Size) -> int:
     """Return the records of a second: the paper's, or fewer in a smaller size."""
     return min(RECORDS_PER_SECOND, size.records // _SLIDES)
 
 
 def length(size: Size) -> int:
-    """Return the records of a stream: so many seconds as the tables of this paper need."""
+    """Return the records of a stream: three windows and a bit."""
     return _SLIDES * second(size)
 
 
 def scaled_keys(n_keys: int, size: Size) -> int:
     """Return the keys for this size: as many per record of a window as in the paper."""
     return max(1_000, n_keys * second(size) // RECORDS_PER_SECOND)
+
+
+def keys_for_window(n_keys: int, window: int) -> int:
+    """Return at most `n_keys`, and so few that a uniform window of records has nearly all."""
+    return min(n_keys, max(100, window // 3))
 
 
 def zipf_of(stream: Stream, size: Size) -> dict[str, Any]:
