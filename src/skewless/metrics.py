@@ -41,6 +41,16 @@ def load_stddev(loads: ArrayLike) -> float:
     return float(np.std(np.asarray(loads, np.float64)))
 
 
+def load_difference(loads: ArrayLike) -> float:
+    """Return max − mean of the loads, eq. 1 of Dalton.
+
+    >>> load_difference([30, 10, 20])
+    10.0
+    """
+    load = np.asarray(loads, np.float64)
+    return float(load.max() - load.mean())
+
+
 def replication(n_pairs: float, n_keys: float) -> float:
     """Return replicas per key: distinct (key, worker) pairs / distinct keys, eq. 7 of Pd-Stream."""
     return n_pairs / n_keys if n_keys else 1.0
@@ -58,14 +68,18 @@ def replication_limit(n_workers: int, n_keys: int) -> float:
     return 1.0 + (n_workers - 1) / n_keys if n_keys else 1.0
 
 
-def makespan_ratio(window_records: ArrayLike, window_peaks: ArrayLike, capacities: Floats) -> float:
+def makespan_ratio(
+    window_records: ArrayLike, window_peaks: ArrayLike, window_capacities: ArrayLike
+) -> float:
     """Return the time of all windows one after the other, over that of perfect balance.
 
-    A window ends when its slowest worker ends: `window_peaks` are max(load / capacity) per window.
-    Perfect balance spreads records like a fluid, so even it is not always reached exactly.
+    A window ends when its slowest worker ends: `window_peaks` are max(load / capacity) per window,
+    and `window_capacities` the sums of all capacities. Perfect balance spreads records like a
+    fluid, so even it is not always reached exactly.
 
-    >>> makespan_ratio([10, 10], [6.0, 5.0], np.ones(2))
+    >>> makespan_ratio([10, 10], [6.0, 5.0], [2.0, 2.0])
     1.1
     """
-    ideal = np.sum(window_records, dtype=np.float64) / np.sum(capacities)
+    records = np.asarray(window_records, np.float64)
+    ideal = float(np.sum(records / np.asarray(window_capacities, np.float64)))
     return float(np.sum(window_peaks) / ideal) if ideal else 1.0

@@ -1,7 +1,9 @@
 """Sources, workers and windows without an engine: millions of records in seconds."""
 
+from skewless.simulator.clock import WindowTimes
 from skewless.simulator.run import Rebalance, Run
 from skewless.simulator.simulate import simulate
 from skewless.simulator.tally import Windows
+from skewless.simulator.timing import Event, Timing
 
-__all__ = ["Rebalance", "Run", "Windows", "simulate"]
+__all__ = ["Event", "Rebalance", "Run", "Timing", "WindowTimes", "Windows", "simulate"]

@@ -1,4 +1,4 @@
-"""What a simulation leaves behind: counts. Every number is computed from them afterwards."""
+"""What a simulation leaves behind: counts and times. Every number is computed from them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skewless import metrics
 from skewless.arrays import Floats, Ints
+from skewless.simulator.clock import WindowTimes, latency_quantile
 from skewless.simulator.tally import Windows
 
 
@@ -16,10 +18,22 @@ from skewless.simulator.tally import Windows
 class Rebalance:
     """One call of the controller, at the end of a window."""
 
-    plan_seconds: float
+    window: int
+    plan_seconds: float  # of this machine
     state_moved: float
     state_held: float
     n_moves: int
+    n_entries: int  # of the routing table, by the new plan
+
+    @property
+    def planned(self) -> bool:
+        """Whether anything changed by it."""
+        return self.n_moves > 0
+
+    @property
+    def moved_share(self) -> float:
+        """Migration cost: state moved / state held."""
+        return self.state_moved / self.state_held if self.state_held else 0.0
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,7 @@ class Run:
     route_ns: int
     state_bytes: int
     rebalances: tuple[Rebalance, ...]
+    times: WindowTimes | None = None  # where the run had a clock
 
     def summary(self) -> dict[str, Any]:
         """Return the metrics by name, ready for JSON.
@@ -51,16 +66,7 @@ class Run:
         because it is short. It counts when it is all there is, and it counts in the makespan.
         """
         windows = self.windows
-        whole = windows.records == self.window
-        if not whole.any():
-            whole = np.ones_like(whole)
-        fair = windows.costs[whole] / self.capacities.sum()
-        balanced = np.ones_like(fair)  # as records that cost nothing are, wherever they go
-        peaks = np.divide(windows.peaks[whole], fair, out=balanced, where=fair > 0)
-        window_imbalance = peaks - 1.0
-        window_keys = windows.keys[whole]
-        window_replication = windows.pairs[whole] / window_keys
-        moved = [r.state_moved / r.state_held for r in self.rebalances if r.state_held]
+        ratios, replication = self._whole_windows()
         return {
             "strategy": self.strategy,
             "parameters": self.parameters,
@@ -71,22 +77,99 @@ class Run:
             "records": self.n_records,
             "keys": self.n_keys,
             "imbalance": metrics.imbalance(self.loads, self.capacities),
+            "load_stddev": metrics.load_stddev(self.loads),
+            "load_difference": metrics.load_difference(self.loads),
+            "max_load_ratio": metrics.imbalance(self.loads, self.capacities) + 1.0,
             "replication": metrics.replication(self.n_pairs, self.n_keys),
             "replication_exact": self.exact,
             "replication_limit": metrics.replication_limit(self.n_workers, self.n_keys),
             "window": self.window,
-            "window_imbalance_mean": _mean(window_imbalance),
-            "window_imbalance_max": float(window_imbalance.max(initial=0.0)),
-            "window_replication_mean": _mean(window_replication) if whole.size else 1.0,
-            "makespan_ratio": metrics.makespan_ratio(windows.costs, windows.peaks, self.capacities),
+            "window_imbalance_mean": _mean(ratios - 1.0),
+            "window_imbalance_max": float((ratios - 1.0).max(initial=0.0)),
+            "window_max_load_ratio_mean": _mean(ratios) if ratios.size else 1.0,
+            "window_replication_mean": _mean(replication) if replication.size else 1.0,
+            "makespan_ratio": metrics.makespan_ratio(
+                windows.costs, windows.peaks, windows.capacity
+            ),
             "ns_per_record": self.route_ns / self.n_records if self.n_records else 0.0,
             "state_bytes": self.state_bytes,
-            "moved_share_mean": _mean(np.array(moved)),
-            "moves": sum(r.n_moves for r in self.rebalances),
-            "plan_seconds_mean": _mean(np.array([r.plan_seconds for r in self.rebalances])),
+            **self._plans(),
+            **({} if self.times is None else _times(self.times, self.n_records)),
             "loads": self.loads.tolist(),
         }
 
+    def by_window(self) -> dict[str, list[Any]]:
+        """Return the metrics of each whole window, and of each call of the controller."""
+        ratios, replication = self._whole_windows()
+        return {
+            "window_imbalance": (ratios - 1.0).tolist(),
+            "window_max_load_ratio": ratios.tolist(),
+            "window_replication": replication.tolist(),
+            "window_moved_share": [r.moved_share for r in self.rebalances],
+            "window_planned": [r.planned for r in self.rebalances],
+            "window_table_entries": [r.n_entries for r in self.rebalances],
+            **({} if self.times is None else _window_times(self.times)),
+        }
 
-def _mean(values: Floats) -> float:
-    return float(values.mean()) if values.size else 0.0
+    def _whole_windows(self) -> tuple[Floats, Floats]:
+        """Return max / mean of the loads, and replicas per key, of each whole window."""
+        windows = self.windows
+        whole = windows.records == self.window
+        if not whole.any():
+            whole = np.ones_like(whole)
+        fair = windows.costs[whole] / windows.capacity[whole]
+        balanced = np.ones_like(fair)  # as records that cost nothing are, wherever they go
+        ratios = np.divide(windows.peaks[whole], fair, out=balanced, where=fair > 0)
+        return ratios, windows.pairs[whole] / windows.keys[whole]
+
+    def _plans(self) -> dict[str, Any]:
+        """Return what the controller did: over all windows, and over those that had a plan."""
+        planned = [r for r in self.rebalances if r.planned]
+        last = self.rebalances[-1] if self.rebalances else None
+        return {
+            "plans": len(planned),
+            "moved_share_mean": _mean([r.moved_share for r in self.rebalances]),
+            "planned_moved_share_mean": _mean([r.moved_share for r in planned]),
+            "moves": sum(r.n_moves for r in self.rebalances),
+            "plan_seconds_mean": _mean([r.plan_seconds for r in self.rebalances]),
+            "planned_plan_seconds_mean": _mean([r.plan_seconds for r in planned]),
+            "table_entries": last.n_entries if last else 0,
+        }
+
+
+def _times(times: WindowTimes, n_records: int) -> dict[str, Any]:
+    """Return what the clock tells, in virtual seconds."""
+    if not n_records:
+        return {"execution_seconds": 0.0, "throughput": 0.0, "latency_mean": 0.0}
+    begin, end = float(times.first.min()), float(times.last.max())
+    return {
+        "execution_seconds": end - begin,
+        "merged_seconds": float(times.merged.max()) - begin,
+        "throughput": n_records / (end - begin),
+        "latency_mean": float(times.latency_sum.sum()) / n_records,
+        "latency_p50": latency_quantile(times.latencies, 0.50),
+        "latency_p95": latency_quantile(times.latencies, 0.95),
+        "latency_p99": latency_quantile(times.latencies, 0.99),
+        "latency_max": float(times.latency_max.max()),
+        "queue_mean": float(times.queue_mean.mean()),
+        "queue_max": int(times.queue_max.max()),
+    }
+
+
+def _window_times(times: WindowTimes) -> dict[str, list[Any]]:
+    """Return what the clock tells of each window; rates count from the end of the one before."""
+    begin = float(times.first.min(initial=np.inf))
+    done = times.latencies.sum(axis=1)
+    spans = np.diff(np.concatenate([[begin], np.maximum.accumulate(times.last)]))
+    rates: NDArray[np.float64] = np.divide(done, spans, out=np.zeros(done.size), where=spans > 0)
+    return {
+        "window_throughput": rates.tolist(),
+        "window_latency_mean": (times.latency_sum / np.maximum(done, 1)).tolist(),
+        "window_latency_p99": [latency_quantile(row, 0.99) for row in times.latencies],
+        "window_seconds": (times.last - begin).tolist(),
+        "window_queue_max": times.queue_max.tolist(),
+    }
+
+
+def _mean(values: list[float] | Floats) -> float:
+    return float(np.mean(values)) if len(values) else 0.0

@@ -19,8 +19,10 @@ class Windows:
     records: Ints
     costs: Floats  # what the records weigh together: as many as they are, without weights
     peaks: Floats  # max over workers of load / capacity
+    capacity: Floats  # of all workers together, as the window ended
     keys: Ints
     pairs: Ints
+    loads: Floats | None  # [window, worker], where they are kept
 
 
 class Tally:
@@ -34,22 +36,28 @@ class Tally:
         max_pairs: int,
         *,
         weighted: bool = False,
+        keep_loads: bool = False,
     ) -> None:
         """Count nothing yet; loads are records, or what they cost where they are weighted."""
         self.weighted = weighted
         self.loads: NDArray[Any] = np.zeros(n_workers, np.float64 if weighted else np.int64)
         self.replicas = ReplicaCounter(max_pairs)
         self._window = window
-        self._capacities = capacities
+        self._capacities = capacities.copy()
+        self._kept: list[Floats] | None = [] if keep_loads else None
         self._window_loads = np.zeros_like(self.loads)
         self._window_records = 0
         self._window_replicas = ReplicaCounter(max_pairs)
-        self._rows: list[tuple[int, float, float, int, int]] = []
+        self._rows: list[tuple[int, float, float, float, int, int]] = []
 
     @property
     def room(self) -> int:
         """How many records the current window still takes."""
         return self._window - self._window_records
+
+    def set_capacities(self, capacities: Floats) -> None:
+        """Measure by other speeds of the workers, from the current window on."""
+        self._capacities[:] = capacities
 
     def add(self, keys: Keys, workers: Workers, weights: Floats | None = None) -> None:
         """Count these records, which may span any number of windows."""
@@ -67,10 +75,15 @@ class Tally:
             begin = end
 
     def _close_window(self) -> None:
-        peak = float((self._window_loads / self._capacities).max())
+        there = self._capacities > 0  # a worker that has just left is no measure
+        peak = float((self._window_loads[there] / self._capacities[there]).max())
         cost = float(self._window_loads.sum())
-        self._rows.append((self._window_records, cost, peak, *self._window_replicas.counts()))
+        capacity = float(self._capacities.sum())
+        counts = self._window_replicas.counts()
+        self._rows.append((self._window_records, cost, peak, capacity, *counts))
         self.loads += self._window_loads
+        if self._kept is not None:
+            self._kept.append(self._window_loads.astype(np.float64))
         self._window_loads[:] = 0
         self._window_records = 0
         self._window_replicas.clear()
@@ -79,11 +92,16 @@ class Tally:
         """Close the last window and return all of them."""
         if self._window_records:
             self._close_window()
-        columns = list(zip(*self._rows, strict=True)) or [(), (), (), (), ()]
+        columns = list(zip(*self._rows, strict=True)) or [()] * 6
+        loads = None
+        if self._kept is not None:
+            loads = np.array(self._kept).reshape(len(self._kept), self.loads.size)
         return Windows(
-            np.array(columns[0], np.int64),
-            np.array(columns[1], np.float64),
-            np.array(columns[2], np.float64),
-            np.array(columns[3], np.int64),
-            np.array(columns[4], np.int64),
+            records=np.array(columns[0], np.int64),
+            costs=np.array(columns[1], np.float64),
+            peaks=np.array(columns[2], np.float64),
+            capacity=np.array(columns[3], np.float64),
+            keys=np.array(columns[4], np.int64),
+            pairs=np.array(columns[5], np.int64),
+            loads=loads,
         )

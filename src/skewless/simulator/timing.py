@@ -60,8 +60,6 @@ class Timing:
         Seconds in addition for each key of the report.
     transfer
         Seconds to move one unit of state; each worker sends its keys one after the other.
-    sync
-        Seconds from the message of a source to the answer of the merged state.
     """
 
     name: ClassVar[str] = "timing"
@@ -84,7 +82,6 @@ class Timing:
     plan: float = 0.0
     plan_per_key: float = 0.0
     transfer: float = 0.0
-    sync: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse times that cannot be."""
@@ -105,16 +102,7 @@ class Timing:
         require(self, "pending", 0 <= self.pending <= _MOST_WAITING, f"0 … {_MOST_WAITING:,}")
         require(self, "reducers", self.reducers >= 1, "at least 1")
         require(self, "unmerged", self.unmerged >= 0, "at least 0")
-        for parameter in (
-            "emit",
-            "network",
-            "batch",
-            "merge",
-            "plan",
-            "plan_per_key",
-            "transfer",
-            "sync",
-        ):
+        for parameter in ("emit", "network", "batch", "merge", "plan", "plan_per_key", "transfer"):
             require(self, parameter, getattr(self, parameter) >= 0, "at least 0")
 
 

@@ -12,7 +12,7 @@ from skewless.simulator import simulate
 from skewless.simulator.timing import Event, Timing
 
 #: Columns of a summary that depend on the machine, so they are no part of a raw record.
-_OF_THE_MACHINE = ("ns_per_record", "plan_seconds_mean")
+_OF_THE_MACHINE = ("ns_per_record", "plan_seconds_mean", "planned_plan_seconds_mean")
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Simulation:
     seed: int = 1
     window: int = 10_000
     sync: int = 0
+    sync_delay: int = 0
     horizon: int = 0
     state_windows: int = 5
     capacities: Sequence[float] | None = None
@@ -36,13 +37,7 @@ class Simulation:
 
     def run(self) -> Row:
         """Simulate, and return the summary, without what depends on the machine."""
-        timed: dict[str, Any] = {}
-        if self.timing is not None:
-            timed = {
-                "timing": Timing(**self.timing),
-                "events": tuple(Event(**event) for event in self.events),
-            }
-        summary = simulate(
+        run = simulate(
             registry.make(self.strategy, **self.settings),
             workloads.make(self.workload, **self.of),
             n_workers=self.n_workers,
@@ -50,9 +45,12 @@ class Simulation:
             seed=self.seed,
             window=self.window,
             sync=self.sync,
+            sync_delay=self.sync_delay,
             horizon=self.horizon,
             state_windows=self.state_windows,
             capacities=self.capacities,
-            **timed,
-        ).summary()
-        return {name: value for name, value in summary.items() if name not in _OF_THE_MACHINE}
+            timing=None if self.timing is None else Timing(**self.timing),
+            events=[Event(**event) for event in self.events],
+        )
+        row = run.summary() | run.by_window()
+        return {name: value for name, value in row.items() if name not in _OF_THE_MACHINE}

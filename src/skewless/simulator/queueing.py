@@ -1,0 +1,261 @@
+"""The clock of a simulation: when each record leaves its source, is served, and is done.
+
+A kernel goes from record to record in the order of virtual time. The next source is the one whose
+next record is due first; a heap of sources finds it. All that is needed of the past is when each
+worker will be free, when the last records of its queue were taken out of it, and when the records
+under way will be done: workers serve in order, so a record that comes later changes none of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I32, I64, U64, Floats, Ints, SmallInts
+from skewless.kernels.hashing import draw, to_unit
+
+#: A latency falls into bucket ⌊8 · log2(seconds / 1 ns)⌋: each is 9 % wide.
+BUCKETS_PER_OCTAVE = 8
+N_BUCKETS = 48 * BUCKETS_PER_OCTAVE
+SHORTEST = 1e-9
+
+ARRIVALS = ("full", "even", "poisson", "bursts")
+_FULL, _EVEN, _POISSON, _BURSTS = range(4)
+
+Counts: TypeAlias = NDArray[np.int64]
+
+
+class Queues(NamedTuple):
+    """Workers, sources, and what is under way."""
+
+    free: Floats  # [worker, thread]: when it will be free
+    capacities: Floats  # by worker
+    begun: Floats  # [worker, place]: when the last records were taken out of its queue
+    place: Ints  # by worker: of the oldest of these
+    busy: Floats  # by worker: seconds of service since it was last cleared
+    served: Ints  # by worker: records since it was last cleared
+    due: Floats  # by source: when its next record may leave
+    heap: SmallInts  # the sources; the one that is due first is in front
+    n_heap: Ints  # [1] sources that still have records
+    emitted: Ints  # by source: records so far
+    arrived: Floats  # by source: when its next record arrives
+    under_way: Floats  # [source, …]: a heap of the times at which its records will be done
+    n_under_way: Ints  # by source
+
+
+class Batch(NamedTuple):
+    """Records that have a worker, source by source."""
+
+    workers: SmallInts
+    costs: Floats  # seconds on a worker of capacity 1
+    windows: Ints  # the window of each record
+    born: Floats  # when it was first ready to leave; negative: it has not been yet
+    head: Ints  # by source: its next record
+    end: Ints  # by source: behind its last record
+
+
+class Times(NamedTuple):
+    """What is measured, by window."""
+
+    done: Ints
+    first: Floats  # emission
+    last: Floats  # completion
+    latency_sum: Floats
+    latency_max: Floats
+    latencies: Counts  # [window, bucket]
+    gate: Floats  # before which no record of the window leaves its source
+
+
+class Rules(NamedTuple):
+    """The numbers of a `Timing` that the kernel needs, as arrays of 1 would be clumsy here."""
+
+    arrivals: Any
+    gap: Any  # mean seconds between two arrivals at one source
+    burst: Any
+    emit: Any
+    network: Any
+    pending: Any
+    exponential: Any
+    seed: Any
+
+
+@kernel
+def _sift_down(heap: SmallInts, n: I64, due: Floats) -> None:
+    """Restore the order of a heap of sources whose first one has a later time now."""
+    i = 0
+    moving = heap[0]
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            break
+        right = child + 1
+        if right < n and _before(heap[right], heap[child], due):
+            child = right
+        if not _before(heap[child], moving, due):
+            break
+        heap[i] = heap[child]
+        i = child
+    heap[i] = moving
+
+
+@kernel
+def _before(one: I32, other: I32, due: Floats) -> bool:
+    """Return whether a source comes first; among equals the one with the lower number does."""
+    first, second = due[one], due[other]
+    return bool(first < second or (first == second and one < other))
+
+
+@kernel
+def _replace_least(heap: Floats, n: I64, time: F64) -> None:
+    """Take the least time out of a heap of times, and put another one in."""
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            break
+        if child + 1 < n and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= time:
+            break
+        heap[i] = heap[child]
+        i = child
+    heap[i] = time
+
+
+@kernel
+def _push(heap: Floats, n: I64, time: F64) -> None:
+    """Put a time into a heap of n times."""
+    i = n
+    while i > 0:
+        parent = (i - 1) >> 1
+        if heap[parent] <= time:
+            break
+        heap[i] = heap[parent]
+        i = parent
+    heap[i] = time
+
+
+@kernel
+def _exponential(seed: U64, number: I64) -> F64:
+    """Return draw `number` of an exponential distribution with mean 1."""
+    return -np.log(1.0 - to_unit(draw(seed, number)))
+
+
+@kernel
+def next_arrival(queues: Queues, rules: Rules, source: I64, n_sources: I64) -> F64:
+    """Return when the next record of a source arrives there."""
+    if rules.arrivals == _FULL:
+        return 0.0
+    number = queues.emitted[source]
+    if rules.arrivals == _POISSON:
+        before = queues.arrived[source] if number > 0 else 0.0
+        return before + rules.gap * _exponential(rules.seed, number * n_sources + source)
+    at = number * n_sources + source  # in the whole stream
+    if rules.arrivals == _BURSTS:
+        at -= at % rules.burst
+    return at * (rules.gap / n_sources)
+
+
+@kernel
+def _bucket(latency: F64) -> I64:
+    """Return the bucket of a latency."""
+    if latency <= SHORTEST:
+        return 0
+    bucket = np.int64(np.log2(latency / SHORTEST) * BUCKETS_PER_OCTAVE)
+    return min(bucket, N_BUCKETS - 1)
+
+
+@kernel
+def _serve(queues: Queues, rules: Rules, worker: I64, arrival: F64, cost: F64, number: I64) -> F64:
+    """Put a record into the queue of a worker, and return when it is done."""
+    free = queues.free[worker]
+    thread = 0
+    for i in range(1, free.size):
+        if free[i] < free[thread]:
+            thread = i
+    begin = max(arrival, free[thread])
+    seconds = cost / queues.capacities[worker]
+    if rules.exponential:
+        seconds *= _exponential(~rules.seed, number)
+    free[thread] = begin + seconds
+    place = queues.place[worker]
+    queues.begun[worker, place] = begin
+    queues.place[worker] = place + 1 if place + 1 < queues.begun.shape[1] else 0
+    queues.busy[worker] += seconds
+    queues.served[worker] += 1
+    return begin + seconds
+
+
+@kernel
+def _may_send_again(queues: Queues, rules: Rules, source: I64, done: F64) -> F64:
+    """Note when a record will be done; return when a source may have another one under way."""
+    under_way = queues.under_way[source]
+    n = queues.n_under_way[source]
+    if n < rules.pending:
+        _push(under_way, n, done)
+        queues.n_under_way[source] = n + 1
+        return under_way[0] if n + 1 == rules.pending else 0.0
+    _replace_least(under_way, n, done)
+    return under_way[0]
+
+
+@kernel
+def _note(times: Times, window: I64, begin: F64, done: F64, latency: F64) -> None:
+    """Count a record that is done."""
+    times.done[window] += 1
+    times.first[window] = min(times.first[window], begin)
+    times.last[window] = max(times.last[window], done)
+    times.latency_sum[window] += latency
+    times.latency_max[window] = max(times.latency_max[window], latency)
+    times.latencies[window, _bucket(latency)] += 1
+
+
+@kernel
+def advance(queues: Queues, batch: Batch, times: Times, rules: Rules, to_the_end: bool) -> None:
+    """Send records until a source has none left, or, to the end, until none is left at all.
+
+    A source without records may have further ones later, which may be due before those of other
+    sources. So nothing can be said about what comes after.
+    """
+    n_sources = queues.due.size
+    while queues.n_heap[0] > 0:
+        source = queues.heap[0]
+        i = batch.head[source]
+        if i == batch.end[source]:
+            if not to_the_end:
+                return
+            queues.n_heap[0] -= 1
+            queues.heap[0] = queues.heap[queues.n_heap[0]]
+            _sift_down(queues.heap, queues.n_heap[0], queues.due)
+            continue
+        window = batch.windows[i]
+        if times.gate[window] > queues.due[source]:
+            queues.due[source] = times.gate[window]  # others may come first now
+            _sift_down(queues.heap, queues.n_heap[0], queues.due)
+            continue
+        worker = batch.workers[i]
+        # Sources that find no room wait in line: the next place is for the one that came first.
+        time = max(queues.due[source], queues.begun[worker, queues.place[worker]])
+        number = queues.emitted[source] * n_sources + source
+        done = _serve(queues, rules, worker, time + rules.network, batch.costs[i], number)
+        born = batch.born[i]
+        if born < 0.0:
+            born = time if rules.arrivals == _FULL else queues.arrived[source]
+        _note(times, window, time, done, done - born)
+        batch.head[source] = i + 1
+        queues.emitted[source] += 1
+        queues.arrived[source] = next_arrival(queues, rules, source, n_sources)
+        free = time + rules.emit
+        if rules.pending > 0:
+            free = max(free, _may_send_again(queues, rules, source, done))
+        queues.due[source] = max(free, queues.arrived[source])
+        _sift_down(queues.heap, queues.n_heap[0], queues.due)
+
+
+def waiting(queues: Queues, time: float) -> Ints:
+    """Return how many records wait for each worker at a time, those in service not counted."""
+    counts: Ints = (queues.begun > time).sum(axis=1)
+    return counts
