@@ -89,6 +89,8 @@ def cell(
 ) -> Pipeline:
     """Return the cell of a system on a stream, with so many workers for both stages."""
     merging = "all" if batches else merging_of(system, n_sources=n_sources)
+    if system == "dalton" and n_sources > 1 and not 0 < sync <= slide:
+        merging = "all"  # forwarding needs an exchange in every slide (section 4.2)
     n_workers, reducers = (parallelism, 1) if merging == "none" else split_workers(parallelism)
     # DAGreedy scores every combiner for each record (section 2).
     emit = EMIT + n_workers * SCORE if system == "dagreedy" else EMIT
