@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from skewless import registry, workloads
+from skewless._jit import kernel
 from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
 from skewless.experiments.reproduction.papers.dalton import slides
 from skewless.experiments.tables import Row
@@ -38,6 +39,7 @@ EMIT = 3e-6
 SCORE = 50e-9
 
 Merging = Literal["none", "split", "all"]
+_SHIFT = np.uint64(40)  # leaves 24 bits of a hash
 
 
 def service(windows_per_record: int) -> float:
@@ -137,9 +139,8 @@ class Pipeline:
         held = slides.held(int(keys.max()) + 1, self.n_workers, reducers.astype(np.int32))
         slides.count_slides(keys, workers, shape, held, counts)
         covered = np.minimum(np.arange(n) + 1, recent)
-        combiners = counts[:, slides.PEAK] / covered * self.service
-        if self.quadratic:
-            combiners = counts[:, slides.SQUARES_PEAK] * self.service
+        work = counts[:, slides.SQUARES_PEAK if self.quadratic else slides.PEAK].astype(np.float64)
+        combiners: Floats = work * self.service / (1 if self.quadratic else covered)
         merged = 0 if self.merging == "none" else counts[:, slides.MERGED_PEAK]
         at_reducers = merged * self.merge + np.zeros(n)
         exchanges = self.slide / self.sync if self.sync else 0.0
@@ -196,5 +197,12 @@ def _stream(
     """Return the keys, their numbers from 0, a hash of each number's key, and the top number."""
     keys = np.concatenate(list(workloads.make(workload, **dict(of)).chunks(seed)))
     known, numbers, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    hashed = np.array([int(mix(key)) >> 40 for key in known], np.int64)
-    return keys, numbers.astype(np.int64), hashed.astype(np.int32), int(counts.argmax())
+    reducers = np.empty(known.size, np.int32)
+    _hash(known, reducers)
+    return keys, numbers.astype(np.int64), reducers, int(counts.argmax())
+
+
+@kernel
+def _hash(keys: Keys, out: SmallInts) -> None:
+    for i in range(keys.size):
+        out[i] = np.int32(mix(keys[i]) >> _SHIFT)

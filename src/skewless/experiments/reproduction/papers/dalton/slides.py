@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Ints, SmallInts, Workers
@@ -58,7 +59,7 @@ def held(n_keys: int, n_workers: int, reducers: SmallInts) -> Held:
 
 
 @kernel
-def _most(values: Floats) -> F64:
+def _most(values: NDArray[Any]) -> F64:
     """Return the largest of the values, which are at least 0."""
     most = values[0]
     for i in range(1, values.size):

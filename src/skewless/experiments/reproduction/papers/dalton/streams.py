@@ -34,7 +34,6 @@ class Stream(NamedTuple):
 
 T4SA = Stream(450_000, 0.0269)
 ELECTIONS = Stream(200_000, 0.072)
-VOTERS = Stream(100_000, 0.3845)
 SYNTHETIC = Stream(100_000, 0.3845)
 
 
@@ -80,11 +79,6 @@ def length(size: Size) -> int:
 def scaled_keys(n_keys: int, size: Size) -> int:
     """Return the keys for this size: as many per record of a window as in the paper."""
     return max(1_000, n_keys * second(size) // RECORDS_PER_SECOND)
-
-
-def keys_for_window(n_keys: int, window: int) -> int:
-    """Return at most `n_keys`, and so few that a uniform window of records has nearly all."""
-    return min(n_keys, max(100, window // 3))
 
 
 def zipf_of(stream: Stream, size: Size) -> dict[str, Any]:

@@ -72,14 +72,11 @@ def _best(results: Results, setup: str) -> float:
 def _curves_14a(results: Results) -> Mapping[str, Points]:
     return {
         f"dalton, {setup} streams": [
-            ("never" if not interval else interval, _throughput(results, setup, interval))
-            for interval in _INTERVALS
+            (interval or "never", _throughput(results, setup, interval)) for interval in _INTERVALS
         ]
         for setup in _SETUPS
     } | {
-        f"cascade, {setup} streams": [
-            ("never", mean(results, "throughput", "cascade", setup, 0.0))
-        ]
+        f"cascade, {setup} streams": [("never", mean(results, "throughput", "cascade", setup, 0.0))]
         for setup in _SETUPS
     }
 
@@ -155,9 +152,7 @@ def _cells_14b(size: Size) -> Mapping[str, Cell]:
             cells[label("dalton", name, seed=seed)] = Adapting(
                 "dalton", seed=seed, phase=phase, interval=interval, adaptive=adaptive
             )
-        cells[label("cascade", "adaptive", seed=seed)] = Adapting(
-            "cascade", seed=seed, phase=phase
-        )
+        cells[label("cascade", "adaptive", seed=seed)] = Adapting("cascade", seed=seed, phase=phase)
     return cells
 
 
@@ -175,9 +170,7 @@ def _curves_14b(results: Results) -> Mapping[str, Points]:
     curves: dict[str, Points] = {}
     for system in ("dalton", "cascade"):
         rows = [row for name, row in results.items() if name.startswith(f"{system} adaptive #")]
-        curves[system] = list(
-            zip(rows[0]["sync_seconds"], rows[0]["sync_intervals"], strict=True)
-        )
+        curves[system] = list(zip(rows[0]["sync_seconds"], rows[0]["sync_intervals"], strict=True))
     return curves
 
 
@@ -211,7 +204,7 @@ FIGURES = (
                 counts="at least",
             ),
             Claim(
-                "exchanging more often than every 10 seconds does not pay: every 5 against every 10",
+                "exchanging more often than every 10 seconds does not pay: every 5 against it",
                 _TEXT,
                 lambda r: _throughput(r, "different", 5.0) / _throughput(r, "different", 10.0),
                 published=1.0,
@@ -221,8 +214,8 @@ FIGURES = (
         (Plot(_DSYNC, "records per second", _curves_14a),),
         "Generated, as in the paper: a uniform stream and Zipf 1.5, or both in turn for each.",
         why=(
-            "After an exchange, a key that is hot at one partitioner only is hashed, as the paper's "
-            "section 4.1 wants it. Without any, such keys are split, and that is better for the "
+            "After an exchange, a key that is hot at one partitioner only is hashed, as section 4.1"
+            " of the paper wants it. Without any, such keys are split, and that is better for the "
             "balance of these streams. Where both streams are the same, each partitioner balances "
             "its own half, and the busiest worker is the one with most cold keys."
         ),
