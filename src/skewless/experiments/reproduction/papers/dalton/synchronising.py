@@ -200,15 +200,13 @@ FIGURES = (
                 "exchanging more often helps: every 10 seconds against every 40",
                 _TEXT,
                 lambda r: _throughput(r, "different", 10.0) / _throughput(r, "different", 40.0),
-                published=1.0,
-                counts="at least",
+                above=1.0,
             ),
             Claim(
-                "exchanging more often than every 10 seconds does not pay: every 5 against it",
+                "exchanging more often than every 10 seconds costs throughput: every 5 against it",
                 _TEXT,
                 lambda r: _throughput(r, "different", 5.0) / _throughput(r, "different", 10.0),
-                published=1.0,
-                counts="at most",
+                below=1.0,
             ),
         ),
         (Plot(_DSYNC, "records per second", _curves_14a),),
@@ -217,7 +215,8 @@ FIGURES = (
             "After an exchange, a key that is hot at one partitioner only is hashed, as section 4.1"
             " of the paper wants it. Without any, such keys are split, and that is better for the "
             "balance of these streams. Where both streams are the same, each partitioner balances "
-            "its own half, and the busiest worker is the one with most cold keys."
+            "its own half. How often they exchange makes no difference once all is learned: the "
+            "busiest worker is then the one with most cold keys, and a message is small."
         ),
         evidence=(
             Claim(
@@ -228,6 +227,16 @@ FIGURES = (
                     / mean(r, "replication", "dalton", "different", 10.0)
                 ),
                 above=1.0,
+            ),
+            Claim(
+                "a message takes little of a partitioner's time: its limit every 5 seconds to none",
+                "the same cells",
+                lambda r: (
+                    mean(r, "partitioner_limit", "dalton", "different", 5.0)
+                    / mean(r, "partitioner_limit", "dalton", "different", 0.0)
+                ),
+                published=1.0,
+                counts="value",
             ),
             Claim(
                 "without exchanges, the busiest worker has less: against 10 seconds",
