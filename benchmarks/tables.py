@@ -8,7 +8,9 @@ from skewless.experiments import (
     alternatives,
     giants,
     grouping_cost,
+    learning_together,
     overview,
+    skewed_writes,
     spark_speed,
 )
 from skewless.experiments.tables import read_records, write_table
@@ -23,6 +25,8 @@ ALTERNATIVES = RESULTS / "spark_alternatives.jsonl"
 GIANTS = RESULTS / "giants.jsonl"
 MIXED = PROJECT / "docs" / "strategies" / "mixed.md"
 AGGREGATE_SPEED = RESULTS / "aggregate_speed.jsonl"
+LEARNING_TOGETHER = RESULTS / "learning_together.jsonl"
+SKEWED_WRITES = RESULTS / "skewed_writes.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
 
@@ -39,6 +43,8 @@ def write_all() -> None:
     write_spark_tables()
     write_alternatives()
     write_giants()
+    write_learning_together()
+    write_skewed_writes()
     if RECORDS.exists():
         write_documents()
     print(
@@ -49,6 +55,18 @@ def write_all() -> None:
 def write_giants() -> None:
     if GIANTS.exists():
         write_table(MIXED, "giants", giants.table(read_records(GIANTS)))
+
+
+def write_learning_together() -> None:
+    if LEARNING_TOGETHER.exists():
+        table = learning_together.table(read_records(LEARNING_TOGETHER))
+        write_table(BENCHMARKS, "learning together", table)
+
+
+def write_skewed_writes() -> None:
+    if SKEWED_WRITES.exists():
+        table = skewed_writes.table(read_records(SKEWED_WRITES))
+        write_table(PROJECT / "docs" / "skewed-writes.md", "skewed writes", table)
 
 
 def write_spark_tables() -> None:

@@ -49,6 +49,16 @@ def _group(item: pytest.Item) -> str:
     return "/".join(parts)
 
 
+FULL_MATRIX = os.environ.get("SKEWLESS_FULL_MATRIX") == "1"
+#: Small data: compiling a query takes longer than running it. `make test-matrix`, the fault tests
+#: and the benchmarks run with the settings that Spark has by itself.
+QUICK_START = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Return a local session with two slots; its files lie in a folder of this test process."""
@@ -68,9 +78,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what PySpark itself warns of while it starts
+        builder = configure(SparkSession.builder)
+        for name, value in ({} if FULL_MATRIX else QUICK_START).items():
+            builder = builder.config(name, value)
         session = (
-            configure(SparkSession.builder)
-            .master("local[2]")
+            builder.master("local[2]")
             .appName("skewless-tests")
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")

@@ -158,6 +158,27 @@ def test_a_workload_takes_its_parameters():
     assert row["workload"] == "evolving-zipf"
 
 
+def test_a_simulation_can_have_a_clock(tmp_path):
+    windows = tmp_path / "new" / "windows.parquet"
+    clock = ["--timing", "service=1e-3", "--timing", "queue=8"]
+    stop = ["--event", "at=1000,worker=1,kind=stop,value=3"]
+    command = ["simulate", "--strategy", "hash,mixed", *SMALL, *clock, *stop]
+    result = run(*command, "--window", "500", "--windows", str(windows), "--json")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert all(row["latency_max"] > 2.9 and row["throughput"] > 0 for row in rows)
+    table = pq.read_table(windows).to_pandas()
+    assert table.groupby("strategy").records.sum().to_dict() == {
+        row["strategy"]: row["records"] for row in rows
+    }
+    assert (table.loads.map(sum) == table.records).all()
+    assert (table.latencies.map(sum) == table.records).all()
+    assert table[table.strategy == "hash"].planned.isna().all()
+    assert not table[table.strategy == "mixed"].planned.isna().any()
+    people = run(*command).stdout
+    assert "records / s" in people
+    assert "99 %" in people
+
+
 def test_own_strategies_are_checked_and_simulated_by_module_and_class():
     own = "examples.three_choices:ThreeChoices"
     assert "passed  fan out is kept" in run("check", own).stdout
@@ -196,6 +217,11 @@ def test_bad_input_is_one_clear_line(tmp_path):
         "--set takes name=value, not 'hot'": [*simulate, "w-choices", *SMALL, "--set", "hot"],
         "shuffle has no parameters": [*simulate, "shuffle", *SMALL, "--set", "x=1"],
         "say what to route": [*simulate, "pkg"],
+        "service must be above 0": [*simulate, "pkg", *SMALL, "--timing", "service=0"],
+        "did you mean 'service'": [*simulate, "pkg", *SMALL, "--timing", "servise=1"],
+        "--event needs kind=": [*simulate, "pkg", *SMALL, "--event", "at=1,worker=2"],
+        "pkg has a fixed number": [*simulate, "pkg", *SMALL, "--event", "at=1,worker=2,kind=leave"],
+        "--sync-delay goes with --sync": [*simulate, "fish", *SMALL, "--sync-delay", "5"],
         "--trace needs --key": [*simulate, "pkg", "--trace", str(tmp_path / "a.parquet")],
         "--key, --weight and --limit go with --trace": [*simulate, "pkg", *SMALL, "--key", "a"],
         "go with --trace FILE": [*simulate, "pkg", *SMALL, "--weight", "a"],

@@ -218,6 +218,14 @@ class Observes(Protocol[S_in]):
 
 
 @runtime_checkable
+class Infers(Protocol[S_in]):
+    """A strategy that infers what its workers still have to do, without asking them."""
+
+    def waiting(self, state: S_in) -> Floats:
+        """Return the records of this source that wait for each worker, as far as it knows."""
+
+
+@runtime_checkable
 class Rebalances(Protocol[S]):
     """The moving family: a controller that changes where keys live between two windows."""
 

@@ -3,6 +3,7 @@ import pytest
 from skewless import registry
 from skewless.experiments import grouping_cost, overview
 from skewless.experiments.tables import read_records, replace_table, write_records, write_table
+from skewless.strategy import Merges
 from skewless.workloads import EvolvingZipf, Zipf
 
 
@@ -59,5 +60,7 @@ def test_overview_has_a_row_per_strategy_and_the_limit():
     }
     table = overview.table(list(overview.measure(registry.names(), streams)))
     lines = table.splitlines()
-    assert len(lines) == 2 + len(registry.names()) + 1
+    merging = [name for name in registry.names() if isinstance(registry.make(name), Merges)]
+    assert len(lines) == 2 + len(registry.names()) + len(merging) + 1
+    assert sum(", merged |" in line for line in lines) == len(merging)
     assert lines[-1].startswith("| the limit |")

@@ -162,6 +162,8 @@ def environment() -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(paths),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        # Many drivers live for seconds only: their JVMs compile little, and quickly.
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         # Forks have these kernels loaded, so that no task waits for the compiler.
         "SKEWLESS_WARM": "cascade,fish,readj,hash",
     }

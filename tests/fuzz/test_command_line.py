@@ -55,7 +55,16 @@ OPTIONS = {
     "simulate": [
         *("--strategy", "--workers", "--sources", "--seed", "--zipf", "--keys", "--records"),
         *("--workload", "--with", "--trace", "--key", "--weight", "--limit", "--window", "--set"),
-        *("--capacities", "--sync", "--json", "--nonsense"),
+        *(
+            "--capacities",
+            "--sync",
+            "--sync-delay",
+            "--horizon",
+            "--timing",
+            "--event",
+            "--windows",
+        ),
+        *("--json", "--nonsense"),
     ],
     "demo": [
         "--out",
@@ -68,6 +77,18 @@ OPTIONS = {
         "--seed",
     ],
     "compare": ["--out", "--records"],
+    "diagnose": [
+        *(
+            "--input",
+            "--key",
+            "--event-log",
+            "--workers",
+            "--limit",
+            "--window",
+            "--slow",
+            "--json",
+        ),
+    ],
     "check": ["--set"],
     "strategies": ["--json", "--x"],
     "run wordcount": [

@@ -46,6 +46,8 @@ MODES = [
     for mode in ("update", "append")
     if (window != "none" or mode == "update") and (FULL or (window, mode) != ("tumbling", "update"))
 ]
+#: The first and the last way: without windows, and with windows that overlap.
+FEW = MODES if FULL else [MODES[0], MODES[-1]]
 #: One strategy in all ways; of the others one way each, unless everything is asked for.
 CASES = [
     (strategy, window, mode, merging)
@@ -53,13 +55,12 @@ CASES = [
     for number, (window, mode) in enumerate(MODES)
     for merging in ("spark", "ours")
     if FULL
-    or strategy == "cascade"
+    or (strategy == "cascade" and (merging == "ours" or (window, mode) in FEW))
     or (number == place % len(MODES) and merging == ("spark", "ours")[place % 2])
 ]
-#: Forms that route nothing, in all ways that have code of their own.
-CASES += [("plain", window, mode, "spark") for window, mode in MODES]
-CASES += [("local", *MODES[0], "spark"), ("local", *MODES[-1], "spark")]
-CASES += [("local", window, mode, "ours") for window, mode in MODES]
+#: Forms that route nothing.
+CASES += [("plain", *way, "spark") for way in FEW]
+CASES += [("local", *way, merging) for way in FEW for merging in ("spark", "ours")]
 
 
 @pytest.fixture(scope="module")

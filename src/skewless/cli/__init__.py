@@ -1,9 +1,17 @@
-"""The command line: `skewless demo`, `run`, `compare`, `simulate`, `check`, and what there is."""
+"""The command line: `skewless demo`, `run`, `diagnose`, `simulate` and more."""
 
 from __future__ import annotations
 
 # Each module adds its commands to the application, in the order in which `--help` lists them.
-from skewless.cli import checking, comparing, demo, listing, running, simulating  # noqa: F401
+from skewless.cli import (  # noqa: F401
+    checking,
+    comparing,
+    demo,
+    diagnosing,
+    listing,
+    running,
+    simulating,
+)
 from skewless.cli.application import app
 
 __all__ = ["app", "main"]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from skewless import parameters, registry
 from skewless.arguments import path_text, shown, whole, whole_number
+from skewless.simulator import Event, Timing
 from skewless.strategy import AnyStrategy
 
 
@@ -40,11 +41,33 @@ def count(text: str, option: str, least: int = 0, most: int | None = None) -> in
 
 def page(out: Path) -> Path:
     """Return the path of a page, in a folder that is there."""
-    path_text(out, "--out", "the path of a file")
-    if out.is_dir():
-        raise ValueError(f"--out must be the path of a file, and {str(out)!r} is a folder")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    return out
+    return file_to_write(out, "--out")
+
+
+def file_to_write(path: Path, option: str) -> Path:
+    """Return the path of a file, in a folder that is there."""
+    path_text(path, option, "the path of a file")
+    if path.is_dir():
+        raise ValueError(f"{option} must be the path of a file, and {str(path)!r} is a folder")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def timing(texts: list[str]) -> Timing | None:
+    """Return how long things take, by texts like `service=1e-4`; None without any."""
+    return parameters.make(Timing, pairs(texts, "--timing")) if texts else None
+
+
+def events(texts: list[str]) -> list[Event]:
+    """Return what happens to workers, by texts like `at=1e5,worker=2,kind=leave`."""
+    found = []
+    for text in texts:
+        settings = pairs(text.split(","), "--event")
+        missing = [name for name in ("at", "worker", "kind") if name not in settings]
+        if missing:
+            raise ValueError(f"--event needs {missing[0]}=…: at=RECORD,worker=NUMBER,kind=KIND")
+        found.append(parameters.make(Event, settings))
+    return found
 
 
 def strategies(names: str, settings: dict[str, str]) -> list[AnyStrategy]:

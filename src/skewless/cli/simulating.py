@@ -16,9 +16,10 @@ from skewless.arguments import MOST_WORKERS, seed_number, shown
 from skewless.arrays import Floats
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
-from skewless.cli.screen import bytes_text, console, progress_bar
+from skewless.cli.screen import bytes_text, console, progress_bar, seconds_text
 from skewless.simulator import Run, simulate
 from skewless.simulator.starting import MOST_SOURCES
+from skewless.simulator.window_records import write_windows
 from skewless.strategy import AnyStrategy, Begins, Merges, Rescales
 from skewless.workloads import Workload
 
@@ -120,6 +121,20 @@ def simulate_command(
         str,
         typer.Option(help="Records over which balance counts; 0: each window for itself."),
     ] = "0",
+    sync_delay: Annotated[
+        str, typer.Option(help="Records from a merge to its answer, for --sync.")
+    ] = "0",
+    timing: Annotated[
+        list[str] | None,
+        typer.Option(help="Give the run a clock: name=value, such as service=1e-4."),
+    ] = None,
+    event: Annotated[
+        list[str] | None,
+        typer.Option(help="at=RECORD,worker=NUMBER,kind=speed|stop|leave|join[,value=X]."),
+    ] = None,
+    windows: Annotated[
+        Path | None, typer.Option(help="Write a row per window into this Parquet file.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Route a stream by one or more strategies and measure balance, replicas and cost."""
@@ -147,6 +162,13 @@ def simulate_command(
             raise ValueError("--horizon: none of the chosen strategies balances over intervals")
         if records_per_sync and not any(isinstance(one, Merges) for one in chosen):
             raise ValueError("--sync: none of the chosen strategies merges what its sources learn")
+        records_of_delay = reading.count(sync_delay, "--sync-delay")
+        if records_of_delay and not records_per_sync:
+            raise ValueError("--sync-delay goes with --sync")
+        clock = reading.timing(timing or [])
+        happens = reading.events(event or [])
+        if windows is not None:
+            reading.file_to_write(windows, "--windows")
         cells = []
         for n in reading.counts(workers, "--workers", least=1, most=MOST_WORKERS):
             cells += [(chosen_one, n, _speeds(capacities, n)) for chosen_one in chosen]
@@ -163,6 +185,10 @@ def simulate_command(
             window=records_per_window,
             capacities=cell[2],
             sync=records_per_sync if isinstance(cell[0], Merges) else 0,
+            sync_delay=records_of_delay if isinstance(cell[0], Merges) else 0,
+            timing=clock,
+            events=happens,
+            keep_loads=windows is not None,
             horizon=records_per_interval,
             progress=progress,
         )
@@ -176,6 +202,8 @@ def simulate_command(
             bar.update(task, visible=False)
             if as_json:
                 print(json.dumps(runs[-1].summary()), flush=True)
+    if windows is not None:
+        write_windows(runs, windows)
     if not as_json:
         console().print(comparison_table(runs))
 
@@ -189,6 +217,7 @@ def comparison_table(runs: list[Run]) -> Table:
     )
     table = Table(title=title, title_justify="left", box=None)
     table.add_column("strategy", no_wrap=True)
+    timed = "throughput" in first
     for heading in (
         "workers",
         "imbalance",
@@ -198,10 +227,20 @@ def comparison_table(runs: list[Run]) -> Table:
         "makespan",
         "ns / record",
         "state",
+        *(("records / s", "latency", "99 %") if timed else ()),
     ):
         table.add_column(heading, justify="right", no_wrap=True)
     for run in runs:
         row = run.summary()
+        times = (
+            (
+                f"{row['throughput']:,.0f}",
+                seconds_text(row["latency_mean"]),
+                seconds_text(row["latency_p99"]),
+            )
+            if timed
+            else ()
+        )
         table.add_row(
             row["strategy"],
             str(row["workers"]),
@@ -212,6 +251,7 @@ def comparison_table(runs: list[Run]) -> Table:
             f"{row['makespan_ratio']:.3f}",
             f"{row['ns_per_record']:.1f}",
             bytes_text(row["state_bytes"]),
+            *times,
         )
     for n, limit in sorted({(r.n_workers, r.summary()["replication_limit"]) for r in runs}):
         table.add_row(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from skewless.arrays import Floats
 from skewless.kernels.key_table import find_slot
 from skewless.kernels.space_saving import SpaceSaving, entries, space_saving, total
+from skewless.unordered import unordered_sum
 
 
 def merged_summary(
@@ -70,9 +71,7 @@ def merged_summary(
 def _combined(rows: NDArray[np.float64], weights: Floats | None) -> Floats:
     """Return the sum of the rows, or their mean, the same in any order of them."""
     if weights is None:
-        # Float sums depend on their order, so the terms are sorted.
-        summed: Floats = np.sort(rows, axis=0).sum(axis=0)
-        return summed
-    terms = np.sort(rows * weights[:, None], axis=0).sum(axis=0) / np.sort(weights).sum()
+        return unordered_sum(rows)
+    terms = unordered_sum(rows * weights[:, None]) / unordered_sum(weights)
     agreed: Floats = np.where((rows == rows[0]).all(axis=0), rows[0], terms)
     return agreed

@@ -26,8 +26,7 @@ class WindowTimes:
     latency_sum: Floats
     latency_max: Floats
     latencies: Ints  # [window, bucket]; see `latency_bounds`
-    queue_max: Ints  # records that waited for the worker with the most, as the window ended
-    queue_mean: Floats
+    queues: Ints  # [window, worker]: records that waited as the window ended
 
 
 def latency_bounds() -> Floats:
@@ -72,7 +71,7 @@ class Clock:
         self._times = _no_times(0)
         self._batch = no_batch(n_sources)
         self._held = HeldKeys()
-        self._waiting: list[tuple[int, float]] = []
+        self._waiting: list[Ints] = []
         self._merging = MergeStage(timing) if timing.merge else None
         self._merged: list[float] = []
 
@@ -125,8 +124,7 @@ class Clock:
             latency_sum=times.latency_sum[:n_windows],
             latency_max=times.latency_max[:n_windows],
             latencies=times.latencies[:n_windows],
-            queue_max=np.array([most for most, _ in self._waiting], np.int64),
-            queue_mean=np.array([mean for _, mean in self._waiting], np.float64),
+            queues=np.array(self._waiting, np.int64).reshape(n_windows, -1),
         )
 
     def set_capacity(self, worker: int, capacity: float) -> None:
@@ -177,8 +175,7 @@ class Clock:
             self._times = Times(*(np.concatenate(pair) for pair in pairs))
 
     def _end_window(self) -> None:
-        waiting = self.waiting()
-        self._waiting.append((int(waiting.max()), float(waiting.mean())))
+        self._waiting.append(self.waiting())
 
     def _gated(self, window: int) -> bool:
         """Return whether a window may have to wait for the results of an earlier one."""

@@ -58,6 +58,7 @@ class Run:
     state_bytes: int
     rebalances: tuple[Rebalance, ...]
     times: WindowTimes | None = None  # where the run had a clock
+    inferred: Floats | None = None  # [window, worker]: what a strategy that infers queues thought
 
     def summary(self) -> dict[str, Any]:
         """Return the metrics by name, ready for JSON.
@@ -95,7 +96,18 @@ class Run:
             "state_bytes": self.state_bytes,
             **self._plans(),
             **({} if self.times is None else _times(self.times, self.n_records)),
+            **self._inference(),
             "loads": self.loads.tolist(),
+        }
+
+    def _inference(self) -> dict[str, float]:
+        """Return how far inferred queues are from the true ones, in records, if both are known."""
+        if self.inferred is None or self.times is None or not self.inferred.size:
+            return {}
+        errors = self.inferred - self.times.queues[: len(self.inferred)]
+        return {
+            "queue_inferred_mean": float(self.inferred.mean()),
+            "queue_inferred_error": float(np.abs(errors).mean()),
         }
 
     def by_window(self) -> dict[str, list[Any]]:
@@ -151,8 +163,8 @@ def _times(times: WindowTimes, n_records: int) -> dict[str, Any]:
         "latency_p95": latency_quantile(times.latencies, 0.95),
         "latency_p99": latency_quantile(times.latencies, 0.99),
         "latency_max": float(times.latency_max.max()),
-        "queue_mean": float(times.queue_mean.mean()),
-        "queue_max": int(times.queue_max.max()),
+        "queue_mean": float(times.queues.mean()),
+        "queue_max": int(times.queues.max()),
     }
 
 
@@ -167,7 +179,7 @@ def _window_times(times: WindowTimes) -> dict[str, list[Any]]:
         "window_latency_mean": (times.latency_sum / np.maximum(done, 1)).tolist(),
         "window_latency_p99": [latency_quantile(row, 0.99) for row in times.latencies],
         "window_seconds": (times.last - begin).tolist(),
-        "window_queue_max": times.queue_max.tolist(),
+        "window_queue_max": times.queues.max(axis=1).tolist(),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from skewless.arguments import seed_number, shown, whole
@@ -152,4 +153,5 @@ def simulate(
         state_bytes=max(state_bytes(state) for state in run.states),
         rebalances=tuple(run.rebalances),
         times=None if clock is None else clock.finish(),
+        inferred=np.array(run.inferred) if run.inferred else None,
     )

@@ -19,6 +19,7 @@ from skewless.state import copy_state
 from skewless.strategy import (
     AnyStrategy,
     Begins,
+    Infers,
     Moves,
     Observes,
     Rebalances,
@@ -55,6 +56,7 @@ class Simulation:
         self.n_records = 0
         self.route_ns = 0
         self.rebalances: list[Rebalance] = []
+        self.inferred: list[Floats] = []  # by window: records that wait for each worker, inferred
         self._members = membership
         self._window = tally.room
         self._pending: list[Records] = []  # records that have no worker yet
@@ -175,6 +177,10 @@ class Simulation:
 
     def _end_window(self) -> None:
         """Let the strategy learn what only a whole window tells."""
+        if self.clock is not None and isinstance(self.strategy, Infers):
+            self.inferred.append(
+                np.sum([self.strategy.waiting(state) for state in self.states], axis=0)
+            )
         if self.clock is not None and isinstance(self.strategy, Observes):
             self._tell_speeds(self.strategy, self.clock.seconds_per_record())
         if not self._keeps_history:
@@ -216,12 +222,7 @@ class Simulation:
         """Make a plan. With a clock it takes time; no other is made meanwhile."""
         if self._coming is not None:
             return
-        if not self._plans_are_compiled:  # the first plan is made twice: compiling is no planning
-            _, moves = strategy.rebalance(report, copy_state(self.states[0]))
-            self._plans_are_compiled = bool(moves.keys.size)
-        begin = perf_counter_ns()
-        state, moves = strategy.rebalance(report, self.states[0])
-        seconds = (perf_counter_ns() - begin) / 1e9
+        state, moves, seconds = self._timed_plan(strategy, report)
         # A key of the table that the report does not name may move as well; it has no state here.
         moving = np.isin(report.keys, moves.keys)
         self.rebalances.append(
@@ -240,6 +241,17 @@ class Simulation:
             ready = self.clock.now + timing.plan + timing.plan_per_key * report.keys.size
         self._coming = ready, state, moves, report
         self._adopt_plan()
+
+    def _timed_plan(self, strategy: Rebalances[Any], report: Report) -> tuple[Any, Moves, float]:
+        """Return a plan and its time; the first that moves is made twice, not to time compiling."""
+        for _ in range(2):
+            begin = perf_counter_ns()
+            state, moves = strategy.rebalance(report, copy_state(self.states[0]))
+            seconds = (perf_counter_ns() - begin) / 1e9
+            if self._plans_are_compiled or not moves.keys.size:
+                break
+            self._plans_are_compiled = True
+        return state, moves, seconds
 
     def _adopt_plan(self) -> None:
         """Route by a plan as soon as it is ready; the keys that it moves wait for their state."""

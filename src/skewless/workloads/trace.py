@@ -121,35 +121,28 @@ class Trace:
             return None
         return _cut(self._read(chunk_size, self._costs), chunk_size, self.limit)
 
+    def values(self, hashes: Keys) -> dict[int, tuple[Any, ...]]:
+        """Return the values of the key columns by hash, for keys that are there; it reads again."""
+        wanted = np.unique(hashes)
+        found: dict[int, tuple[Any, ...]] = {}
+        for file in self._files():
+            kind = self._format_of(file)
+            pieces = _word_batches(file) if kind == "text" else None
+            for batch in pieces or _batches(file, kind, self.key, CHUNK_SIZE):
+                columns = batch.columns
+                keys = hash_keys(*columns)
+                for key, row in zip(*np.unique(keys, return_index=True), strict=True):
+                    if int(key) not in found and key in wanted:
+                        found[int(key)] = tuple(column[int(row)].as_py() for column in columns)
+                if len(found) == wanted.size:
+                    return found
+        return found
+
     def _files(self) -> list[Path]:
-        path = Path(self.path)
-        try:
-            is_there = path.exists()
-        except OSError as error:  # such as a name that is too long
-            raise ValueError(f"trace: path {shown(self.path)}: {error.strerror}") from None
-        if not is_there:
-            raise FileNotFoundError(f"trace: there is no file or folder {self.path!r}")
-        if not path.is_dir():
-            return [path]
-        files = sorted(
-            file
-            for file in path.rglob("*")
-            if file.is_file()
-            and not any(part.startswith(("_", ".")) for part in file.relative_to(path).parts)
-        )
-        require(self, "path", bool(files), "a folder with files in it")
-        return files
+        return _files_of(self.path)
 
     def _format_of(self, file: Path) -> str:
-        if self.format != "auto":
-            return self.format
-        suffix = _suffix(file)
-        if suffix not in _FORMATS:
-            raise ValueError(
-                f"trace: path: the format of {file.name!r} is not known by its name; set format to "
-                f"one of {', '.join(sorted(set(_FORMATS.values())))}"
-            )
-        return _FORMATS[suffix]
+        return self.format if self.format != "auto" else _format_by_name(file)
 
     def _require_columns(self, file: Path) -> None:
         kind = self._format_of(file)
@@ -299,8 +292,59 @@ def _suffix(file: Path) -> str:
     return suffixes[-1] if suffixes else ""
 
 
+def columns_of(path: str, format: str = "auto") -> dict[str, pa.DataType]:
+    """Return the columns of the first file of a trace; a text has none."""
+    file = _files_of(path)[0]
+    kind = _format_by_name(file) if format == "auto" else format
+    if kind == "text":
+        return {}
+    try:
+        schema = _schema(file, kind)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"trace: {str(file)!r} cannot be read as {kind}: {error}") from error
+    return dict(zip(schema.names, schema.types, strict=True))
+
+
+def _files_of(path: str) -> list[Path]:
+    """Return the file, or the files of a folder in the order of their names."""
+    place = Path(path)
+    try:
+        is_there = place.exists()
+    except OSError as error:  # such as a name that is too long
+        raise ValueError(f"trace: path {shown(path)}: {error.strerror}") from None
+    if not is_there:
+        raise FileNotFoundError(f"trace: there is no file or folder {path!r}")
+    if not place.is_dir():
+        return [place]
+    files = sorted(
+        file
+        for file in place.rglob("*")
+        if file.is_file()
+        and not any(part.startswith(("_", ".")) for part in file.relative_to(place).parts)
+    )
+    if not files:
+        raise ValueError(f"trace: path must be a folder with files in it, not {shown(path)}")
+    return files
+
+
+def _format_by_name(file: Path) -> str:
+    suffix = _suffix(file)
+    if suffix not in _FORMATS:
+        raise ValueError(
+            f"trace: path: the format of {file.name!r} is not known by its name; set format to "
+            f"one of {', '.join(sorted(set(_FORMATS.values())))}"
+        )
+    return _FORMATS[suffix]
+
+
 def _hash_words(file: Path) -> Iterator[Keys]:
-    """Yield the hashes of the words of a text, which white space keeps apart."""
+    """Yield the hashes of the words of a text."""
+    for batch in _word_batches(file):
+        yield hash_keys(batch.column(0))
+
+
+def _word_batches(file: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the words of a text, which white space keeps apart."""
     rest = b""
     with pa.input_stream(str(file), compression="detect") as stream:
         while block := stream.read(_BLOCK_BYTES):
@@ -309,6 +353,6 @@ def _hash_words(file: Path) -> Iterator[Keys]:
             # The last word may go on in the next block.
             rest = b"" if text[-1:].isspace() or not words else words.pop()
             if words:
-                yield hash_keys(pa.array(words, pa.binary()))
+                yield pa.record_batch({"word": pa.array(words, pa.binary())})
     if rest:
-        yield hash_keys(pa.array([rest], pa.binary()))
+        yield pa.record_batch({"word": pa.array([rest], pa.binary())})

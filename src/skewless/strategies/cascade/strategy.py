@@ -52,6 +52,7 @@ from skewless.strategies.cascade.state import (
     CascadeState,
 )
 from skewless.strategy import Traits, require_all_stay
+from skewless.unordered import unordered_mean
 
 _HORIZON = 10_000  # records over which the tolerance is promised
 _LEAST_ROOM_LIGHT = 7.5  # records: below that, chance alone would move light keys
@@ -247,8 +248,8 @@ class Cascade:
         merged = copy_state(fresh)._replace(
             owners=first.owners.copy(),
             costs=first.costs.copy(),
-            levels=_mean([part.levels for part in parts]),
-            handicaps=_mean([part.handicaps for part in parts]),
+            levels=unordered_mean([part.levels for part in parts]),
+            handicaps=unordered_mean([part.handicaps for part in parts]),
             heavy=heavy,
             marks=np.zeros_like(fresh.marks),
             cursors=_cursors(heavy.keys.size),
@@ -260,10 +261,10 @@ class Cascade:
             scratch[:] = 0
         merged.cursors[REACH : reaches.size * CURSORS : CURSORS] = reaches
         numbers = merged.numbers
-        numbers[LEVEL] = _mean([part.numbers[LEVEL : LEVEL + 1] for part in parts])[0]
+        numbers[LEVEL] = unordered_mean([part.numbers[LEVEL : LEVEL + 1] for part in parts])[0]
         numbers[WEIGHT] = 0.0
-        numbers[OLD_WEIGHT] = _mean([_faded(part)[0] for part in parts])
-        numbers[OLD_RECORDS] = _mean([_faded(part)[1] for part in parts])
+        numbers[OLD_WEIGHT] = unordered_mean([_faded(part)[0] for part in parts])
+        numbers[OLD_RECORDS] = unordered_mean([_faded(part)[1] for part in parts])
         if numbers[OLD_WEIGHT] > 0.0:
             numbers[SCALE] = numbers[OLD_WEIGHT] / numbers[OLD_RECORDS]
             numbers[HEAVY] = numbers[OLD_WEIGHT] / n_workers / HEAVY_PARTS
@@ -294,9 +295,3 @@ def _cursors(n_rows: int) -> SmallInts:
 def _waiting(n_rows: int, n_workers: int) -> Workers:
     """Return rows that list no worker yet, and all workers after them."""
     return np.append(np.zeros(n_rows * WAITING, np.int32), np.arange(n_workers, dtype=np.int32))
-
-
-def _mean(arrays: Sequence[Floats]) -> Floats:
-    """Return the mean, to the last bit the same for any order of the arrays."""
-    mean: Floats = np.sort(np.stack(arrays), axis=0).mean(axis=0)
-    return mean

@@ -49,6 +49,7 @@ from skewless.strategies.dalton.q_table import (
     with_kept,
 )
 from skewless.strategies.dalton.slides import clear_replicas, place_on
+from skewless.unordered import unordered_sum
 
 _TOO_FEW = 8  # records of a key that say nothing about it
 
@@ -133,7 +134,7 @@ def merge_into(merged: Bandit, states: Sequence[Bandit], *, hybrid: bool, window
 
     parts = fading * np.array([state.levels[OWN] for state in states]) + new
     # A source that was away has not faded meanwhile.
-    parts *= min(1.0, recent / max(float(np.sort(parts).sum()), 1.0))
+    parts *= min(1.0, recent / max(float(unordered_sum(parts)), 1.0))
     messages = [
         _Message(state, _for_reading(state.counts), owned_rows(state.hot), part)
         for state, part in zip(states, parts.tolist(), strict=True)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Ints, SmallInts
 from skewless.sound import require_same, require_that, require_within
+from skewless.unordered import unordered_sum
 
 _MOST_VALUE = 1e9  # rewards are a few units at most
 _MOST_KEPT = 2**30  # rewards that are told apart: (1 − γ)^m is 0 long before
@@ -242,7 +243,7 @@ def learned_by_all(rows: Sequence[tuple[QTable, int]], rate: float) -> Floats:
     remainders = np.where(n_kept == fewest, values - kept, -np.inf).max(axis=0)
     weights = 1.0 - (1.0 - rate) ** n_kept
     rewards = n_kept * kept / np.where(n_kept > 0, weights, 1.0)
-    mean = np.sort(rewards, axis=0).sum(axis=0) / np.maximum(n_rewards, 1.0)
+    mean = unordered_sum(rewards) / np.maximum(n_rewards, 1.0)
     after: Floats = (1.0 - rate) ** (n_rewards - fewest) * remainders
     after += (1.0 - (1.0 - rate) ** n_rewards) * mean
     return after

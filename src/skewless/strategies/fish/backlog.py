@@ -32,6 +32,7 @@ from skewless.strategies.fish.waiting import (
     set_seconds,
     waiting,
 )
+from skewless.unordered import unordered_mean
 
 # Positions in `clock`, all in seconds.
 ESTIMATED = 0  # t_pri: when waiting times were last estimated
@@ -191,7 +192,7 @@ def merged_speeds(sources: Sequence[Backlog]) -> Backlog:
     """
     first = sources[0]
     interval, load = float(first.clock[INTERVAL]), float(first.clock[LOAD])
-    seconds = _mean([source.seconds for source in sources])
+    seconds = unordered_mean([source.seconds for source in sources])
     return backlog(seconds, first.capacities, interval, load)
 
 
@@ -208,11 +209,3 @@ def with_speeds(own: Backlog, merged: Backlog) -> Backlog:
 def _average(seconds: Floats) -> float:
     """Return the time per record at the mean speed."""
     return float(seconds[0]) if (seconds == seconds[0]).all() else float(1 / (1 / seconds).mean())
-
-
-def _mean(parts: list[Floats]) -> Floats:
-    """Return the mean; sorted, because a float sum depends on its order, and exact if all agree."""
-    found = np.array(parts)
-    mean = np.sort(found, axis=0).sum(axis=0) / len(parts)
-    agreed: Floats = np.where((found == found[0]).all(axis=0), found[0], mean)
-    return agreed

@@ -176,6 +176,10 @@ class Fish:
         """Fill `out` with the worker of each record."""
         route(keys, state, out)
 
+    def waiting(self, state: Grants) -> Floats:
+        """Return C_w: the records that wait for each worker, as this source infers it."""
+        return queued(state.backlog.waiting)
+
     def observe(
         self,
         state: Grants,

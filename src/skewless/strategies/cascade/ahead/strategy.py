@@ -38,6 +38,7 @@ from skewless.strategies.cascade.ahead.state import (
 from skewless.strategies.cascade.heavy_keys import heavy_keys
 from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides
 from skewless.strategy import Traits, require_all_stay
+from skewless.unordered import unordered_mean
 
 _COUNTED_PER_WORKER = 16
 _EPOCH_PER_WORKER = 64
@@ -168,7 +169,7 @@ class CascadeAhead:
         numbers, counters = parts[0].numbers.copy(), parts[0].counters.copy()
         numbers[WEIGHT] = 0.0
         for position in (SCALE, FADED):
-            numbers[position] = _mean([part.numbers[position] for part in parts])
+            numbers[position] = unordered_mean([part.numbers[position] for part in parts])
         counters[RECORDS] = 0
         lengths = [int(part.counters[RECORDS] or part.counters[EXPECTED]) for part in parts]
         counters[EXPECTED] = -(-sum(lengths) // len(parts))
@@ -179,15 +180,9 @@ class CascadeAhead:
             owners=parts[0].owners.copy(),
             strides=fresh.strides.copy(),
             costs=parts[0].costs.copy(),
-            levels=_mean([carried_levels(part) for part in parts]),
+            levels=unordered_mean([carried_levels(part) for part in parts]),
             heavy=counted_together(parts),
             numbers=numbers,
             counters=counters,
             buffers=buffers(n_workers),
         )
-
-
-def _mean(arrays: Sequence[Floats]) -> Floats:
-    """Return the mean, to the last bit the same for any order of the arrays."""
-    mean: Floats = np.sort(np.stack(arrays), axis=0).mean(axis=0)
-    return mean

@@ -1,0 +1,83 @@
+"""Measure sources that learn together, in the simulator and on Spark; write the table."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from pyspark.sql import SparkSession
+
+from skewless import metrics
+from skewless.experiments.learning_together import (
+    N_SOURCES,
+    N_WORKERS,
+    SEED,
+    STREAM,
+    UNEVEN,
+    measure,
+    record,
+    systems,
+)
+from skewless.experiments.tables import Row, write_records
+from skewless.spark import route, session
+from tables import LEARNING_TOGETHER, write_learning_together
+
+
+def write_batches(folder: Path) -> None:
+    """Write the stream as files: as many of each micro-batch as there are sources."""
+    folder.mkdir()
+    keys = np.concatenate(list(STREAM.chunks(SEED))).view(np.int64)
+    begin = number = 0
+    while begin < keys.size:
+        batch = keys[begin : begin + UNEVEN[(number // N_SOURCES) % len(UNEVEN)]]
+        for source in range(N_SOURCES):
+            table = pa.table({"key": batch[source::N_SOURCES]})
+            pyarrow.parquet.write_table(table, folder / f"{number:06}.parquet")
+            number += 1
+        begin += batch.size
+
+
+def measure_on_spark(spark: SparkSession, names: Sequence[str]) -> Iterator[Row]:
+    """Yield one raw record per strategy: eight files a micro-batch, and a ledger."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        write_batches(root / "in")
+        for name in names:
+            out = root / name
+            stream = (
+                spark.readStream.schema("key long")
+                .option("maxFilesPerTrigger", N_SOURCES)
+                .parquet(str(root / "in"))
+            )
+            ledger = str(out / "ledger")
+            query = (
+                route(stream, "key", workers=N_WORKERS, strategy=name, ledger=ledger, seed=SEED)
+                .writeStream.format("parquet")
+                .option("checkpointLocation", str(out / "checkpoint"))
+                .trigger(availableNow=True)
+                .start(str(out / "out"))
+            )
+            query.awaitTermination()
+            found = pyarrow.parquet.read_table(out / "out").to_pandas()
+            loads = np.bincount(found.worker, minlength=N_WORKERS)
+            pairs = found.drop_duplicates(["key", "worker"])
+            replication = len(pairs) / pairs.key.nunique()
+            yield record(name, "on Spark", metrics.imbalance(loads), replication)
+
+
+def main() -> None:
+    names = systems()
+    records = list(measure(names))
+    settings = {"spark.sql.files.openCostInBytes": str(1 << 30)}  # a file is a source
+    spark = session("learning together", master="local[2]", settings=settings)
+    records += measure_on_spark(spark, names)
+    spark.stop()
+    write_records(LEARNING_TOGETHER, records)
+    print(f"raw records: {LEARNING_TOGETHER}")
+    write_learning_together()
+
+
+if __name__ == "__main__":
+    main()

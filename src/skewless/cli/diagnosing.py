@@ -1,0 +1,168 @@
+"""`skewless diagnose`: is a job, or a column of records, skewed, and what would help?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from skewless.arguments import MOST_WORKERS
+from skewless.arrays import Keys
+from skewless.cli import reading
+from skewless.cli.application import app, refusing_bad_input
+from skewless.cli.screen import console, seconds_text
+from skewless.diagnosis.event_log import read_events
+from skewless.diagnosis.key_candidates import Candidate, rank_columns
+from skewless.diagnosis.key_column import KeyReport, diagnose_keys
+from skewless.diagnosis.stages import Application, summarise
+from skewless.diagnosis.stragglers import SLOW, Straggler, find_stragglers
+from skewless.workloads import Trace
+
+_LISTED = 10
+
+
+@app.command()
+def diagnose(
+    input_: Annotated[
+        str | None,
+        typer.Option("--input", help="A file or folder: Parquet, CSV, JSON lines or text."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="The key column(s); without it, columns are ranked.")
+    ] = None,
+    event_log: Annotated[
+        Path | None, typer.Option(help="The event log of a Spark application instead.")
+    ] = None,
+    workers: Annotated[str, typer.Option(help="Number of workers.")] = "16",
+    limit: Annotated[str, typer.Option(help="At most so many records.")] = "5e6",
+    window: Annotated[str, typer.Option(help="Records per window.")] = "10000",
+    slow: Annotated[
+        float, typer.Option(help="A task is slow if it takes so many times the median.")
+    ] = SLOW,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of tables.")] = False,
+) -> None:
+    """Tell whether records or a finished job are skewed, and what would help."""
+    with refusing_bad_input():
+        if (input_ is None) == (event_log is None):
+            raise ValueError("give --input PATH [--key COLUMN], or --event-log FILE")
+        if event_log is not None:
+            if not slow > 1.0:
+                raise ValueError(f"--slow must be above 1, not {slow}")
+            application = summarise(read_events(event_log))
+            stragglers = find_stragglers(application, slow=slow)
+            _show_stages(application, stragglers, as_json=as_json)
+            return
+        assert input_ is not None
+        n_workers = reading.count(workers, "--workers", least=1, most=MOST_WORKERS)
+        n_records = reading.count(limit, "--limit", least=1)
+        per_window = reading.count(window, "--window", least=1)
+        # A text has words and no columns.
+        if key is None and not input_.endswith((".txt", ".txt.gz")):
+            found = rank_columns(input_, n_workers=n_workers, limit=n_records)
+            _show_columns(found, n_workers, as_json=as_json)
+            return
+        trace = Trace(path=input_, key=tuple((key or "word").split(",")), limit=n_records)
+        report = diagnose_keys(trace, n_workers=n_workers, window=per_window)
+        _show_keys(trace, report, as_json=as_json)
+
+
+def _show_stages(application: Application, stragglers: list[Straggler], *, as_json: bool) -> None:
+    if as_json:
+        for one in stragglers:
+            print(json.dumps(one.as_dict()))
+        return
+    seconds = sum(stage.seconds for stage in application.stages)
+    print(
+        f"{application.name or 'application'}: {len(application.stages)} stages with tasks, "
+        f"{seconds_text(seconds)} in stages, Spark {application.spark or 'of unknown version'}"
+    )
+    if not stragglers:
+        print("No stage has a task far above the others: skew is not what makes it slow.")
+        return
+    table = Table(box=None)
+    for heading in ("stage", "tasks", "median", "slowest", "of its records", "to save"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("what it does")
+    for one in stragglers[:_LISTED]:
+        table.add_row(
+            f"{one.stage}.{one.attempt}",
+            str(one.tasks),
+            seconds_text(one.median_seconds),
+            seconds_text(one.slowest_seconds),
+            f"{one.share_of_records:.0%}",
+            seconds_text(one.saved_seconds),
+            ", ".join(one.operators) or one.name,
+        )
+    console().print(table)
+    for one in stragglers[:_LISTED]:
+        what = f" ({one.job})" if one.job else ""
+        print(f"\nStage {one.stage}{what}, partition {one.slowest_partition}: {one.remedy}.")
+
+
+def _show_columns(found: list[Candidate], n_workers: int, *, as_json: bool) -> None:
+    if as_json:
+        for one in found:
+            print(json.dumps(one.as_dict()))
+        return
+    if not found:
+        print("No column could be a key: all are measured values, identifiers, or constant.")
+        return
+    table = Table(title=f"Hashing by each column, {n_workers} workers", box=None)
+    table.add_column("column", no_wrap=True)
+    for heading in ("type", "keys", "heaviest key", "imbalance"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in found:
+        table.add_row(
+            one.column,
+            one.type,
+            f"{one.n_keys:,}",
+            f"{one.top_share:.1%}",
+            f"{one.imbalance:.2g}",
+        )
+    console().print(table)
+    print("\nLook closer with --key COLUMN.")
+
+
+def _show_keys(trace: Trace, report: KeyReport, *, as_json: bool) -> None:
+    hottest = report.top_keys[:_LISTED]
+    names = trace.values(_hashes(hottest))
+    if as_json:
+        texts = [_text(names.get(key)) for key, _ in hottest]
+        print(json.dumps(report.as_dict() | {"top_key_texts": texts}, ensure_ascii=False))
+        return
+    print(
+        f"{report.n_records:,} records, {report.n_keys:,} keys; "
+        f"{report.n_above_fair_share} above the fair share of one of {report.n_workers} workers; "
+        f"{report.drift:.0%} of the heaviest keys change from one tenth to the next"
+    )
+    print("Heaviest keys: " + ", ".join(f"{_text(names.get(k))} {s:.1%}" for k, s in hottest))
+    table = Table(box=None)
+    table.add_column("strategy", no_wrap=True)
+    for heading in ("fullest worker", "workers per key", "in the whole stream"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in report.measured:
+        table.add_row(
+            one.strategy,
+            f"{one.slowest:.2f}",
+            f"{one.replicas:.3f}",
+            f"{one.replicas_in_all:.3f}",
+        )
+    console().print(table)
+    print(f"\n{report.advice}")
+
+
+def _hashes(hottest: Sequence[tuple[int, float]]) -> Keys:
+    return np.array([key for key, _ in hottest], np.uint64)
+
+
+def _text(values: tuple[object, ...] | None) -> str:
+    """Return a key as people write it."""
+    parts = ("?",) if values is None else values
+    return "/".join(
+        part.decode(errors="replace") if isinstance(part, bytes) else str(part) for part in parts
+    )

@@ -1,0 +1,106 @@
+"""Reads the event log of a Spark application: one JSON object per line, in one file or several."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from skewless.arguments import shown
+
+Event = dict[str, Any]
+
+#: By the end of the name, as Spark writes them.
+_CODECS = {".zstd": "zstd", ".zst": "zstd", ".gz": "gzip"}
+_UNREADABLE = (".lz4", ".lzf", ".snappy")  # Spark frames these in its own way
+_ROLLED = re.compile(r"events_(\d+)_.+")
+_UNFINISHED = ".inprogress"
+
+
+class LogError(ValueError):
+    """A file is no event log of Spark's, or it cannot be read."""
+
+
+def log_files(path: str | Path) -> list[Path]:
+    """Return the files of an event log in order: one file, or those of a folder of rolled ones."""
+    place = Path(path)
+    if not place.exists():
+        raise LogError(f"event log: there is no file or folder {shown(str(path))}")
+    if place.is_file():
+        return [place]
+    rolled = [
+        (int(match[1]), file) for file in place.iterdir() if (match := _ROLLED.match(file.name))
+    ]
+    if rolled:
+        return [file for _, file in sorted(rolled)]
+    inside = sorted(
+        folder.name for folder in place.iterdir() if folder.name.startswith("eventlog_")
+    )
+    if inside:
+        names = ", ".join(inside)
+        raise LogError(
+            f"event log: {shown(str(path))} has several applications: name one of {names}"
+        )
+    raise LogError(
+        f"event log: {shown(str(path))} is a folder without files like events_1_APPLICATION"
+    )
+
+
+def read_events(path: str | Path) -> Iterator[Event]:
+    """Yield the events of a log in order.
+
+    A last line that is not complete is left out: the application may still run, or it was killed.
+    """
+    files = log_files(path)
+    for number, file in enumerate(files):
+        yield from _events_of(file, is_last=number == len(files) - 1)
+
+
+def _events_of(file: Path, *, is_last: bool) -> Iterator[Event]:
+    with _opened(file) as lines:
+        number = 0
+        try:
+            for number, line in enumerate(lines, 1):
+                event = _event(line)
+                if event is None:
+                    if is_last and not line.endswith("\n"):
+                        return
+                    raise LogError(
+                        f"event log: line {number} of {shown(str(file))} is no event of Spark's"
+                    )
+                yield event
+        except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
+            if is_last and number and isinstance(error, OSError):
+                return  # a compressed file that was not closed ends in the middle
+            raise LogError(f"event log: {shown(str(file))} cannot be read: {error}") from None
+
+
+def _event(line: str) -> Event | None:
+    try:
+        event = json.loads(line)
+    except (json.JSONDecodeError, RecursionError):
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("Event"), str) else None
+
+
+def _opened(file: Path) -> IO[str]:
+    """Return the lines of a file, decompressed where its name says so."""
+    name = file.name.removesuffix(_UNFINISHED)
+    if name.endswith(_UNREADABLE):
+        raise LogError(
+            f"event log: {shown(str(file))} is compressed by {name.rpartition('.')[2]}, which "
+            "only Spark can read; write logs with spark.eventLog.compression.codec=zstd"
+        )
+    try:
+        raw = file.open("rb")
+    except OSError as error:
+        raise LogError(f"event log: {shown(str(file))}: {error.strerror}") from None
+    for suffix, codec in _CODECS.items():
+        if name.endswith(suffix):
+            return io.TextIOWrapper(pa.CompressedInputStream(raw, codec), encoding="utf-8")
+    return io.TextIOWrapper(raw, encoding="utf-8")

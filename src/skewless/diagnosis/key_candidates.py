@@ -1,0 +1,74 @@
+"""Ranks the columns of a file by how uneven hashing would be if they were the key."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.diagnosis.key_column import count_keys
+from skewless.metrics import imbalance
+from skewless.strategies import Hash
+from skewless.workloads import Trace
+from skewless.workloads.trace import columns_of
+
+_SAMPLE = 1_000_000
+_LEAST_KEYS = 2
+_MOST_DISTINCT = 0.5  # of the records: a column with more is an identifier
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A column that could be a key."""
+
+    column: str
+    type: str
+    n_records: int
+    n_keys: int
+    top_share: float
+    imbalance: float  # of hashing
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values by name, ready for JSON."""
+        return asdict(self)
+
+
+def rank_columns(
+    path: str, *, n_workers: int, format: str = "auto", limit: int | None = None
+) -> list[Candidate]:
+    """Return the columns that could be keys, the most uneven one first.
+
+    Left out are columns of measured values, with nearly as many values as records, or with one.
+    """
+    found = []
+    for column, kind in columns_of(path, format).items():
+        if not _could_be_key(kind):
+            continue
+        trace = Trace(path=path, key=(column,), format=format, limit=limit or _SAMPLE)  # type: ignore[arg-type]
+        counted = count_keys(trace.chunks(0))
+        n_keys = counted.keys.size
+        if n_keys < _LEAST_KEYS or n_keys > max(_MOST_DISTINCT * counted.n_records, _LEAST_KEYS):
+            continue
+        workers = np.empty(n_keys, np.int32)
+        strategy = Hash()
+        strategy.route(counted.keys, strategy.start(n_workers, 0), workers)
+        loads = np.bincount(workers, counted.counts, n_workers)
+        found.append(
+            Candidate(
+                column=column,
+                type=str(kind),
+                n_records=counted.n_records,
+                n_keys=n_keys,
+                top_share=float(counted.counts.max() / counted.n_records),
+                imbalance=imbalance(loads),
+            )
+        )
+    return sorted(found, key=lambda one: -one.imbalance)
+
+
+def _could_be_key(kind: pa.DataType) -> bool:
+    """Return whether values of a type are names, rather than measured or nested ones."""
+    kinds = pa.types
+    return not (kinds.is_floating(kind) or kinds.is_nested(kind) or kinds.is_null(kind))

@@ -1,0 +1,154 @@
+"""Sums up an event log: the stages of an application, and what each of their tasks did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from skewless.arrays import Floats, Ints
+from skewless.diagnosis.event_log import Event
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """The tasks of one stage that ended well, one entry each."""
+
+    seconds: Floats  # in the executor
+    records: Ints  # read from a shuffle, or from input
+    bytes: Ints
+    gc_seconds: Floats
+    executors: tuple[str, ...]
+    partitions: Ints
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One attempt of a stage that ended."""
+
+    number: int
+    attempt: int
+    name: str
+    job: str  # what the user called it, or the query
+    operators: tuple[str, ...]  # what runs in it, as Spark calls it
+    reads_shuffle: bool
+    seconds: float  # from its submission to its end
+    tasks: Tasks
+    n_failed: int = 0  # attempts of tasks that failed
+
+
+@dataclass
+class _Gathering:
+    """What was met of a stage so far."""
+
+    rows: list[tuple[float, int, int, float, str, int]] = field(default_factory=list)
+    shuffled: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Application:
+    """What an event log tells."""
+
+    name: str
+    spark: str
+    stages: tuple[Stage, ...]
+
+
+def summarise(events: Iterable[Event]) -> Application:
+    """Return the stages of an application, in the order in which they ended."""
+    name = spark = ""
+    gathered: dict[tuple[int, int], _Gathering] = {}
+    jobs: dict[int, str] = {}
+    queries: dict[str, str] = {}
+    stages = []
+    for event in events:
+        kind = event["Event"].rpartition(".")[2]
+        if kind == "SparkListenerLogStart":
+            spark = str(event.get("Spark Version", ""))
+        elif kind == "SparkListenerApplicationStart":
+            name = str(event.get("App Name", ""))
+        elif kind == "SparkListenerSQLExecutionStart":
+            queries[str(event.get("executionId"))] = str(event.get("description", ""))
+        elif kind == "SparkListenerJobStart":
+            described = _job_text(event.get("Properties") or {}, queries)
+            jobs.update(dict.fromkeys(event.get("Stage IDs", ()), described))
+        elif kind == "SparkListenerTaskEnd":
+            stage = (_whole(event.get("Stage ID")), _whole(event.get("Stage Attempt ID")))
+            _add_task(gathered.setdefault(stage, _Gathering()), event)
+        elif kind == "SparkListenerStageCompleted":
+            info = event.get("Stage Info") or {}
+            identity = (_whole(info.get("Stage ID")), _whole(info.get("Stage Attempt ID")))
+            found = gathered.pop(identity, _Gathering())
+            if found.rows:
+                stages.append(_stage(identity, info, jobs.get(identity[0], ""), found))
+    return Application(name, spark, tuple(stages))
+
+
+def _job_text(properties: dict[str, Any], queries: dict[str, str]) -> str:
+    described = properties.get("spark.job.description")
+    return str(described or queries.get(str(properties.get("spark.sql.execution.id")), ""))
+
+
+def _add_task(stage: _Gathering, event: Event) -> None:
+    info, metrics = event.get("Task Info") or {}, event.get("Task Metrics") or {}
+    if (event.get("Task End Reason") or {}).get("Reason") != "Success":
+        stage.failed += 1
+        return
+    shuffle = metrics.get("Shuffle Read Metrics") or {}
+    read = metrics.get("Input Metrics") or {}
+    shuffled = _whole(shuffle.get("Total Records Read"))
+    sent = _whole(shuffle.get("Remote Bytes Read")) + _whole(shuffle.get("Local Bytes Read"))
+    stage.shuffled += shuffled
+    stage.rows.append(
+        (
+            _whole(metrics.get("Executor Run Time")) / 1e3,
+            shuffled + _whole(read.get("Records Read")),
+            sent + _whole(read.get("Bytes Read")),
+            _whole(metrics.get("JVM GC Time")) / 1e3,
+            str(info.get("Executor ID", "")),
+            _whole(info.get("Partition ID", info.get("Index"))),
+        )
+    )
+
+
+def _stage(identity: tuple[int, int], info: dict[str, Any], job: str, found: _Gathering) -> Stage:
+    seconds, records, sizes, gc_seconds, executors, partitions = zip(*found.rows, strict=True)
+    begin, end = _whole(info.get("Submission Time")), _whole(info.get("Completion Time"))
+    return Stage(
+        number=identity[0],
+        attempt=identity[1],
+        name=str(info.get("Stage Name", "")),
+        job=" ".join(job.split()),
+        operators=_operators(info),
+        reads_shuffle=found.shuffled > 0,
+        seconds=max(end - begin, 0) / 1e3,
+        tasks=Tasks(
+            seconds=np.array(seconds, np.float64),
+            records=np.array(records, np.int64),
+            bytes=np.array(sizes, np.int64),
+            gc_seconds=np.array(gc_seconds, np.float64),
+            executors=executors,
+            partitions=np.array(partitions, np.int64),
+        ),
+        n_failed=found.failed,
+    )
+
+
+def _operators(info: dict[str, Any]) -> tuple[str, ...]:
+    """Return the operators of a stage by the scopes of its RDDs, without repetition."""
+    found: dict[str, None] = {}
+    for rdd in info.get("RDD Info") or ():
+        scope = str(rdd.get("Scope") or "")
+        # {"id":"7","name":"FlatMapGroupsInPandas"}
+        name = scope.partition('"name":"')[2].partition('"')[0]
+        if name:
+            found[name] = None
+    return tuple(found)
+
+
+def _whole(value: object) -> int:
+    """Return a number of the log; what is missing or odd counts as 0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -1,0 +1,115 @@
+"""Columns of records: which are skewed, how they drift, and what would help."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from skewless.cli import app
+from skewless.diagnosis.key_candidates import rank_columns
+from skewless.diagnosis.key_column import count_keys, diagnose_keys
+from skewless.workloads import EvolvingZipf, Zipf
+
+
+@pytest.fixture(scope="module")
+def orders(tmp_path_factory):
+    """A file with a skewed column, an even one, an identifier, a constant and a price."""
+    rng = np.random.default_rng(7)
+    n_records = 30_000
+    countries = np.where(rng.random(n_records) < 0.6, "Zürich", rng.integers(0, 40, n_records))
+    table = pa.table(
+        {
+            "order": np.arange(n_records),
+            "country": countries.astype(str),
+            "product": rng.integers(0, 3_000, n_records),
+            "shop": ["main"] * n_records,
+            "price": rng.random(n_records),
+        }
+    )
+    path = tmp_path_factory.mktemp("orders") / "orders.parquet"
+    pq.write_table(table, path)
+    return path
+
+
+def _run(*arguments):
+    return CliRunner().invoke(app, ["diagnose", *arguments])
+
+
+def test_columns_are_ranked_and_what_is_no_key_is_left_out(orders):
+    ranked = rank_columns(str(orders), n_workers=8)
+    assert [one.column for one in ranked] == ["country", "product"]
+    assert ranked[0].top_share == pytest.approx(0.6, abs=0.02)
+    assert ranked[0].imbalance > 3.5
+    assert ranked[1].imbalance < 0.3
+
+
+def test_counts_are_exact():
+    keys = np.concatenate(list(Zipf(z=1.2, n_keys=50, n_records=9_000).chunks(1)))
+    counted = count_keys(iter(np.array_split(keys, 7)))
+    expected = dict(zip(*np.unique(keys, return_counts=True), strict=True))
+    assert dict(zip(counted.keys, counted.counts, strict=True)) == expected
+    assert counted.n_records == 9_000
+
+
+def test_skew_and_drift_are_seen_and_even_keys_need_nothing():
+    skewed = diagnose_keys(Zipf(z=1.4, n_keys=10_000, n_records=60_000), n_workers=16)
+    assert skewed.skewed
+    assert skewed.of("cascade-ahead").slowest < 1.1
+    assert skewed.n_above_fair_share >= 1
+    assert "cascade-ahead" in skewed.advice
+    even = diagnose_keys(Zipf(z=0.0, n_keys=10_000, n_records=60_000), n_workers=4)
+    assert not even.skewed
+    assert "Keep plain Spark" in even.advice
+    moving = EvolvingZipf(z=1.4, n_keys=10_000, n_records=60_000, period=15_000)
+    still = diagnose_keys(Zipf(z=2.0, n_keys=10_000, n_records=60_000), n_workers=4)
+    assert diagnose_keys(moving, n_workers=4).drift > still.drift
+
+
+def test_the_command_names_keys_and_gives_json(orders):
+    people = _run("--input", str(orders), "--key", "country", "--workers", "8")
+    assert people.exit_code == 0, people.output
+    assert "Zürich 59." in people.stdout or "Zürich 60." in people.stdout
+    assert "too heavy for one worker" in people.stdout
+    found = json.loads(_run("--input", str(orders), "--key", "country", "--json").stdout)
+    assert found["skewed"] is True
+    assert found["top_key_texts"][0] == "Zürich"
+    ranked = _run("--input", str(orders), "--json").stdout.splitlines()
+    assert [json.loads(line)["column"] for line in ranked] == ["country", "product"]
+
+
+def test_the_command_reads_texts_and_event_logs(tmp_path):
+    (tmp_path / "words.txt").write_text("to be or not to be " * 300)
+    text = _run("--input", str(tmp_path / "words.txt"), "--workers", "2")
+    assert text.exit_code == 0, text.output
+    assert "1,800 records, 4 keys" in text.stdout
+    assert "be 33.3%" in text.stdout
+    log = tmp_path / "log"
+    log.write_text('{"Event": "SparkListenerLogStart", "Spark Version": "4.3.0"}\n')
+    assert "skew is not what makes it slow" in _run("--event-log", str(log)).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give --input PATH"),
+        (["--input", "a", "--event-log", "b"], "give --input PATH"),
+        (["--input", "missing.parquet"], "there is no file or folder 'missing.parquet'"),
+        (["--event-log", "missing"], "there is no file or folder 'missing'"),
+        (["--event-log", "missing", "--slow", "1"], "--slow must be above 1"),
+        (["--input", "x", "--workers", "0"], "--workers must be"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message):
+    result = _run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_missing_column_names_those_that_are_there(orders):
+    result = _run("--input", str(orders), "--key", "land")
+    assert result.exit_code == 2
+    assert "it has order, country, product, shop, price" in result.stderr

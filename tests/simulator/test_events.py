@@ -1,0 +1,242 @@
+"""What happens to workers, keys and windows in virtual time."""
+
+import numpy as np
+import pytest
+
+from skewless.simulator import Event, Timing, simulate
+from skewless.simulator.clock import Clock
+from skewless.strategies import Cascade, Fish, Hash, Mixed, PartialKey, Shuffle
+from skewless.workloads import Zipf
+
+STREAM = Zipf(z=1.2, n_keys=1_000, n_records=40_000)
+KEYS = np.arange(12, dtype=np.uint64)
+
+
+def _clock(n_workers=2, n_sources=1, window=4, **settings):
+    timing = Timing(**{"service": 1.0, **settings})
+    return Clock(timing, n_sources=n_sources, window=window, capacities=np.ones(n_workers), seed=0)
+
+
+def _send(clock, workers, keys=KEYS):
+    workers = np.array(workers, np.int32)
+    clock.add(keys[: workers.size], workers, None)
+
+
+def test_a_barrier_waits_for_the_slowest_worker():
+    clock = _clock(barrier=True, batch=0.5)
+    _send(clock, [0, 0, 0, 1])
+    _send(clock, [1, 1, 1, 1])
+    times = clock.finish()
+    assert times.last.tolist() == [3.0, 3.5 + 4.0]
+    assert times.first[1] == 3.5
+
+
+def test_without_a_barrier_windows_overlap():
+    clock = _clock()
+    _send(clock, [0, 0, 0, 1])
+    _send(clock, [1, 1, 1, 1])
+    assert clock.finish().last.tolist() == [3.0, 5.0]
+
+
+def test_reducers_merge_each_replica_of_a_key():
+    clock = _clock(merge=0.25, reducers=2)
+    _send(clock, [0, 1, 0, 1], keys=np.array([2, 2, 3, 4], np.uint64))  # reducers 0, 0, 1, 0
+    times = clock.finish()
+    assert times.last.tolist() == [2.0]
+    assert times.merged.tolist() == [2.0 + 3 * 0.25]
+
+
+def test_sources_wait_for_a_slow_merge_stage():
+    free, bound = (_clock(merge=5.0, unmerged=unmerged) for unmerged in (0, 1))
+    for clock in (free, bound):
+        for _ in range(3):
+            _send(clock, [0, 1, 0, 1])
+    assert free.finish().first[2] < 5.0
+    assert bound.finish().first.tolist() == [0.0, 2.0 + 20.0, 22.0 + 2.0 + 20.0]
+
+
+def test_a_held_key_waits_and_others_go_on():
+    clock = _clock(n_workers=3, window=3)
+    clock.hold(KEYS[:1], np.array([10.0]))
+    _send(clock, [0, 1, 2])
+    assert clock.finish().last.max() == 1.0  # the end of the stream releases what is left
+    clock = _clock(n_workers=3, window=3, arrivals="even", rate=1.0)
+    clock.hold(KEYS[:1], np.array([4.5]))
+    for _ in range(4):
+        _send(clock, [0, 1, 2])
+    times = clock.finish()
+    assert times.latencies.sum() == 12
+    assert times.latency_max[0] > 3.0  # its first record came at 0 and waited
+    assert times.latency_max[3] <= 2.0
+
+
+def test_bursts_wait_longer_than_an_even_stream():
+    runs = [
+        simulate(
+            Shuffle(),
+            STREAM,
+            n_workers=4,
+            timing=Timing(service=1.0, arrivals=kind, rate=2.0, burst=burst),
+        ).summary()
+        for kind, burst in (("even", 1), ("bursts", 40))
+    ]
+    assert runs[0]["latency_mean"] == pytest.approx(1.0)
+    assert runs[1]["latency_mean"] == pytest.approx(5.5)  # ten for each of four workers
+
+
+def test_a_worker_that_slows_down_is_slow_from_then_on():
+    timing = Timing(service=1e-3, queue=10)
+    slow = [Event(at=20_000, worker=0, kind="speed", value=0.25)]
+    usual, slowed = (
+        simulate(Shuffle(), STREAM, n_workers=4, timing=timing, events=events).summary()
+        for events in ((), slow)
+    )
+    # Shuffle goes on sending a quarter of the records to the slow worker.
+    assert usual["execution_seconds"] == pytest.approx(10.0, rel=0.01)
+    assert slowed["execution_seconds"] == pytest.approx(5.0 + 20.0, rel=0.02)
+
+
+def test_fish_measures_the_slow_worker_and_sends_it_less():
+    timing = Timing(service=1e-3, queue=100)
+    slow = [Event(at=10_000, worker=0, kind="speed", value=0.25)]
+    run = simulate(
+        Fish(), STREAM, n_workers=4, window=1_000, timing=timing, events=slow, keep_loads=True
+    )
+    shares = run.windows.loads[20:, 0].sum() / run.windows.loads[20:].sum()
+    assert shares < 0.13  # a fair share is 0.25 / 3.25 = 0.077
+
+
+def test_inferred_queues_can_be_compared_with_the_true_ones():
+    timing = Timing(service=1e-3, arrivals="poisson", rate=3_600, queue=100_000)
+    known = simulate(
+        Fish(interval=0.01, utilisation=0.9), STREAM, n_workers=4, window=1_000, timing=timing
+    )
+    assert known.inferred.shape == (40, 4)
+    summary = known.summary()
+    # At nine tenths of the speed the true queues are short, and so are the inferred ones.
+    assert summary["queue_inferred_error"] < 20
+    blind = simulate(Shuffle(), STREAM, n_workers=4, window=1_000, timing=timing)
+    assert "queue_inferred_error" not in blind.summary()
+
+
+def test_a_stopped_worker_goes_on_later():
+    run = simulate(
+        Shuffle(),
+        STREAM,
+        n_workers=4,
+        timing=Timing(service=1e-3, queue=10),
+        events=[Event(at=20_000, worker=1, kind="stop", value=7.0)],
+    ).summary()
+    assert run["execution_seconds"] == pytest.approx(17.0, rel=0.01)
+    assert run["latency_max"] > 7.0
+
+
+@pytest.mark.parametrize("strategy", [Hash(), Fish()], ids=["hash", "fish"])
+def test_any_worker_can_leave_and_come_back(strategy):
+    run = simulate(
+        strategy,
+        STREAM,
+        n_workers=4,
+        window=1_000,
+        timing=Timing(service=1e-3),
+        events=[
+            Event(at=10_000, worker=2, kind="leave"),
+            Event(at=20_000, worker=2, kind="join"),
+            Event(at=30_000, worker=3, kind="leave"),
+        ],
+        keep_loads=True,
+    )
+    there = run.windows.loads[:, 2] > 0
+    assert there.tolist() == [True] * 10 + [False] * 10 + [True] * 20
+    assert not run.windows.loads[30:, 3].any()
+    assert run.n_records == run.loads.sum() == 40_000
+    assert run.windows.capacity.tolist() == [4.0] * 10 + [3.0] * 10 + [4.0] * 10 + [3.0] * 10
+
+
+@pytest.mark.parametrize("strategy", [Cascade(), Mixed()], ids=["cascade", "mixed"])
+def test_the_last_worker_can_join_later(strategy):
+    run = simulate(
+        strategy,
+        STREAM,
+        n_workers=4,
+        window=1_000,
+        events=[Event(at=20_000, worker=3, kind="join")],
+        keep_loads=True,
+    )
+    assert (run.windows.loads[:, 3] > 0).tolist() == [False] * 20 + [True] * 20
+
+
+def test_moves_take_time_and_plans_do():
+    stream = Zipf(z=0.9, n_keys=1_000, n_records=100_000)
+    timings = [
+        Timing(service=1e-3, arrivals="even", rate=3_000, queue=100_000, **more)
+        for more in ({}, {"transfer": 1e-3}, {"plan": 20.0})
+    ]
+    at_once, moving, late = (
+        simulate(Mixed(), stream, n_workers=4, window=5_000, timing=timing) for timing in timings
+    )
+    assert at_once.rebalances[0].planned
+    assert moving.summary()["latency_max"] > at_once.summary()["latency_max"]
+    assert moving.loads.tolist() == at_once.loads.tolist()
+    assert moving.times.latencies.sum() == 100_000
+    # The first plan is ready 20 seconds, 12 windows, later: so long the loads are those of hashing.
+    late_ratio = late.by_window()["window_max_load_ratio"]
+    at_once_ratio = at_once.by_window()["window_max_load_ratio"]
+    assert late_ratio[:5] == [at_once_ratio[0], *late_ratio[1:5]]
+    assert min(late_ratio[1:11]) > max(at_once_ratio[2:11])
+    assert late_ratio[-1] < 1.1
+
+
+def test_answers_of_a_sync_may_come_later():
+    runs = [
+        simulate(Fish(), STREAM, n_workers=8, n_sources=4, sync=4_000, sync_delay=delay)
+        for delay in (0, 1_500, 100_000)
+    ]
+    alone = simulate(Fish(), STREAM, n_workers=8, n_sources=4)
+    assert runs[0].loads.tolist() != runs[1].loads.tolist()
+    assert runs[2].loads.tolist() == alone.loads.tolist()  # the answer came after the end
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"events": [Event(0, 9, "stop", 1.0)]}, "worker 9 is not one of the 4 workers"),
+        ({"events": [Event(5, 1, "leave")]}, "pkg has a fixed number of workers"),
+        ({"events": [Event(5, 1, "speed", 2.0, told=True)]}, "pkg cannot be told of speeds"),
+        ({"events": "leave"}, "events must be a list of Event"),
+        ({"timing": 3}, "timing must be a Timing or None"),
+        ({"sync_delay": 3}, "sync_delay goes with sync"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_any_work(options, message):
+    with pytest.raises(ValueError, match=message):
+        simulate(PartialKey(), STREAM, n_workers=4, **options)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "events", "message"),
+    [
+        (Cascade(), [Event(5, 0, "leave")], "only the last workers can leave, not worker 0"),
+        (Hash(), [Event(5, 1, "leave"), Event(6, 1, "leave")], "it does not take part"),
+        (Hash(), [Event(5, 1, "leave"), Event(7, 0, "leave")], "no worker is left at record 7"),
+    ],
+)
+def test_impossible_members_are_refused_before_any_work(strategy, events, message):
+    with pytest.raises(ValueError, match=message):
+        simulate(strategy, STREAM, n_workers=2, events=events)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"service": 0.0}, "service must be above 0, not 0.0"),
+        ({"arrivals": "poisson"}, "rate must be above 0 where arrivals are poisson, not 0.0"),
+        ({"rate": 5.0}, "rate must be 0 where arrivals are full, not 5.0"),
+        ({"arrivals": "daily"}, "arrivals must be one of full, even, poisson, bursts, not 'daily'"),
+        ({"queue": 0}, "queue must be 1 … 1,048,576, not 0"),
+        ({"merge": -1.0}, "merge must be at least 0, not -1.0"),
+    ],
+)
+def test_bad_times_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Timing(**settings)

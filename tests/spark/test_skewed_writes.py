@@ -1,0 +1,43 @@
+"""The guide to skewed writes: few files per key, no straggler, every record once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+from skewless.experiments import skewed_writes
+from skewless.spark import route
+
+pytestmark = pytest.mark.spark
+
+
+def test_only_the_hot_key_has_more_files(spark: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    tenants = np.where(rng.random(20_000) < 0.6, 0, rng.integers(1, 40, 20_000))
+    records = spark.createDataFrame(pd.DataFrame({"tenant": tenants, "x": np.arange(20_000)}))
+    routed = route(records.coalesce(1), "tenant", workers=4, seed=1).drop("worker")
+    routed.write.partitionBy("tenant").parquet(str(tmp_path / "out"))
+    files = {
+        int(folder.name.partition("=")[2]): len(list(folder.glob("*.parquet")))
+        for folder in (tmp_path / "out").glob("tenant=*")
+    }
+    assert 2 <= files.pop(0) <= 4
+    assert sum(files.values()) <= len(files) + 3  # n − 1 cuts balance everything
+    written = spark.read.parquet(str(tmp_path / "out"))
+    assert sorted(row.x for row in written.collect()) == list(range(20_000))
+
+
+def test_the_table_compares_turn_by_turn() -> None:
+    sizes = {"files": 3, "files_of_hottest": 2, "largest_file": 2**20, "largest_task": 6}
+    records = [
+        {"way": way, "turn": turn, "seconds": seconds * (turn + 1), "mean_task": 4.0} | sizes
+        for turn in range(3)
+        for way, seconds in (("repartition(n)", 3.0), ("route", 2.0))
+    ]
+    lines = skewed_writes.table(records).splitlines()
+    assert lines[2] == "| repartition(n) | 1.50 | 3 | 2 | 1.0 MiB | 1.50 |"
