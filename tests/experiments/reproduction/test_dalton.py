@@ -4,9 +4,11 @@ import math
 
 import pytest
 
-from skewless.experiments.reproduction.figure import QUICK, TINY
+from skewless import registry, workloads
+from skewless.experiments.reproduction.figure import FULL, QUICK, TINY
 from skewless.experiments.reproduction.papers.dalton import FIGURES
 from skewless.experiments.reproduction.verdicts import judge, judge_figure
+from skewless.simulator.timing import Timing
 
 #: The panels of Figures 1 and 7 to 15.
 NUMBERS = (
@@ -84,6 +86,18 @@ def test_a_tiny_run_gives_numbers_and_curves(figure):
 )
 def test_what_is_clear_even_in_a_tiny_run(number, words):
     assert claim_of(number, words).verdict == "reproduced"
+
+
+@pytest.mark.parametrize("size", [TINY, QUICK, FULL], ids=lambda size: size.name)
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.number)
+def test_the_parameters_of_every_size_are_allowed(figure, size):
+    """What a run of the full size would refuse only after minutes."""
+    for cell in figure.cells(size).values():
+        if hasattr(cell, "settings"):
+            registry.make(cell.strategy, **cell.settings)
+            workloads.make(cell.workload, **cell.of)
+        if hasattr(cell, "timing"):
+            Timing(**cell.timing)
 
 
 def test_a_cell_gives_the_same_row_again():
