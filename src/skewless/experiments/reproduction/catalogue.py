@@ -7,10 +7,16 @@ from collections.abc import Sequence
 
 from skewless import parameters
 from skewless.experiments.reproduction.figure import PAPERS, Figure
-from skewless.experiments.reproduction.papers import fish, pd_stream
+from skewless.experiments.reproduction.papers import dalton, fish, mixed, pd_stream, pstream
 
 #: The figures of each paper, in the order of `PAPERS`.
-_COLLECTIONS: tuple[tuple[Figure, ...], ...] = (fish.FIGURES, pd_stream.FIGURES)
+_COLLECTIONS: tuple[tuple[Figure, ...], ...] = (
+    fish.FIGURES,
+    dalton.FIGURES,
+    pstream.FIGURES,
+    pd_stream.FIGURES,
+    mixed.FIGURES,
+)
 
 
 def all_figures() -> list[Figure]:
