@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from skewless import parameters
 from skewless.experiments.reproduction.figure import PAPERS, Figure
-from skewless.experiments.reproduction.papers import fish, mixed, pd_stream, pstream
+from skewless.experiments.reproduction.papers import dalton, fish, mixed, pd_stream, pstream
 
 #: The figures of each paper, in the order of `PAPERS`.
 _COLLECTIONS: tuple[tuple[Figure, ...], ...] = (
     fish.FIGURES,
+    dalton.FIGURES,
     pstream.FIGURES,
     pd_stream.FIGURES,
     mixed.FIGURES,

@@ -1,0 +1,208 @@
+"""Dalton's dataflow as a cell: partitioners, combiners of a sliding window, and reducers.
+
+The simulator's merge stage knows windows that follow each other. Dalton's evaluation lives on
+windows that slide: at the end of every slide each combiner hands on a partial result for every key
+of the whole window, unless the key needs no merging (key forwarding, section 4.2). So what limits
+the throughput is counted here, slide by slide, and the slowest stage decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+
+from skewless import registry, workloads
+from skewless._jit import kernel
+from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
+from skewless.experiments.reproduction.papers.dalton import slides
+from skewless.experiments.tables import Row
+from skewless.kernels.hashing import mix
+from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.records import Records, decide
+from skewless.simulator.starting import start_sources
+from skewless.strategy import AnyStrategy, Begins
+
+#: Seconds of one update of a key in one window. It sets the scale: 64 workers then process some
+#: 40,000 records per second, the rate that none of the paper's systems sustains (section 5.3).
+UPDATE = 25e-6
+#: Seconds to send a partial result to a reducer and to add it up. The one fitted number: with five
+#: updates, key forwarding on T4SA pays threefold, as the paper's Figure 11 says.
+MERGE = 5 * UPDATE
+#: Seconds in which a partitioner reads a record and chooses its worker. With 64 workers and slides
+#: of 20 seconds one partitioner is then the bottleneck and two are not (section 5.4).
+EMIT = 3e-6
+#: Seconds to look up one worker more, for algorithms that compare all of them for each record.
+SCORE = 50e-9
+
+Merging = Literal["none", "split", "all"]
+_SHIFT = np.uint64(40)  # leaves 24 bits of a hash
+
+
+def service(windows_per_record: int) -> float:
+    """Return the seconds that a record takes a combiner: parsing, and an update per window.
+
+    >>> round(service(60) * 1000, 3)
+    1.525
+    """
+    return (windows_per_record + 1) * UPDATE
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """One strategy on one stream, and what its partitioners, combiners and reducers do.
+
+    Parameters
+    ----------
+    strategy, settings, workload, of, n_workers, n_sources, seed
+        As in `Simulation`; the workers are the combiners, the sources the partitioners.
+    slide, n_slides
+        Records of a slide, over all sources, and slides of a window.
+    recent
+        Slides over which the load of a combiner counts, because queues even out less; 0: the
+        window, as in the paper's equation 1.
+    sync
+        Records from one exchange of the sources to the next; 0: never.
+    merging
+        Which partial results the reducers get: `none` (all records of a key have one worker),
+        `split` (those of keys on several workers: key forwarding), or `all`.
+    reducers
+        Workers of the final aggregation; a key belongs to one of them by hash.
+    batches
+        Micro-batches of one slide: partial results are those of the slide, not of the window.
+        Batches follow each other without a barrier, so that loads count as otherwise.
+    quadratic
+        A combiner compares the records of a key in its window with each other, pair by pair.
+    service, merge, emit
+        Seconds per record (or per comparison) at a combiner, per partial result at a reducer, per
+        record at a partitioner.
+    exchange
+        Seconds of a partitioner for each exchange.
+    """
+
+    strategy: str
+    workload: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    of: Mapping[str, Any] = field(default_factory=dict)
+    n_workers: int = 16
+    n_sources: int = 1
+    seed: int = 1
+    slide: int = 2_000
+    n_slides: int = 60
+    recent: int = 0
+    sync: int = 0
+    merging: Merging = "split"
+    reducers: int = 1
+    batches: bool = False
+    quadratic: bool = False
+    service: float = service(60)
+    merge: float = MERGE
+    emit: float = EMIT
+    exchange: float = 0.0
+
+    def run(self) -> Row:
+        """Route the stream, and return what each slide took, and what it was limited by."""
+        strategy = registry.make(self.strategy, **self.settings)
+        keys, numbers, reducers, watched = _stream(self.workload, _items(self.of), self.seed)
+        workers = self.routed(strategy, keys)
+        return self.counted(numbers, workers, reducers % self.reducers, watched)
+
+    def routed(self, strategy: AnyStrategy, keys: Keys) -> Workers:
+        """Return the worker of each record."""
+        states = start_sources(strategy, self.n_workers, self.n_sources, self.seed)
+        out = np.full(keys.size, -1, np.int32)
+        by_batch = strategy.traits.decides == "batch"
+        step = self.slide if by_batch else self.sync or keys.size
+        next_exchange = self.sync
+        for begin in range(0, keys.size, step):
+            if by_batch and isinstance(strategy, Begins):
+                for state in states:
+                    strategy.begin(state, -(-self.slide // self.n_sources))
+            _route(strategy, states, keys, out, begin, min(begin + step, keys.size))
+            if self.sync and begin + step >= next_exchange:
+                states = merge_and_fork(strategy, states)
+                next_exchange += self.sync
+        return out
+
+    def counted(self, keys: Ints, workers: Workers, reducers: SmallInts, watched: int) -> Row:
+        """Return what the stages did with records of these keys on these workers."""
+        n = keys.size // self.slide
+        counts = np.zeros((n, slides.COLUMNS), np.int64)
+        recent = self.recent or self.n_slides
+        window = 1 if self.batches else self.n_slides
+        shape = slides.Shape(
+            self.slide, window, recent, self.n_workers, int(self.merging == "split"), watched
+        )
+        held = slides.held(int(keys.max()) + 1, self.n_workers, reducers.astype(np.int32))
+        slides.count_slides(keys, workers, shape, held, counts)
+        covered = np.minimum(np.arange(n) + 1, recent)
+        work = counts[:, slides.SQUARES_PEAK if self.quadratic else slides.PEAK].astype(np.float64)
+        combiners: Floats = work * self.service / (1 if self.quadratic else covered)
+        merged = 0 if self.merging == "none" else counts[:, slides.MERGED_PEAK]
+        at_reducers = merged * self.merge + np.zeros(n)
+        exchanges = self.slide / self.sync if self.sync else 0.0
+        partitioners = self.slide / self.n_sources * self.emit + exchanges * self.exchange
+        seconds = np.maximum(np.maximum(combiners, at_reducers), partitioners)
+        stable = slice(max(n // 2, n - self.n_slides), None)  # the last window
+        fair = counts[:, slides.TOTAL] / self.n_workers
+        return {
+            "strategy": self.strategy,
+            "workers": self.n_workers,
+            "reducers": self.reducers,
+            "slides": n,
+            "throughput": float(self.slide / seconds[stable].mean()),
+            "combiner_limit": _rate(self.slide, combiners[stable]),
+            "reducer_limit": _rate(self.slide, at_reducers[stable]),
+            "partitioner_limit": self.slide / partitioners,
+            "imbalance": float((counts[stable, slides.PEAK] / fair[stable]).mean() - 1.0),
+            "replication": float(
+                (counts[stable, slides.PAIRS] / counts[stable, slides.KEYS]).mean()
+            ),
+            "merged_pairs": float(counts[stable, slides.MERGED].mean()),
+            "slide_throughput": (self.slide / seconds).tolist(),
+            "slide_load_difference": (counts[:, slides.PEAK] - fair).tolist(),
+            "slide_watched_width": counts[:, slides.WATCHED].tolist(),
+        }
+
+
+def _rate(records: int, seconds: Floats) -> float:
+    """Return records per second; so many that it is no limit where nothing is to do."""
+    return float(records / max(float(seconds.mean()), 1e-12))
+
+
+def _route(
+    strategy: AnyStrategy, states: list[Any], keys: Keys, out: Workers, begin: int, end: int
+) -> None:
+    """Let each source route its records of this stretch: record i belongs to source i mod n."""
+    n_sources = len(states)
+    for source, state in enumerate(states):
+        own = slice(begin + (source - begin) % n_sources, end, n_sources)
+        records = Records(np.ascontiguousarray(keys[own]), None)
+        chosen = np.full(records.keys.size, -1, np.int32)
+        decide(strategy, records, state, chosen)
+        out[own] = chosen
+
+
+def _items(of: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(of.items()))
+
+
+@lru_cache(maxsize=4)
+def _stream(
+    workload: str, of: tuple[tuple[str, Any], ...], seed: int
+) -> tuple[Keys, Ints, SmallInts, int]:
+    """Return the keys, their numbers from 0, a hash of each number's key, and the top number."""
+    keys = np.concatenate(list(workloads.make(workload, **dict(of)).chunks(seed)))
+    known, numbers, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    reducers = np.empty(known.size, np.int32)
+    _hash(known, reducers)
+    return keys, numbers.astype(np.int64), reducers, int(counts.argmax())
+
+
+@kernel
+def _hash(keys: Keys, out: SmallInts) -> None:
+    for i in range(keys.size):
+        out[i] = np.int32(mix(keys[i]) >> _SHIFT)

@@ -1,0 +1,149 @@
+"""The cells of Dalton's figures against slow, obvious versions and against the simulator."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skewless.experiments.reproduction.cells import Simulation
+from skewless.experiments.reproduction.papers.dalton import slides
+from skewless.experiments.reproduction.papers.dalton.forcing import ForcedHotKeys
+from skewless.experiments.reproduction.papers.dalton.memory import Counting
+from skewless.experiments.reproduction.papers.dalton.pipeline import Pipeline
+from skewless.experiments.reproduction.papers.dalton.streams import (
+    ELECTIONS,
+    SYNTHETIC,
+    T4SA,
+    fitted_exponent,
+)
+from skewless.workloads.zipf import zipf_probabilities
+
+OF = {"z": 1.5, "n_keys": 1_000, "n_records": 20_000}
+
+
+def slow_counts(keys, workers, shape, reducers):
+    """Count each slide from the records of its window alone."""
+    rows = []
+    for slide in range(keys.size // shape.slide):
+        end = (slide + 1) * shape.slide
+        window = slice(max(0, slide + 1 - shape.n_slides) * shape.slide, end)
+        recent = slice(max(0, slide + 1 - shape.recent) * shape.slide, end)
+        loads = np.bincount(workers[recent], minlength=shape.n_workers)
+        held = {}
+        for key, worker in zip(keys[window].tolist(), workers[window].tolist(), strict=True):
+            held.setdefault(key, {}).setdefault(worker, 0)
+            held[key][worker] += 1
+        merged = np.zeros(reducers.max() + 1, int)
+        squares = np.zeros(shape.n_workers)
+        for key, by_worker in held.items():
+            if len(by_worker) > 1 or not shape.split_only:
+                merged[reducers[key]] += len(by_worker)
+            for worker, count in by_worker.items():
+                squares[worker] += count**2
+        rows.append(
+            [
+                loads.max(),
+                loads.sum(),
+                merged.max(),
+                merged.sum(),
+                sum(map(len, held.values())),
+                len(held),
+                len(held.get(shape.watched, ())),
+                squares.max(),
+            ]
+        )
+    return np.array(rows, np.int64)
+
+
+@pytest.mark.parametrize("split_only", [0, 1])
+@pytest.mark.parametrize(
+    ("slide", "n_slides", "recent"), [(7, 3, 1), (10, 1, 4), (1, 5, 5), (50, 9, 2)]
+)
+def test_slides_are_counted_as_from_their_records(split_only, slide, n_slides, recent):
+    rng = np.random.default_rng(slide)
+    keys = rng.zipf(1.5, 203).clip(max=30).astype(np.int64)
+    workers = rng.integers(0, 4, keys.size).astype(np.int32)
+    reducers = rng.integers(0, 3, 31).astype(np.int32)
+    shape = slides.Shape(slide, n_slides, recent, 4, split_only, 1)
+    out = np.zeros((keys.size // slide, slides.COLUMNS), np.int64)
+    slides.count_slides(keys, workers, shape, slides.held(31, 4, reducers), out)
+    np.testing.assert_array_equal(out, slow_counts(keys, workers, shape, reducers))
+
+
+@pytest.mark.parametrize("strategy", ["hash", "pkg", "cascade"])
+def test_the_slowest_stage_gives_the_throughput_of_the_simulator_with_time(strategy):
+    """Without merging, full queues end in the same: the busiest worker decides."""
+    n_records = 40_000
+    of = {"z": 1.5, "n_keys": 1_000, "n_records": n_records}
+    slide = n_records // 8
+    # One window that is the whole stream, so that both count the same records.
+    ours = Pipeline(strategy, "zipf", of=of, slide=slide, n_slides=8, merging="none", service=1e-3)
+    timed = Simulation(
+        strategy, "zipf", of=of, window=n_records, timing={"service": 1e-3, "queue": 1 << 20}
+    )
+    at_the_end = ours.run()["slide_throughput"][-1]
+    assert at_the_end == pytest.approx(timed.run()["throughput"], rel=0.01)
+
+
+def test_each_stage_can_be_the_bottleneck():
+    cell = Pipeline("shuffle", "zipf", of=OF, slide=500, n_slides=5, merging="all", merge=1e-9)
+    row = cell.run()
+    assert row["throughput"] == pytest.approx(row["combiner_limit"])
+    row = replace(cell, merge=1.0).run()
+    assert row["throughput"] == pytest.approx(row["reducer_limit"])
+    row = replace(cell, emit=1.0).run()
+    assert row["throughput"] == pytest.approx(row["partitioner_limit"]) == pytest.approx(1.0)
+    assert replace(cell, emit=1.0, n_sources=4).run()["throughput"] == pytest.approx(4.0)
+
+
+def test_forwarding_merges_keys_on_several_workers_only():
+    cell = Pipeline("pkg", "zipf", of=OF, slide=500, n_slides=5, merging="all")
+    everything, split = cell.run(), replace(cell, merging="split").run()
+    assert 0 < split["merged_pairs"] < everything["merged_pairs"]
+    alone = replace(cell, strategy="hash", merging="split").run()
+    assert alone["merged_pairs"] == 0.0
+    assert alone["replication"] == 1.0
+
+
+def test_the_forced_keys_are_split_and_no_others():
+    settings = {"slide": 500, "n_slides": 5, "stats_window": 1_000, "hybrid": False}
+    for n_hot in (0, 1, 5):
+        row = ForcedHotKeys(
+            "dalton", "zipf", settings=settings, of=OF, slide=500, n_slides=40, n_hot=n_hot
+        ).run()
+        # Over the whole stream, exploration sends a hot key of a few hundred records everywhere.
+        assert row["merged_pairs"] <= 16 * n_hot
+        assert (row["merged_pairs"] > 8 * n_hot) == (n_hot > 0)
+        assert (row["values_per_record"] > 0) == (n_hot > 0)
+    with pytest.raises(ValueError, match="n_hot: 900 keys are more than Dalton has rows"):
+        replace(
+            ForcedHotKeys("dalton", "zipf", settings={**settings, "stats_window": 10}, of=OF),
+            n_hot=900,
+        ).run()
+
+
+@pytest.mark.parametrize("stream", [T4SA, ELECTIONS, SYNTHETIC])
+def test_the_exponent_gives_the_share_of_the_top_key(stream):
+    z = fitted_exponent(stream.n_keys, stream.top_share)
+    top = float(zipf_probabilities(z, stream.n_keys)[0])
+    assert top == pytest.approx(stream.top_share, rel=0.01)
+
+
+def test_a_share_that_no_exponent_gives_is_refused():
+    with pytest.raises(ValueError, match=r"top_share must be from 1/100 to below 1, not 0\.001"):
+        fitted_exponent(100, 0.001)
+
+
+def test_a_table_that_fits_the_cache_misses_each_line_once():
+    row = Counting("exact", stats_window=500, n_keys=500, n_records=5_000).run()
+    assert row["accesses"] == 2.0
+    # 1,024 slots of 8 and of 4 bytes: 128 and 64 lines.
+    assert row["misses"] * 5_000 <= 128 + 64
+    assert row["sketched"] == 0.0
+
+
+def test_the_hybrid_counts_by_the_sketch_after_a_window_with_many_keys():
+    few = Counting("hybrid", stats_window=2_000, n_keys=1_000, n_records=8_000, exact_keys=1_500)
+    assert few.run()["sketched"] == 0.0
+    many = replace(few, n_keys=100_000, exact_keys=100)
+    assert many.run()["sketched"] > 0.9
