@@ -9,7 +9,7 @@ from skewless.cli import (  # noqa: F401
     demo,
     diagnosing,
     listing,
-    running,
+    run_commands,
     simulating,
 )
 from skewless.cli.application import app
