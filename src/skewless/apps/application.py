@@ -60,6 +60,11 @@ class Application(ABC):
         return {f"--{role}": (name,) for role, name in found.items() if name is not None}
 
     @property
+    def about(self) -> tuple[str, ...]:
+        """The columns of the results that say what a row is about; the others are what was found."""
+        return ("window", self.roles[0])
+
+    @property
     @abstractmethod
     def mode(self) -> str:
         """How a stream is written: "complete" or "append"."""

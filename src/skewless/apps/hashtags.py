@@ -65,6 +65,8 @@ class Hashtags(Windowed):
         """Return the most used hashtags; among equal ones, the first by name."""
         if self.top is None:
             return found
-        by = Window.partitionBy("window") if "window" in found.columns else Window.partitionBy()
-        place = F.row_number().over(by.orderBy(F.desc("count"), "hashtag"))
+        if self.window is None:
+            return found.orderBy(F.desc("count"), "hashtag").limit(self.top)
+        by = Window.partitionBy("window").orderBy(F.desc("count"), "hashtag")
+        place = F.row_number().over(by)
         return found.withColumn("_place", place).where(F.col("_place") <= self.top).drop("_place")

@@ -1,4 +1,4 @@
-"""Self-join of trades: who buys and sells the same symbol within a short time."""
+"""Self-join of trades: pairs of a buy and a sell of one symbol within a short time."""
 
 from __future__ import annotations
 
@@ -63,6 +63,11 @@ class SelfJoin(Application):
         moving_strategy(self.strategy)
 
     @property
+    def about(self) -> tuple[str, ...]:
+        """The columns by which pairs are counted."""
+        return ("symbol", *(["trader"] if self.trader is not None else []))
+
+    @property
     def mode(self) -> str:
         """How a stream is written: each pair once."""
         return "append"
@@ -88,6 +93,5 @@ class SelfJoin(Application):
 
     def ranked(self, results: DataFrame, n: int) -> DataFrame:
         """Return the symbols, or symbols and traders, with the most pairs."""
-        by = ["symbol", *(["trader"] if self.trader is not None else [])]
-        counts = results.groupBy(*by).agg(F.count("*").alias("pairs"))
+        counts = results.groupBy(*self.about).agg(F.count("*").alias("pairs"))
         return super().ranked(counts, n)

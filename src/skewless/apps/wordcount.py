@@ -42,6 +42,11 @@ class WordCount(Windowed):
         return {"--key": self.key, "--time": () if self.time is None else (self.time,)}
 
     @property
+    def about(self) -> tuple[str, ...]:
+        """The columns of the key, and the windows."""
+        return ("window", *self.key)
+
+    @property
     def result(self) -> str:
         """The name of the column with the counts."""
         return "count" if "count" not in self.key else "n"

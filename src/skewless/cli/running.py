@@ -166,13 +166,23 @@ def _run_stream(
 
 def _show(application: Application, results: Any) -> None:
     first = application.ranked(results, _TOP)
+    found = {name for name in first.columns if name not in application.about}
     numbers = {name for name, kind in first.dtypes if kind.split("(")[0] in _NUMBERS}
     table = Table(box=None)
     for name in first.columns:
-        table.add_column(name, justify="right" if name in numbers else "left")
+        table.add_column(name, justify="right" if name in numbers & found else "left")
     for row in first.collect():
-        table.add_row(*[_text(row[name]) for name in first.columns])
+        cells = [(row[name], name in numbers & found) for name in first.columns]
+        table.add_row(*[_number(value) if counts else _text(value) for value, counts in cells])
     console().print(table)
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.6g}" if abs(value) < 1 else f"{value:,.2f}"
 
 
 def _text(value: Any) -> str:
@@ -180,9 +190,5 @@ def _text(value: Any) -> str:
         return "null"
     if isinstance(value, tuple) and hasattr(value, "start"):
         return f"{value.start} – {value.end}"  # type: ignore[attr-defined]
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.6g}" if abs(value) < 1 else f"{value:,.2f}"
     text = str(value)
     return text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"
