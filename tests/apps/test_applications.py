@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -161,12 +162,23 @@ def test_clear_clusters_are_found_wherever_the_texts_are(spark: Any, strategy: s
 @pytest.mark.spark
 def test_texts_of_other_formats_become_numbers_and_times(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "trades.csv"
-    path.write_text("what,paid,n,at\nx,2.0,1,1000\nx,5.0,2,1030\ny,,3,1000\n,1.0,1,1000\n")
+    path.write_text(
+        "what,paid,n,at\nx,2.0,1,1000\nx,5.0,2,1970-01-01 00:17:10\ny,,3,1000\n,1.0,1,1000\n"
+    )
     trades = find_input(str(path)).read(spark)
-    found = Vwap("what", "paid", "n", time="at", window="1 minute", workers=2).of(trades)
-    values = {
-        row.symbol: (row.window.start.timestamp(), row.vwap, row.volume, row.trades)
-        for row in found.collect()
-        if row.trades == 1
+    application = Vwap("what", "paid", "n", time="at", window="1 minute", workers=2)
+    found = {
+        (
+            row.symbol,
+            (row.window.start - datetime(1970, 1, 1)).total_seconds(),
+            row.vwap,
+            row.trades,
+        )
+        for row in application.of(trades).collect()
     }
-    assert values == {"y": (960.0, None, 3.0, 1), None: (960.0, 1.0, 1.0, 1), "x": values["x"]}
+    assert found == {
+        ("x", 960, 2.0, 1),
+        ("x", 1020, 5.0, 1),
+        ("y", 960, None, 1),
+        (None, 960, 1.0, 1),
+    }

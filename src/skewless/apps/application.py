@@ -61,7 +61,7 @@ class Application(ABC):
 
     @property
     def about(self) -> tuple[str, ...]:
-        """The columns of the results that say what a row is about; the others are what was found."""
+        """The columns of the results that say what a row is about."""
         return ("window", self.roles[0])
 
     @property
@@ -144,8 +144,15 @@ def as_time(records: DataFrame, name: str) -> Column:
     """Return a column as times: texts are read, and numbers are seconds since 1970."""
     column = F.col(quoted(name))
     kind = records.schema[name].dataType
-    is_time = isinstance(kind, TimestampType | TimestampNTZType)
-    return column if is_time else column.cast("timestamp")
+    if isinstance(kind, TimestampType | TimestampNTZType):
+        return column
+    if isinstance(kind, StringType):
+        # Spark would take a text of four digits for a year, and refuse longer ones.
+        seconds = column.try_cast("double")
+        return F.when(seconds.isNotNull(), seconds.cast("timestamp")).otherwise(
+            column.cast("timestamp")
+        )
+    return column.cast("timestamp")
 
 
 def require_duration(option: str, duration: str | None, least: int = 0) -> None:
