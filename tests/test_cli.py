@@ -1,7 +1,5 @@
 """The command line, as people and scripts use it."""
 
-import contextlib
-import importlib.util
 import json
 import re
 import subprocess
@@ -10,10 +8,9 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
+from command_line import lend_session, let_java_be_found, refused, run
 from skewless import registry, workloads
-from skewless.cli import app
 
 SMALL = ["--zipf", "1.2", "--keys", "1000", "--records", "2e4", "--workers", "8"]
 FROM_THE_NETWORK = r"<(script|link)[^>]+(src|href)=[\"']https?:"
@@ -35,20 +32,6 @@ FIELDS = {
     "state_bytes",
     "loads",
 }
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, list(arguments))
-
-
-def refused(*arguments):
-    """Return the one line that says what is wrong."""
-    result = run(*arguments)
-    assert result.exit_code == 2, result.output
-    assert "Traceback" not in result.output
-    lines = [line for line in result.stderr.splitlines() if line.strip()]
-    assert len(lines) == 1, lines
-    return lines[0]
 
 
 def test_strategies_are_listed_for_people_and_for_programs():
@@ -268,20 +251,9 @@ def test_compare_writes_a_page_that_needs_no_network(tmp_path):
     assert all(name in result.stdout for name in registry.names())
 
 
-@pytest.fixture
-def same_session(spark, monkeypatch):
-    """Let commands use the session of the tests, and not end it."""
-
-    @contextlib.contextmanager
-    def lent(*arguments, **settings):
-        yield spark
-
-    for module in ("demo", "running"):
-        monkeypatch.setattr(f"skewless.cli.{module}.spark_session", lent)
-
-
 @pytest.mark.spark
-def test_demo_says_that_all_results_equal_plain_spark(same_session, tmp_path):
+def test_demo_says_that_all_results_equal_plain_spark(spark, monkeypatch, tmp_path):
+    lend_session(spark, monkeypatch)
     page = tmp_path / "pages" / "demo.html"
     result = run(
         *["demo", "--out", str(page), "--records", "4000", "--batches", "2"],
@@ -298,54 +270,6 @@ def test_demo_says_that_all_results_equal_plain_spark(same_session, tmp_path):
     assert float(rows["cascade-ahead"][4]) < 0.05  # more than its tolerance, in few records
     assert {len(rows[name][3]) for name in names} == {4}  # a bar per worker
     assert not re.search(FROM_THE_NETWORK, page.read_text())
-
-
-@pytest.mark.spark
-def test_run_wordcount_prints_the_top_or_writes_all(same_session, tmp_path):
-    (tmp_path / "in").mkdir()
-    pq.write_table(pa.table({"user": ["x", "y", "x", None]}), tmp_path / "in" / "a.parquet")
-    command = ["run", "wordcount", "--input", str(tmp_path / "in"), "--key", "user"]
-    shown = run(*command, "--workers", "2", "--strategy", "pkg")
-    assert shown.exit_code == 0, shown.output
-    assert [line.split() for line in shown.stdout.splitlines()] == [
-        ["user", "count"],
-        ["x", "2"],
-        ["null", "1"],
-        ["y", "1"],
-    ]
-    out = tmp_path / "out"
-    written = run(*command, "--workers", "2", "--stream", "--output", str(out))
-    assert written.exit_code == 0, written.output
-    rows = pq.read_table(out).to_pylist()
-    assert {row["user"]: row["count"] for row in rows} == {"x": 2, "y": 1, None: 1}
-
-
-def let_java_be_found(monkeypatch, find):
-    # By module: the package has a function of the same name.
-    monkeypatch.setattr(importlib.import_module("skewless.spark.session"), "find_java", find)
-
-
-def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
-    pytest.importorskip("pyspark", reason="without pyspark that is what is said")
-    let_java_be_found(monkeypatch, lambda: tmp_path)
-    monkeypatch.setattr("skewless.cli.running.spark_session", None)  # starting would fail
-    path = tmp_path / "a.csv"
-    path.write_text("user,n\nx,1\n")
-    count = ["run", "wordcount", "--input", str(path)]
-    cases = {
-        "there is no file or folder": ["run", "wordcount", "--input", str(tmp_path / "none.csv")],
-        "--key COLUMN is needed (several with commas)": count,
-        "unknown column 'usr'; did you mean 'user'?": [*count, "--key", "usr"],
-        "--workers must be 1 … 16,777,215, not 0": [*count, "--key", "user", "--workers", "0"],
-        "did you mean 'cascade'": [*count, "--key", "user", "--strategy", "cascad"],
-        "--strategy takes one strategy": [*count, "--key", "user", "--strategy", "hash,pkg"],
-        "--checkpoint goes with --stream": [*count, "--key", "user", "--checkpoint", "x"],
-        "--stream reads a folder": [*count, "--key", "user", "--stream"],
-        "--window and --time go together": [*count, "--key", "user", "--window", "1 minute"],
-        "exists already": [*count, "--key", "user", "--output", str(path)],
-    }
-    for message, command in cases.items():
-        assert message in refused(*command), command
 
 
 def test_demo_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):

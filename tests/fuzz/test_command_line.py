@@ -51,6 +51,11 @@ WORDS = (
     ]
 )
 SIMULATE = {"--strategy": "pkg", "--zipf": "1", "--records": "1e3", "--workers": "3"}
+RUN = [
+    *("--input", "--generate", "--strategy", "--set", "--workers", "--stream", "--output"),
+    *("--checkpoint", "--watermark", "--format", "--files-per-batch", "--seed", "--master"),
+]
+WINDOWS = ["--time", "--window", "--slide"]
 OPTIONS = {
     "simulate": [
         *("--strategy", "--workers", "--sources", "--seed", "--zipf", "--keys", "--records"),
@@ -94,11 +99,23 @@ OPTIONS = {
     "reproduce": [
         *("--quick", "--size", "--jobs", "--out", "--page", "--list", "--json", "--nonsense"),
     ],
-    "run wordcount": [
-        *("--input", "--key", "--strategy", "--set", "--workers", "--stream", "--output"),
-        *("--checkpoint", "--time", "--window", "--watermark", "--format", "--files-per-batch"),
-        *("--seed", "--master"),
-    ],
+    "run wordcount": ["--key", *RUN, *WINDOWS],
+    "run vwap": ["--symbol", "--price", "--size", *RUN, *WINDOWS],
+    "run hashtags": ["--text", "--hashtag", "--top", *RUN, *WINDOWS],
+    "run road-condition": ["--cell", "--vehicle", "--speed", "--least", *RUN, *WINDOWS],
+    "run ddos-flows": ["--source", "--destination", "--least", *RUN, *WINDOWS],
+    "run self-join": ["--symbol", "--side", "--trader", "--time", "--within", *RUN],
+    "run clustering": ["--key", "--text", "--alike", *RUN, *WINDOWS],
+}
+#: Options with which each application reads the table of the test.
+READING = {
+    "run wordcount": {"--key": "k"},
+    "run vwap": {"--symbol": "k", "--price": "v", "--size": "v"},
+    "run hashtags": {"--text": "k"},
+    "run road-condition": {"--cell": "k", "--vehicle": "k", "--speed": "v", "--time": "v"},
+    "run ddos-flows": {"--source": "k", "--destination": "v"},
+    "run self-join": {"--symbol": "k", "--side": "k", "--time": "v"},
+    "run clustering": {"--key": "k", "--text": "v"},
 }
 FLAGS = ("--json", "--stream", "--quick", "--list")
 PAPERS = ("fish", "dalton/7", "fish/table-II", "Mixed", "fish/", "/", "//", "pd-stream/x")
@@ -146,8 +163,10 @@ def command(rng: random.Random) -> list[str]:
     options: dict[str, str | None] = {}
     if name == "simulate":
         options = dict(rng.sample(sorted(SIMULATE.items()), rng.choice([3, 4, 4, 4])))
-    elif name == "run wordcount":
-        options = {"--input": "words.csv", "--key": "k"}
+    elif name in READING:
+        options = {"--input": "words.csv", **READING[name]}
+        if rng.random() < 0.2:
+            options = {"--generate": "1e3"}
     elif name == "check":
         arguments.append(rng.choice(["pkg", *WORDS]))
     elif name == "reproduce":

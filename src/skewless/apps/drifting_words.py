@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from skewless.apps.stream_files import event_times, write_stream_files
 from skewless.parameters import check_types, require
 from skewless.workloads import ShiftingZipf
 
 #: The columns of the files, as Spark spells a schema.
 SCHEMA = "ts timestamp, word string"
-_BEGIN_US = 1_767_225_600_000_000  # 2026-01-01 00:00 UTC
 
 
 @dataclass(frozen=True)
@@ -65,18 +62,9 @@ class DriftingWords:
 
     def write(self, folder: Path) -> None:
         """Write the files; Spark reads them in the order of their times of modification."""
-        folder.mkdir(parents=True)
-        times = np.arange(self.n_records) * self.seconds * 1_000_000 // self.n_records + _BEGIN_US
-        table = pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), "word": self._words()})
-        ends = [self.n_records * (i + 1) // self.n_batches for i in range(self.n_batches)]
-        for batch, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
-            records = table.slice(begin, end - begin)
-            for number in range(self.n_files):
-                mine = pa.array(np.arange(number, records.num_rows, self.n_files))
-                path = folder / f"batch-{batch:04}-{number:02}.parquet"
-                pq.write_table(records.take(mine), path)
-                moment = _BEGIN_US // 1_000_000 + batch * self.n_files + number
-                os.utime(path, (moment, moment))
+        times = event_times(self.n_records, self.seconds)
+        table = pa.table({"ts": times, "word": self._words()})
+        write_stream_files(table, folder, self.n_batches, self.n_files)
 
     def _words(self) -> pa.ChunkedArray:
         stream = ShiftingZipf(

@@ -10,7 +10,7 @@ from skewless.cli import (  # noqa: F401
     diagnosing,
     listing,
     reproducing,
-    running,
+    run_commands,
     simulating,
 )
 from skewless.cli.application import app

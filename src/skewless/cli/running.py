@@ -1,187 +1,194 @@
-"""`skewless run wordcount`: counts of one's own records, on Spark."""
+"""What `skewless run` does for every application: check, start Spark, run, show."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.table import Table
 
 from skewless.arguments import MOST_WORKERS, path_text, seed_number, whole
 from skewless.cli import reading
-from skewless.cli.application import app, refusing_bad_input, stopped
+from skewless.cli.application import refusing_bad_input, stopped
 from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
+from skewless.cli.run_options import RunOptions
 from skewless.cli.screen import console, progress_bar
 
 if TYPE_CHECKING:
+    from skewless.apps.application import Application
     from skewless.apps.inputs import Input
-    from skewless.apps.wordcount import WordCount
 
 _TOP = 20
-
-run = typer.Typer(help="Run an application on Spark.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(run, name="run")
-
-
-@run.callback()
-def _run() -> None:
-    """Run an application on Spark."""
+_LONGEST_CELL = 80
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
-@run.command()
-def wordcount(
-    input_: Annotated[
-        str, typer.Option("--input", help="A file or folder: Parquet, CSV, JSON lines or text.")
-    ],
-    key: Annotated[
-        str | None, typer.Option(help="The key column(s); a text is counted by word.")
-    ] = None,
-    strategy: Annotated[str, typer.Option(help="A name, or module:Class for one's own.")] = (
-        "cascade-ahead"
-    ),
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Set a strategy parameter: name=value.")
-    ] = None,
-    workers: Annotated[int, typer.Option(help="Number of workers.")] = 8,
-    stream: Annotated[
-        bool, typer.Option("--stream", help="Read the folder as a stream, to its end.")
-    ] = False,
-    output: Annotated[
-        str | None, typer.Option(help=f"Where the counts go, as Parquet; else the top {_TOP}.")
-    ] = None,
-    checkpoint: Annotated[
-        str | None, typer.Option(help="Where the stream keeps its state; the next run goes on.")
-    ] = None,
-    time: Annotated[str | None, typer.Option(help="The column with the time of a record.")] = None,
-    window: Annotated[
-        str | None, typer.Option(help="The length of windows, like '10 minutes'.")
-    ] = None,
-    watermark: Annotated[
-        str | None,
-        typer.Option(help="How late records may be; windows are written once, when complete."),
-    ] = None,
-    format_: Annotated[
-        str, typer.Option("--format", help="parquet, csv, json or text; auto goes by the name.")
-    ] = "auto",
-    files_per_batch: Annotated[
-        int | None, typer.Option(help="Files of a micro-batch; all that are there if not given.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the routing; a random one if not given.")
-    ] = None,
-    master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[*]",
+def run_application(
+    options: RunOptions, kind: str, make: Callable[[Input | None, dict[str, Any]], Application]
 ) -> None:
-    """Count the records of each key, or of each window and key."""
-    require_spark()
-    from skewless.apps.inputs import WORD, find_input, is_remote
-    from skewless.apps.wordcount import WordCount, require_writable
-    from skewless.spark.session_arguments import require_session
+    """Run an application on records of the user, or on generated ones of a kind.
 
+    All that can be wrong is refused before Spark starts. `make` returns the application; it gets
+    the input, None if records are generated, and what the options say to all applications.
+    """
+    require_spark()
     with refusing_bad_input():
-        chosen = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
-        if len(chosen) != 1:
-            raise ValueError(f"--strategy takes one strategy, not {strategy!r}")
-        whole(workers, "--workers", least=1, most=MOST_WORKERS)
-        if seed is not None:
-            seed_number(seed, "--seed")
-        require_session("skewless", master, "1g", None)
-        for option, place in (("--output", output), ("--checkpoint", checkpoint)):
-            if place is not None:
-                path_text(place, option)
-        if files_per_batch is not None:
-            whole(files_per_batch, "--files-per-batch", least=1, most=(1 << 31) - 1)
-        if not stream:
-            for option, value in (
-                ("--checkpoint", checkpoint),
-                ("--watermark", watermark),
-                ("--files-per-batch", files_per_batch),
-            ):
-                if value is not None:
-                    raise ValueError(f"{option} goes with --stream")
-        records = find_input(input_, format_)
-        if key is None and records.format != "text":
-            names = records.columns()
-            there = f"; {input_!r} has {', '.join(names)}" if names else ""
-            raise ValueError(f"--key COLUMN is needed (several with commas){there}")
-        columns = [part.strip() for part in (key or WORD).split(",")]
-        counting = WordCount(tuple(columns), chosen[0], workers, time, window, watermark, seed)
-        records.require_columns(columns, "--key")
-        records.require_columns([time] if time else [], "--time")
-        if stream and not is_remote(input_) and not Path(input_).is_dir():
-            raise ValueError(f"--stream reads a folder, and {input_!r} is a file")
-        if output is not None:
-            require_writable(output, going_on=checkpoint is not None and _used(checkpoint))
-    names = [chosen[0].name]
-    with scratch_folder() as scratch, spark_session(master, scratch, names) as spark:
+        settings = _settings(options)
+        _require_options(options)
+        records = _input(options)
+        application = make(records, settings)
+        if records is not None:
+            for option, names in application.columns().items():
+                records.require_columns(list(names), option)
+        if options.stream:
+            application.require_stream()
+        n_records = 0 if options.generate is None else _n_generated(options.generate)
+    chosen: Any = application.strategy
+    warm = [chosen if isinstance(chosen, str) else chosen.name]
+    with scratch_folder() as scratch, spark_session(options.master, scratch, warm) as spark:
         try:
-            if not stream:
-                _count(counting, records.read(spark), output)
+            if records is None:
+                records = _generated(kind, scratch / "generated", n_records)
+            if options.stream:
+                _run_stream(spark, application, records, options, scratch)
             else:
-                _count_stream(
-                    spark,
-                    counting,
-                    records,
-                    files_per_batch,
-                    output or str(scratch / "counts"),
-                    checkpoint or str(scratch / "checkpoint"),
-                    shown=output is None,
-                )
+                _run_batch(application, records.read(spark), options.output)
         except (ValueError, OSError) as error:
             raise stopped(str(error), 2) from None
-    if output is not None:
-        print(f"The counts: {output}")
+    if options.output is not None:
+        print(f"The results: {options.output}")
 
 
-def _count(counting: WordCount, records: Any, output: str | None) -> None:
-    counts = counting.of(records)
+def _settings(options: RunOptions) -> dict[str, Any]:
+    """Return what all applications take, without what was not said."""
+    settings: dict[str, Any] = {**options.timing()}
+    given = reading.pairs(options.set_ or [], "--set")
+    if options.strategy is not None:
+        chosen = reading.strategies(options.strategy, given)
+        if len(chosen) != 1:
+            raise ValueError(f"--strategy takes one strategy, not {options.strategy!r}")
+        settings["strategy"] = chosen[0]
+    elif given:
+        raise ValueError("--set goes with --strategy")
+    settings["workers"] = whole(options.workers, "--workers", least=1, most=MOST_WORKERS)
+    if options.seed is not None:
+        settings["seed"] = seed_number(options.seed, "--seed")
+    return settings
+
+
+def _require_options(options: RunOptions) -> None:
+    """Raise ValueError where options are out of range, or do not go together."""
+    from skewless.apps.outputs import is_begun, require_writable
+    from skewless.spark.session_arguments import require_session
+
+    require_session("skewless", options.master, "1g", None)
+    output, checkpoint = options.output, options.checkpoint
+    for option, place in (("--output", output), ("--checkpoint", checkpoint)):
+        if place is not None:
+            path_text(place, option)
+    if options.files_per_batch is not None:
+        whole(options.files_per_batch, "--files-per-batch", least=1, most=(1 << 31) - 1)
+    for option, value in (
+        ("--checkpoint", checkpoint),
+        ("--watermark", options.watermark),
+        ("--files-per-batch", options.files_per_batch),
+    ):
+        if value is not None and not options.stream:
+            raise ValueError(f"{option} goes with --stream")
+    if options.generate is not None and checkpoint is not None:
+        raise ValueError("--checkpoint goes with --input: generated records end with the run")
     if output is not None:
-        counts.write.parquet(output)
+        require_writable(output, going_on=checkpoint is not None and is_begun(checkpoint))
+
+
+def _input(options: RunOptions) -> Input | None:
+    from skewless.apps.inputs import find_input, is_remote
+
+    if (options.input_ is None) == (options.generate is None):
+        raise ValueError("give one of --input PATH and --generate RECORDS")
+    if options.input_ is None:
+        if options.format_ != "auto":
+            raise ValueError("--format goes with --input")
+        return None
+    records = find_input(options.input_, options.format_)
+    if options.stream and not is_remote(options.input_) and not Path(options.input_).is_dir():
+        raise ValueError(f"--stream reads a folder, and {options.input_!r} is a file")
+    return records
+
+
+def _n_generated(text: str) -> int:
+    from skewless.apps.generated import MOST_RECORDS, N_FILES
+
+    return reading.count(text, "--generate", least=N_FILES, most=MOST_RECORDS)
+
+
+def _generated(kind: str, folder: Path, n_records: int) -> Input:
+    from skewless.apps.generated import write_generated
+    from skewless.apps.inputs import find_input
+
+    write_generated(kind, folder, n_records)
+    return find_input(str(folder))
+
+
+def _run_batch(application: Application, records: Any, output: str | None) -> None:
+    results = application.of(records)
+    if output is not None:
+        results.write.parquet(output)
     else:
-        _show(counting, counts)
+        _show(application, results)
 
 
-def _count_stream(
-    spark: Any,
-    counting: WordCount,
-    records: Input,
-    files_per_batch: int | None,
-    output: str,
-    checkpoint: str,
-    shown: bool,
+def _run_stream(
+    spark: Any, application: Application, records: Input, options: RunOptions, scratch: Path
 ) -> None:
-    read = records.read_stream(spark, files_per_batch)
+    from skewless.apps.generated import FILES_PER_BATCH
+
+    n_files = options.files_per_batch
+    if n_files is None and options.generate is not None:
+        n_files = FILES_PER_BATCH
+    output = options.output or str(scratch / "results")
+    checkpoint = options.checkpoint or str(scratch / "checkpoint")
+    read = records.read_stream(spark, n_files)
     with progress_bar() as bar:
         task = bar.add_task("micro-batches", total=None)
-        counting.stream(read, output, checkpoint, lambda done: bar.update(task, completed=done))
-    if not shown:
+        application.stream(read, output, checkpoint, lambda done: bar.update(task, completed=done))
+    if options.output is not None:
         return
     if not Path(output).exists():
-        print("Nothing new to count.")
+        print("There is nothing new.")
         return
-    counts = spark.read.parquet(output)
-    _show(counting, counts.drop("batch") if counting.mode == "append" else counts)
-    if counting.mode == "append":
-        print("Windows that the watermark has not passed yet are not counted here.")
+    results = spark.read.parquet(output)
+    _show(application, results.drop("batch") if application.mode == "append" else results)
+    if application.mode == "append" and "window" in results.columns:
+        print("Windows that the watermark has not passed yet are not shown.")
 
 
-def _show(counting: WordCount, counts: Any) -> None:
-    names = [name for name in counts.columns if name != counting.result]
-    table = Table(*names, box=None)
-    table.add_column(counting.result, justify="right")
-    for row in counting.top(counts, _TOP).collect():
-        cells = [_text(row[name]) for name in names]
-        table.add_row(*cells, f"{row[counting.result]:,}")
+def _show(application: Application, results: Any) -> None:
+    first = application.ranked(results, _TOP)
+    found = {name for name in first.columns if name not in application.about}
+    numbers = {name for name, kind in first.dtypes if kind.split("(")[0] in _NUMBERS}
+    table = Table(box=None)
+    for name in first.columns:
+        table.add_column(name, justify="right" if name in numbers & found else "left")
+    for row in first.collect():
+        cells = [(row[name], name in numbers & found) for name in first.columns]
+        table.add_row(*[_number(value) if counts else _text(value) for value, counts in cells])
     console().print(table)
 
 
-def _text(value: object) -> str:
+def _number(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.6g}" if abs(value) < 1 else f"{value:,.2f}"
+
+
+def _text(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, tuple) and hasattr(value, "start"):
         return f"{value.start} – {value.end}"  # type: ignore[attr-defined]
-    return str(value)
-
-
-def _used(checkpoint: str) -> bool:
-    return Path(checkpoint).is_dir() and any(Path(checkpoint).iterdir())
+    text = str(value)
+    return text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"

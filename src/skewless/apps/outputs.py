@@ -1,0 +1,42 @@
+"""Where an application writes: what is there already, and where the ledger lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from skewless.apps.inputs import is_remote
+
+_OURS = (".parquet", ".crc", "_SUCCESS")
+
+
+def ledger_beside(checkpoint: str) -> str:
+    """Return the folder of the ledger that goes with a checkpoint.
+
+    >>> ledger_beside("s3a://bucket/words/")
+    's3a://bucket/words.ledger'
+    """
+    return checkpoint.rstrip("/") + ".ledger"
+
+
+def is_begun(checkpoint: str) -> bool:
+    """Return whether a stream has been there; as far as can be seen."""
+    return Path(checkpoint).is_dir() and any(Path(checkpoint).iterdir())
+
+
+def require_writable(output: str, going_on: bool) -> None:
+    """Raise ValueError where results would overwrite what is not ours; as far as can be seen.
+
+    `going_on` says that an earlier run of the same stream has written there already.
+    """
+    path = Path(output)
+    if is_remote(output) or not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    if not going_on:
+        raise ValueError(f"--output: {output!r} exists already; give another path or remove it")
+    strange = [
+        file
+        for file in path.rglob("*")
+        if not file.name.endswith(_OURS) and not (file.is_dir() and "batch=" in file.name)
+    ]
+    if not path.is_dir() or strange:
+        raise ValueError(f"--output: {output!r} holds other things than results of an earlier run")

@@ -1,0 +1,179 @@
+"""`skewless run APP`: the applications of the papers, on one's own records or generated ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skewless.cli.application import app
+from skewless.cli.run_options import RunOptions, WindowOptions, taking
+from skewless.cli.running import run_application
+
+if TYPE_CHECKING:
+    from skewless.apps.application import Application
+    from skewless.apps.inputs import Input
+
+run = typer.Typer(help="Run an application on Spark.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(run, name="run")
+
+
+@run.callback()
+def _run() -> None:
+    """Run an application on Spark."""
+
+
+@run.command()
+@taking(WindowOptions)
+def wordcount(
+    options: WindowOptions,
+    key: Annotated[
+        str | None, typer.Option(help="The key column(s); a text is counted by word.")
+    ] = None,
+) -> None:
+    """Count the records of each key, or of each window and key."""
+
+    def make(records: Input | None, settings: dict[str, Any]) -> Application:
+        from skewless.apps.inputs import WORD
+        from skewless.apps.wordcount import WordCount
+
+        if key is None and records is not None and records.format != "text":
+            names = records.columns()
+            there = f"; {records.path!r} has {', '.join(names)}" if names else ""
+            raise ValueError(f"--key COLUMN is needed (several with commas){there}")
+        columns = tuple(part.strip() for part in (key or WORD).split(","))
+        return WordCount(columns, **settings)
+
+    run_application(options, "words", make)
+
+
+@run.command()
+@taking(WindowOptions)
+def vwap(
+    options: WindowOptions,
+    symbol: Annotated[str, typer.Option(help="The column with the symbol.")] = "symbol",
+    price: Annotated[str, typer.Option(help="The column with the price.")] = "price",
+    size: Annotated[str, typer.Option(help="The column with the traded amount.")] = "size",
+) -> None:
+    """Compute the volume-weighted average price of each symbol (PStream)."""
+
+    def make(records: Input | None, settings: dict[str, Any]) -> Application:
+        from skewless.apps.vwap import Vwap
+
+        return Vwap(symbol, price, size, **settings)
+
+    run_application(options, "trades", make)
+
+
+@run.command()
+@taking(WindowOptions)
+def hashtags(
+    options: WindowOptions,
+    text: Annotated[
+        str | None, typer.Option(help="The column with texts; 'text' if not given.")
+    ] = None,
+    hashtag: Annotated[
+        str | None, typer.Option(help="The column with one hashtag a record, instead of --text.")
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(help="Only so many hashtags, in each window; all if not given.")
+    ] = None,
+) -> None:
+    """Count the hashtags of texts (PStream, Dalton, Pd-Stream)."""
+
+    def make(records: Input | None, settings: dict[str, Any]) -> Application:
+        from skewless.apps.hashtags import Hashtags
+        from skewless.apps.inputs import WORD
+
+        column = text
+        if text is None and hashtag is None:
+            column = WORD if records is not None and records.format == "text" else "text"
+        return Hashtags(column, hashtag, top, **settings)
+
+    run_application(options, "posts", make)
+
+
+@run.command("road-condition")
+@taking(WindowOptions)
+def road_condition(
+    options: WindowOptions,
+    cell: Annotated[str, typer.Option(help="The column with the cell of the map.")] = "cell",
+    vehicle: Annotated[str, typer.Option(help="The column with the vehicle.")] = "vehicle",
+    speed: Annotated[str, typer.Option(help="The column with its speed.")] = "speed",
+    least: Annotated[int, typer.Option(help="Only cells with so many vehicles.")] = 1,
+) -> None:
+    """Count the vehicles in each cell and period, with their mean speed (PStream).
+
+    The period is --window, 5 minutes if not given; --time is the column 'ts' if not given.
+    """
+
+    def make(records: Input | None, settings: dict[str, Any]) -> Application:
+        from skewless.apps.road_condition import RoadCondition
+
+        return RoadCondition(cell, vehicle, speed, least, **settings)
+
+    run_application(options, "positions", make)
+
+
+@run.command("ddos-flows")
+@taking(WindowOptions)
+def ddos_flows(
+    options: WindowOptions,
+    source: Annotated[str, typer.Option(help="The column with the source address.")] = "source",
+    destination: Annotated[
+        str, typer.Option(help="The column with the destination.")
+    ] = "destination",
+    least: Annotated[int, typer.Option(help="Only sources with so many flows.")] = 1,
+) -> None:
+    """Count the flows of each source address and their destinations (Pd-Stream)."""
+
+    def make(records: Input | None, settings: dict[str, Any]) -> Application:
+        from skewless.apps.ddos_flows import DdosFlows
+
+        return DdosFlows(source, destination, least, **settings)
+
+    run_application(options, "flows", make)
+
+
+@run.command("self-join")
+@taking(RunOptions)
+def self_join(
+    options: RunOptions,
+    symbol: Annotated[str, typer.Option(help="The column with the symbol.")] = "symbol",
+    side: Annotated[str, typer.Option(help="The column with buy or sell.")] = "side",
+    trader: Annotated[
+        str | None, typer.Option(help="The column with the trader, for pairs of one trader only.")
+    ] = None,
+    time: Annotated[str, typer.Option(help="The column with the time of a trade.")] = "ts",
+    within: Annotated[
+        str, typer.Option(help="How far apart the trades of a pair may be.")
+    ] = "1 second",
+) -> None:
+    """Pair trades of one symbol on different sides that are near each other in time (Mixed)."""
+
+    def make(records: Input | None, settings: dict[str, Any]) -> Application:
+        from skewless.apps.self_join import SelfJoin
+
+        return SelfJoin(symbol, side, trader, time, within, **settings)
+
+    run_application(options, "trades", make)
+
+
+@run.command()
+@taking(WindowOptions)
+def clustering(
+    options: WindowOptions,
+    key: Annotated[str, typer.Option(help="The column with the key.")] = "postcode",
+    text: Annotated[str, typer.Option(help="The column with the texts to cluster.")] = "name",
+    alike: Annotated[
+        float, typer.Option(help="How similar texts of a cluster are, up to 1.")
+    ] = 0.7,
+) -> None:
+    """Cluster the similar texts of each key by VOTE and GREEDY (Dalton)."""
+
+    def make(records: Input | None, settings: dict[str, Any]) -> Application:
+        from skewless.apps.clustering import Clustering
+
+        return Clustering(key, text, alike, **settings)
+
+    run_application(options, "voters", make)

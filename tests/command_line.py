@@ -1,0 +1,39 @@
+"""The command line in this process: run a command, or be refused, with a session of the tests."""
+
+import contextlib
+import importlib
+
+from typer.testing import CliRunner
+
+from skewless.cli import app
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def refused(*arguments):
+    """Return the one line that says what is wrong."""
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+    lines = [line for line in result.stderr.splitlines() if line.strip()]
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+def lend_session(spark, monkeypatch):
+    """Let commands use the session of the tests, and not end it."""
+
+    @contextlib.contextmanager
+    def lent(*arguments, **settings):
+        yield spark
+
+    for module in ("demo", "running"):
+        monkeypatch.setattr(f"skewless.cli.{module}.spark_session", lent)
+
+
+def let_java_be_found(monkeypatch, find):
+    """Let commands find a Java, or not."""
+    # By module: the package has a function of the same name.
+    monkeypatch.setattr(importlib.import_module("skewless.spark.session"), "find_java", find)

@@ -1,0 +1,96 @@
+"""`skewless run APP`, as people and scripts use it."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from command_line import lend_session, let_java_be_found, refused, run
+
+
+@pytest.fixture
+def same_session(spark, monkeypatch):
+    """Let commands use the session of the tests, and not end it."""
+    lend_session(spark, monkeypatch)
+
+
+@pytest.mark.spark
+def test_run_wordcount_prints_the_top_or_writes_all(same_session, tmp_path):
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"user": ["x", "y", "x", None]}), tmp_path / "in" / "a.parquet")
+    command = ["run", "wordcount", "--input", str(tmp_path / "in"), "--key", "user"]
+    shown = run(*command, "--workers", "2", "--strategy", "pkg")
+    assert shown.exit_code == 0, shown.output
+    assert [line.split() for line in shown.stdout.splitlines()] == [
+        ["user", "count"],
+        ["x", "2"],
+        ["null", "1"],
+        ["y", "1"],
+    ]
+    out = tmp_path / "out"
+    written = run(*command, "--workers", "2", "--stream", "--output", str(out))
+    assert written.exit_code == 0, written.output
+    rows = pq.read_table(out).to_pylist()
+    assert {row["user"]: row["count"] for row in rows} == {"x": 2, "y": 1, None: 1}
+
+
+@pytest.mark.spark
+def test_run_makes_records_for_those_who_have_none(same_session, tmp_path):
+    out = tmp_path / "out"
+    command = ["run", "vwap", "--generate", "1e3", "--workers", "2", "--seed", "1"]
+    written = run(*command, "--output", str(out))
+    assert written.exit_code == 0, written.output
+    assert sum(row["trades"] for row in pq.read_table(out).to_pylist()) == 1000
+    shown = run(*command, "--stream")
+    assert shown.exit_code == 0, shown.output
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    assert lines[0] == ["symbol", "vwap", "volume", "trades"]
+    assert len(lines) == 21
+
+
+def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
+    pytest.importorskip("pyspark", reason="without pyspark that is what is said")
+    let_java_be_found(monkeypatch, lambda: tmp_path)
+    monkeypatch.setattr("skewless.cli.running.spark_session", None)  # starting would fail
+    path = tmp_path / "a.csv"
+    path.write_text("user,n\nx,1\n")
+    count = ["run", "wordcount", "--input", str(path)]
+    cases = {
+        "there is no file or folder": ["run", "wordcount", "--input", str(tmp_path / "none.csv")],
+        "--key COLUMN is needed (several with commas)": count,
+        "unknown column 'usr'; did you mean 'user'?": [*count, "--key", "usr"],
+        "--workers must be 1 … 16,777,215, not 0": [*count, "--key", "user", "--workers", "0"],
+        "did you mean 'cascade'": [*count, "--key", "user", "--strategy", "cascad"],
+        "--strategy takes one strategy": [*count, "--key", "user", "--strategy", "hash,pkg"],
+        "--checkpoint goes with --stream": [*count, "--key", "user", "--checkpoint", "x"],
+        "--stream reads a folder": [*count, "--key", "user", "--stream"],
+        "--window and --time go together": [*count, "--key", "user", "--window", "1 minute"],
+        "exists already": [*count, "--key", "user", "--output", str(path)],
+        "give one of --input PATH and --generate RECORDS": ["run", "vwap"],
+        "--generate must be 8 … 100,000,000, not 7": ["run", "vwap", "--generate", "7"],
+        "--generate takes a whole number": ["run", "hashtags", "--generate", "many"],
+        "--checkpoint goes with --input": [
+            *["run", "vwap", "--generate", "10", "--stream", "--checkpoint", "x"]
+        ],
+        "--set goes with --strategy": ["run", "vwap", "--generate", "10", "--set", "a=1"],
+        "--symbol: unknown column 'symbol'": ["run", "vwap", "--input", str(path)],
+        "a.csv' has user, n": ["run", "ddos-flows", "--input", str(path)],
+        "--time: unknown column 'at'": [
+            *["run", "hashtags", "--input", str(path), "--text", "user"],
+            *["--time", "at", "--window", "1 hour"],
+        ],
+        "one of --text COLUMN and --hashtag COLUMN": [
+            *["run", "hashtags", "--generate", "10", "--text", "a", "--hashtag", "b"]
+        ],
+        "--top must be 1 … 2,147,483,647": ["run", "hashtags", "--generate", "10", "--top", "0"],
+        "--least must be at least 0": ["run", "road-condition", "--generate", "10", "--least=-1"],
+        "--slide goes with --window": ["run", "vwap", "--generate", "10", "--slide", "1 hour"],
+        "--slide must be at most --window": [
+            *["run", "road-condition", "--generate", "10", "--slide", "1 hour"]
+        ],
+        "--within: a duration must": ["run", "self-join", "--generate", "10", "--within", "soon"],
+        "pkg": ["run", "self-join", "--generate", "10", "--strategy", "pkg"],
+        "--alike must be above 0": ["run", "clustering", "--generate", "10", "--alike", "nan"],
+        "--stream needs --watermark": ["run", "clustering", "--generate", "10", "--stream"],
+    }
+    for message, command in cases.items():
+        assert message in refused(*command), command
