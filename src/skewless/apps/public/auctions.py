@@ -6,6 +6,7 @@ Of 50 events, the first is a person, the next three are auctions, and 46 are bid
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,9 @@ _BEGIN_US = 1_767_225_600_000_000  # 2026-01-01 00:00 UTC
 _HOUR_US = 3_600_000_000
 _HOT_CHANNELS = np.array(["Apple", "Google", "Facebook", "Baidu"])
 _PEOPLE = np.array(["Ada", "Bela", "Chen", "Dora", "Emil", "Fatou", "Gita", "Hugo", "Ines", "Juri"])
-_CITIES = np.array(["Boise", "Phoenix", "Portland", "Seattle", "Redmond", "Bend", "Kent", "Cheyenne"])
+_CITIES = np.array(
+    ["Boise", "Phoenix", "Portland", "Seattle", "Redmond", "Bend", "Kent", "Cheyenne"]
+)
 _STATES = np.array(["ID", "AZ", "OR", "WA", "WA", "OR", "WA", "WY"])
 
 
@@ -134,7 +137,7 @@ class Auctions:
         return pa.table(
             {
                 "auction": _FIRST_ID + np.where(is_hot, last // _BATCH * _BATCH, any_auction),
-                # One further than the hot seller, so that nobody bids for the own auctions.
+                # One further than the hot seller: the hot bidder is another person.
                 "bidder": _FIRST_ID + _persons_of(events, rng, self.hot_bidders, 1),
                 "price": _prices(rng, events.size),
                 "channel": np.where(is_known, rng.choice(_HOT_CHANNELS, events.size), rare),
@@ -150,7 +153,7 @@ class Auctions:
         for name in ("persons", "auctions", "bids"):
             table: pa.Table = getattr(self, name)()
             cuts = np.searchsorted(table["ts"].cast(pa.int64()).to_numpy(), times)
-            pieces = [table[a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+            pieces = [table[a:b] for a, b in pairwise(cuts)]
             closing = [_closing(table, times[-1] + hours * _HOUR_US) for hours in (1, 2)]
             write_files(folder / name, [*pieces, *closing])
 

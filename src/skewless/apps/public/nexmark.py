@@ -74,9 +74,7 @@ def q8(streams: Sequence[DataFrame], ledger: str | None) -> DataFrame:
     persons, auctions = streams
     start = F.window("ts", "10 seconds")["start"].alias("start")
     came = persons.select("id", start, "ts", "name")
-    opened = auctions.select(
-        F.col("seller").alias("id"), start, "ts", F.col("id").alias("auction")
-    )
+    opened = auctions.select(F.col("seller").alias("id"), start, "ts", F.col("id").alias("auction"))
     joined = join(
         came, opened, ["id", "start"], within="10 seconds", watermark=("ts", _LATE), ledger=ledger
     )
@@ -189,9 +187,12 @@ def _report_plain(bids: DataFrame) -> list[Column]:
 
     columns = []
     for rank, rule in _RANKS.items():
-        columns.append(F.count_if(F.expr(rule)).alias(f"{rank}_bids"))
-        for value in ("bidder", "auction"):
-            columns.append(distinct(F.expr(_only(rule, value))).alias(f"{rank}_{value}s"))
+        bidders, auctions = (distinct(F.expr(_only(rule, name))) for name in ("bidder", "auction"))
+        columns += [
+            F.count_if(F.expr(rule)).alias(f"{rank}_bids"),
+            bidders.alias(f"{rank}_bidders"),
+            auctions.alias(f"{rank}_auctions"),
+        ]
     return columns
 
 

@@ -1,4 +1,4 @@
-"""Runs a query as a stream over files to its end; keeps the times of its batches and its results."""
+"""Runs a query as a stream over files to its end; keeps batch times and results."""
 
 from __future__ import annotations
 
