@@ -54,14 +54,16 @@ def table(records: Sequence[Row]) -> str:
 
 def _speed(runs: dict[int, Row]) -> float:
     """Return records per second of all micro-batches, the median over rounds."""
-    return median(sum(r["batch_records"]) / sum(r["batch_seconds"]) for r in runs.values())
+    return float(median(sum(r["batch_records"]) / sum(r["batch_seconds"]) for r in runs.values()))
 
 
 def _batch_seconds(runs: dict[int, Row]) -> float:
     """Return the median time of a micro-batch of more than one record per stream."""
-    return median(
-        seconds
-        for r in runs.values()
-        for seconds, n in zip(r["batch_seconds"], r["batch_records"], strict=True)
-        if n > r["n_streams"]
+    return float(
+        median(
+            seconds
+            for r in runs.values()
+            for seconds, n in zip(r["batch_seconds"], r["batch_records"], strict=True)
+            if n > r["n_streams"]
+        )
     )

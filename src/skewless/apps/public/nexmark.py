@@ -135,10 +135,12 @@ def q17_plain(streams: Sequence[DataFrame]) -> DataFrame:
 
 def q17(streams: Sequence[DataFrame], ledger: str | None) -> DataFrame:
     """The same with `aggregate`."""
-    counts = {f"{rank}_bids": aggs.count(_only(rule, "1")) for rank, rule in _RANKS.items()}
+    report: dict[str, aggs.Aggregation] = {
+        f"{rank}_bids": aggs.count(_only(rule, "1")) for rank, rule in _RANKS.items()
+    }
     prices = {"min": aggs.min, "max": aggs.max, "mean": aggs.mean, "sum": aggs.sum}
-    columns = {f"{name}_price": constructor("price") for name, constructor in prices.items()}
-    return aggregate(_by_day(streams[0]), ["auction", "day"], counts | columns, ledger=ledger)
+    report |= {f"{name}_price": constructor("price") for name, constructor in prices.items()}
+    return aggregate(_by_day(streams[0]), ["auction", "day"], report, ledger=ledger)
 
 
 # Q18: the last bid of each person for each auction.

@@ -61,7 +61,8 @@ class Rules:
     def match(self, values: pa.Array) -> tuple[Ints, Ints]:
         """Return pairs of a record and a consumer whose rule it fulfils."""
         heads = b"".join(pc.binary_slice(values, 0, _HEAD).to_pylist())
-        numbers = np.frombuffer(heads, "<u8").reshape(-1, _FIELDS) / 2.0**64
+        # 53 bits are what a float has: no number is rounded up to 1.
+        numbers = (np.frombuffer(heads, "<u8").reshape(-1, _FIELDS) >> np.uint64(11)) * 2.0**-53
         shares = self.selectivities()
         rows, consumers = [], []
         for field in range(_FIELDS):
