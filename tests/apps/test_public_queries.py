@@ -90,6 +90,5 @@ def test_a_consumer_sees_the_order_of_its_records() -> None:
 
 
 def assert_same(ours: pa.Table, plain: pa.Table) -> None:
-    assert ours.schema.names == plain.schema.names
-    assert ours.schema.types == plain.schema.types
+    assert ours.schema == plain.schema
     assert ours.to_pylist() == plain.to_pylist()

@@ -34,6 +34,9 @@ class Query:
         The same for ours.
     key
         The columns that say which row another one replaces.
+    counts
+        An SQL condition for the rows that count: not those of records that only move the clock.
+        It is no part of the query, or Spark would filter before it sees the times of these records.
     """
 
     name: str
@@ -46,3 +49,4 @@ class Query:
     mode: str = "append"
     our_mode: str = "append"
     key: tuple[str, ...] = ()
+    counts: str = "true"

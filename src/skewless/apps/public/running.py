@@ -70,7 +70,7 @@ def run_stream(
     return Run(
         tuple(int(batch["numInputRows"]) for batch in batches),
         tuple(batch["durationMs"]["triggerExecution"] / 1000 for batch in batches),
-        in_order(latest(rows, query)),
+        in_order(latest(rows, query).where(query.counts)),
     )
 
 
@@ -79,7 +79,8 @@ def run_batch(
 ) -> pa.Table:
     """Return the results of a query over all files at once, in order."""
     frames = [spark.read.schema(schemas[name]).parquet(str(inputs / name)) for name in query.reads]
-    return in_order(query.ours(frames, None) if ours else query.plain(frames))
+    results = query.ours(frames, None) if ours else query.plain(frames)
+    return in_order(results.where(query.counts))
 
 
 def latest(rows: DataFrame, query: Query) -> DataFrame:
@@ -93,7 +94,8 @@ def latest(rows: DataFrame, query: Query) -> DataFrame:
 
 
 def in_order(rows: DataFrame) -> pa.Table:
-    """Return the rows as a table, ordered by all columns, in one piece."""
+    """Return the rows as a table, ordered by all columns."""
     table = rows.toArrow()
     ordered = table.sort_by([(name, "ascending") for name in table.column_names])
-    return ordered.combine_chunks()
+    # Whether a column could be null is no part of the results.
+    return ordered.cast(pa.schema([(field.name, field.type) for field in table.schema]))
