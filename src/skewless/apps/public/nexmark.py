@@ -227,6 +227,7 @@ QUERIES = {
             q8,
             "join of streams",
             "join",
+            counts=f"id != {NOBODY}",
         ),
         Query(
             "Q11",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from skewless.apps.public.query import Query
 from skewless.apps.streams import finish
@@ -66,7 +67,8 @@ def run_stream(
         .trigger(availableNow=True)
     )
     batches = ended.recentProgress
-    rows = spark.read.schema(answered.schema.add(_BATCH, "integer")).parquet(str(written))
+    columns = StructType([*answered.schema.fields, StructField(_BATCH, IntegerType())])
+    rows = spark.read.schema(columns).parquet(str(written))
     return Run(
         tuple(int(batch["numInputRows"]) for batch in batches),
         tuple(batch["durationMs"]["triggerExecution"] / 1000 for batch in batches),
