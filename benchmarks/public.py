@@ -106,7 +106,9 @@ def main(
     spark = session("public workloads", master="local[2]", settings=settings)
     with tempfile.TemporaryDirectory() as folder:
         write_streams(Path(folder), events, records)
-        write_records(PUBLIC, measure(spark, Path(folder), rounds, minutes, query or []))
+        # All at once: a run that fails leaves the records of the last one.
+        found = list(measure(spark, Path(folder), rounds, minutes, query or []))
+        write_records(PUBLIC, found)
     spark.stop()
     print(f"raw records: {PUBLIC}")
     write_public()
