@@ -17,7 +17,7 @@ export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-nojit test-statistics test-faults test-nightly test-matrix lint format bench bench-spark
-.PHONY: fuzz overview frontier reproduce docs-tables java clean
+.PHONY: fuzz overview frontier reproduce docs-tables java clean bench-public
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ bench-spark: $(READY) ## Measure routing on Spark against hashing, salting and r
 	$(WITH_JAVA) $(BIN)/python benchmarks/spark_speed.py
 	$(WITH_JAVA) $(BIN)/python benchmarks/spark_alternatives.py $(if $(DATA),--data $(DATA))
 	$(WITH_JAVA) $(BIN)/python benchmarks/aggregate_speed.py $(if $(DATA),--data $(DATA))
+
+bench-public: $(READY) ## Measure NEXMark and ShuffleBench against plain Spark, for docs/public-benchmarks.md
+	$(WITH_JAVA) $(BIN)/python benchmarks/public.py
 
 frontier: $(READY) ## Measure Cascade against all others, for docs/frontier.md (DATA=folder of traces)
 	$(BIN)/python benchmarks/frontier.py $(if $(DATA),--data $(DATA))

@@ -10,6 +10,7 @@ from skewless.experiments import (
     grouping_cost,
     learning_together,
     overview,
+    public,
     skewed_writes,
     spark_speed,
 )
@@ -29,6 +30,7 @@ AGGREGATE_SPEED = RESULTS / "aggregate_speed.jsonl"
 LEARNING_TOGETHER = RESULTS / "learning_together.jsonl"
 SKEWED_WRITES = RESULTS / "skewed_writes.jsonl"
 REPRODUCTION = RESULTS / "reproduction.jsonl"
+PUBLIC = RESULTS / "public.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
 
@@ -48,6 +50,7 @@ def write_all() -> None:
     write_learning_together()
     write_skewed_writes()
     write_reproduction_tables()
+    write_public()
     if RECORDS.exists():
         write_documents()
     print(
@@ -76,6 +79,12 @@ def write_skewed_writes() -> None:
     if SKEWED_WRITES.exists():
         table = skewed_writes.table(read_records(SKEWED_WRITES))
         write_table(PROJECT / "docs" / "skewed-writes.md", "skewed writes", table)
+
+
+def write_public() -> None:
+    if PUBLIC.exists():
+        table = public.table(read_records(PUBLIC))
+        write_table(PROJECT / "docs" / "public-benchmarks.md", "public workloads", table)
 
 
 def write_spark_tables() -> None:
