@@ -105,12 +105,16 @@ def fired(folder: Path) -> list[str]:
 
 
 def _note_copies(folder: Path, where: str) -> None:
-    """Write down that another attempt of a task came by where the first one waits for it."""
+    """Write down that another attempt of a task came by where one waits for it.
+
+    The one that waits may be the copy: on a busy machine it may overtake the first attempt.
+    """
     from pyspark import TaskContext
 
-    attempt = TaskContext.get().attemptNumber()
-    if attempt > 0 and any((folder / "fired").glob(f"{where}.until_copied.*")):
-        (folder / f"copy.{where}.{attempt}").touch()
+    context = TaskContext.get()
+    waiting = folder / f"waiting.{context.stageId()}.{context.partitionId()}"
+    if waiting.exists() and waiting.read_text() != str(context.attemptNumber()):
+        (folder / f"copy.{where}.{context.attemptNumber()}").touch()
 
 
 def copies(folder: Path) -> list[str]:
@@ -124,6 +128,10 @@ def _wait_for_a_copy(folder: Path) -> None:
 
     context = TaskContext.get()
     where = f"{context.getLocalProperty('streaming.sql.batchId')}.{context.partitionId()}"
+    waiting = folder / f"waiting.{context.stageId()}.{context.partitionId()}"
+    unfinished = waiting.with_suffix(".writing")
+    unfinished.write_text(str(context.attemptNumber()))
+    unfinished.rename(waiting)
     give_up = time.time() + 600
     while not any(folder.glob(f"copy.*.{where}.*")):
         if time.time() > give_up:

@@ -121,6 +121,10 @@ def test_without_names_all_figures_are_meant() -> None:
 
 
 STOPPED = """
+import signal
+
+# As in a terminal: a shell that starts the tests in the background lets them ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import skewless.cli.reproducing as reproducing
 from experiments.reproduction.fake_paper import Counted, Slow, figure, value_claim
 from skewless.cli import main
