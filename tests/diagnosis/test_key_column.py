@@ -88,7 +88,7 @@ def test_the_command_reads_texts_and_event_logs(tmp_path):
     assert "be 33.3%" in text.stdout
     log = tmp_path / "log"
     log.write_text('{"Event": "SparkListenerLogStart", "Spark Version": "4.3.0"}\n')
-    assert "skew is not what makes it slow" in _run("--event-log", str(log)).stdout
+    assert "nothing is known about skew" in _run("--event-log", str(log)).stdout
 
 
 @pytest.mark.parametrize(

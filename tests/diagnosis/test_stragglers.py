@@ -86,6 +86,25 @@ def test_the_remedy_depends_on_what_the_stage_does(operator, word):
     assert word in one.remedy
 
 
+def test_the_query_tells_where_generated_code_hides_the_operators():
+    plan = {"nodeName": "WholeStageCodegen (3)", "children": [{"nodeName": "SortMergeJoin"}]}
+    START[2]["sparkPlanInfo"] = plan
+    tasks = [task(0, i, 9.0 if i == 0 else 1.0, 9000 if i == 0 else 1000) for i in range(4)]
+    (one,) = found(*tasks, stage_end(0, "WholeStageCodegen (3)", "Exchange"))
+    assert "skewJoin" in one.remedy
+    del START[2]["sparkPlanInfo"]
+
+
+def test_odd_fields_of_a_log_count_as_missing():
+    odd = [
+        {"Event": "SparkListenerJobStart", "Stage IDs": None, "Properties": 3},
+        {"Event": "SparkListenerTaskEnd", "Task Info": [], "Task Metrics": "x", "Stage ID": {}},
+        {"Event": "SparkListenerStageCompleted", "Stage Info": 7},
+        stage_end(0) | {"Stage Info": {"Stage ID": 0, "RDD Info": [3]}},
+    ]
+    assert summarise([*odd, task(0, 0, 1.0, 5), *odd]).stages[0].tasks.records.tolist() == [5]
+
+
 def test_uneven_input_is_no_hot_key():
     sizes = [9000, 1000, 1000, 1000]
     tasks = [task(0, i, n / 1000, n, shuffle=False) for i, n in enumerate(sizes)]
@@ -152,6 +171,8 @@ def test_logs_are_read_plain_compressed_rolled_and_unfinished(tmp_path):
         ("text", b"no json\nat all\n", "line 1 of .* is no event"),
         ("other", b'{"a": 1}\n', "line 1 of .* is no event"),
         ("deep", b"[" * 100_000 + b"\n", "line 1 of .* is no event"),
+        ("empty", b"", "has no events"),
+        ("unfinished", b"hello world", "has no events"),
         ("binary", b"\xff\xfe\x00\n" * 50, "cannot be read"),
         ("broken.gz", b"\x1f\x8bnonsense", "cannot be read"),
         ("log.lz4", b"LZ4Block", "compressed by lz4"),

@@ -59,15 +59,95 @@ def test_a_held_key_waits_and_others_go_on():
     clock = _clock(n_workers=3, window=3)
     clock.hold(KEYS[:1], np.array([10.0]))
     _send(clock, [0, 1, 2])
-    assert clock.finish().last.max() == 1.0  # the end of the stream releases what is left
+    times = clock.finish()
+    assert times.last.tolist() == [11.0]
+    assert times.latency_sum.tolist() == [11.0 + 1.0 + 1.0]
     clock = _clock(n_workers=3, window=3, arrivals="even", rate=1.0)
     clock.hold(KEYS[:1], np.array([4.5]))
     for _ in range(4):
         _send(clock, [0, 1, 2])
     times = clock.finish()
     assert times.latencies.sum() == 12
-    assert times.latency_max[0] > 3.0  # its first record came at 0 and waited
-    assert times.latency_max[3] <= 2.0
+    # Records 0 and 3 of the key came at 0 and 3, wait until 4.5, and keep the worker busy until
+    # 6.5, so that record 6 waits for half a second.
+    assert times.latency_max.tolist() == pytest.approx([5.5, 3.5, 1.5, 1.0])
+
+
+def test_a_barrier_waits_for_held_records_and_for_no_stopped_worker():
+    clock = _clock(n_workers=3, window=2, barrier=True)
+    clock.hold(KEYS[:1], np.array([5.0]))
+    clock.stop(2, 100.0)
+    _send(clock, [0, 1])
+    _send(clock, [0, 1], keys=KEYS[4:])
+    assert clock.finish().first.tolist() == [0.0, 6.0]
+
+
+def test_a_transfer_that_takes_no_time_changes_nothing():
+    stream = Zipf(z=0.9, n_keys=1_000, n_records=60_000)
+    runs = [
+        simulate(
+            Mixed(),
+            stream,
+            n_workers=4,
+            window=5_000,
+            timing=Timing(service=1e-3, arrivals="even", rate=3_000, transfer=transfer),
+        ).summary()
+        for transfer in (0.0, 1e-12, 1e-4, 1e-3)
+    ]
+    assert runs[1]["latency_mean"] == pytest.approx(runs[0]["latency_mean"], rel=1e-3)
+    assert runs[0]["latency_mean"] < runs[2]["latency_mean"] < runs[3]["latency_mean"]
+
+
+def test_a_merge_stage_that_is_in_time_delays_nothing():
+    ends = []
+    for unmerged in (0, 25):  # a source may be many windows ahead of the other
+        clock = _clock(n_sources=2, window=40, queue=1, merge=1e-9, unmerged=unmerged)
+        rng = np.random.default_rng(3)
+        for _ in range(30):
+            _send(clock, rng.integers(0, 2, 40), keys=rng.integers(0, 9, 40).astype(np.uint64))
+        ends.append(clock.finish().last.tolist())
+    assert ends[0] == pytest.approx(ends[1])
+
+
+def test_an_answer_does_not_bring_back_a_worker_that_left():
+    run = simulate(
+        Fish(),
+        STREAM,
+        n_workers=4,
+        n_sources=2,
+        window=1_000,
+        sync=4_000,
+        sync_delay=1_500,
+        events=[Event(at=5_000, worker=3, kind="leave")],
+        keep_loads=True,
+    )
+    assert not run.windows.loads[5:, 3].any()
+
+
+def test_balance_over_the_stream_counts_workers_while_they_are_there():
+    run = simulate(
+        Cascade(),
+        STREAM,
+        n_workers=4,
+        window=1_000,
+        events=[Event(at=36_000, worker=3, kind="join")],
+    ).summary()
+    assert run["imbalance"] < 0.05
+
+
+@pytest.mark.parametrize("n_records", [0, 1])
+def test_a_clock_without_records_or_with_one(n_records):
+    stream = Zipf(z=1.0, n_records=n_records)
+    run = simulate(Hash(), stream, n_workers=3, timing=Timing(service=2.0, merge=1.0))
+    assert run.summary()["execution_seconds"] == 2.0 * n_records
+    assert run.summary()["latency_p99"] == pytest.approx(2.0 * n_records, rel=0.05)
+    assert run.by_window()["window_throughput"] == [0.5] * n_records
+
+
+def test_records_that_cost_nothing_take_no_time():
+    clock = _clock(n_workers=1, window=4)
+    clock.add(KEYS[:4], np.zeros(4, np.int32), np.zeros(4))
+    assert clock.finish().last.tolist() == [0.0]
 
 
 def test_bursts_wait_longer_than_an_even_stream():
@@ -218,6 +298,8 @@ def test_what_cannot_be_is_refused_before_any_work(options, message):
     [
         (Cascade(), [Event(5, 0, "leave")], "only the last workers can leave, not worker 0"),
         (Hash(), [Event(5, 1, "leave"), Event(6, 1, "leave")], "it does not take part"),
+        (Hash(), [Event(5, 1, "leave"), Event(6, 1, "speed", 2.0)], "it does not take part"),
+        (Hash(), [Event(5, 1, "stop", 2.0), Event(6, 1, "join")], "it does not take part"),
         (Hash(), [Event(5, 1, "leave"), Event(7, 0, "leave")], "no worker is left at record 7"),
     ],
 )
@@ -235,6 +317,9 @@ def test_impossible_members_are_refused_before_any_work(strategy, events, messag
         ({"arrivals": "daily"}, "arrivals must be one of full, even, poisson, bursts, not 'daily'"),
         ({"queue": 0}, "queue must be 1 … 1,048,576, not 0"),
         ({"merge": -1.0}, "merge must be at least 0, not -1.0"),
+        ({"unmerged": 2}, "unmerged must be 0 where merge is 0, not 2"),
+        ({"batch": 2.0}, "batch must be 0 without barrier, not 2.0"),
+        ({"burst": 2}, "burst must be 1 unless arrivals are bursts, not 2"),
     ],
 )
 def test_bad_times_are_refused(settings, message):

@@ -214,8 +214,10 @@ def test_a_report_has_what_keys_cost_in_a_window_and_records_for_their_state():
     simulate(KeepsReports(), COSTLY, n_workers=3, seed=3, window=10_000, chunk_size=4_000)
     keys = np.concatenate(list(COSTLY.chunks(3)))
     weights = np.concatenate(list(COSTLY.weights(3)))
-    assert len(KeepsReports.reports) == 2
-    for i, report in enumerate(KeepsReports.reports):
+    # The first plan is made twice, from the same report.
+    reports = list({id(report): report for report in KeepsReports.reports}.values())
+    assert len(reports) == 2
+    for i, report in enumerate(reports):
         last = slice(10_000 * i, 10_000 * (i + 1))
         assert report.rest is None
         columns = (report.keys, report.loads, report.state_sizes)

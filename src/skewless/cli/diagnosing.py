@@ -81,6 +81,9 @@ def _show_stages(application: Application, stragglers: list[Straggler], *, as_js
         f"{application.name or 'application'}: {len(application.stages)} stages with tasks, "
         f"{seconds_text(seconds)} in stages, Spark {application.spark or 'of unknown version'}"
     )
+    if not application.stages:
+        print("No stage has ended with tasks, so nothing is known about skew.")
+        return
     if not stragglers:
         print("No stage has a task far above the others: skew is not what makes it slow.")
         return

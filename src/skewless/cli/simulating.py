@@ -19,7 +19,9 @@ from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.screen import bytes_text, console, progress_bar, seconds_text
 from skewless.simulator import Run, simulate
+from skewless.simulator.membership import Membership
 from skewless.simulator.starting import MOST_SOURCES
+from skewless.simulator.timing import require_events
 from skewless.simulator.window_records import write_windows
 from skewless.strategy import AnyStrategy, Begins, Merges, Rescales
 from skewless.workloads import Workload
@@ -184,6 +186,9 @@ def simulate_command(
         cells = []
         for n in reading.counts(workers, "--workers", least=1, most=MOST_WORKERS):
             cells += [(chosen_one, n, _speeds(capacities, n)) for chosen_one in chosen]
+        for one_strategy, n, speeds in cells:  # what cannot happen is refused before any run
+            ones = np.ones(n) if speeds is None else speeds
+            Membership(one_strategy, ones, require_events(happens, n))
         if capacities is not None:
             _tell_who_ignores_speeds(chosen)
 

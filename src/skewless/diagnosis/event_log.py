@@ -57,8 +57,13 @@ def read_events(path: str | Path) -> Iterator[Event]:
     A last line that is not complete is left out: the application may still run, or it was killed.
     """
     files = log_files(path)
+    n_events = 0
     for number, file in enumerate(files):
-        yield from _events_of(file, is_last=number == len(files) - 1)
+        for event in _events_of(file, is_last=number == len(files) - 1):
+            n_events += 1
+            yield event
+    if not n_events:
+        raise LogError(f"event log: {shown(str(path))} has no events of Spark's")
 
 
 def _events_of(file: Path, *, is_last: bool) -> Iterator[Event]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,8 @@ import numpy as np
 
 from skewless.arrays import Floats, Ints
 from skewless.diagnosis.event_log import Event
+
+_DEEPEST = 200  # operators on top of each other
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Stage:
     name: str
     job: str  # what the user called it, or the query
     operators: tuple[str, ...]  # what runs in it, as Spark calls it
+    plan: tuple[str, ...]  # what runs in the whole query
     reads_shuffle: bool
     seconds: float  # from its submission to its end
     tasks: Tasks
@@ -61,7 +64,8 @@ def summarise(events: Iterable[Event]) -> Application:
     """Return the stages of an application, in the order in which they ended."""
     name = spark = ""
     gathered: dict[tuple[int, int], _Gathering] = {}
-    jobs: dict[int, str] = {}
+    jobs: dict[int, tuple[str, tuple[str, ...]]] = {}
+    plans: dict[str, tuple[str, ...]] = {}
     queries: dict[str, str] = {}
     stages = []
     for event in events:
@@ -71,19 +75,26 @@ def summarise(events: Iterable[Event]) -> Application:
         elif kind == "SparkListenerApplicationStart":
             name = str(event.get("App Name", ""))
         elif kind == "SparkListenerSQLExecutionStart":
-            queries[str(event.get("executionId"))] = str(event.get("description", ""))
+            query = str(event.get("executionId"))
+            queries[query] = str(event.get("description", ""))
+            plans[query] = tuple(dict.fromkeys(_nodes(event.get("sparkPlanInfo"))))
         elif kind == "SparkListenerJobStart":
-            described = _job_text(event.get("Properties") or {}, queries)
-            jobs.update(dict.fromkeys(event.get("Stage IDs", ()), described))
+            properties = _fields(event.get("Properties"))
+            described = _job_text(properties, queries)
+            plan = plans.get(str(properties.get("spark.sql.execution.id")), ())
+            stage_ids = event.get("Stage IDs")
+            for stage_id in stage_ids if isinstance(stage_ids, list) else ():
+                jobs[_whole(stage_id)] = described, plan
         elif kind == "SparkListenerTaskEnd":
             stage = (_whole(event.get("Stage ID")), _whole(event.get("Stage Attempt ID")))
             _add_task(gathered.setdefault(stage, _Gathering()), event)
         elif kind == "SparkListenerStageCompleted":
-            info = event.get("Stage Info") or {}
+            info = _fields(event.get("Stage Info"))
             identity = (_whole(info.get("Stage ID")), _whole(info.get("Stage Attempt ID")))
             found = gathered.pop(identity, _Gathering())
             if found.rows:
-                stages.append(_stage(identity, info, jobs.get(identity[0], ""), found))
+                job, plan = jobs.get(identity[0], ("", ()))
+                stages.append(_stage(identity, info, job, plan, found))
     return Application(name, spark, tuple(stages))
 
 
@@ -93,12 +104,12 @@ def _job_text(properties: dict[str, Any], queries: dict[str, str]) -> str:
 
 
 def _add_task(stage: _Gathering, event: Event) -> None:
-    info, metrics = event.get("Task Info") or {}, event.get("Task Metrics") or {}
-    if (event.get("Task End Reason") or {}).get("Reason") != "Success":
+    info, metrics = _fields(event.get("Task Info")), _fields(event.get("Task Metrics"))
+    if _fields(event.get("Task End Reason")).get("Reason") != "Success":
         stage.failed += 1
         return
-    shuffle = metrics.get("Shuffle Read Metrics") or {}
-    read = metrics.get("Input Metrics") or {}
+    shuffle = _fields(metrics.get("Shuffle Read Metrics"))
+    read = _fields(metrics.get("Input Metrics"))
     shuffled = _whole(shuffle.get("Total Records Read"))
     sent = _whole(shuffle.get("Remote Bytes Read")) + _whole(shuffle.get("Local Bytes Read"))
     stage.shuffled += shuffled
@@ -114,7 +125,13 @@ def _add_task(stage: _Gathering, event: Event) -> None:
     )
 
 
-def _stage(identity: tuple[int, int], info: dict[str, Any], job: str, found: _Gathering) -> Stage:
+def _stage(
+    identity: tuple[int, int],
+    info: dict[str, Any],
+    job: str,
+    plan: tuple[str, ...],
+    found: _Gathering,
+) -> Stage:
     seconds, records, sizes, gc_seconds, executors, partitions = zip(*found.rows, strict=True)
     begin, end = _whole(info.get("Submission Time")), _whole(info.get("Completion Time"))
     return Stage(
@@ -123,6 +140,7 @@ def _stage(identity: tuple[int, int], info: dict[str, Any], job: str, found: _Ga
         name=str(info.get("Stage Name", "")),
         job=" ".join(job.split()),
         operators=_operators(info),
+        plan=plan,
         reads_shuffle=found.shuffled > 0,
         seconds=max(end - begin, 0) / 1e3,
         tasks=Tasks(
@@ -140,13 +158,30 @@ def _stage(identity: tuple[int, int], info: dict[str, Any], job: str, found: _Ga
 def _operators(info: dict[str, Any]) -> tuple[str, ...]:
     """Return the operators of a stage by the scopes of its RDDs, without repetition."""
     found: dict[str, None] = {}
-    for rdd in info.get("RDD Info") or ():
-        scope = str(rdd.get("Scope") or "")
+    rdds = info.get("RDD Info")
+    for rdd in rdds if isinstance(rdds, list) else ():
+        scope = str(_fields(rdd).get("Scope") or "")
         # {"id":"7","name":"FlatMapGroupsInPandas"}
         name = scope.partition('"name":"')[2].partition('"')[0]
         if name:
             found[name] = None
     return tuple(found)
+
+
+def _nodes(plan: object, depth: int = 0) -> Iterator[str]:
+    """Yield the names of the operators of a plan, from the last one down."""
+    fields = _fields(plan)
+    if name := str(fields.get("nodeName") or ""):
+        yield name
+    children = fields.get("children")
+    if isinstance(children, list) and depth < _DEEPEST:
+        for child in children:
+            yield from _nodes(child, depth + 1)
+
+
+def _fields(value: object) -> dict[str, Any]:
+    """Return an object of the log; what is missing or odd counts as empty."""
+    return value if isinstance(value, dict) else {}
 
 
 def _whole(value: object) -> int:

@@ -143,9 +143,11 @@ def _remedy(stage: Stage, cause: Cause, slowest: int) -> str:
             "machine, or set spark.speculation; skewless.spark.route(strategy='fish') gives it "
             "fewer records"
         )
-    for operators, remedy in _REMEDIES:
-        if any(name.startswith(operators) for name in stage.operators):
-            return remedy
+    # Generated code hides the operators of a stage; then those of its query tell.
+    for names in (stage.operators, stage.plan):
+        for operators, remedy in _REMEDIES:
+            if any(name.startswith(operators) for name in names):
+                return remedy
     if cause == "cost":
         return (
             "some records cost more than others: give route their cost as weight=, or look at the "

@@ -12,7 +12,13 @@ from skewless.simulator import queueing
 from skewless.simulator.held_keys import HeldKeys
 from skewless.simulator.merge_stage import MergeStage
 from skewless.simulator.queueing import Queues, Rules, Times
-from skewless.simulator.routed import Routed, by_source, no_batch
+from skewless.simulator.routed import (
+    Routed,
+    by_source,
+    no_batch,
+    nothing_parked,
+    room_to_park,
+)
 from skewless.simulator.timing import Timing
 
 
@@ -39,7 +45,7 @@ def latency_bounds() -> Floats:
 def latency_quantile(latencies: Ints, share: float) -> float:
     """Return the latency that a share of the records does not exceed, from their buckets.
 
-    It is the middle of its bucket, so it errs by at most 4.5 %.
+    It is the middle of its bucket, so it errs by at most 4.5 %, up to latencies of three days.
     """
     counts = latencies if latencies.ndim == 1 else latencies.sum(axis=0)
     total = int(counts.sum())
@@ -64,6 +70,7 @@ class Clock:
         self.timing = timing
         self._window = window
         self._n_sources = n_sources
+        self._n_workers = capacities.size
         self._n_records = 0
         self._rules = _rules(timing, n_sources, seed)
         self._queues = _empty_queues(timing, self._rules, n_sources, capacities)
@@ -71,6 +78,7 @@ class Clock:
         self._times = _no_times(0)
         self._batch = no_batch(n_sources)
         self._held = HeldKeys()
+        self._parked = nothing_parked()
         self._waiting: list[Ints] = []
         self._merging = MergeStage(timing) if timing.merge else None
         self._merged: list[float] = []
@@ -85,7 +93,7 @@ class Clock:
         if not keys.size:
             return
         window = self._n_records // self._window
-        self._grow(window + 1)
+        self._begin_window(window)
         costs = np.full(keys.size, self.timing.service)
         if weights is not None:
             costs *= weights
@@ -96,21 +104,21 @@ class Clock:
             costs=costs,
             windows=np.full(keys.size, window),
             sources=numbers % self._n_sources,
-            born=np.full(keys.size, -1.0),
+            until=self._held.until(keys),
         )
         self._n_records += keys.size
         if self._merging is not None:
             self._merging.add(window, keys, workers)
-        self._batch = by_source(self._batch, self._held.pass_through(records, self.now))
+        self._batch = by_source(self._batch, records)
+        self._parked = room_to_park(self._parked, self._batch)
         ends = self._n_records % self._window == 0
-        self._advance(to_the_end=ends and (self.timing.barrier or self._gated(window + 1)))
+        self._advance(to_the_end=ends and self.timing.barrier)
         if ends:
             self._end_window()
             self._close_windows(whole=window + 1)
 
     def finish(self) -> WindowTimes:
         """Process what is left, and return the times of all windows."""
-        self._batch = by_source(self._batch, self._held.release_all())
         self._advance(to_the_end=True)
         if self._n_records % self._window:
             self._end_window()
@@ -124,7 +132,7 @@ class Clock:
             latency_sum=times.latency_sum[:n_windows],
             latency_max=times.latency_max[:n_windows],
             latencies=times.latencies[:n_windows],
-            queues=np.array(self._waiting, np.int64).reshape(n_windows, -1),
+            queues=np.array(self._waiting, np.int64).reshape(n_windows, self._n_workers),
         )
 
     def set_capacity(self, worker: int, capacity: float) -> None:
@@ -132,7 +140,7 @@ class Clock:
         self._queues.capacities[worker] = capacity
 
     def stop(self, worker: int, seconds: float) -> None:
-        """Let a worker do nothing for some time; what waits for it goes on waiting."""
+        """Let a worker do nothing for some time, after what it has in its queue already."""
         free = self._queues.free[worker]
         free[:] = np.maximum(free, self.now) + seconds
 
@@ -154,13 +162,14 @@ class Clock:
         return queueing.waiting(self._queues, self.now)
 
     def _advance(self, *, to_the_end: bool) -> None:
-        queueing.advance(self._queues, self._batch, self._times, self._rules, to_the_end)
+        queueing.advance(
+            self._queues, self._batch, self._parked, self._times, self._rules, to_the_end
+        )
         if not to_the_end:
             return
         if self.timing.barrier:
-            self._queues.due[:] = np.maximum(
-                self._queues.due, self._queues.free.max() + self.timing.batch
-            )
+            all_done = float(self._times.last.max(initial=0.0))
+            self._queues.due[:] = np.maximum(self._queues.due, all_done + self.timing.batch)
         self._restart_sources()
 
     def _restart_sources(self) -> None:
@@ -168,18 +177,22 @@ class Clock:
         self._queues.heap[:] = np.argsort(self._queues.due, kind="stable")
         self._queues.n_heap[0] = self._n_sources
 
-    def _grow(self, n_windows: int) -> None:
-        more = n_windows - self._times.done.size
-        if more > 0:
-            pairs = zip(self._times, _no_times(more), strict=True)
+    def _begin_window(self, window: int) -> None:
+        """Make room for a window, and see before when none of its records may leave."""
+        room = self._times.done.size
+        if window >= room:
+            pairs = zip(self._times, _no_times(max(room, 64)), strict=True)
             self._times = Times(*(np.concatenate(pair) for pair in pairs))
+        earlier = window - self.timing.unmerged
+        if self._merging is None or not self.timing.unmerged or earlier < 0:
+            return
+        if len(self._merged) <= earlier:  # only then does the merge stage decide what comes next
+            self._advance(to_the_end=True)
+            self._close_windows(whole=window)
+        self._times.gate[window] = self._merged[earlier]
 
     def _end_window(self) -> None:
         self._waiting.append(self.waiting())
-
-    def _gated(self, window: int) -> bool:
-        """Return whether a window may have to wait for the results of an earlier one."""
-        return self._merging is not None and 0 < self.timing.unmerged <= window
 
     def _close_windows(self, *, whole: int) -> None:
         """Merge the results of the first windows, as far as all their records are done."""
@@ -190,9 +203,6 @@ class Clock:
             if self._times.done[window] < size:
                 return
             self._merged.append(self._merging.close(window, float(self._times.last[window])))
-            if self.timing.unmerged:
-                self._grow(window + self.timing.unmerged + 1)
-                self._times.gate[window + self.timing.unmerged] = self._merged[-1]
 
 
 def _rules(timing: Timing, n_sources: int, seed: int) -> Rules:

@@ -25,7 +25,8 @@ class Membership:
         for event in events:
             if event.kind == "join" and event.worker not in met:
                 self.capacities[event.worker] = self._told[event.worker] = 0.0
-            met.add(event.worker)
+            if event.kind in ("join", "leave"):
+                met.add(event.worker)
         self._refuse_what_cannot_be(events)
 
     def _refuse_what_cannot_be(self, events: Sequence[Event]) -> None:
@@ -45,6 +46,11 @@ class Membership:
                 if not capacities.any():
                     raise ValueError(f"events: no worker is left at record {event.at}")
                 self._require_rescaling(capacities)
+            elif capacities[event.worker] == 0:
+                raise ValueError(
+                    f"events: worker {event.worker} cannot {event.kind} at record {event.at}: "
+                    "it does not take part"
+                )
             elif event.told and not isinstance(self._strategy, Rescales):
                 raise ValueError(f"events: {self._strategy.name} cannot be told of speeds")
 

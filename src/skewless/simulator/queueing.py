@@ -52,9 +52,20 @@ class Batch(NamedTuple):
     workers: SmallInts
     costs: Floats  # seconds on a worker of capacity 1
     windows: Ints  # the window of each record
-    born: Floats  # when it was first ready to leave; negative: it has not been yet
+    until: Floats  # before which it may not leave, because its key has no state yet
     head: Ints  # by source: its next record
     end: Ints  # by source: behind its last record
+
+
+class Parked(NamedTuple):
+    """Records that wait for the state of their keys: a heap by the times at which it is there."""
+
+    until: Floats
+    workers: SmallInts
+    costs: Floats
+    windows: Ints
+    born: Floats  # when they would have left
+    size: Ints  # [1]
 
 
 class Times(NamedTuple):
@@ -139,6 +150,50 @@ def _push(heap: Floats, n: I64, time: F64) -> None:
 
 
 @kernel
+def _swap_parked(parked: Parked, i: I64, j: I64) -> None:
+    """Exchange two records of the heap."""
+    parked.until[i], parked.until[j] = parked.until[j], parked.until[i]
+    parked.workers[i], parked.workers[j] = parked.workers[j], parked.workers[i]
+    parked.costs[i], parked.costs[j] = parked.costs[j], parked.costs[i]
+    parked.windows[i], parked.windows[j] = parked.windows[j], parked.windows[i]
+    parked.born[i], parked.born[j] = parked.born[j], parked.born[i]
+
+
+@kernel
+def _park(parked: Parked, batch: Batch, record: I64, born: F64) -> None:
+    """Put a record aside until the state of its key is there."""
+    i = parked.size[0]
+    parked.until[i] = batch.until[record]
+    parked.workers[i] = batch.workers[record]
+    parked.costs[i] = batch.costs[record]
+    parked.windows[i] = batch.windows[record]
+    parked.born[i] = born
+    parked.size[0] = i + 1
+    while i > 0 and parked.until[(i - 1) >> 1] > parked.until[i]:
+        _swap_parked(parked, i, (i - 1) >> 1)
+        i = (i - 1) >> 1
+
+
+@kernel
+def _drop_first_parked(parked: Parked) -> None:
+    """Take the record whose state is there first out of the heap."""
+    n = parked.size[0] - 1
+    _swap_parked(parked, 0, n)
+    parked.size[0] = n
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            return
+        if child + 1 < n and parked.until[child + 1] < parked.until[child]:
+            child += 1
+        if parked.until[child] >= parked.until[i]:
+            return
+        _swap_parked(parked, i, child)
+        i = child
+
+
+@kernel
 def _exponential(seed: U64, number: I64) -> F64:
     """Return draw `number` of an exponential distribution with mean 1."""
     return -np.log(1.0 - to_unit(draw(seed, number)))
@@ -214,7 +269,30 @@ def _note(times: Times, window: I64, begin: F64, done: F64, latency: F64) -> Non
 
 
 @kernel
-def advance(queues: Queues, batch: Batch, times: Times, rules: Rules, to_the_end: bool) -> None:
+def _serve_parked(queues: Queues, parked: Parked, times: Times, rules: Rules) -> None:
+    """Send the record whose state is there first; it has waited, so a full queue takes it."""
+    begin = parked.until[0]
+    worker, window = parked.workers[0], parked.windows[0]
+    number = ~(queues.served[worker] * queues.due.size + worker)  # draws of no other record
+    done = _serve(queues, rules, worker, begin + rules.network, parked.costs[0], number)
+    _note(times, window, begin, done, done - parked.born[0])
+    _drop_first_parked(parked)
+
+
+@kernel
+def _next_record(queues: Queues, batch: Batch, rules: Rules, source: I64, time: F64) -> None:
+    """Let a source, which sent a record at a time, go on with its next one."""
+    batch.head[source] += 1
+    queues.emitted[source] += 1
+    queues.arrived[source] = next_arrival(queues, rules, source, queues.due.size)
+    queues.due[source] = max(time + rules.emit, queues.arrived[source])
+    _sift_down(queues.heap, queues.n_heap[0], queues.due)
+
+
+@kernel
+def advance(
+    queues: Queues, batch: Batch, parked: Parked, times: Times, rules: Rules, to_the_end: bool
+) -> None:
     """Send records until a source has none left, or, to the end, until none is left at all.
 
     A source without records may have further ones later, which may be due before those of other
@@ -223,6 +301,9 @@ def advance(queues: Queues, batch: Batch, times: Times, rules: Rules, to_the_end
     n_sources = queues.due.size
     while queues.n_heap[0] > 0:
         source = queues.heap[0]
+        if parked.size[0] > 0 and parked.until[0] <= queues.due[source]:
+            _serve_parked(queues, parked, times, rules)
+            continue
         i = batch.head[source]
         if i == batch.end[source]:
             if not to_the_end:
@@ -237,22 +318,22 @@ def advance(queues: Queues, batch: Batch, times: Times, rules: Rules, to_the_end
             _sift_down(queues.heap, queues.n_heap[0], queues.due)
             continue
         worker = batch.workers[i]
+        if batch.until[i] > queues.due[source]:
+            time = queues.due[source]
+            _park(parked, batch, i, time if rules.arrivals == _FULL else queues.arrived[source])
+            _next_record(queues, batch, rules, source, time)
+            continue
         # Sources that find no room wait in line: the next place is for the one that came first.
         time = max(queues.due[source], queues.begun[worker, queues.place[worker]])
         number = queues.emitted[source] * n_sources + source
         done = _serve(queues, rules, worker, time + rules.network, batch.costs[i], number)
-        born = batch.born[i]
-        if born < 0.0:
-            born = time if rules.arrivals == _FULL else queues.arrived[source]
+        born = time if rules.arrivals == _FULL else queues.arrived[source]
         _note(times, window, time, done, done - born)
-        batch.head[source] = i + 1
-        queues.emitted[source] += 1
-        queues.arrived[source] = next_arrival(queues, rules, source, n_sources)
-        free = time + rules.emit
         if rules.pending > 0:
-            free = max(free, _may_send_again(queues, rules, source, done))
-        queues.due[source] = max(free, queues.arrived[source])
-        _sift_down(queues.heap, queues.n_heap[0], queues.due)
+            time = max(time, _may_send_again(queues, rules, source, done) - rules.emit)
+        _next_record(queues, batch, rules, source, time)
+    while to_the_end and parked.size[0] > 0:
+        _serve_parked(queues, parked, times, rules)
 
 
 def waiting(queues: Queues, time: float) -> Ints:

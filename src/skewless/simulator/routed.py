@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints, Keys, Workers
-from skewless.simulator.queueing import Batch
+from skewless.simulator.queueing import Batch, Parked
 
 
 class Routed(NamedTuple):
@@ -20,11 +19,7 @@ class Routed(NamedTuple):
     costs: Floats  # seconds on a worker of capacity 1
     windows: Ints
     sources: Ints
-    born: Floats  # when it was first ready to leave its source; negative: it has not been yet
-
-    def part(self, which: NDArray[np.bool_]) -> Routed:
-        """Return some of them."""
-        return Routed._make(column[which] for column in self)
+    until: Floats  # before which it may not leave its source
 
 
 def no_routed() -> Routed:
@@ -35,11 +30,6 @@ def no_routed() -> Routed:
     )
 
 
-def joined_routed(pieces: Sequence[Routed]) -> Routed:
-    """Return these records one after the other."""
-    return Routed._make(np.concatenate(columns) for columns in zip(*pieces, strict=True))
-
-
 def by_source(before: Batch, new: Routed) -> Batch:
     """Return what is left of a batch, and new records behind it, source by source."""
     n_sources = before.head.size
@@ -47,7 +37,7 @@ def by_source(before: Batch, new: Routed) -> Batch:
     counts = np.bincount(new.sources, minlength=n_sources)
     ends = np.cumsum(counts)
     columns: dict[str, Any] = {}
-    for name in ("workers", "costs", "windows", "born"):
+    for name in ("workers", "costs", "windows", "until"):
         old, more = getattr(before, name), getattr(new, name)[order]
         parts = []
         for source in range(n_sources):
@@ -63,4 +53,31 @@ def no_batch(n_sources: int) -> Batch:
     """Return a batch without records."""
     none = no_routed()
     zeros: Ints = np.zeros(n_sources, np.int64)
-    return Batch(none.workers, none.costs, none.windows, none.born, zeros, zeros.copy())
+    return Batch(none.workers, none.costs, none.windows, none.until, zeros, zeros.copy())
+
+
+def room_to_park(before: Parked, batch: Batch) -> Parked:
+    """Return what is parked, with room for all records of a batch that may have to wait."""
+    size = int(before.size[0])
+    room = size + int((batch.until > 0).sum())
+    if room <= before.until.size:
+        return before
+
+    def longer(column: NDArray[Any]) -> NDArray[Any]:
+        return np.concatenate([column[:size], np.zeros(room - size, column.dtype)])
+
+    return Parked(
+        until=longer(before.until),
+        workers=longer(before.workers),
+        costs=longer(before.costs),
+        windows=longer(before.windows),
+        born=longer(before.born),
+        size=before.size,
+    )
+
+
+def nothing_parked() -> Parked:
+    """Return no records."""
+    none = no_routed()
+    empty = np.empty(0)
+    return Parked(empty, none.workers, none.costs, none.windows, empty, np.zeros(1, np.int64))

@@ -151,20 +151,19 @@ class Run:
 
 def _times(times: WindowTimes, n_records: int) -> dict[str, Any]:
     """Return what the clock tells, in virtual seconds."""
-    if not n_records:
-        return {"execution_seconds": 0.0, "throughput": 0.0, "latency_mean": 0.0}
-    begin, end = float(times.first.min()), float(times.last.max())
+    begin = float(times.first.min()) if n_records else 0.0
+    end = float(times.last.max(initial=0.0))
     return {
         "execution_seconds": end - begin,
-        "merged_seconds": float(times.merged.max()) - begin,
-        "throughput": n_records / (end - begin),
-        "latency_mean": float(times.latency_sum.sum()) / n_records,
+        "merged_seconds": float(times.merged.max(initial=begin)) - begin,
+        "throughput": n_records / (end - begin) if end > begin else 0.0,
+        "latency_mean": float(times.latency_sum.sum()) / max(n_records, 1),
         "latency_p50": latency_quantile(times.latencies, 0.50),
         "latency_p95": latency_quantile(times.latencies, 0.95),
         "latency_p99": latency_quantile(times.latencies, 0.99),
-        "latency_max": float(times.latency_max.max()),
-        "queue_mean": float(times.queues.mean()),
-        "queue_max": int(times.queues.max()),
+        "latency_max": float(times.latency_max.max(initial=0.0)),
+        "queue_mean": float(times.queues.mean()) if n_records else 0.0,
+        "queue_max": int(times.queues.max(initial=0)),
     }
 
 

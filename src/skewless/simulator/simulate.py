@@ -142,7 +142,7 @@ def simulate(
         n_sources=n_sources,
         seed=seed,
         window=window,
-        capacities=speeds,
+        capacities=run.tally.mean_capacities if events else speeds.copy(),
         n_records=run.n_records,
         n_keys=n_keys,
         n_pairs=n_pairs,

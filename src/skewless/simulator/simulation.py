@@ -74,8 +74,9 @@ class Simulation:
         self._answer: tuple[int, Any] | None = None  # from which record on, and what all know
         self._horizon = horizon  # records from the beginning of one interval to the next
         self._next_begin = 0
-        self._coming: tuple[float, Any, Moves, Report] | None = None  # a plan and its time
-        self._plans_are_compiled = False
+        # A plan that is being made: when it is ready, and how long this machine took.
+        self._coming: tuple[float, Any, Moves, Report, float] | None = None
+        self._n_warm_plans = 0
         if membership.needs_telling:
             self._rescale()
         self._warm_up()
@@ -223,11 +224,36 @@ class Simulation:
         if self._coming is not None:
             return
         state, moves, seconds = self._timed_plan(strategy, report)
+        ready = 0.0
+        if self.clock is not None:
+            timing = self.clock.timing
+            ready = self.clock.now + timing.plan + timing.plan_per_key * report.keys.size
+        self._coming = ready, state, moves, report, seconds
+        self._adopt_plan()
+
+    def _timed_plan(self, strategy: Rebalances[Any], report: Report) -> tuple[Any, Moves, float]:
+        """Return a plan and its time; the first ones are made twice: compiling is not timed."""
+        for _ in range(2):
+            begin = perf_counter_ns()
+            state, moves = strategy.rebalance(report, copy_state(self.states[0]))
+            seconds = (perf_counter_ns() - begin) / 1e9
+            warm = 2 if moves.keys.size else 1
+            if self._n_warm_plans >= warm:
+                break
+            self._n_warm_plans = warm
+        return state, moves, seconds
+
+    def _adopt_plan(self) -> None:
+        """Route by a plan as soon as it is ready; the keys that it moves wait for their state."""
+        if self._coming is None or (self.clock is not None and self.clock.now < self._coming[0]):
+            return
+        _, state, moves, report, seconds = self._coming
+        self._coming = None
         # A key of the table that the report does not name may move as well; it has no state here.
         moving = np.isin(report.keys, moves.keys)
         self.rebalances.append(
             Rebalance(
-                window=self.n_records // self._window - 1,
+                window=max(self.n_records - 1, 0) // self._window,
                 plan_seconds=seconds,
                 state_moved=float(report.state_sizes[moving].sum()),
                 state_held=float(report.state_sizes.sum()),
@@ -235,30 +261,6 @@ class Simulation:
                 n_entries=_entries(state),
             )
         )
-        ready = 0.0
-        if self.clock is not None:
-            timing = self.clock.timing
-            ready = self.clock.now + timing.plan + timing.plan_per_key * report.keys.size
-        self._coming = ready, state, moves, report
-        self._adopt_plan()
-
-    def _timed_plan(self, strategy: Rebalances[Any], report: Report) -> tuple[Any, Moves, float]:
-        """Return a plan and its time; the first that moves is made twice, not to time compiling."""
-        for _ in range(2):
-            begin = perf_counter_ns()
-            state, moves = strategy.rebalance(report, copy_state(self.states[0]))
-            seconds = (perf_counter_ns() - begin) / 1e9
-            if self._plans_are_compiled or not moves.keys.size:
-                break
-            self._plans_are_compiled = True
-        return state, moves, seconds
-
-    def _adopt_plan(self) -> None:
-        """Route by a plan as soon as it is ready; the keys that it moves wait for their state."""
-        if self._coming is None or (self.clock is not None and self.clock.now < self._coming[0]):
-            return
-        _, state, moves, report = self._coming
-        self._coming = None
         self.states = [state, *(copy_state(state) for _ in self.states[1:])]
         self._transfer(moves, report.keys, report.state_sizes)
 
@@ -280,8 +282,10 @@ class Simulation:
         moves = None
         for source, state in enumerate(self.states):
             self.states[source], moves = self._members.rescaled(state, keys)
-        if self._coming is not None:  # it was made for other workers
-            self._coming = None
+        self._coming = None  # it was made for other workers
+        if self._answer is not None:
+            at, merged = self._answer
+            self._answer = at, self._members.rescaled(merged, keys)[0]
         if moves is not None:
             self._transfer(moves, keys, sizes)
 

@@ -45,6 +45,7 @@ class Tally:
         self._window = window
         self._capacities = capacities.copy()
         self._kept: list[Floats] | None = [] if keep_loads else None
+        self._capacity_sums = np.zeros(n_workers)  # over windows, by their records
         self._window_loads = np.zeros_like(self.loads)
         self._window_records = 0
         self._window_replicas = ReplicaCounter(max_pairs)
@@ -58,6 +59,15 @@ class Tally:
     def set_capacities(self, capacities: Floats) -> None:
         """Measure by other speeds of the workers, from the current window on."""
         self._capacities[:] = capacities
+
+    @property
+    def mean_capacities(self) -> Floats:
+        """The speeds of the workers, as they were for the mean record of the complete windows."""
+        total = self._capacity_sums.sum()
+        if not total:
+            return np.array(self._capacities)
+        mean: Floats = self._capacity_sums / total * self.loads.size
+        return mean
 
     def add(self, keys: Keys, workers: Workers, weights: Floats | None = None) -> None:
         """Count these records, which may span any number of windows."""
@@ -79,6 +89,7 @@ class Tally:
         peak = float((self._window_loads[there] / self._capacities[there]).max())
         cost = float(self._window_loads.sum())
         capacity = float(self._capacities.sum())
+        self._capacity_sums += self._window_records * self._capacities
         counts = self._window_replicas.counts()
         self._rows.append((self._window_records, cost, peak, capacity, *counts))
         self.loads += self._window_loads

@@ -102,6 +102,10 @@ class Timing:
         require(self, "pending", 0 <= self.pending <= _MOST_WAITING, f"0 … {_MOST_WAITING:,}")
         require(self, "reducers", self.reducers >= 1, "at least 1")
         require(self, "unmerged", self.unmerged >= 0, "at least 0")
+        require(self, "unmerged", not self.unmerged or self.merge > 0, "0 where merge is 0")
+        require(self, "batch", not self.batch or self.barrier, "0 without barrier")
+        one_by_one = self.burst == 1 or self.arrivals == "bursts"
+        require(self, "burst", one_by_one, "1 unless arrivals are bursts")
         for parameter in ("emit", "network", "batch", "merge", "plan", "plan_per_key", "transfer"):
             require(self, parameter, getattr(self, parameter) >= 0, "at least 0")
 
@@ -117,10 +121,10 @@ class Event:
     worker
         The worker that it happens to.
     kind
-        `speed`: its capacity becomes `value`. `stop`: it does nothing for `value` seconds, and
-        what waits for it stays. `leave`: it gets no further records; what it has, it finishes.
-        `join`: it takes part from now on, with the capacity `value`. Workers that join later are
-        counted from the start; they get nothing before.
+        `speed`: its capacity becomes `value`, for the records that are sent to it from then on.
+        `stop`: it does nothing for `value` seconds, after what it has in its queue. `leave`: it
+        gets no further records; what it has, it finishes. `join`: it takes part from now on, with
+        the capacity `value`; it gets nothing before.
     value
         A capacity, or seconds.
     told

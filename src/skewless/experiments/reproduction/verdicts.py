@@ -36,7 +36,7 @@ def judge(claim: Claim, results: Results) -> Judged:
     'direction only'
     """
     ours = float(claim.ours(results))
-    if math.isnan(ours):
+    if not math.isfinite(ours):
         return Judged(claim, ours, "not reproduced")
     has_direction = claim.above is not None or claim.below is not None
     directed = (claim.above is None or ours > claim.above) and (
