@@ -100,6 +100,7 @@ def test_the_command_reads_texts_and_event_logs(tmp_path):
         (["--event-log", "missing"], "there is no file or folder 'missing'"),
         (["--event-log", "missing", "--slow", "1"], "--slow must be above 1"),
         (["--input", "x", "--workers", "0"], "--workers must be"),
+        (["--input", "x", "--format", "xml"], "format must be one of auto, csv"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message):
@@ -107,6 +108,12 @@ def test_bad_input_is_one_line(arguments, message):
     assert result.exit_code == 2
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_few_records_and_files_without_a_known_name(tmp_path):
+    (tmp_path / "words.dat").write_text("a b a c")
+    result = _run("--input", str(tmp_path / "words.dat"), "--format", "text", "--workers", "2")
+    assert "4 records are too few for 2 workers" in result.stdout
 
 
 def test_a_missing_column_names_those_that_are_there(orders):

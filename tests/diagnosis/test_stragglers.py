@@ -11,7 +11,17 @@ from skewless.diagnosis.stages import summarise
 from skewless.diagnosis.stragglers import find_stragglers
 
 
-def task(stage, partition, seconds, records=0, *, executor="1", shuffle=True, reason="Success"):
+def task(
+    stage,
+    partition,
+    seconds,
+    records=0,
+    *,
+    executor="1",
+    shuffle=True,
+    reason="Success",
+    launched=0,
+):
     read = {"Total Records Read": records, "Local Bytes Read": records * 10}
     given = {"Records Read": records, "Bytes Read": records * 10}
     return {
@@ -19,7 +29,12 @@ def task(stage, partition, seconds, records=0, *, executor="1", shuffle=True, re
         "Stage ID": stage,
         "Stage Attempt ID": 0,
         "Task End Reason": {"Reason": reason},
-        "Task Info": {"Index": partition, "Executor ID": executor},
+        "Task Info": {
+            "Index": partition,
+            "Executor ID": executor,
+            "Launch Time": launched,
+            "Finish Time": launched + int(seconds * 1000),
+        },
         "Task Metrics": {
             "Executor Run Time": int(seconds * 1000),
             "Shuffle Read Metrics": read if shuffle else {},
@@ -120,6 +135,28 @@ def test_a_slow_machine_is_no_hot_key():
     assert "executor 3" in one.remedy
 
 
+def test_the_first_wave_is_slow_and_no_straggler():
+    first = [task(0, i, 3.0, 1000) for i in range(2)]
+    later = [task(0, i, 0.4, 1000, launched=3000 + 400 * i) for i in range(2, 8)]
+    assert found(*first, *later, stage_end(0, "MapInArrow")) == []
+    hot = [task(0, 8, 2.5, 9000, launched=3000)]
+    (one,) = found(*first, *later, *hot, stage_end(0, "MapInArrow"))
+    assert (one.slowest_partition, one.cause) == (8, "records")
+
+
+def test_tasks_that_never_ended_and_logs_without_an_end_are_told():
+    start = {
+        "Event": "SparkListenerTaskStart",
+        "Stage ID": 4,
+        "Task Info": {"Task ID": 77, "Index": 5, "Launch Time": 1000},
+    }
+    later = task(3, 0, 1.0, 5, launched=9000)
+    told = summarise([*START, start, later])
+    assert not told.complete
+    assert [(t.stage, t.partition, t.seconds) for t in told.unfinished] == [(4, 5, 9.0)]
+    assert summarise([*START, {"Event": "SparkListenerApplicationEnd"}]).complete
+
+
 def test_dear_records_are_told_from_many():
     tasks = [task(0, i, 6.0 if i == 3 else 1.0, 1000) for i in range(4)]
     (one,) = found(*tasks, stage_end(0, "Other"))
@@ -189,7 +226,11 @@ def test_what_is_no_log_is_refused_in_one_line(tmp_path, name, content, message)
 
 def test_a_folder_of_applications_names_them(tmp_path):
     (tmp_path / "eventlog_v2_a").mkdir()
-    with pytest.raises(LogError, match="name one of eventlog_v2_a"):
+    (tmp_path / "eventlog_v2_b").mkdir()
+    with pytest.raises(LogError, match="name one of eventlog_v2_a, eventlog_v2_b"):
+        list(read_events(tmp_path))
+    (tmp_path / "eventlog_v2_b").rmdir()
+    with pytest.raises(LogError, match="without files like events_1"):
         list(read_events(tmp_path))
     with pytest.raises(LogError, match="without files like events_1"):
         list(read_events(tmp_path / "eventlog_v2_a"))

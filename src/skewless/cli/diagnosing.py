@@ -22,6 +22,7 @@ from skewless.diagnosis.key_column import KeyReport, diagnose_keys
 from skewless.diagnosis.stages import Application, summarise
 from skewless.diagnosis.stragglers import SLOW, Straggler, find_stragglers
 from skewless.workloads import Trace
+from skewless.workloads.trace import columns_of
 
 _LISTED = 10
 
@@ -38,6 +39,9 @@ def diagnose(
     event_log: Annotated[
         Path | None, typer.Option(help="The event log of a Spark application instead.")
     ] = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="parquet, csv, jsonl or text; auto goes by the name.")
+    ] = "auto",
     workers: Annotated[str, typer.Option(help="Number of workers.")] = "16",
     limit: Annotated[str, typer.Option(help="At most so many records.")] = "5e6",
     window: Annotated[str, typer.Option(help="Records per window.")] = "10000",
@@ -62,11 +66,16 @@ def diagnose(
         n_records = reading.count(limit, "--limit", least=1)
         per_window = reading.count(window, "--window", least=1)
         # A text has words and no columns.
-        if key is None and not input_.endswith((".txt", ".txt.gz")):
-            found = rank_columns(input_, n_workers=n_workers, limit=n_records)
+        if key is None and columns_of(input_, format_):
+            found = rank_columns(input_, n_workers=n_workers, limit=n_records, format=format_)
             _show_columns(found, n_workers, as_json=as_json)
             return
-        trace = Trace(path=input_, key=tuple((key or "word").split(",")), limit=n_records)
+        trace = Trace(
+            path=input_,
+            key=tuple((key or "word").split(",")),
+            limit=n_records,
+            format=format_,  # type: ignore[arg-type]
+        )
         report = diagnose_keys(trace, n_workers=n_workers, window=per_window)
         _show_keys(trace, report, as_json=as_json)
 
@@ -81,6 +90,13 @@ def _show_stages(application: Application, stragglers: list[Straggler], *, as_js
         f"{application.name or 'application'}: {len(application.stages)} stages with tasks, "
         f"{seconds_text(seconds)} in stages, Spark {application.spark or 'of unknown version'}"
     )
+    if not application.complete:
+        print("The log has no end: the application was killed, still runs, or the log is damaged.")
+    for task in application.unfinished[:_LISTED]:
+        print(
+            f"Stage {task.stage}: the task of partition {task.partition} had not ended after "
+            f"{seconds_text(task.seconds)}."
+        )
     if not application.stages:
         print("No stage has ended with tasks, so nothing is known about skew.")
         return

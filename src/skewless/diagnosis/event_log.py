@@ -41,6 +41,8 @@ def log_files(path: str | Path) -> list[Path]:
     inside = sorted(
         folder.name for folder in place.iterdir() if folder.name.startswith("eventlog_")
     )
+    if len(inside) == 1:
+        return log_files(place / inside[0])
     if inside:
         names = ", ".join(inside)
         raise LogError(

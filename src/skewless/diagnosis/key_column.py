@@ -20,6 +20,7 @@ COMPARED = ("hash", "shuffle", "pkg", "pd-stream", "cascade", "cascade-ahead", "
 HARMLESS = 0.2
 _TOP = 20
 _PARTS = 10
+_FEWEST_PER_WORKER = 20  # records; with fewer, loads differ by chance
 _MOST_KEYS = 1 << 21  # counted exactly; beyond, light keys are forgotten
 
 
@@ -65,6 +66,11 @@ class KeyReport:
     @property
     def advice(self) -> str:
         """What to do, in two sentences."""
+        if self.n_records < _FEWEST_PER_WORKER * self.n_workers:
+            return (
+                f"{self.n_records:,} records are too few for {self.n_workers} workers to tell "
+                "skew from chance."
+            )
         hashing = self.of("hash").slowest
         if not self.skewed:
             return (

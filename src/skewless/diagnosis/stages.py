@@ -24,6 +24,8 @@ class Tasks:
     gc_seconds: Floats
     executors: tuple[str, ...]
     partitions: Ints
+    launched: Ints  # in milliseconds
+    ended: Ints
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,18 @@ class Stage:
 class _Gathering:
     """What was met of a stage so far."""
 
-    rows: list[tuple[float, int, int, float, str, int]] = field(default_factory=list)
+    rows: list[tuple[float, int, int, float, str, int, int, int]] = field(default_factory=list)
     shuffled: int = 0
     failed: int = 0
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A task that had not ended when the log did."""
+
+    stage: int
+    partition: int
+    seconds: float  # until the last event of the log
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,8 @@ class Application:
     name: str
     spark: str
     stages: tuple[Stage, ...]
+    complete: bool  # whether the log has the end of the application
+    unfinished: tuple[Unfinished, ...]  # the longest first
 
 
 def summarise(events: Iterable[Event]) -> Application:
@@ -68,6 +81,9 @@ def summarise(events: Iterable[Event]) -> Application:
     plans: dict[str, tuple[str, ...]] = {}
     queries: dict[str, str] = {}
     stages = []
+    running: dict[int, tuple[int, int, int]] = {}
+    last = 0
+    complete = False
     for event in events:
         kind = event["Event"].rpartition(".")[2]
         if kind == "SparkListenerLogStart":
@@ -85,9 +101,20 @@ def summarise(events: Iterable[Event]) -> Application:
             stage_ids = event.get("Stage IDs")
             for stage_id in stage_ids if isinstance(stage_ids, list) else ():
                 jobs[_whole(stage_id)] = described, plan
+        elif kind == "SparkListenerApplicationEnd":
+            complete = True
+        elif kind == "SparkListenerTaskStart":
+            info = _fields(event.get("Task Info"))
+            partition = _whole(info.get("Partition ID", info.get("Index")))
+            began = _whole(info.get("Launch Time"))
+            running[_whole(info.get("Task ID"))] = _whole(event.get("Stage ID")), partition, began
+            last = max(last, began)
         elif kind == "SparkListenerTaskEnd":
-            stage = (_whole(event.get("Stage ID")), _whole(event.get("Stage Attempt ID")))
-            _add_task(gathered.setdefault(stage, _Gathering()), event)
+            info = _fields(event.get("Task Info"))
+            running.pop(_whole(info.get("Task ID")), None)
+            last = max(last, _whole(info.get("Finish Time")))
+            attempt = (_whole(event.get("Stage ID")), _whole(event.get("Stage Attempt ID")))
+            _add_task(gathered.setdefault(attempt, _Gathering()), event)
         elif kind == "SparkListenerStageCompleted":
             info = _fields(event.get("Stage Info"))
             identity = (_whole(info.get("Stage ID")), _whole(info.get("Stage Attempt ID")))
@@ -95,7 +122,12 @@ def summarise(events: Iterable[Event]) -> Application:
             if found.rows:
                 job, plan = jobs.get(identity[0], ("", ()))
                 stages.append(_stage(identity, info, job, plan, found))
-    return Application(name, spark, tuple(stages))
+    unfinished = [
+        Unfinished(stage, partition, max(last - began, 0) / 1e3)
+        for stage, partition, began in running.values()
+    ]
+    unfinished.sort(key=lambda task: -task.seconds)
+    return Application(name, spark, tuple(stages), complete, tuple(unfinished))
 
 
 def _job_text(properties: dict[str, Any], queries: dict[str, str]) -> str:
@@ -121,6 +153,8 @@ def _add_task(stage: _Gathering, event: Event) -> None:
             _whole(metrics.get("JVM GC Time")) / 1e3,
             str(info.get("Executor ID", "")),
             _whole(info.get("Partition ID", info.get("Index"))),
+            _whole(info.get("Launch Time")),
+            _whole(info.get("Finish Time")),
         )
     )
 
@@ -132,7 +166,9 @@ def _stage(
     plan: tuple[str, ...],
     found: _Gathering,
 ) -> Stage:
-    seconds, records, sizes, gc_seconds, executors, partitions = zip(*found.rows, strict=True)
+    seconds, records, sizes, gc_seconds, executors, partitions, launched, ended = zip(
+        *found.rows, strict=True
+    )
     begin, end = _whole(info.get("Submission Time")), _whole(info.get("Completion Time"))
     return Stage(
         number=identity[0],
@@ -150,6 +186,8 @@ def _stage(
             gc_seconds=np.array(gc_seconds, np.float64),
             executors=executors,
             partitions=np.array(partitions, np.int64),
+            launched=np.array(launched, np.int64),
+            ended=np.array(ended, np.int64),
         ),
         n_failed=found.failed,
     )

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skewless.diagnosis.stages import Application, Stage
 
@@ -78,11 +79,14 @@ def find_stragglers(
     found = []
     for stage in application.stages:
         seconds = stage.tasks.seconds
-        slowest = int(seconds.argmax())
         median = float(np.median(seconds))
-        if seconds.size < 2 or seconds[slowest] < shortest or seconds[slowest] < slow * median:
+        is_slow = (seconds >= shortest) & (seconds >= slow * median)
+        if seconds.size < 2 or not is_slow.any():
             continue
+        slowest = _most_telling(stage, is_slow)
         cause = _cause(stage, slowest)
+        if cause == "cost" and _only_the_first_wave(stage, is_slow):
+            continue  # Python processes start, caches fill: nothing that balance could save
         records = int(stage.tasks.records.sum())
         found.append(
             Straggler(
@@ -102,6 +106,25 @@ def find_stragglers(
             )
         )
     return sorted(found, key=lambda one: -one.saved_seconds)
+
+
+def _most_telling(stage: Stage, is_slow: NDArray[np.bool_]) -> int:
+    """Return the slowest task; one that has many records goes before those that start up."""
+    records = stage.tasks.records
+    heavy = is_slow & (records >= 1.5 * max(float(np.median(records)), 1.0))
+    among = heavy if heavy.any() else is_slow
+    return int(np.where(among, stage.tasks.seconds, -1.0).argmax())
+
+
+def _only_the_first_wave(stage: Stage, is_slow: NDArray[np.bool_]) -> bool:
+    """Tell whether all slow tasks are the first ones of their executors, and others followed."""
+    tasks = stage.tasks
+    first_end: dict[str, int] = {}
+    for executor, ended in zip(tasks.executors, tasks.ended, strict=True):
+        first_end[executor] = min(int(ended), first_end.get(executor, int(ended)))
+    ends = np.array([first_end[executor] for executor in tasks.executors])
+    is_first = tasks.launched < ends
+    return bool(is_first[is_slow].all() and not is_first.all())
 
 
 def _cause(stage: Stage, slowest: int) -> Cause:

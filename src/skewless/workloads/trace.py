@@ -294,6 +294,9 @@ def _suffix(file: Path) -> str:
 
 def columns_of(path: str, format: str = "auto") -> dict[str, pa.DataType]:
     """Return the columns of the first file of a trace; a text has none."""
+    known = sorted(set(_FORMATS.values()))
+    if format not in ("auto", *known):
+        raise ValueError(f"format must be one of auto, {', '.join(known)}, not {shown(format)}")
     file = _files_of(path)[0]
     kind = _format_by_name(file) if format == "auto" else format
     if kind == "text":
