@@ -125,7 +125,7 @@ def _cells_12(size: Size) -> Mapping[str, Cell]:
                             # of as many; keys that are forwarded are not merged.
                             "merge": 60 * MERGE if merging == "all" else 0.0,
                             "reducers": reducers,
-                            "unmerged": 1,
+                            "unmerged": 1 if merging == "all" else 0,
                             "queue": 1_000,
                         },
                     )
