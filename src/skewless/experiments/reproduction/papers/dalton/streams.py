@@ -42,7 +42,7 @@ def fitted_exponent(n_keys: int, top_share: float) -> float:
     """Return the z with which the top one of `n_keys` keys has this share of the records.
 
     >>> fitted_exponent(100_000, 0.3845)
-    1.5
+    1.501
     """
     if not 1 / n_keys <= top_share < 1:
         raise ValueError(f"top_share must be from 1/{n_keys} to below 1, not {top_share!r}")
