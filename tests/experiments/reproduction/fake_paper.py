@@ -108,3 +108,9 @@ SIMULATED = Figure(
     why="It was invented for a test.",
     evidence=[Claim("cascade is even", "ours", lambda r: imbalance(r, "cascade"), below=0.5)],
 )
+
+
+def environment() -> dict[str, str]:
+    """Return the environment in which another process finds the tests' modules."""
+    paths = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -15,7 +15,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from experiments.reproduction.fake_paper import SIMULATED, Bad, figure, value_claim
+from experiments.reproduction.fake_paper import (
+    SIMULATED,
+    Bad,
+    environment,
+    figure,
+    value_claim,
+)
 from skewless.cli import app
 from skewless.experiments.reproduction.figure import Figure
 
@@ -143,7 +149,12 @@ def test_ctrl_c_says_in_one_line_how_to_go_on(tmp_path: Path) -> None:
     program.write_text(STOPPED)
     command = [sys.executable, str(program), "reproduce", "--size", "tiny", "--jobs", "1"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
     )
     deadline = time.monotonic() + 120
     while not list(tmp_path.rglob("*.json")) and time.monotonic() < deadline:

@@ -14,7 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from experiments.reproduction.fake_paper import SIMULATED, Bad, Counted, figure, value_claim
+from experiments.reproduction.fake_paper import (
+    SIMULATED,
+    Bad,
+    Counted,
+    environment,
+    figure,
+    value_claim,
+)
 from skewless.experiments.reproduction import raw
 from skewless.experiments.reproduction.cells import Simulation
 from skewless.experiments.reproduction.figure import QUICK, TINY, Figure
@@ -211,6 +218,7 @@ def started(out: Path, log: Path, jobs: int) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        env=environment(),
     )
 
 
