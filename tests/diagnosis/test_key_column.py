@@ -51,7 +51,15 @@ def test_counts_are_exact():
     counted = count_keys(iter(np.array_split(keys, 7)))
     expected = dict(zip(*np.unique(keys, return_counts=True), strict=True))
     assert dict(zip(counted.keys, counted.counts, strict=True)) == expected
-    assert counted.n_records == 9_000
+    assert (counted.n_records, counted.n_keys) == (9_000, len(expected))
+
+
+def test_identifiers_stay_identifiers_when_light_keys_are_forgotten(monkeypatch):
+    monkeypatch.setattr("skewless.diagnosis.key_column._MOST_KEYS", 1_000)
+    keys = np.random.default_rng(1).integers(0, 2**63, 20_000).astype(np.uint64)
+    counted = count_keys(iter(np.array_split(keys, 9)))
+    assert counted.keys.size <= 1_000
+    assert counted.n_keys == pytest.approx(20_000, rel=0.05)
 
 
 def test_skew_and_drift_are_seen_and_even_keys_need_nothing():

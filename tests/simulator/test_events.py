@@ -82,6 +82,16 @@ def test_a_barrier_waits_for_held_records_and_for_no_stopped_worker():
     assert clock.finish().first.tolist() == [0.0, 6.0]
 
 
+def test_random_service_of_a_held_record_is_that_of_the_record():
+    ends = []
+    for until in (0.0, 1e-9):
+        clock = _clock(n_workers=1, n_sources=2, window=12, spread="exponential")
+        clock.hold(KEYS, np.full(KEYS.size, until))
+        _send(clock, [0] * 12)
+        ends.append(float(clock.finish().last[0]))
+    assert ends[0] == pytest.approx(ends[1], rel=1e-6)
+
+
 def test_a_transfer_that_takes_no_time_changes_nothing():
     stream = Zipf(z=0.9, n_keys=1_000, n_records=60_000)
     runs = [

@@ -14,7 +14,6 @@ from skewless.strategies import Hash
 from skewless.workloads import Trace
 from skewless.workloads.trace import columns_of
 
-_SAMPLE = 1_000_000
 _LEAST_KEYS = 2
 _MOST_DISTINCT = 0.5  # of the records: a column with more is an identifier
 
@@ -36,22 +35,23 @@ class Candidate:
 
 
 def rank_columns(
-    path: str, *, n_workers: int, format: str = "auto", limit: int | None = None
+    path: str, *, n_workers: int, format: str = "auto", limit: int = 1_000_000
 ) -> list[Candidate]:
     """Return the columns that could be keys, the most uneven one first.
 
     Left out are columns of measured values, with nearly as many values as records, or with one.
+    The first `limit` records are looked at.
     """
     found = []
     for column, kind in columns_of(path, format).items():
         if not _could_be_key(kind):
             continue
-        trace = Trace(path=path, key=(column,), format=format, limit=limit or _SAMPLE)  # type: ignore[arg-type]
+        trace = Trace(path=path, key=(column,), format=format, limit=limit)  # type: ignore[arg-type]
         counted = count_keys(trace.chunks(0))
-        n_keys = counted.keys.size
+        n_keys = counted.n_keys
         if n_keys < _LEAST_KEYS or n_keys > max(_MOST_DISTINCT * counted.n_records, _LEAST_KEYS):
             continue
-        workers = np.empty(n_keys, np.int32)
+        workers = np.empty(counted.keys.size, np.int32)
         strategy = Hash()
         strategy.route(counted.keys, strategy.start(n_workers, 0), workers)
         loads = np.bincount(workers, counted.counts, n_workers)

@@ -12,6 +12,7 @@ import numpy as np
 from skewless import registry
 from skewless.arrays import Ints, Keys
 from skewless.simulator import simulate
+from skewless.simulator.replicas import ReplicaCounter
 from skewless.workloads.workload import Workload
 
 #: Strategies that stand for what one can do: by hash, at random, and by what the keys are.
@@ -30,6 +31,7 @@ class KeyCounts(NamedTuple):
     keys: Keys
     counts: Ints
     n_records: int
+    n_keys: int  # all of them: exact, or an estimate where there are millions
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,10 @@ def count_keys(chunks: Iterator[Keys]) -> KeyCounts:
     keys: Keys = np.empty(0, np.uint64)
     counts: Ints = np.empty(0, np.int64)
     n_records = 0
+    distinct = ReplicaCounter(_MOST_KEYS)
     for chunk in chunks:
         n_records += chunk.size
+        distinct.add(chunk, np.zeros(chunk.size, np.int32))
         new, times = np.unique(chunk, return_counts=True)
         both = np.concatenate([keys, new])
         keys, index = np.unique(both, return_inverse=True)
@@ -112,14 +116,14 @@ def count_keys(chunks: Iterator[Keys]) -> KeyCounts:
             kept = np.argpartition(counts, -_MOST_KEYS // 2)[-_MOST_KEYS // 2 :]
             kept.sort()
             keys, counts = keys[kept], counts[kept]
-    return KeyCounts(keys, counts, n_records)
+    return KeyCounts(keys, counts, n_records, round(distinct.counts()[0]))
 
 
 def drift_of(parts: Sequence[KeyCounts], top: int = _TOP) -> float:
     """Return the mean Jaccard distance of the heaviest keys of consecutive parts.
 
-    >>> one = KeyCounts(np.array([1, 2], np.uint64), np.array([5, 3]), 8)
-    >>> other = KeyCounts(np.array([2, 3], np.uint64), np.array([5, 3]), 8)
+    >>> one = KeyCounts(np.array([1, 2], np.uint64), np.array([5, 3]), 8, 2)
+    >>> other = KeyCounts(np.array([2, 3], np.uint64), np.array([5, 3]), 8, 2)
     >>> drift_of([one, one]), round(drift_of([one, other]), 2)
     (0.0, 0.67)
     """
@@ -163,7 +167,7 @@ def diagnose_keys(
         )
     return KeyReport(
         n_records=counted.n_records,
-        n_keys=counted.keys.size,
+        n_keys=counted.n_keys,
         n_workers=n_workers,
         top_keys=tuple((int(counted.keys[i]), float(shares[i])) for i in order[:_TOP]),
         n_above_fair_share=int((shares > 1.0 / n_workers).sum()),

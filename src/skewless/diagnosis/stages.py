@@ -21,7 +21,6 @@ class Tasks:
     seconds: Floats  # in the executor
     records: Ints  # read from a shuffle, or from input
     bytes: Ints
-    gc_seconds: Floats
     executors: tuple[str, ...]
     partitions: Ints
     launched: Ints  # in milliseconds
@@ -41,16 +40,14 @@ class Stage:
     reads_shuffle: bool
     seconds: float  # from its submission to its end
     tasks: Tasks
-    n_failed: int = 0  # attempts of tasks that failed
 
 
 @dataclass
 class _Gathering:
     """What was met of a stage so far."""
 
-    rows: list[tuple[float, int, int, float, str, int, int, int]] = field(default_factory=list)
+    rows: list[tuple[float, int, int, str, int, int, int]] = field(default_factory=list)
     shuffled: int = 0
-    failed: int = 0
 
 
 @dataclass(frozen=True)
@@ -138,7 +135,6 @@ def _job_text(properties: dict[str, Any], queries: dict[str, str]) -> str:
 def _add_task(stage: _Gathering, event: Event) -> None:
     info, metrics = _fields(event.get("Task Info")), _fields(event.get("Task Metrics"))
     if _fields(event.get("Task End Reason")).get("Reason") != "Success":
-        stage.failed += 1
         return
     shuffle = _fields(metrics.get("Shuffle Read Metrics"))
     read = _fields(metrics.get("Input Metrics"))
@@ -150,7 +146,6 @@ def _add_task(stage: _Gathering, event: Event) -> None:
             _whole(metrics.get("Executor Run Time")) / 1e3,
             shuffled + _whole(read.get("Records Read")),
             sent + _whole(read.get("Bytes Read")),
-            _whole(metrics.get("JVM GC Time")) / 1e3,
             str(info.get("Executor ID", "")),
             _whole(info.get("Partition ID", info.get("Index"))),
             _whole(info.get("Launch Time")),
@@ -166,9 +161,7 @@ def _stage(
     plan: tuple[str, ...],
     found: _Gathering,
 ) -> Stage:
-    seconds, records, sizes, gc_seconds, executors, partitions, launched, ended = zip(
-        *found.rows, strict=True
-    )
+    seconds, records, sizes, executors, partitions, launched, ended = zip(*found.rows, strict=True)
     begin, end = _whole(info.get("Submission Time")), _whole(info.get("Completion Time"))
     return Stage(
         number=identity[0],
@@ -183,13 +176,11 @@ def _stage(
             seconds=np.array(seconds, np.float64),
             records=np.array(records, np.int64),
             bytes=np.array(sizes, np.int64),
-            gc_seconds=np.array(gc_seconds, np.float64),
             executors=executors,
             partitions=np.array(partitions, np.int64),
             launched=np.array(launched, np.int64),
             ended=np.array(ended, np.int64),
         ),
-        n_failed=found.failed,
     )
 
 

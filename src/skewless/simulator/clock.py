@@ -99,7 +99,6 @@ class Clock:
             costs *= weights
         numbers = np.arange(self._n_records, self._n_records + keys.size)
         records = Routed(
-            keys=keys,
             workers=workers,
             costs=costs,
             windows=np.full(keys.size, window),

@@ -8,10 +8,9 @@ under way will be done: workers serve in order, so a record that comes later cha
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I32, I64, U64, Floats, Ints, SmallInts
@@ -24,8 +23,6 @@ SHORTEST = 1e-9
 
 ARRIVALS = ("full", "even", "poisson", "bursts")
 _FULL, _EVEN, _POISSON, _BURSTS = range(4)
-
-Counts: TypeAlias = NDArray[np.int64]
 
 
 class Queues(NamedTuple):
@@ -76,12 +73,12 @@ class Times(NamedTuple):
     last: Floats  # completion
     latency_sum: Floats
     latency_max: Floats
-    latencies: Counts  # [window, bucket]
+    latencies: Ints  # [window, bucket]
     gate: Floats  # before which no record of the window leaves its source
 
 
 class Rules(NamedTuple):
-    """The numbers of a `Timing` that the kernel needs, as arrays of 1 would be clumsy here."""
+    """The numbers of a `Timing` that the kernel needs."""
 
     arrivals: Any
     gap: Any  # mean seconds between two arrivals at one source
@@ -160,12 +157,12 @@ def _swap_parked(parked: Parked, i: I64, j: I64) -> None:
 
 
 @kernel
-def _park(parked: Parked, batch: Batch, record: I64, born: F64) -> None:
+def _park(parked: Parked, batch: Batch, record: I64, cost: F64, born: F64) -> None:
     """Put a record aside until the state of its key is there."""
     i = parked.size[0]
     parked.until[i] = batch.until[record]
     parked.workers[i] = batch.workers[record]
-    parked.costs[i] = batch.costs[record]
+    parked.costs[i] = cost
     parked.windows[i] = batch.windows[record]
     parked.born[i] = born
     parked.size[0] = i + 1
@@ -224,7 +221,7 @@ def _bucket(latency: F64) -> I64:
 
 
 @kernel
-def _serve(queues: Queues, rules: Rules, worker: I64, arrival: F64, cost: F64, number: I64) -> F64:
+def _serve(queues: Queues, worker: I64, arrival: F64, cost: F64) -> F64:
     """Put a record into the queue of a worker, and return when it is done."""
     free = queues.free[worker]
     thread = 0
@@ -233,8 +230,6 @@ def _serve(queues: Queues, rules: Rules, worker: I64, arrival: F64, cost: F64, n
             thread = i
     begin = max(arrival, free[thread])
     seconds = cost / queues.capacities[worker]
-    if rules.exponential:
-        seconds *= _exponential(~rules.seed, number)
     free[thread] = begin + seconds
     place = queues.place[worker]
     queues.begun[worker, place] = begin
@@ -269,12 +264,11 @@ def _note(times: Times, window: I64, begin: F64, done: F64, latency: F64) -> Non
 
 
 @kernel
-def _serve_parked(queues: Queues, parked: Parked, times: Times, rules: Rules) -> None:
+def _serve_parked(queues: Queues, parked: Parked, times: Times, network: F64) -> None:
     """Send the record whose state is there first; it has waited, so a full queue takes it."""
     begin = parked.until[0]
     worker, window = parked.workers[0], parked.windows[0]
-    number = ~(queues.served[worker] * queues.due.size + worker)  # draws of no other record
-    done = _serve(queues, rules, worker, begin + rules.network, parked.costs[0], number)
+    done = _serve(queues, worker, begin + network, parked.costs[0])
     _note(times, window, begin, done, done - parked.born[0])
     _drop_first_parked(parked)
 
@@ -302,7 +296,7 @@ def advance(
     while queues.n_heap[0] > 0:
         source = queues.heap[0]
         if parked.size[0] > 0 and parked.until[0] <= queues.due[source]:
-            _serve_parked(queues, parked, times, rules)
+            _serve_parked(queues, parked, times, rules.network)
             continue
         i = batch.head[source]
         if i == batch.end[source]:
@@ -318,22 +312,25 @@ def advance(
             _sift_down(queues.heap, queues.n_heap[0], queues.due)
             continue
         worker = batch.workers[i]
+        cost = batch.costs[i]
+        if rules.exponential:
+            cost *= _exponential(~rules.seed, queues.emitted[source] * n_sources + source)
         if batch.until[i] > queues.due[source]:
             time = queues.due[source]
-            _park(parked, batch, i, time if rules.arrivals == _FULL else queues.arrived[source])
+            born = time if rules.arrivals == _FULL else queues.arrived[source]
+            _park(parked, batch, i, cost, born)
             _next_record(queues, batch, rules, source, time)
             continue
         # Sources that find no room wait in line: the next place is for the one that came first.
         time = max(queues.due[source], queues.begun[worker, queues.place[worker]])
-        number = queues.emitted[source] * n_sources + source
-        done = _serve(queues, rules, worker, time + rules.network, batch.costs[i], number)
+        done = _serve(queues, worker, time + rules.network, cost)
         born = time if rules.arrivals == _FULL else queues.arrived[source]
         _note(times, window, time, done, done - born)
         if rules.pending > 0:
             time = max(time, _may_send_again(queues, rules, source, done) - rules.emit)
         _next_record(queues, batch, rules, source, time)
     while to_the_end and parked.size[0] > 0:
-        _serve_parked(queues, parked, times, rules)
+        _serve_parked(queues, parked, times, rules.network)
 
 
 def waiting(queues: Queues, time: float) -> Ints:

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import Floats, Ints, Keys, Workers
+from skewless.arrays import Floats, Ints, Workers
 from skewless.simulator.queueing import Batch, Parked
 
 
 class Routed(NamedTuple):
     """Some routed records, in the order of the stream."""
 
-    keys: Keys
     workers: Workers
     costs: Floats  # seconds on a worker of capacity 1
     windows: Ints
@@ -25,9 +24,7 @@ class Routed(NamedTuple):
 def no_routed() -> Routed:
     """Return no records."""
     none: Ints = np.empty(0, np.int64)
-    return Routed(
-        np.empty(0, np.uint64), np.empty(0, np.int32), np.empty(0), none, none, np.empty(0)
-    )
+    return Routed(np.empty(0, np.int32), np.empty(0), none, none, np.empty(0))
 
 
 def by_source(before: Batch, new: Routed) -> Batch:

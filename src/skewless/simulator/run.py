@@ -16,9 +16,9 @@ from skewless.simulator.tally import Windows
 
 @dataclass(frozen=True)
 class Rebalance:
-    """One call of the controller, at the end of a window."""
+    """A plan of the controller that came into use, whether it changed anything or not."""
 
-    window: int
+    window: int  # in which it came into use
     plan_seconds: float  # of this machine
     state_moved: float
     state_held: float
@@ -111,7 +111,7 @@ class Run:
         }
 
     def by_window(self) -> dict[str, list[Any]]:
-        """Return the metrics of each whole window, and of each call of the controller."""
+        """Return the metrics of each whole window, and of each plan that came into use."""
         ratios, replication = self._whole_windows()
         return {
             "window_imbalance": (ratios - 1.0).tolist(),

@@ -58,7 +58,7 @@ class Simulation:
         self.rebalances: list[Rebalance] = []
         self.inferred: list[Floats] = []  # by window: records that wait for each worker, inferred
         self._members = membership
-        self._window = tally.room
+        self._window = tally.window
         self._pending: list[Records] = []  # records that have no worker yet
         self._n_pending = 0
         self._in_window: list[Records] = []  # records of the window that is not complete

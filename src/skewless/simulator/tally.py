@@ -42,7 +42,7 @@ class Tally:
         self.weighted = weighted
         self.loads: NDArray[Any] = np.zeros(n_workers, np.float64 if weighted else np.int64)
         self.replicas = ReplicaCounter(max_pairs)
-        self._window = window
+        self.window = window
         self._capacities = capacities.copy()
         self._kept: list[Floats] | None = [] if keep_loads else None
         self._capacity_sums = np.zeros(n_workers)  # over windows, by their records
@@ -54,7 +54,7 @@ class Tally:
     @property
     def room(self) -> int:
         """How many records the current window still takes."""
-        return self._window - self._window_records
+        return self.window - self._window_records
 
     def set_capacities(self, capacities: Floats) -> None:
         """Measure by other speeds of the workers, from the current window on."""
