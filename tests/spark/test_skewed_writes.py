@@ -32,6 +32,25 @@ def test_only_the_hot_key_has_more_files(spark: Any, tmp_path: Path) -> None:
     assert sorted(row.x for row in written.collect()) == list(range(20_000))
 
 
+def test_a_stream_is_written_in_the_same_way(spark: Any, tmp_path: Path) -> None:
+    tenants = [0] * 600 + list(range(1, 41)) * 10
+    table = pd.DataFrame({"tenant": tenants, "x": range(1000)})
+    (tmp_path / "in").mkdir()
+    table.to_parquet(tmp_path / "in" / "0.parquet")
+    stream = spark.readStream.schema("tenant long, x long").parquet(str(tmp_path / "in"))
+    routed = route(stream, "tenant", workers=4, ledger=str(tmp_path / "ledger")).drop("worker")
+    query = (
+        routed.writeStream.partitionBy("tenant")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "out"))
+    )
+    query.awaitTermination()
+    assert len(list((tmp_path / "out" / "tenant=0").glob("*.parquet"))) >= 2
+    written = spark.read.parquet(str(tmp_path / "out"))
+    assert sorted(row.x for row in written.collect()) == list(range(1000))
+
+
 def test_the_table_compares_turn_by_turn() -> None:
     sizes = {"files": 3, "files_of_hottest": 2, "largest_file": 2**20, "largest_task": 6}
     records = [
