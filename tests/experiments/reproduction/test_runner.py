@@ -190,8 +190,10 @@ def test_a_process_that_dies_fails_its_figures_and_does_not_hang(tmp_path: Path)
 STOPPED = """
 import signal
 
-# As in a terminal: a shell that starts the tests in the background lets them ignore Ctrl-C.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+# As in a terminal: a shell that starts the tests in the background lets them ignore Ctrl-C. Only
+# here: the processes that this program starts import it too, and keep what they inherit.
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 import sys
 from pathlib import Path
 from experiments.reproduction.fake_paper import Counted, Slow, figure, value_claim
