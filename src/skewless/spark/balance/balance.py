@@ -126,7 +126,7 @@ def batch_balance(
         metrics.imbalance([row.records for row in rows]),
         _seconds_imbalance([row.seconds or 0.0 for row in rows]),
         *replicas,
-        hot_keys=_hot_keys(list(workers.values()), n_records),
+        hot_keys=tuple(hot for hot, _ in read_hot_keys(workers, n_records)),
         cost_imbalance=cost_imbalance,
     )
 
@@ -161,18 +161,30 @@ def _sampled(keys: Keys, sampled_by: int) -> Keys:
     return keys if sampled_by == 1 else keys[keys < np.uint64((1 << 64) // sampled_by)]
 
 
-def _hot_keys(reports: list[Entry], n_records: int) -> tuple[HotKey, ...]:
-    """Return the heaviest keys; two keys of the same text are told apart by their hash."""
+def read_hot_keys(
+    workers: Mapping[int, Entry], n_records: int
+) -> list[tuple[HotKey, list[tuple[int, int]]]]:
+    """Return the heaviest keys, each with the workers that list it and its records there.
+
+    The worker with most records comes first. Two keys of the same text are told apart by their
+    hash.
+    """
+    reports = workers.values()
     texts = {key: text for report in reports for text, _, key in report.about["top"]}
-    counted = [_counts(report) for report in reports]
+    counted = {worker: _counts(report) for worker, report in workers.items()}
     found = []
     for key, text in texts.items():
-        counts = [one[0].get(key, 0) for one in counted]
-        unsure = sum(least for one, least in counted if key not in one)
-        n = sum(counts)
-        n_workers = sum(count > 0 for count in counts)
-        found.append((-n, text, key, HotKey(text, n, n / n_records, n_workers, unsure)))
-    return tuple(hot for _, _, _, hot in sorted(found)[:_SHOWN_HOT_KEYS])
+        counts = {worker: one[0].get(key, 0) for worker, one in counted.items()}
+        unsure = sum(least for one, least in counted.values() if key not in one)
+        n = sum(counts.values())
+        places = sorted((-count, worker) for worker, count in counts.items() if count > 0)
+        hot = HotKey(text, n, n / n_records, len(places), unsure)
+        found.append((-n, text, key, hot, [(worker, -count) for count, worker in places]))
+    return [(hot, places) for _, _, _, hot, places in sorted(found, key=_rank)[:_SHOWN_HOT_KEYS]]
+
+
+def _rank(found: tuple[int, str, int, Any, Any]) -> tuple[int, str, int]:
+    return found[:3]
 
 
 def _counts(report: Entry) -> tuple[dict[int, int], int]:

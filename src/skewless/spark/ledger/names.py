@@ -12,6 +12,7 @@ UNFINISHED_STATEMENT = re.compile(r"(?:runs/)?\.[\w.-]+\.json\.\w+\.tmp")
 #: The kind of task that writes the files of a folder.
 ROLES = {"reports": "source", "workers": "worker"}
 RUN = re.compile(r"runs/(\d{8,})\.([\w-]+)\.json")
+_BATCH_FOLDER = re.compile(r"(?:reports|workers)/(\d{8,})")
 #: In the folders of reports, in place of a run without a name.
 _NO_RUN = "unnamed"
 
@@ -26,6 +27,26 @@ def padded(what: str, number: int, digits: int) -> str:
 def plan_name(batch: int) -> str:
     """Return the file of the plan of a batch."""
     return f"plans/{padded('batch', batch, 8)}.arrow"
+
+
+def batch_of_plan(name: str) -> int | None:
+    """Return the batch whose plan a file is, or None for another file.
+
+    >>> batch_of_plan(plan_name(7)), batch_of_plan("plans/.00000007.arrow.x.tmp")
+    (7, None)
+    """
+    match = PLAN.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def batch_of_folder(name: str) -> int | None:
+    """Return the batch whose reports lie in a folder, or None for another folder.
+
+    >>> batch_of_folder("workers/00000007"), batch_of_folder("workers/lost+found")
+    (7, None)
+    """
+    match = _BATCH_FOLDER.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def member_name(kind: str, batch: int, run: str, member: int) -> str:

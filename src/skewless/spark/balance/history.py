@@ -1,0 +1,359 @@
+"""The history of a query, batch by batch, read from its ledger while it runs. Only reads.
+
+What was read once and cannot change any more is not read again. So looking every second costs a
+few listings of folders, and the files of the batches that are new.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from skewless import metrics
+from skewless.spark.balance.balance import BatchBalance, batch_balance, read_hot_keys
+from skewless.spark.balance.text_tables import printable
+from skewless.spark.ledger.entry_checks import corrupt
+from skewless.spark.ledger.files import from_json
+from skewless.spark.ledger.folder import Folder, open_folder, shown
+from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
+from skewless.spark.ledger.names import batch_of_folder, batch_of_plan, plan_name
+from skewless.spark.routing.worker_steps import steps_of
+from skewless.spark.state.planning.state_plan import read_entry
+from skewless.spark.state.versions.names import plan_file
+
+#: Batches that are remembered; a stream has no end.
+REMEMBERED = 500
+#: As long as the ledger itself keeps the text of a key.
+_LONGEST_KEY = 80
+
+
+@dataclass(frozen=True)
+class SeenBatch:
+    """One micro-batch, as its files tell it.
+
+    `seconds` is from the plan to the last report; it is None where the files do not tell. `moves`
+    counts the keys whose state came from another worker, `state_bytes` and `state_keys` are what
+    each worker holds: all three are known of `process` only. `hot_keys` has the workers of each
+    key.
+    """
+
+    balance: BatchBalance
+    relative: tuple[float, ...]  # load per worker, 1 = fair share
+    ended: float | None
+    seconds: float | None
+    moves: int | None
+    rescaled: bool
+    state_bytes: tuple[int, ...] | None
+    state_keys: tuple[int, ...] | None
+    hot_keys: tuple[dict[str, Any], ...]
+    strategy: str = ""  # that made the plan, and its tolerance, where the plan says so
+    tolerance: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all that a page shows, as plain data."""
+        balance = self.balance
+        return {
+            "batch": balance.batch,
+            "records": balance.records,
+            "loads": [worker.records for worker in balance.workers],
+            "relative_loads": list(self.relative),
+            "imbalance": balance.imbalance,
+            "seconds_imbalance": balance.seconds_imbalance,
+            "cost_imbalance": balance.cost_imbalance,
+            "keys": balance.keys,
+            "replication": balance.replication,
+            "replication_exact": balance.replication_exact,
+            "keys_split": balance.keys_split,
+            "seconds": self.seconds,
+            "moves": self.moves,
+            "rescaled": self.rescaled,
+            "state_bytes": None if self.state_bytes is None else list(self.state_bytes),
+            "state_keys": None if self.state_keys is None else list(self.state_keys),
+            "hot_keys": list(self.hot_keys),
+        }
+
+
+class History:
+    """What a ledger tells about its query, remembered while more comes.
+
+    Parameters
+    ----------
+    ledger
+        The ledger of one query. It need not exist yet, and nothing is written to it.
+
+    Examples
+    --------
+    >>> history = History(Ledger("no such folder"))
+    >>> history.look()
+    False
+    >>> history.as_dict()["batches"]
+    []
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        """Look at nothing yet."""
+        self.ledger = ledger
+        #: What cannot be read, in one line; None if all can.
+        self.problem: str | None = None
+        self._identity: dict[str, Any] | None = None
+        self._query = ""
+        self._runs: dict[str, int] = {}
+        self._seen: dict[int, SeenBatch] = {}
+        self._settled: set[int] = set()
+        self._open: int | None = None
+
+    def look(self) -> bool:
+        """Read what is new; return whether there is a ledger.
+
+        What cannot be read becomes the `problem`; the rest is read all the same.
+        """
+        self.problem = None
+        try:
+            return self._look()
+        except (ValueError, OSError) as error:
+            self.problem = " ".join(str(error).split())
+            return self._identity is not None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the query, and its batches in order, as plain data."""
+        identity = self._identity or {}
+        seen = [self._seen[batch] for batch in sorted(self._seen)]
+        strategy, tolerance = str(identity.get("strategy", "")), _tolerance(identity)
+        if seen and not strategy:  # `process` may change it at a restart
+            strategy, tolerance = seen[-1].strategy, seen[-1].tolerance
+        return {
+            "known": self._identity is not None,
+            "query": printable(self._query),
+            "place": shown(self.ledger.folder),
+            "strategy": printable(strategy),
+            "key": printable(str(identity.get("key", ""))),
+            "workers": len(seen[-1].relative) if seen else identity.get("workers"),
+            "tolerance": tolerance,
+            "keeps_state": "process" in identity,
+            "routes": not identity or "process" in identity or "workers" in identity,
+            "running": self._open,
+            "ended": max((one.ended for one in seen if one.ended is not None), default=None),
+            "problem": self.problem,
+            "batches": [one.as_dict() for one in seen],
+        }
+
+    def _look(self) -> bool:
+        identity = self.ledger.identity()
+        if identity is None:
+            if self._identity is not None:
+                raise LedgerCorrupt(f"{shown(self.ledger.folder)} has lost its identity.json")
+            return False
+        began = self.ledger.workers() if "process" not in identity else 1
+        self._identity, self._query = identity, self.ledger.owner() or ""
+        runs = self.ledger.runs()
+        if runs != self._runs:  # another run may do batches again
+            self._runs = runs
+            self._settled.clear()
+        batches = self._batches()
+        self._open = None
+        problems = []
+        for batch in batches[-REMEMBERED:]:
+            if batch in self._settled:
+                continue
+            is_last = batch == batches[-1]
+            try:
+                seen = self._read(batch, began or 1, is_last)
+            except (ValueError, OSError) as error:
+                problems.append(error)
+                continue
+            if seen is not None:
+                self._seen[batch] = seen
+            elif is_last:
+                self._open = batch
+            if not is_last:
+                self._settled.add(batch)
+        for batch in sorted(self._seen)[:-REMEMBERED]:
+            del self._seen[batch]
+        if problems:
+            raise problems[0]
+        return True
+
+    @property
+    def _files(self) -> Folder:
+        return open_folder(self.ledger.folder)
+
+    def _batches(self) -> list[int]:
+        files = self._files
+        found = {batch_of_plan(name) for name in files.files("plans")}
+        for kind in ("reports", "workers"):
+            found |= {batch_of_folder(name) for name in files.folders(kind)}
+        return sorted(batch for batch in found if batch is not None)
+
+    def _read(self, batch: int, n_workers: int, is_last: bool) -> SeenBatch | None:
+        """Return a batch, or None while it runs and where it is gone."""
+        sources, workers = self.ledger.read_reports(batch), self.ledger.read_workers(batch)
+        if not sources and not workers:
+            return None
+        files = list(workers.values()) or list(sources.values())
+        rescaled, strategy, tolerance = False, "", None
+        if "process" in (self._identity or {}):
+            run = self._name(files[0]).split("/")[2]
+            plan_file_name = plan_file(batch, run)
+            plan = read_entry(self.ledger, batch, run)
+            if plan is None or len(workers) < _planned_workers(plan):
+                return None  # still running, or about to be purged
+            n_workers, rescaled = len(workers), plan.about.get("whole") is True
+            strategy, tolerance = _strategy(plan)
+        else:
+            plan_file_name = plan_name(batch)
+            if not is_last and self._files.read(plan_file_name) is None:
+                return None  # it is being purged: some reports may be gone
+        balance = batch_balance(batch, n_workers, sources, workers)
+        if is_last and balance.hot_keys is None and self._has_worker_reports():
+            return None  # workers will report; until then, sources may be missing as well
+        speeds = next(
+            (steps_of(one, ((n_workers, None),))[-1][1] for one in sources.values()), None
+        )
+        ended = self._written(self._name(one) for one in files)
+        return SeenBatch(
+            balance,
+            _relative(balance, speeds),
+            ended,
+            self._seconds(plan_file_name, files[0], ended),
+            _total(workers, "moved"),
+            rescaled,
+            _each(workers, "bytes"),
+            _each(workers, "held"),
+            _hot_keys(workers, balance.records),
+            strategy,
+            tolerance,
+        )
+
+    def _has_worker_reports(self) -> bool:
+        return any(one.balance.hot_keys is not None for one in self._seen.values()) or bool(
+            self._files.folders("workers")
+        )
+
+    def _name(self, entry: Entry) -> str:
+        return entry.where.removeprefix(f"{shown(self.ledger.folder)}/")
+
+    def _written(self, names: Any) -> float | None:
+        """Return when the last of these files was written, in seconds since 1970."""
+        now = time.time()
+        ages = [self._files.seconds_since_written(name) for name in names]
+        return now - min(ages) if ages else None
+
+    def _seconds(self, plan: str, report: Entry, ended: float | None) -> float | None:
+        """Return the time from the plan, or from the start of a run that found it, to the end."""
+        run = self._name(report).split("/")[2]
+        began = [plan]
+        if run in self._runs:
+            began.append(f"runs/{self._runs[run]:08}.{run}.json")
+        start = self._written(began)
+        if ended is None or start is None:
+            return None
+        # Files that were copied have the times of the copying.
+        return ended - start if ended > start else None
+
+
+def _planned_workers(plan: Entry) -> int:
+    return _count(plan, "workers", least=1)
+
+
+def _relative(balance: BatchBalance, speeds: tuple[float, ...] | None) -> tuple[float, ...]:
+    costs = [worker.cost for worker in balance.workers]
+    records = [float(worker.records) for worker in balance.workers]
+    loads = [cost if cost is not None else 0.0 for cost in costs] if any(costs) else records
+    if not sum(loads):
+        return tuple(0.0 for _ in loads)
+    relative: list[float] = metrics.relative_loads(loads, speeds).tolist()
+    return tuple(relative)
+
+
+def _tolerance(identity: Mapping[str, Any]) -> float | None:
+    """Return the imbalance that the strategy allows, if it has such a parameter."""
+    return _allowed(_from_json(identity.get("parameters")))
+
+
+def _strategy(plan: Entry) -> tuple[str, float | None]:
+    """Return the name of the strategy that made a plan of `process`, and its tolerance."""
+    found = _from_json(plan.about.get("strategy"))
+    if not isinstance(found, list) or len(found) != 2:
+        return "", None
+    return str(found[0]), _allowed(found[1])
+
+
+def _allowed(parameters: Any) -> float | None:
+    found = parameters.get("tolerance") if isinstance(parameters, dict) else None
+    return float(found) if isinstance(found, int | float) else None
+
+
+def _from_json(text: Any) -> Any:
+    try:
+        return from_json(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def _hot_keys(workers: Mapping[int, Entry], n_records: int) -> tuple[dict[str, Any], ...]:
+    found = read_hot_keys(workers, n_records)
+    return tuple(
+        {
+            "key": printable(key.key, _LONGEST_KEY),
+            "records": key.records,
+            "share": key.share,
+            "unsure": key.unsure,
+            "workers": [list(place) for place in places],
+        }
+        for key, places in found
+    )
+
+
+def _count(entry: Entry, name: str, least: int = 0) -> int:
+    number = entry.about.get(name)
+    if type(number) is int and number >= least:
+        return number
+    text = f"{name} must be a whole number from {least} on, not {str(number)[:40]}"
+    raise corrupt(entry, ValueError(text))
+
+
+def _each(workers: Mapping[int, Entry], name: str) -> tuple[int, ...] | None:
+    """Return a number of each worker, or None where they do not all tell it."""
+    if not workers or not all(name in one.about for one in workers.values()):
+        return None
+    return tuple(_count(one, name) for one in workers.values())
+
+
+def _total(workers: Mapping[int, Entry], name: str) -> int | None:
+    each = _each(workers, name)
+    return None if each is None else sum(each)
+
+
+def find_history(folder: str) -> History:
+    """Return the history of the query whose ledger lies in `folder`, looked at once.
+
+    Raises ValueError or OSError, with one line that says what is wrong, where there is no ledger,
+    where there are several, and where a file of it is damaged.
+    """
+    history = History(Ledger(folder))
+    if not history.look():
+        if history.problem is not None:
+            raise ValueError(history.problem)
+        history = History(_only_query(history.ledger))
+        history.look()
+    if history.problem is not None:
+        raise ValueError(history.problem)
+    return history
+
+
+def _only_query(root: Ledger) -> Ledger:
+    """Return the one ledger below the folder of `spark.skewless.ledger`."""
+    files = open_folder(root.folder)
+    names = [name for name in files.folders("") if files.read(f"{name}/identity.json") is not None]
+    place = shown(root.folder)
+    if len(names) > 1:
+        some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        raise ValueError(f"{place} has the ledgers of {len(names)} queries ({some}): give one")
+    if not names:
+        raise ValueError(
+            f"there is no ledger in {place}: give the folder that the query was given as ledger=. "
+            "It appears with the first micro-batch"
+        )
+    return root.below(names[0])
