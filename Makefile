@@ -16,7 +16,7 @@ export SKEWLESS_CACHE_DIR ?= $(CURDIR)/.venv/kernels
 export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-nojit test-statistics test-faults test-nightly test-matrix lint format bench bench-spark
+.PHONY: help demo test test-nojit test-statistics test-faults test-nightly test-browser test-matrix lint format bench bench-spark
 .PHONY: fuzz overview frontier reproduce docs-tables java clean bench-public
 
 help: ## List the targets
@@ -26,10 +26,10 @@ demo: $(READY) ## Show what skewless does
 	@$(WITH_JAVA) $(BIN)/skewless demo
 
 test: $(READY) ## Run the tests, except the long statistics
-	@$(WITH_JAVA) $(PYTEST) -m "not statistics and not faults" tests src
+	@$(WITH_JAVA) $(PYTEST) -m "not statistics and not faults and not browser" tests src
 
 test-nojit: $(READY) ## Run the tests without compilation (none that is slow or needs Spark)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not spark and not slow and not statistics and not faults" tests
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not spark and not slow and not statistics and not faults and not browser" tests
 
 test-statistics: $(READY) ## Run the long seeded statistics
 	$(PYTEST) -m statistics tests
@@ -39,6 +39,9 @@ test-faults: $(READY) ## Kill tasks, stages, executors and drivers, and compare 
 
 test-nightly: $(READY) ## Kill by chance, a hundred times (SKEWLESS_KILL_SEED=7 repeats a run)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m nightly tests/faults
+
+test-browser: $(READY) ## Look at the pages in Chromium, light, dark and on a phone (pictures: out/browser)
+	@$(BIN)/python -m pytest -m browser tests/browser
 
 test-matrix: $(READY) ## Compare with plain Spark: every strategy, window and output mode
 	@$(WITH_JAVA) SKEWLESS_FULL_MATRIX=1 $(BIN)/python -m pytest tests/spark

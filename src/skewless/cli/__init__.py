@@ -1,4 +1,4 @@
-"""The command line: `skewless demo`, `run`, `diagnose`, `simulate` and more."""
+"""The command line: `skewless demo`, `run`, `dashboard`, `diagnose`, `simulate` and more."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from skewless.cli import (  # noqa: F401
     demo,
     diagnosing,
     listing,
+    live,
     reproducing,
     run_commands,
     simulating,

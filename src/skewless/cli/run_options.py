@@ -54,6 +54,9 @@ class RunOptions:
         str | None,
         typer.Option(help="How late records may be; windows are written once, when complete."),
     ] = None
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Show the stream on a live page of this machine.")
+    ] = False
     seed: Annotated[
         int | None, typer.Option(help="Seed of the routing; a random one if not given.")
     ] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ from rich.table import Table
 from skewless.arguments import MOST_WORKERS, path_text, seed_number, whole
 from skewless.cli import reading
 from skewless.cli.application import refusing_bad_input, stopped
+from skewless.cli.live import serving
+from skewless.cli.needs import needing_bokeh
 from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
 from skewless.cli.run_options import RunOptions
 from skewless.cli.screen import console, progress_bar
@@ -33,6 +36,9 @@ def run_application(
     the input, None if records are generated, and what the options say to all applications.
     """
     require_spark()
+    if options.dashboard:
+        with needing_bokeh():
+            import skewless.dashboard.live_server  # noqa: F401 - before Spark starts
     with refusing_bad_input():
         settings = _settings(options)
         _require_options(options)
@@ -93,6 +99,7 @@ def _require_options(options: RunOptions) -> None:
         ("--checkpoint", checkpoint),
         ("--watermark", options.watermark),
         ("--files-per-batch", options.files_per_batch),
+        ("--dashboard", options.dashboard or None),
     ):
         if value is not None and not options.stream:
             raise ValueError(f"{option} goes with --stream")
@@ -150,7 +157,7 @@ def _run_stream(
     output = options.output or str(scratch / "results")
     checkpoint = options.checkpoint or str(scratch / "checkpoint")
     read = records.read_stream(spark, n_files)
-    with progress_bar() as bar:
+    with _page_of(checkpoint, options), progress_bar() as bar:
         task = bar.add_task("micro-batches", total=None)
         application.stream(read, output, checkpoint, lambda done: bar.update(task, completed=done))
     if options.output is not None:
@@ -162,6 +169,17 @@ def _run_stream(
     _show(application, results.drop("batch") if application.mode == "append" else results)
     if application.mode == "append" and "window" in results.columns:
         print("Windows that the watermark has not passed yet are not shown.")
+
+
+def _page_of(checkpoint: str, options: RunOptions) -> contextlib.AbstractContextManager[Any]:
+    """Return what serves the live page while the stream runs, if that was asked for."""
+    if not options.dashboard:
+        return contextlib.nullcontext()
+    from skewless.apps.outputs import ledger_beside
+    from skewless.spark.balance.history import History
+    from skewless.spark.ledger.ledger import Ledger
+
+    return serving(History(Ledger(ledger_beside(checkpoint))))
 
 
 def _show(application: Application, results: Any) -> None:

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from bokeh.document import Document
 from bokeh.embed import file_html
-from bokeh.layouts import column, gridplot
-from bokeh.models import Div, HoverTool, Span
-from bokeh.plotting import figure
-from bokeh.resources import INLINE
+from bokeh.models import ColumnDataSource, DataRange1d
+from bokeh.resources import Resources
+from bokeh.transform import dodge
 
+from skewless.dashboard.figures import (
+    add_level,
+    add_line,
+    add_tips,
+    canvas,
+    short_numbers,
+    text_root,
+)
+from skewless.dashboard.page_style import (
+    COLOURS,
+    GREY,
+    Section,
+    Sign,
+    page_template,
+    page_variables,
+)
 from skewless.metrics import relative_loads
 from skewless.private_files import write_private
 
-#: What one strategy did: `strategy`, `loads`, `rows`, `differences`, and `batches`, each with
-#: `batch`, `seconds`, `imbalance` and `replication`.
+#: What one strategy did: `strategy`, `loads`, `rows`, `differences`, `records_per_second`,
+#: `batch_seconds`, `imbalance`, `batch_imbalance`, `batch_replication`, and `batches`, each with
+#: `batch`, `records`, `seconds`, `imbalance` and `replication`.
 Record = Mapping[str, Any]
 
-_COLOURS = ("#4477aa", "#cc3311", "#228833", "#aa3377", "#ccbb44", "#66ccee")
-_FAIR = "#333333"
-_WIDTH = 1140
+TITLE = "skewless: the main job"
+_ACROSS = 0.84  # of a place on the x axis, for the bars of all runs
 
 
 def write_job_report(runs: Sequence[Record], about: str, path: Path) -> None:
@@ -30,18 +47,87 @@ def write_job_report(runs: Sequence[Record], about: str, path: Path) -> None:
 
     `about` says what the job was. It and the names of strategies are text, not HTML.
     """
+    doc = job_document(runs, about)
+    html = file_html(
+        doc,
+        Resources(mode="inline"),
+        title=TITLE,
+        template=doc.template,
+        template_variables=doc.template_variables,
+    )
+    write_private(path, html)
+
+
+def job_document(runs: Sequence[Record], about: str) -> Document:
+    """Return the page as a document of Bokeh."""
     if not runs:
         raise ValueError("runs must be at least one, not 0")
-    said = f"<h2>skewless: the same job under {escape(_names(runs))}</h2>"
-    said += f"<p>{escape(about)}</p><p><b>{escape(equality(runs))}</b></p>"
-    page = column(
-        Div(text=said, width=_WIDTH),
-        gridplot([[load_bars(runs, number) for number in range(len(runs))]]),
-        over_batches(runs, "seconds", "Seconds per micro-batch", "seconds"),
-        over_batches(runs, "imbalance", "Imbalance per micro-batch", "(max − mean) / mean"),
-        over_batches(runs, "replication", "Replicas per key in a micro-batch", "replicas per key"),
+    names = tuple(Sign(str(run["strategy"]), _colour(i)) for i, run in enumerate(runs))
+    boxes = tuple(sign._replace(kind="box") for sign in names)
+    sections = [
+        Section("summary", "Results", ""),
+        Section(
+            "loads",
+            "Load per worker, whole stream",
+            "In units of the fair share. The worker with the highest load comes first.",
+            (*boxes, Sign("fair share", GREY, "dashed")),
+        ),
+        Section("throughput", "Throughput", "Records per second of a micro-batch.", names),
+        Section("seconds", "Batch time", "Seconds that Spark took for a micro-batch.", names),
+        Section(
+            "imbalance",
+            "Imbalance",
+            "How much more the busiest worker had than the mean. 0 is perfect.",
+            names,
+        ),
+        Section(
+            "replication",
+            "Replicas per key",
+            "Workers that have a key in a micro-batch. 1 means that no key is split.",
+            names,
+        ),
+    ]
+    doc = Document()
+    doc.add_root(text_root("summary", summary(runs)))
+    doc.add_root(load_bars(runs))
+    doc.add_root(over_batches(runs, "throughput", "records per second"))
+    doc.add_root(over_batches(runs, "seconds", "seconds"))
+    doc.add_root(over_batches(runs, "imbalance", "(max − mean) / mean"))
+    doc.add_root(over_batches(runs, "replication", "replicas per key"))
+    heading = f"<h1>skewless: the same job under {escape(_names(runs))}</h1><p>{escape(about)}</p>"
+    doc.title = TITLE
+    doc.template = page_template()
+    doc.template_variables.update(page_variables(heading, (), sections))
+    return doc
+
+
+def summary(runs: Sequence[Record]) -> str:
+    """Return the table of results, and whether they are those of plain Spark, as HTML."""
+    best = max(run["records_per_second"] for run in runs)
+    rows = "".join(_row(run, best) for run in runs)
+    kind = "bad" if any(run["differences"] for run in runs) else "good"
+    return (
+        "<table><thead><tr><th>strategy</th><th class='number'>records / s</th>"
+        "<th class='optional'></th><th class='number'>s / batch</th>"
+        "<th class='number'>imbalance</th><th class='number'>replicas</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table>"
+        f"<p class='note {kind}'><br>{escape(equality(runs))}</p>"
+        "<p class='note'>Imbalance and replicas per key are means over micro-batches, "
+        "the time of a batch is the median.</p>"
     )
-    write_private(path, file_html(page, INLINE, "skewless: the main job"))
+
+
+def _row(run: Record, best: float) -> str:
+    replicas = run["batch_replication"]
+    width = 100 * run["records_per_second"] / best if best else 0.0
+    return (
+        f"<tr><td class='key'>{escape(str(run['strategy']))}</td>"
+        f"<td class='number'>{run['records_per_second']:,.0f}</td>"
+        f"<td class='optional'><span class='bar'><i style='width: {width:.0f}%'></i></span></td>"
+        f"<td class='number'>{run['batch_seconds']:.2f}</td>"
+        f"<td class='number'>{run['batch_imbalance']:.2g}</td>"
+        f"<td class='number'>{'–' if replicas is None else f'{replicas:.3f}'}</td></tr>"
+    )
 
 
 def equality(runs: Sequence[Record]) -> str:
@@ -61,37 +147,62 @@ def equality(runs: Sequence[Record]) -> str:
     )
 
 
-def load_bars(runs: Sequence[Record], number: int) -> Any:
-    """Return a bar per worker, in units of its fair share, on the scale of all runs."""
-    highest = max(float(relative_loads(run["loads"]).max()) for run in runs)
-    heights = relative_loads(runs[number]["loads"]).tolist()
-    plot = figure(
-        title=f"{runs[number]['strategy']}: load per worker, 1 = fair share",
-        width=_WIDTH // len(runs),
-        height=260,
-        y_range=(0.0, max(1.2, 1.05 * highest)),
-        toolbar_location=None,
-    )
-    plot.vbar(x=list(range(len(heights))), top=heights, width=0.85, color=_colour(number))
-    plot.add_layout(Span(location=1.0, dimension="width", line_color=_FAIR, line_dash="dashed"))
-    plot.xaxis.axis_label = "worker"
-    return plot
-
-
-def over_batches(runs: Sequence[Record], what: str, title: str, label: str) -> Any:
-    """Return one line per run: a number of each micro-batch, where it is known."""
-    plot = figure(title=title, width=_WIDTH, height=240, toolbar_location=None)
+def load_bars(runs: Sequence[Record]) -> Any:
+    """Return the load of each worker in units of its fair share, the highest first, of all runs."""
+    plot = canvas("loads", "workers, highest load first", "load, 1 = fair share", height=300)
+    width = _ACROSS / len(runs)
     for number, run in enumerate(runs):
-        known = [batch for batch in run["batches"] if batch[what] is not None]
-        points = {"x": [b["batch"] for b in known], "y": [b[what] for b in known]}
-        style = {"color": _colour(number), "legend_label": run["strategy"]}
-        plot.line(**points, line_width=2, **style)
-        plot.scatter(**points, size=7, **style)
-    plot.y_range.start = 0
-    plot.add_tools(HoverTool(tooltips=[("micro-batch", "@x"), (label, "@y")]))
-    plot.xaxis.axis_label = "micro-batch"
-    plot.yaxis.axis_label = label
+        heights = sorted(relative_loads(run["loads"]).tolist(), reverse=True)
+        source = ColumnDataSource(
+            {
+                "place": list(range(1, len(heights) + 1)),
+                "load": heights,
+                "strategy": [str(run["strategy"])] * len(heights),
+            }
+        )
+        place = dodge("place", width * (number + 0.5) - _ACROSS / 2)
+        bars = plot.vbar(
+            x=place,
+            top="load",
+            width=0.9 * width,
+            source=source,
+            fill_color=_colour(number),
+            line_color=None,
+        )
+        add_tips(
+            plot, [("", "@strategy"), ("load", "@load{0.00} × fair share")], [bars], across=False
+        )
+    add_level(plot, 1.0)
     return plot
+
+
+def over_batches(runs: Sequence[Record], what: str, label: str) -> Any:
+    """Return one line per run: a number of each micro-batch, where it is known.
+
+    `what` is a number of the batches, or `throughput`, their records per second.
+    """
+    settings = {"y_range": DataRange1d(range_padding=0.2)} if what == "replication" else {}
+    plot = canvas(what, "micro-batch", label, **settings)
+    for number, run in enumerate(runs):
+        source = ColumnDataSource(
+            {
+                "batch": [batch["batch"] for batch in run["batches"]],
+                "value": [_value(batch, what) for batch in run["batches"]],
+                "strategy": [str(run["strategy"])] * len(run["batches"]),
+            }
+        )
+        line = add_line(plot, source, "batch", "value", _colour(number))
+        tips = [("", "@strategy"), ("micro-batch", "@batch"), (label, "@value{0,0.[000]}")]
+        add_tips(plot, tips, [line])
+    if what in ("throughput", "seconds"):
+        short_numbers(plot.yaxis)
+    return plot
+
+
+def _value(batch: Record, what: str) -> float:
+    if what == "throughput":
+        return batch["records"] / batch["seconds"] if batch["seconds"] else math.nan
+    return math.nan if batch[what] is None else float(batch[what])
 
 
 def _names(runs: Sequence[Record]) -> str:
@@ -100,4 +211,4 @@ def _names(runs: Sequence[Record]) -> str:
 
 
 def _colour(number: int) -> str:
-    return _COLOURS[number % len(_COLOURS)]
+    return COLOURS[number % len(COLOURS)]

@@ -18,7 +18,13 @@ from skewless.spark.ledger.entry_checks import corrupt
 from skewless.spark.ledger.files import from_json
 from skewless.spark.ledger.folder import Folder, open_folder, shown
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
-from skewless.spark.ledger.names import batch_of_folder, batch_of_plan, plan_name
+from skewless.spark.ledger.names import (
+    ROLES,
+    batch_folder,
+    batch_of_folder,
+    batch_of_plan,
+    plan_name,
+)
 from skewless.spark.routing.worker_steps import steps_of
 from skewless.spark.state.planning.state_plan import read_entry
 from skewless.spark.state.versions.names import plan_file
@@ -102,7 +108,8 @@ class History:
         self._runs: dict[str, int] = {}
         self._seen: dict[int, SeenBatch] = {}
         self._settled: set[int] = set()
-        self._open: int | None = None
+        self._last: tuple[int, list[str]] | None = None  # the last batch, and its files
+        self._open: int | None = None  # a batch that is not complete
 
     def look(self) -> bool:
         """Read what is new; return whether there is a ledger.
@@ -145,35 +152,53 @@ class History:
             if self._identity is not None:
                 raise LedgerCorrupt(f"{shown(self.ledger.folder)} has lost its identity.json")
             return False
+        if identity != self._identity:  # another query has taken the folder
+            self._forget()
         began = self.ledger.workers() if "process" not in identity else 1
         self._identity, self._query = identity, self.ledger.owner() or ""
+        if began is None:  # nothing is routed
+            return True
         runs = self.ledger.runs()
         if runs != self._runs:  # another run may do batches again
-            self._runs = runs
+            self._runs, self._last = runs, None
             self._settled.clear()
         batches = self._batches()
-        self._open = None
         problems = []
         for batch in batches[-REMEMBERED:]:
             if batch in self._settled:
                 continue
-            is_last = batch == batches[-1]
             try:
-                seen = self._read(batch, began or 1, is_last)
+                self._take(batch, began, batch == batches[-1])
             except (ValueError, OSError) as error:
                 problems.append(error)
-                continue
-            if seen is not None:
-                self._seen[batch] = seen
-            elif is_last:
-                self._open = batch
-            if not is_last:
-                self._settled.add(batch)
         for batch in sorted(self._seen)[:-REMEMBERED]:
             del self._seen[batch]
         if problems:
             raise problems[0]
         return True
+
+    def _forget(self) -> None:
+        self._seen, self._settled = {}, set()
+        self._runs, self._last, self._open = {}, None, None
+
+    def _take(self, batch: int, n_workers: int, is_last: bool) -> None:
+        """Read a batch, unless it is the last one and has no other files than before."""
+        listed = (batch, self._listed(batch))
+        if is_last and listed == self._last:
+            return
+        seen = self._read(batch, n_workers, is_last)
+        if seen is not None:
+            self._seen[batch] = seen
+        if is_last:
+            self._last, self._open = listed, batch if seen is None else None
+        else:
+            self._settled.add(batch)
+
+    def _listed(self, batch: int) -> list[str]:
+        """Return the names of all reports of a batch."""
+        files = self._files
+        runs = [run for kind in ROLES for run in files.folders(batch_folder(kind, batch))]
+        return [name for run in runs for name in files.files(run)]
 
     @property
     def _files(self) -> Folder:
@@ -203,7 +228,7 @@ class History:
             strategy, tolerance = _strategy(plan)
         else:
             plan_file_name = plan_name(batch)
-            if not is_last and self._files.read(plan_file_name) is None:
+            if not is_last and plan_file_name not in self._files.files("plans"):
                 return None  # it is being purged: some reports may be gone
         balance = batch_balance(batch, n_workers, sources, workers)
         if is_last and balance.hot_keys is None and self._has_worker_reports():

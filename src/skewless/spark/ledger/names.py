@@ -49,10 +49,15 @@ def batch_of_folder(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def batch_folder(kind: str, batch: int) -> str:
+    """Return the folder of the reports of one batch."""
+    return f"{kind}/{padded('batch', batch, 8)}"
+
+
 def member_name(kind: str, batch: int, run: str, member: int) -> str:
     """Return the file of what one source or worker reports."""
     role = ROLES[kind]
-    return f"{kind}/{padded('batch', batch, 8)}/{run}/{role}-{padded(role, member, 5)}.arrow"
+    return f"{batch_folder(kind, batch)}/{run}/{role}-{padded(role, member, 5)}.arrow"
 
 
 def run_name(run: str | None) -> str:

@@ -1,0 +1,78 @@
+"""`skewless dashboard`: the live page of a query, running or finished, from its ledger."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import webbrowser
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from skewless.arguments import path_text, whole
+from skewless.cli import reading
+from skewless.cli.application import app, refusing_bad_input
+from skewless.cli.needs import needing_bokeh, needing_spark
+
+_LARGEST_PORT = 65_535
+
+
+@app.command()
+def dashboard(
+    ledger: Annotated[
+        str, typer.Argument(help="The ledger folder of a query: a path, or a URI such as s3://…")
+    ],
+    port: Annotated[
+        int, typer.Option(help="On which to listen, on this machine alone; 0: a free one.")
+    ] = 0,
+    once: Annotated[
+        Path | None, typer.Option(help="Write one self-contained page instead, and end.")
+    ] = None,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the address, and open no browser.")
+    ] = False,
+) -> None:
+    """Show load, imbalance, replicas, moves, state and hot keys of a query, while it runs or after.
+
+    All is read from the files of the ledger; a running query is neither slowed down nor changed.
+    """
+    with needing_bokeh():
+        from skewless.dashboard.live_page import write_live_page
+    with needing_spark():
+        from skewless.spark.balance.history import find_history
+    with refusing_bad_input():
+        path_text(ledger, "LEDGER", "a folder, as a path or as a URI")
+        whole(port, "--port", most=_LARGEST_PORT)
+        history = find_history(ledger)
+        if once is not None:
+            reading.file_to_write(once, "--once")
+            write_live_page(history.as_dict(), once)
+            print(f"The page: {once}")
+            return
+        with serving(history, port) as address:
+            if not no_browser:
+                webbrowser.open(address)
+            with contextlib.suppress(KeyboardInterrupt):
+                while True:
+                    time.sleep(1.0)
+
+
+@contextlib.contextmanager
+def serving(history: Any, port: int = 0) -> Iterator[str]:
+    """Serve the live page of a history, and print its address; yield that address."""
+    from skewless.dashboard.live_server import live_page
+
+    with live_page(_looking(history), port) as page:
+        print(f"The live page: {page.address}", flush=True)
+        yield page.address
+
+
+def _looking(history: Any) -> Callable[[], dict[str, Any]]:
+    def look() -> dict[str, Any]:
+        history.look()
+        found: dict[str, Any] = history.as_dict()
+        return found
+
+    return look

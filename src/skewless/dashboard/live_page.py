@@ -1,0 +1,307 @@
+"""The live page of a query: a document of Bokeh, made from its history and kept up to date."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bokeh.document import Document
+from bokeh.embed import file_html
+from bokeh.models import ColumnDataSource, DataRange1d, LinearColorMapper
+from bokeh.resources import Resources
+
+from skewless.dashboard import live_columns, live_texts
+from skewless.dashboard.figures import (
+    add_bars,
+    add_level,
+    add_line,
+    add_tips,
+    canvas,
+    short_numbers,
+    text_root,
+    whole_numbers,
+)
+from skewless.dashboard.live_columns import Record
+from skewless.dashboard.page_style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    RED,
+    VIOLET,
+    Section,
+    Sign,
+    page_template,
+    page_variables,
+)
+from skewless.private_files import write_private
+
+TITLE = "skewless: live balance"
+_BATCH = "micro-batch"
+_STEPS = 128
+#: From no load over the fair share, which has no colour, to twice the fair share and more. So the
+#: picture is readable on a light and on a dark screen, and balance is quiet.
+RAMP = tuple(
+    [f"{BLUE}{round(235 * (1 - step / _STEPS)) + 10:02x}" for step in range(_STEPS)]
+    + [f"{RED}{round(235 * (step + 1) / _STEPS) + 10:02x}" for step in range(_STEPS)]
+)
+
+
+class _Sources(NamedTuple):
+    """The columns that plots draw."""
+
+    series: Any
+    map: Any
+    loads: Any
+    state: Any
+
+
+def write_live_page(history: Record, path: Path) -> None:
+    """Write one page, with mode 0600; its JavaScript is inside, so it opens without a network."""
+    doc = Document()
+    fill_document(doc, history, None)
+    resources = Resources(mode="inline")
+    html = file_html(
+        doc,
+        resources,
+        title=TITLE,
+        template=doc.template,
+        template_variables=doc.template_variables,
+    )
+    write_private(path, html)
+
+
+def fill_document(
+    doc: Document, history: Record, clock: Callable[[], float] | None = time.time
+) -> Callable[[Record], None]:
+    """Fill a document with the page of a history; return what brings it up to date.
+
+    Without a clock, the page does not say how long ago the last micro-batch was.
+    """
+    sources = _Sources(*(ColumnDataSource(columns) for columns in _columns(history)))
+    sections = sections_of(history)
+    figures = _figures(sources)
+    texts = {name: text_root(name) for name in ("status", "summary", "hot_keys")}
+    texts["status"].tags = [_kind(history)]
+
+    def bring_up_to_date(history: Record) -> None:
+        for source, columns in zip(sources, _columns(history), strict=True):
+            source.data = columns
+        now = None if clock is None else clock()
+        told = {
+            "status": live_texts.status(history, now),
+            "summary": live_texts.summary(history),
+            "hot_keys": live_texts.hot_keys(history),
+        }
+        for name, html in told.items():
+            if texts[name].text != html:
+                texts[name].text = html
+        if texts["status"].tags != [_kind(history)]:
+            texts["status"].tags = [_kind(history)]
+
+    bring_up_to_date(history)
+    above = ("status", "summary")
+    for name in above:
+        doc.add_root(texts[name])
+    for section in sections:
+        doc.add_root(texts.get(section.root) or figures[section.root]())
+    doc.title = TITLE
+    doc.template = page_template()
+    foot = (
+        f"Read from {history['place']}. Batch time is from the plan of a micro-batch to its last "
+        "report; Spark's own work before and after is not in it."
+    )
+    heading = live_texts.heading(history)
+    doc.template_variables.update(page_variables(heading, above, sections, foot))
+    return bring_up_to_date
+
+
+def sections_of(history: Record) -> list[Section]:
+    """Return the cards of a query of this kind."""
+    if not history["known"] or not history["routes"]:
+        return []
+    ramp = f"linear-gradient(to right, {BLUE}, {BLUE}05 50%, {RED}05 50%, {RED})"
+    tolerance = history["tolerance"]
+    limit = () if tolerance is None else (Sign("tolerance", GREY, "dashed"),)
+    too_much = "above the tolerance" if tolerance is not None else "above 1.1"
+    found = [
+        Section(
+            "load_map",
+            "Load per worker over time",
+            "Red: more than the fair share. Blue: less. Even loads have no colour.",
+            (Sign("from 0 over the fair share to 2 × and more", ramp, "ramp"),),
+            is_wide=True,
+        ),
+        Section(
+            "last_loads",
+            "Load per worker, last micro-batch",
+            "In units of the fair share.",
+            (
+                Sign("load", BLUE, "box"),
+                Sign(too_much, RED, "box"),
+                Sign("fair share", GREY, "dashed"),
+            ),
+        ),
+        Section(
+            "imbalance",
+            "Imbalance",
+            "How much more the busiest worker had than the mean. 0 is perfect.",
+            (
+                Sign("records", BLUE),
+                Sign("time of workers", VIOLET),
+                *([Sign("cost of records", GREEN)] if _has(history, "cost_imbalance") else []),
+                *limit,
+            ),
+        ),
+        Section("throughput", "Throughput", "Records per second of a micro-batch."),
+        Section("batch_time", "Batch time", "From the plan to the last report."),
+    ]
+    if history["keeps_state"]:
+        found += [
+            Section("moves", "Moves", "Keys whose state went to another worker."),
+            Section("state_total", "State over time", "Bytes that all workers hold."),
+            Section("state", "State per worker", "Bytes after the last micro-batch.", is_wide=True),
+        ]
+    else:
+        found += [
+            Section("replicas", "Replicas per key", "1 means that no key is on two workers."),
+            Section("keys_split", "Split keys", "Keys on two workers or more."),
+        ]
+    said = "The heaviest keys of the last micro-batch, and the workers that have them."
+    return [*found, Section("hot_keys", "Hot keys", said, is_wide=True)]
+
+
+def _kind(history: Record) -> str:
+    """Return what decides which cards the page has."""
+    return ",".join(section.root for section in sections_of(history)) or "waiting"
+
+
+def _has(history: Record, name: str) -> bool:
+    return any(batch[name] is not None for batch in history["batches"])
+
+
+def _columns(history: Record) -> list[dict[str, Any]]:
+    return [
+        live_columns.series(history),
+        live_columns.load_map(history),
+        live_columns.last_loads(history, BLUE, RED),
+        live_columns.last_state(history),
+    ]
+
+
+def _figures(sources: _Sources) -> dict[str, Callable[[], Any]]:
+    """Return what makes each plot, by the root that it is."""
+    series = sources.series
+    return {
+        "load_map": lambda: _load_map(sources.map),
+        "last_loads": lambda: _last_loads(sources.loads),
+        "imbalance": lambda: _imbalance(series),
+        "throughput": lambda: _one_line(
+            "throughput", "records per second", series, "records_per_second", GREEN, "0,0"
+        ),
+        "batch_time": lambda: _one_line("batch_time", "seconds", series, "seconds", ORANGE, "0.00"),
+        "replicas": lambda: _replicas(series),
+        "keys_split": lambda: _one_line("keys_split", "keys", series, "keys_split", ORANGE, "0,0"),
+        "moves": lambda: _moves(series),
+        "state_total": lambda: _one_line(
+            "state_total", "bytes", series, "state_bytes", GREEN, "0.0 ib", axis="0.[0] ib"
+        ),
+        "state": lambda: _state(sources.state),
+    }
+
+
+def _load_map(source: Any) -> Any:
+    close = {"range_padding": 0, "default_span": 1.0}
+    plot = canvas(
+        "load_map",
+        _BATCH,
+        "worker",
+        height=300,
+        x_range=DataRange1d(**close),
+        y_range=DataRange1d(**close),
+    )
+    plot.ygrid.grid_line_color = None
+    colours = LinearColorMapper(palette=list(RAMP), low=0.0, high=2.0, nan_color="#00000000")
+    image = plot.image(
+        image="image", x="x", y="y", dw="dw", dh="dh", source=source, color_mapper=colours
+    )
+    whole_numbers(plot.yaxis)
+    tips = [(_BATCH, "$x{0}"), ("worker", "$y{0}"), ("load", "@image{0.00} × fair share")]
+    add_tips(plot, tips, [image], across=False)
+    return plot
+
+
+def _last_loads(source: Any) -> Any:
+    plot = canvas("last_loads", "worker", "load, 1 = fair share")
+    bars = add_bars(plot, source, "worker", "load", "colour")
+    add_level(plot, 1.0)
+    tips = [
+        ("worker", "@worker"),
+        ("load", "@load{0.00} × fair share"),
+        ("records", "@records{0,0}"),
+    ]
+    add_tips(plot, tips, [bars])
+    return plot
+
+
+def _imbalance(source: Any) -> Any:
+    plot = canvas("imbalance", _BATCH, "(max − mean) / mean")
+    lines = [
+        add_line(plot, source, "batch", name, colour)
+        for name, colour in (
+            ("seconds_imbalance", VIOLET),
+            ("cost_imbalance", GREEN),
+            ("imbalance", BLUE),
+        )
+    ]
+    add_line(plot, source, "batch", "tolerance", GREY, dashed=True)
+    tips = [
+        (_BATCH, "@batch"),
+        ("by records", "@imbalance{0.000}"),
+        ("by time", "@seconds_imbalance{0.000}"),
+        ("tolerance", "@tolerance{0.000}"),
+    ]
+    add_tips(plot, tips, lines[-1:])
+    return plot
+
+
+def _replicas(source: Any) -> Any:
+    plot = canvas("replicas", _BATCH, "replicas per key", y_range=DataRange1d(range_padding=0.2))
+    line = add_line(plot, source, "batch", "replication", VIOLET)
+    add_level(plot, 1.0)
+    tips = [
+        (_BATCH, "@batch"),
+        ("replicas per key", "@replication{0.0000}"),
+        ("keys", "@keys{0,0}"),
+    ]
+    add_tips(plot, tips, [line])
+    return plot
+
+
+def _moves(source: Any) -> Any:
+    plot = canvas("moves", _BATCH, "keys moved")
+    bars = add_bars(plot, source, "batch", "moves", VIOLET)
+    short_numbers(plot.yaxis)
+    add_tips(plot, [(_BATCH, "@batch"), ("keys moved", "@moves{0,0}")], [bars])
+    return plot
+
+
+def _state(source: Any) -> Any:
+    plot = canvas("state", "worker", "bytes")
+    bars = add_bars(plot, source, "worker", "bytes", GREEN)
+    short_numbers(plot.yaxis, "0.[0] ib")
+    tips = [("worker", "@worker"), ("state", "@bytes{0.0 ib}"), ("keys", "@keys{0,0}")]
+    add_tips(plot, tips, [bars])
+    return plot
+
+
+def _one_line(
+    name: str, label: str, source: Any, column: str, colour: str, tip: str, axis: str = "0.[00]a"
+) -> Any:
+    plot = canvas(name, _BATCH, label)
+    line = add_line(plot, source, "batch", column, colour)
+    short_numbers(plot.yaxis, axis)
+    add_tips(plot, [(_BATCH, "@batch"), (label, f"@{column}{{{tip}}}")], [line])
+    return plot

@@ -1,0 +1,141 @@
+"""The server of a live page: on loopback alone, at an address that cannot be guessed.
+
+Every user of a machine can open its loopback ports, and the page shows texts of keys, which the
+ledger keeps from other users. So the page lies below a secret path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bokeh.application import Application
+from bokeh.application.handlers.function import FunctionHandler
+from bokeh.server.server import BaseServer
+from bokeh.server.tornado import BokehTornado
+from bokeh.server.util import bind_sockets
+from bokeh.settings import settings
+from tornado.httpserver import HTTPServer
+from tornado.ioloop import IOLoop
+
+from skewless.dashboard.live_columns import Record
+from skewless.dashboard.live_page import fill_document
+
+LOOPBACK = "127.0.0.1"
+_LOOK_EVERY_S = 1.0
+_START_WITHIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class LivePage:
+    """A page that is being served."""
+
+    address: str
+    port: int
+
+
+@contextlib.contextmanager
+def live_page(look: Callable[[], Record], port: int = 0) -> Iterator[LivePage]:
+    """Serve the page of a query, from a thread of its own, as long as the block runs.
+
+    Parameters
+    ----------
+    look
+        Returns the history of the query as it is now. It is called about once a second, from one
+        thread.
+    port
+        On which to listen; 0: one that is free. OSError if it is not.
+    """
+    server = _Server(look, port)
+    server.start()
+    try:
+        yield LivePage(server.address, server.port)
+    finally:
+        server.stop()
+
+
+class _Server:
+    """Bokeh's server in a thread with an event loop of its own, and a thread that looks."""
+
+    def __init__(self, look: Callable[[], Record], port: int) -> None:
+        self.port = port
+        self.address = ""
+        self._look = look
+        self._history = look()
+        self._path = f"/{secrets.token_urlsafe(16)}"
+        self._loop: Any = None
+        self._problem: BaseException | None = None
+        self._is_ready, self._is_over = threading.Event(), threading.Event()
+        self._threads = [
+            threading.Thread(target=run, name=f"skewless-{name}", daemon=True)
+            for name, run in (("page", self._serve), ("look", self._look_again))
+        ]
+
+    def start(self) -> None:
+        """Return when the page can be opened; raise what went wrong."""
+        # Bokeh tells every request; a person reads what this program prints.
+        for name in ("bokeh", "tornado.access"):
+            logging.getLogger(name).setLevel(logging.ERROR)
+        settings.resources = "server"  # whatever BOKEH_RESOURCES says: nothing from elsewhere
+        for thread in self._threads:
+            thread.start()
+        if not self._is_ready.wait(_START_WITHIN_S):
+            raise OSError(f"the live page did not start within {_START_WITHIN_S:.0f} s")
+        if self._problem is not None:
+            self._is_over.set()
+            if isinstance(self._problem, OSError):
+                reason = self._problem.strerror or str(self._problem)
+                raise OSError(f"--port {self.port} cannot be used: {reason}") from None
+            raise self._problem
+
+    def stop(self) -> None:
+        """End both threads."""
+        self._is_over.set()
+        if self._loop is not None:
+            self._loop.add_callback(self._loop.stop)
+        for thread in self._threads:
+            thread.join(timeout=10.0)
+
+    def _look_again(self) -> None:
+        while not self._is_over.wait(_LOOK_EVERY_S):
+            self._history = self._look()
+
+    def _fill(self, doc: Any) -> None:
+        update = fill_document(doc, self._history)
+        doc.add_periodic_callback(lambda: update(self._history), round(1000 * _LOOK_EVERY_S))
+
+    def _serve(self) -> None:
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        server = None
+        try:
+            sockets, self.port = bind_sockets(LOOPBACK, self.port)
+            pages = BokehTornado(
+                {self._path: Application(FunctionHandler(self._fill))},
+                # Pages of other sites cannot open a connection in this user's browser.
+                extra_websocket_origins=[f"{LOOPBACK}:{self.port}", f"localhost:{self.port}"],
+                use_index=False,
+            )
+            http = HTTPServer(pages)
+            http.add_sockets(sockets)
+            server = BaseServer(IOLoop.current(), pages, http)
+            server.start()
+            self.address = f"http://{LOOPBACK}:{self.port}{self._path}"
+            self._loop = server.io_loop
+            self._is_ready.set()
+            server.io_loop.start()
+        except BaseException as error:
+            self._problem = error
+            self._is_ready.set()
+        finally:
+            if server is not None:
+                server.unlisten()
+                server.stop()
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()

@@ -1,0 +1,171 @@
+"""The texts of the live page: its heading, numbers at a glance, and the table of hot keys.
+
+What comes from a ledger is text, not HTML: all of it is escaped here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from skewless.dashboard.live_columns import Record, last_with_records, series
+
+_LISTED_WORKERS = 6
+
+
+def heading(history: Record) -> str:
+    """Return the heading: what runs, and where it is read from."""
+    parts = [
+        f"strategy {history['strategy']}" if history["strategy"] else "",
+        f"{history['workers']} workers" if history["workers"] else "",
+        f"key {history['key']}" if history["key"] else "",
+        f"query {history['query']}" if history["query"] else "",
+    ]
+    said = " · ".join(escape(part) for part in parts if part)
+    return f"<h1>skewless: live balance</h1><p>{said or escape(history['place'])}</p>"
+
+
+def status(history: Record, now: float | None) -> str:
+    """Return one line about the query; `now` is None on a page that does not change."""
+    if history["problem"]:
+        return _note(f"This cannot be read: {history['problem']}", "bad")
+    if not history["known"]:
+        return _note("The query has not written anything yet: waiting for its first micro-batch.")
+    if not history["routes"]:
+        return _note("Each source combines its own records: nothing is routed to workers.")
+    if not history["batches"]:
+        return _note("The first micro-batch is running.")
+    text = f"Last complete micro-batch: {history['batches'][-1]['batch']:,}"
+    if now is not None and history["ended"] is not None:
+        text += f", {ago(max(0.0, now - history['ended']))} ago"
+    if history["running"] is not None:
+        text += f"; micro-batch {history['running']:,} is not complete"
+    return _note(f"{text}.")
+
+
+def summary(history: Record) -> str:
+    """Return the numbers at a glance, those of the last micro-batch with records."""
+    batch = last_with_records(history)
+    if batch is None:
+        return "<div class='tiles'></div>"
+    row = {
+        name: values[history["batches"].index(batch)] for name, values in series(history).items()
+    }
+    total = sum(one["records"] for one in history["batches"])
+    imbalance, tolerance = batch["imbalance"], history["tolerance"]
+    allowed = tolerance is None or imbalance <= tolerance
+    tiles = [
+        _tile(f"{len(history['batches']):,}", "micro-batches shown"),
+        _tile(short(total), "records in them"),
+        _tile(short(row["records_per_second"]), "records per second"),
+        _tile(f"{seconds_text(row['seconds'])}", "for a micro-batch"),
+        _tile(
+            f"{imbalance:.3g}",
+            "imbalance" if tolerance is None else f"imbalance; {tolerance:.3g} allowed",
+            "" if tolerance is None else "good" if allowed else "bad",
+        ),
+    ]
+    if batch["replication"] is not None:
+        about = "" if batch.get("replication_exact", True) else "≈ "
+        tiles.append(_tile(f"{about}{batch['replication']:.3f}", "replicas per key"))
+    if history["keeps_state"]:
+        tiles.append(
+            _tile(bytes_text(row["state_bytes"]), f"state of {short(row['state_keys'])} keys")
+        )
+    return f"<div class='tiles'>{''.join(tiles)}</div>"
+
+
+def hot_keys(history: Record) -> str:
+    """Return the table of the heaviest keys of the last micro-batch that tells them."""
+    batch = last_with_records(history)
+    keys = [] if batch is None else batch["hot_keys"]
+    if not keys:
+        return "<p class='note'>Workers have not told their heaviest keys.</p>"
+    highest = max(key["share"] for key in keys)
+    rows = "".join(_row(key, highest) for key in keys)
+    return (
+        "<table><thead><tr><th>key</th><th class='number'>records</th><th class='number'>share</th>"
+        "<th class='optional'></th><th>workers</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table>"
+    )
+
+
+def _row(key: Record, highest: float) -> str:
+    more = "+" if key["unsure"] else ""
+    width = 100 * key["share"] / highest if highest else 0.0
+    return (
+        f"<tr><td class='key'><bdi>{escape(key['key']) or '(empty)'}</bdi></td>"
+        f"<td class='number'>{key['records']:,}{more}</td>"
+        f"<td class='number'>{100 * key['share']:.1f} %</td>"
+        f"<td class='optional'><span class='bar'><i style='width: {width:.0f}%'></i></span></td>"
+        f"<td class='places'>{_places(key['workers'])}</td></tr>"
+    )
+
+
+def _places(workers: Sequence[Sequence[int]]) -> str:
+    """Return the workers that have a key, the one with most records first."""
+    shown = [f"<b>{int(worker)}</b>" for worker, _ in workers[:_LISTED_WORKERS]]
+    more = len(workers) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _tile(value: str, label: str, kind: str = "") -> str:
+    return f"<div class='tile {kind}'><b>{escape(value)}</b><span>{escape(label)}</span></div>"
+
+
+def _note(text: str, kind: str = "") -> str:
+    return f"<p class='note {kind}'>{escape(text)}</p>"
+
+
+def short(number: float) -> str:
+    """Return a number in few signs.
+
+    >>> short(1_234_567), short(12_345), short(987), short(float("nan"))
+    ('1.23 M', '12.3 k', '987', '–')
+    """
+    if not math.isfinite(number):
+        return "–"
+    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(number) >= size:
+            return f"{number / size:.3g}{unit}"
+    return f"{number:.3g}"
+
+
+def bytes_text(size: float) -> str:
+    """Return a size as people read it.
+
+    >>> bytes_text(2048), bytes_text(float("nan"))
+    ('2 KiB', '–')
+    """
+    if not math.isfinite(size):
+        return "–"
+    units = ["B", "KiB", "MiB", "GiB", "TiB"]
+    while size >= 1024 and len(units) > 1:
+        size /= 1024
+        units.pop(0)
+    return f"{size:.3g} {units[0]}"
+
+
+def seconds_text(seconds: Any) -> str:
+    """Return a time as people read it.
+
+    >>> seconds_text(0.25), seconds_text(12.3), seconds_text(float("nan"))
+    ('250 ms', '12.3 s', '–')
+    """
+    if not math.isfinite(seconds):
+        return "–"
+    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def ago(seconds: float) -> str:
+    """Return how long ago something was.
+
+    >>> ago(5.4), ago(130), ago(7300), ago(200_000)
+    ('5 s', '2 min', '2 h', '2 days')
+    """
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size or (seconds >= size and unit != "days"):
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

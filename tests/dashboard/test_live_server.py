@@ -1,0 +1,78 @@
+"""The server: on loopback alone, below a path that cannot be guessed."""
+
+import http.client
+import json
+import socket
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+
+pytest.importorskip("bokeh", reason="the page is drawn by Bokeh")
+
+from dashboard.histories import splitting
+from dashboard.pages import read_page
+from skewless.dashboard.live_server import LOOPBACK, live_page
+
+
+def status_of(address):
+    try:
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+
+
+def test_the_page_is_served_on_loopback_below_a_secret_path():
+    with live_page(splitting) as page:
+        at = urllib.parse.urlsplit(page.address)
+        assert (at.hostname, at.port) == (LOOPBACK, page.port)
+        assert len(at.path) > 20
+        with urllib.request.urlopen(page.address, timeout=60) as answer:
+            html = answer.read().decode()
+        loaded = read_page(html)
+        assert loaded.addresses
+        assert all(one.startswith(("/static/", "static/", "data:")) for one in loaded.addresses)
+        for address in loaded.addresses:
+            if not address.startswith("data:"):
+                assert status_of(urllib.parse.urljoin(page.address, address)) == 200
+        assert status_of(f"http://{LOOPBACK}:{page.port}/") == 404
+        assert "Load per worker over time" in html
+        # Other addresses of this machine are not listened on.
+        with socket.socket() as other:
+            other.settimeout(5)
+            assert other.connect_ex(("127.0.0.2", page.port)) != 0
+    with pytest.raises(OSError, match="refused"):  # the server has ended with the block
+        urllib.request.urlopen(page.address, timeout=5)
+
+
+@pytest.mark.parametrize(("origin", "code"), [("http://evil.example", 403), (None, 101)])
+def test_pages_of_other_sites_cannot_connect(origin, code):
+    with live_page(splitting) as page:
+        connection = http.client.HTTPConnection(LOOPBACK, page.port, timeout=60)
+        path = urllib.parse.urlsplit(page.address).path
+        connection.request("GET", path)
+        html = connection.getresponse().read().decode()
+        token = json.loads('"' + html.split('"token":"')[1].split('"')[0] + '"')
+        headers = {
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": "c2tld2xlc3Mgc2tld2xlcw==",
+            "Sec-WebSocket-Protocol": f"bokeh, {token}",
+            "Origin": origin or f"http://{LOOPBACK}:{page.port}",
+        }
+        connection.request("GET", f"{path}/ws", headers=headers)
+        assert connection.getresponse().status == code
+        connection.close()
+
+
+def test_a_port_that_is_taken_is_refused_in_one_line():
+    with socket.socket() as taken:
+        taken.bind((LOOPBACK, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"--port {port} cannot be used: .*in use"):
+            live_page(splitting, port).__enter__()

@@ -1,0 +1,128 @@
+"""`skewless dashboard` and `run --dashboard`: what they refuse, write and serve."""
+
+import contextlib
+import os
+import stat
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the ledger is read by skewless.spark")
+pytest.importorskip("bokeh", reason="the page is drawn by Bokeh")
+
+from command_line import lend_session, let_java_be_found, refused, run
+from skewless.spark.ledger.ledger import Entry, Ledger
+from spark.balance.reports import IDENTITY, source, worker
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(str(tmp_path / "ledger"))
+    made.claim(IDENTITY)
+    made.bind("query-1")
+    made.publish_plan(0, Entry({}, {}))
+    made.write_report(0, 0, source(2, 1, 0))
+    for number, keys in enumerate((["hot <key>", "b"], ["hot <key>"], [])):
+        made.write_worker(0, number, worker(keys))
+    return tmp_path / "ledger"
+
+
+def test_once_writes_a_page_for_its_owner_alone(ledger, tmp_path):
+    page = tmp_path / "pages" / "page.html"
+    result = run("dashboard", str(ledger), "--once", str(page))
+    assert result.exit_code == 0, result.output
+    assert result.output == f"The page: {page}\n"
+    html = page.read_text(encoding="utf-8")
+    assert "Load per worker over time" in html
+    assert "hot <key>" not in html
+    assert os.name == "nt" or stat.S_IMODE(page.stat().st_mode) == 0o600
+
+
+def test_what_is_no_ledger_is_refused_in_one_line(ledger, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    assert "there is no ledger in" in refused("dashboard", str(tmp_path / "empty"))
+    assert "there is no ledger in" in refused("dashboard", str(tmp_path / "missing"))
+    assert not (tmp_path / "missing").exists()
+    assert "must be a folder" in refused("dashboard", str(tmp_path / "file"))
+    assert "LEDGER" in refused("dashboard", "")
+    assert "--port" in refused("dashboard", str(ledger), "--port", "70000")
+    assert "is a folder" in refused("dashboard", str(ledger), "--once", str(tmp_path))
+    (ledger / "identity.json").write_text("{")
+    assert "identity.json" in refused("dashboard", str(ledger))
+    (ledger / "identity.json").unlink()
+    assert "there is no ledger in" in refused("dashboard", str(ledger))
+
+
+def test_a_damaged_report_is_refused_in_one_line(ledger):
+    report = next((ledger / "workers").rglob("*.arrow"))
+    report.write_bytes(b"nonsense")
+    assert "is truncated or not a file of skewless" in refused("dashboard", str(ledger))
+
+
+def test_the_address_is_printed_and_the_page_answers(ledger):
+    command = [sys.executable, "-c", "import skewless.cli; skewless.cli.main()", "dashboard"]
+    process = subprocess.Popen(
+        [*command, str(ledger), "--no-browser"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("The live page: http://127.0.0.1:")
+        with urllib.request.urlopen(line.split(": ")[1].strip(), timeout=60) as answer:
+            assert "Load per worker over time" in answer.read().decode()
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+        process.stdout.close()
+
+
+def test_without_bokeh_one_line_says_what_to_install(ledger):
+    hide = "import sys; sys.modules['bokeh'] = None; import skewless.cli; skewless.cli.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", hide, "dashboard", str(ledger)], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "skewless: the page with the plots needs Bokeh: pip install 'skewless[dashboard]'\n"
+    )
+
+
+def test_dashboard_goes_with_stream(monkeypatch):
+    let_java_be_found(monkeypatch, lambda: None)
+    said = refused("run", "wordcount", "--generate", "1000", "--dashboard")
+    assert "--dashboard goes with --stream" in said
+
+
+@pytest.mark.spark
+def test_a_stream_has_its_page_while_it_runs(spark, monkeypatch):
+    """The page is up before the first micro-batch, and has seen the last one at the end."""
+    lend_session(spark, monkeypatch)
+    seen = []
+
+    @contextlib.contextmanager
+    def watched(history, port=0):
+        from skewless.cli.live import serving
+
+        with serving(history, port) as address:
+            with urllib.request.urlopen(address, timeout=60) as answer:
+                seen.append(answer.read().decode())
+            yield address
+            assert history.look()
+            seen.append(history.as_dict())
+
+    monkeypatch.setattr("skewless.cli.running.serving", watched)
+    result = run(
+        *("run", "wordcount", "--generate", "2000", "--stream", "--dashboard"),
+        *("--workers", "3", "--strategy", "cascade-ahead"),
+    )
+    assert result.exit_code == 0, result.output
+    assert result.output.count("The live page: http://127.0.0.1:") == 1
+    assert "skewless: live balance" in seen[0]
+    told = seen[1]
+    assert told["problem"] is None
+    assert sum(batch["records"] for batch in told["batches"]) > 0
+    assert all(len(batch["loads"]) == 3 for batch in told["batches"])
+    assert all(batch["seconds"] > 0 for batch in told["batches"])
+    assert told["batches"][-1]["hot_keys"]
