@@ -54,6 +54,7 @@ SIMULATE = {"--strategy": "pkg", "--zipf": "1", "--records": "1e3", "--workers":
 RUN = [
     *("--input", "--generate", "--strategy", "--set", "--workers", "--stream", "--output"),
     *("--checkpoint", "--watermark", "--format", "--files-per-batch", "--seed", "--master"),
+    "--dashboard",
 ]
 WINDOWS = ["--time", "--window", "--slide"]
 OPTIONS = {
@@ -95,6 +96,7 @@ OPTIONS = {
         ),
     ],
     "check": ["--set"],
+    "dashboard": ["--port", "--once", "--no-browser"],
     "strategies": ["--json", "--x"],
     "reproduce": [
         *("--quick", "--size", "--jobs", "--out", "--page", "--list", "--json", "--nonsense"),
@@ -117,7 +119,7 @@ READING = {
     "run self-join": {"--symbol": "k", "--side": "k", "--time": "v"},
     "run clustering": {"--key": "k", "--text": "v"},
 }
-FLAGS = ("--json", "--stream", "--quick", "--list")
+FLAGS = ("--json", "--stream", "--quick", "--list", "--dashboard", "--no-browser")
 PAPERS = ("fish", "dalton/7", "fish/table-II", "Mixed", "fish/", "/", "//", "pd-stream/x")
 
 
@@ -169,6 +171,8 @@ def command(rng: random.Random) -> list[str]:
             options = {"--generate": "1e3"}
     elif name == "check":
         arguments.append(rng.choice(["pkg", *WORDS]))
+    elif name == "dashboard":
+        arguments.append(rng.choice([".", "words.csv", "ledger", *WORDS]))
     elif name == "reproduce":
         arguments += rng.choices([*PAPERS, *WORDS], k=rng.choice([0, 1, 2]))
     for option in rng.sample(OPTIONS[name], min(len(OPTIONS[name]), rng.choice([1, 1, 2, 3]))):

@@ -104,7 +104,7 @@ def job_document(runs: Sequence[Record], about: str) -> Document:
 def summary(runs: Sequence[Record]) -> str:
     """Return the table of results, and whether they are those of plain Spark, as HTML."""
     best = max(run["records_per_second"] for run in runs)
-    rows = "".join(_row(run, best) for run in runs)
+    rows = "".join(_row(run, best, _colour(number)) for number, run in enumerate(runs))
     kind = "bad" if any(run["differences"] for run in runs) else "good"
     return (
         "<table><thead><tr><th>strategy</th><th class='number'>records / s</th>"
@@ -117,13 +117,14 @@ def summary(runs: Sequence[Record]) -> str:
     )
 
 
-def _row(run: Record, best: float) -> str:
+def _row(run: Record, best: float, colour: str) -> str:
     replicas = run["batch_replication"]
     width = 100 * run["records_per_second"] / best if best else 0.0
+    bar = f"<span class='bar'><i style='background: {colour}; width: {width:.0f}%'></i></span>"
     return (
         f"<tr><td class='key'>{escape(str(run['strategy']))}</td>"
         f"<td class='number'>{run['records_per_second']:,.0f}</td>"
-        f"<td class='optional'><span class='bar'><i style='width: {width:.0f}%'></i></span></td>"
+        f"<td class='optional'>{bar}</td>"
         f"<td class='number'>{run['batch_seconds']:.2f}</td>"
         f"<td class='number'>{run['batch_imbalance']:.2g}</td>"
         f"<td class='number'>{'–' if replicas is None else f'{replicas:.3f}'}</td></tr>"
@@ -149,7 +150,7 @@ def equality(runs: Sequence[Record]) -> str:
 
 def load_bars(runs: Sequence[Record]) -> Any:
     """Return the load of each worker in units of its fair share, the highest first, of all runs."""
-    plot = canvas("loads", "workers, highest load first", "load, 1 = fair share", height=300)
+    plot = canvas("loads", "workers, highest load first", "load, 1 = fair share")
     width = _ACROSS / len(runs)
     for number, run in enumerate(runs):
         heights = sorted(relative_loads(run["loads"]).tolist(), reverse=True)

@@ -150,7 +150,7 @@ def sections_of(history: Record) -> list[Section]:
             "How much more the busiest worker had than the mean. 0 is perfect.",
             (
                 Sign("records", BLUE),
-                Sign("time of workers", VIOLET),
+                *([Sign("time of workers", VIOLET)] if _has(history, "seconds_imbalance") else []),
                 *([Sign("cost of records", GREEN)] if _has(history, "cost_imbalance") else []),
                 *limit,
             ),
@@ -174,8 +174,9 @@ def sections_of(history: Record) -> list[Section]:
 
 
 def _kind(history: Record) -> str:
-    """Return what decides which cards the page has."""
-    return ",".join(section.root for section in sections_of(history)) or "waiting"
+    """Return what decides which cards and legends the page has."""
+    found = [f"{section.root} {len(section.legend)}" for section in sections_of(history)]
+    return ",".join(found) or "waiting"
 
 
 def _has(history: Record, name: str) -> bool:
@@ -206,7 +207,7 @@ def _figures(sources: _Sources) -> dict[str, Callable[[], Any]]:
         "keys_split": lambda: _one_line("keys_split", "keys", series, "keys_split", ORANGE, "0,0"),
         "moves": lambda: _moves(series),
         "state_total": lambda: _one_line(
-            "state_total", "bytes", series, "state_bytes", GREEN, "0.0 ib", axis="0.[0] ib"
+            "state_total", "bytes", series, "state_bytes", GREEN, "0.00 b", axis="0.[00] b"
         ),
         "state": lambda: _state(sources.state),
     }
@@ -291,8 +292,8 @@ def _moves(source: Any) -> Any:
 def _state(source: Any) -> Any:
     plot = canvas("state", "worker", "bytes")
     bars = add_bars(plot, source, "worker", "bytes", GREEN)
-    short_numbers(plot.yaxis, "0.[0] ib")
-    tips = [("worker", "@worker"), ("state", "@bytes{0.0 ib}"), ("keys", "@keys{0,0}")]
+    short_numbers(plot.yaxis, "0.[00] b")
+    tips = [("worker", "@worker"), ("state", "@bytes{0.00 b}"), ("keys", "@keys{0,0}")]
     add_tips(plot, tips, [bars])
     return plot
 

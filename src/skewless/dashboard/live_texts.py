@@ -63,16 +63,18 @@ def summary(history: Record) -> str:
         _tile(f"{seconds_text(row['seconds'])}", "for a micro-batch"),
         _tile(
             f"{imbalance:.3g}",
-            "imbalance" if tolerance is None else f"imbalance; {tolerance:.3g} allowed",
+            "imbalance" if tolerance is None else f"imbalance (≤ {tolerance:.3g})",
             "" if tolerance is None else "good" if allowed else "bad",
         ),
     ]
-    if batch["replication"] is not None:
+    if batch["replication"] is not None and not history["keeps_state"]:
         about = "" if batch.get("replication_exact", True) else "≈ "
         tiles.append(_tile(f"{about}{batch['replication']:.3f}", "replicas per key"))
     if history["keeps_state"]:
+        n_moves = sum(one["moves"] or 0 for one in history["batches"])
+        tiles.append(_tile(short(n_moves), "keys moved"))
         tiles.append(
-            _tile(bytes_text(row["state_bytes"]), f"state of {short(row['state_keys'])} keys")
+            _tile(bytes_text(row["state_bytes"]), f"state, {short(row['state_keys'])} keys")
         )
     return f"<div class='tiles'>{''.join(tiles)}</div>"
 
@@ -136,14 +138,14 @@ def short(number: float) -> str:
 def bytes_text(size: float) -> str:
     """Return a size as people read it.
 
-    >>> bytes_text(2048), bytes_text(float("nan"))
-    ('2 KiB', '–')
+    >>> bytes_text(2_500), bytes_text(17), bytes_text(float("nan"))
+    ('2.5 kB', '17 B', '–')
     """
     if not math.isfinite(size):
         return "–"
-    units = ["B", "KiB", "MiB", "GiB", "TiB"]
-    while size >= 1024 and len(units) > 1:
-        size /= 1024
+    units = ["B", "kB", "MB", "GB", "TB"]
+    while size >= 1000 and len(units) > 1:
+        size /= 1000
         units.pop(0)
     return f"{size:.3g} {units[0]}"
 
