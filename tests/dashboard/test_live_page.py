@@ -68,6 +68,17 @@ def test_the_page_follows_the_history():
     assert "Last complete micro-batch: 1, 3 s ago." in doc.get_model_by_name("status").text
 
 
+def test_columns_that_are_the_same_are_not_sent_again():
+    told = splitting()
+    doc, update = filled(told)
+    sent = []
+    doc.on_change(lambda event: sent.append(event))
+    update(told)
+    assert sent == []
+    update(splitting(n_batches=3))
+    assert sent
+
+
 def test_a_page_that_waits_is_loaded_again_when_the_query_is_known():
     doc, update = filled(history([], known=False))
     status = doc.get_model_by_name("status")

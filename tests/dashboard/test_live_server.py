@@ -25,7 +25,8 @@ def status_of(address):
         return error.code
 
 
-def test_the_page_is_served_on_loopback_below_a_secret_path():
+def test_the_page_is_served_on_loopback_below_a_secret_path(monkeypatch):
+    monkeypatch.setenv("BOKEH_RESOURCES", "cdn")  # must not count
     with live_page(splitting) as page:
         at = urllib.parse.urlsplit(page.address)
         assert (at.hostname, at.port) == (LOOPBACK, page.port)

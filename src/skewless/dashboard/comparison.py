@@ -6,40 +6,65 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bokeh.embed import file_html
-from bokeh.layouts import column, gridplot
-from bokeh.models import ColumnDataSource, HoverTool, LabelSet, Span
-from bokeh.plotting import figure
-from bokeh.resources import INLINE
+from bokeh.document import Document
+from bokeh.models import (
+    BasicTickFormatter,
+    ColumnDataSource,
+    DataRange1d,
+    LabelSet,
+    LogTicker,
+    LogTickFormatter,
+)
 
+from skewless.dashboard.figures import add_bars, add_level, add_tips, canvas
+from skewless.dashboard.page_style import BLUE, GREY, RED, Section, Sign, frame, write_document
 from skewless.metrics import relative_loads
-from skewless.private_files import write_private
 from skewless.simulator import Run
 
-_BAR = "#4477aa"
-_FAIR = "#cc3311"
+TITLE = "skewless: strategies compared"
 _SMALLEST_IMBALANCE = 1e-6  # where imbalance 0 stands on a logarithmic axis
+_HIGHLIGHT = "cascade"
 
 
 def write_page(runs: Sequence[Run], path: Path) -> None:
     """Write the page, with mode 0600; its JavaScript is inside, so it opens without a network."""
-    page = column(trade_off(runs), gridplot([load_bars(run) for run in runs], ncols=3))
-    write_private(path, file_html(page, INLINE, "skewless: load per worker"))
+    write_document(comparison_document(runs), path)
 
 
-def load_bars(run: Run) -> Any:
+def comparison_document(runs: Sequence[Run]) -> Document:
+    """Return the page as a document of Bokeh."""
+    doc = Document()
+    doc.add_root(trade_off(runs))
+    sections = [
+        Section(
+            "trade_off",
+            "Balance against replicas",
+            "Means over windows. The lower left corner is best.",
+            (Sign("our own", RED, "box"), Sign("all others", BLUE, "box")),
+            is_wide=True,
+        )
+    ]
+    for number, run in enumerate(runs):
+        name = f"loads-{number}"
+        doc.add_root(load_bars(run, name))
+        legend = (Sign("fair share", GREY, "dashed"),)
+        sections.append(Section(name, run.strategy, "Load per worker.", legend))
+    heading = (
+        "<h1>skewless: strategies compared</h1><p>The same stream, routed by each of them.</p>"
+    )
+    frame(doc, TITLE, heading, (), sections)
+    return doc
+
+
+def load_bars(run: Run, name: str = "loads") -> Any:
     """Return a bar per worker, the heaviest first, in units of its fair share."""
     heights = sorted(relative_loads(run.loads, run.capacities).tolist(), reverse=True)
-    plot = figure(
-        title=f"{run.strategy}: load per worker, 1 = fair share",
-        width=380,
-        height=220,
-        y_range=(0.0, max(1.2, heights[0] * 1.05)),
-        toolbar_location=None,
-    )
-    plot.vbar(x=list(range(len(heights))), top=heights, width=0.85, color=_BAR)
-    plot.add_layout(Span(location=1.0, dimension="width", line_color=_FAIR, line_dash="dashed"))
-    plot.xaxis.axis_label = "workers, heaviest first"
+    places = list(range(1, len(heights) + 1))
+    plot = canvas(name, "workers, highest load first", "load, 1 = fair share", height=200)
+    source = ColumnDataSource({"place": places, "load": heights})
+    bars = add_bars(plot, source, "place", "load", _colour(run.strategy))
+    add_level(plot, 1.0)
+    add_tips(plot, [("load", "@load{0.00} × fair share")], [bars])
     return plot
 
 
@@ -52,30 +77,35 @@ def trade_off(runs: Sequence[Run]) -> Any:
             "imbalance": [max(row["window_imbalance_mean"], _SMALLEST_IMBALANCE) for row in rows],
             "replication": [row["window_replication_mean"] for row in rows],
             "makespan": [row["makespan_ratio"] for row in rows],
+            "colour": [_colour(row["strategy"]) for row in rows],
         }
     )
-    plot = figure(
-        title="Balance against replicas, means over windows: the lower left corner is best",
-        x_axis_type="log",
-        width=1140,
+    plot = canvas(
+        "trade_off",
+        "imbalance (max − mean) / mean",
+        "replicas per key",
         height=420,
+        x_axis_type="log",
+        x_range=DataRange1d(range_padding=0.12),
+        y_range=DataRange1d(range_padding=0.12),
     )
-    plot.scatter("imbalance", "replication", size=10, color=_BAR, source=source)
+    plot.xaxis.ticker = LogTicker()
+    plot.xaxis.formatter = LogTickFormatter()
+    plot.yaxis.formatter = BasicTickFormatter(use_scientific=False)
+    dots = plot.scatter("imbalance", "replication", size=10, color="colour", source=source)
+    names = {"x": "imbalance", "y": "replication", "text": "strategy", "source": source}
     plot.add_layout(
-        LabelSet(
-            x="imbalance", y="replication", text="strategy", x_offset=7, y_offset=4, source=source
-        )
+        LabelSet(**names, x_offset=8, y_offset=4, text_font_size="12px", text_color=GREY)
     )
-    plot.add_tools(
-        HoverTool(
-            tooltips=[
-                ("strategy", "@strategy"),
-                ("imbalance", "@imbalance"),
-                ("replicas per key", "@replication"),
-                ("makespan", "@makespan"),
-            ]
-        )
-    )
-    plot.xaxis.axis_label = "imbalance (max − mean) / mean"
-    plot.yaxis.axis_label = "replicas per key"
+    tips = [
+        ("strategy", "@strategy"),
+        ("imbalance", "@imbalance{0.0000}"),
+        ("replicas per key", "@replication{0.000}"),
+        ("makespan", "@makespan{0.00}"),
+    ]
+    add_tips(plot, tips, [dots], across=False)
     return plot
+
+
+def _colour(strategy: str) -> str:
+    return RED if _HIGHLIGHT in strategy else BLUE

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bokeh.document import Document
-from bokeh.embed import file_html
 from bokeh.models import ColumnDataSource, DataRange1d
-from bokeh.resources import Resources
 from bokeh.transform import dodge
 
 from skewless.dashboard.figures import (
@@ -27,11 +25,10 @@ from skewless.dashboard.page_style import (
     GREY,
     Section,
     Sign,
-    page_template,
-    page_variables,
+    frame,
+    write_document,
 )
 from skewless.metrics import relative_loads
-from skewless.private_files import write_private
 
 #: What one strategy did: `strategy`, `loads`, `rows`, `differences`, `records_per_second`,
 #: `batch_seconds`, `imbalance`, `batch_imbalance`, `batch_replication`, and `batches`, each with
@@ -47,15 +44,7 @@ def write_job_report(runs: Sequence[Record], about: str, path: Path) -> None:
 
     `about` says what the job was. It and the names of strategies are text, not HTML.
     """
-    doc = job_document(runs, about)
-    html = file_html(
-        doc,
-        Resources(mode="inline"),
-        title=TITLE,
-        template=doc.template,
-        template_variables=doc.template_variables,
-    )
-    write_private(path, html)
+    write_document(job_document(runs, about), path)
 
 
 def job_document(runs: Sequence[Record], about: str) -> Document:
@@ -95,9 +84,7 @@ def job_document(runs: Sequence[Record], about: str) -> Document:
     doc.add_root(over_batches(runs, "imbalance", "(max − mean) / mean"))
     doc.add_root(over_batches(runs, "replication", "replicas per key"))
     heading = f"<h1>skewless: the same job under {escape(_names(runs))}</h1><p>{escape(about)}</p>"
-    doc.title = TITLE
-    doc.template = page_template()
-    doc.template_variables.update(page_variables(heading, (), sections))
+    frame(doc, TITLE, heading, (), sections)
     return doc
 
 

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bokeh.document import Document
-from bokeh.embed import file_html
 from bokeh.models import ColumnDataSource, DataRange1d, LinearColorMapper
-from bokeh.resources import Resources
 
 from skewless.dashboard import live_columns, live_texts
 from skewless.dashboard.figures import (
@@ -33,10 +31,9 @@ from skewless.dashboard.page_style import (
     VIOLET,
     Section,
     Sign,
-    page_template,
-    page_variables,
+    frame,
+    write_document,
 )
-from skewless.private_files import write_private
 
 TITLE = "skewless: live balance"
 _BATCH = "micro-batch"
@@ -62,15 +59,7 @@ def write_live_page(history: Record, path: Path) -> None:
     """Write one page, with mode 0600; its JavaScript is inside, so it opens without a network."""
     doc = Document()
     fill_document(doc, history, None)
-    resources = Resources(mode="inline")
-    html = file_html(
-        doc,
-        resources,
-        title=TITLE,
-        template=doc.template,
-        template_variables=doc.template_variables,
-    )
-    write_private(path, html)
+    write_document(doc, path)
 
 
 def fill_document(
@@ -86,9 +75,14 @@ def fill_document(
     texts = {name: text_root(name) for name in ("status", "summary", "hot_keys")}
     texts["status"].tags = [_kind(history)]
 
+    shown = history
+
     def bring_up_to_date(history: Record) -> None:
-        for source, columns in zip(sources, _columns(history), strict=True):
-            source.data = columns
+        nonlocal shown
+        if history is not shown:
+            shown = history
+            for source, columns in zip(sources, _columns(history), strict=True):
+                source.data = columns
         now = None if clock is None else clock()
         told = {
             "status": live_texts.status(history, now),
@@ -107,14 +101,11 @@ def fill_document(
         doc.add_root(texts[name])
     for section in sections:
         doc.add_root(texts.get(section.root) or figures[section.root]())
-    doc.title = TITLE
-    doc.template = page_template()
     foot = (
         f"Read from {history['place']}. Batch time is from the plan of a micro-batch to its last "
         "report; Spark's own work before and after is not in it."
     )
-    heading = live_texts.heading(history)
-    doc.template_variables.update(page_variables(heading, above, sections, foot))
+    frame(doc, TITLE, live_texts.heading(history), above, sections, foot)
     return bring_up_to_date
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import secrets
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +21,6 @@ from bokeh.application import Application
 from bokeh.application.handlers.function import FunctionHandler
 from bokeh.server.server import BaseServer
 from bokeh.server.tornado import BokehTornado
-from bokeh.server.util import bind_sockets
 from bokeh.settings import settings
 from tornado.httpserver import HTTPServer
 from tornado.ioloop import IOLoop
@@ -66,6 +67,7 @@ class _Server:
     def __init__(self, look: Callable[[], Record], port: int) -> None:
         self.port = port
         self.address = ""
+        self._socket: Any = None
         self._look = look
         self._history = look()
         self._path = f"/{secrets.token_urlsafe(16)}"
@@ -83,15 +85,15 @@ class _Server:
         for name in ("bokeh", "tornado.access"):
             logging.getLogger(name).setLevel(logging.ERROR)
         settings.resources = "server"  # whatever BOKEH_RESOURCES says: nothing from elsewhere
+        self._socket = _listening(self.port)
+        self.port = int(self._socket.getsockname()[1])
+        self.address = f"http://{LOOPBACK}:{self.port}{self._path}"
         for thread in self._threads:
             thread.start()
         if not self._is_ready.wait(_START_WITHIN_S):
             raise OSError(f"the live page did not start within {_START_WITHIN_S:.0f} s")
         if self._problem is not None:
-            self._is_over.set()
-            if isinstance(self._problem, OSError):
-                reason = self._problem.strerror or str(self._problem)
-                raise OSError(f"--port {self.port} cannot be used: {reason}") from None
+            self.stop()
             raise self._problem
 
     def stop(self) -> None:
@@ -104,7 +106,9 @@ class _Server:
 
     def _look_again(self) -> None:
         while not self._is_over.wait(_LOOK_EVERY_S):
-            self._history = self._look()
+            found = self._look()
+            if found != self._history:  # else pages would get the same columns again
+                self._history = found
 
     def _fill(self, doc: Any) -> None:
         update = fill_document(doc, self._history)
@@ -115,7 +119,6 @@ class _Server:
         asyncio.set_event_loop(loop)
         server = None
         try:
-            sockets, self.port = bind_sockets(LOOPBACK, self.port)
             pages = BokehTornado(
                 {self._path: Application(FunctionHandler(self._fill))},
                 # Pages of other sites cannot open a connection in this user's browser.
@@ -123,10 +126,9 @@ class _Server:
                 use_index=False,
             )
             http = HTTPServer(pages)
-            http.add_sockets(sockets)
+            http.add_sockets([self._socket])
             server = BaseServer(IOLoop.current(), pages, http)
             server.start()
-            self.address = f"http://{LOOPBACK}:{self.port}{self._path}"
             self._loop = server.io_loop
             self._is_ready.set()
             server.io_loop.start()
@@ -137,5 +139,21 @@ class _Server:
             if server is not None:
                 server.unlisten()
                 server.stop()
+            self._socket.close()
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
+
+
+def _listening(port: int) -> socket.socket:
+    """Return a socket that listens on loopback, or raise OSError with one line."""
+    opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if os.name != "nt":  # there it would take a port from another program
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.setblocking(False)
+        opened.bind((LOOPBACK, port))
+        opened.listen(128)
+    except OSError as error:
+        opened.close()
+        raise OSError(f"--port {port} cannot be used: {error.strerror or error}") from None
+    return opened

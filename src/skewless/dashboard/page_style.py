@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from bokeh.core.templates import get_env
+from bokeh.document import Document
+from bokeh.embed import file_html
+from bokeh.resources import Resources
+
+from skewless.private_files import write_private
 
 #: Told apart by all sorts of eyes, on white and on black.
 BLUE, ORANGE, GREEN, VIOLET, RED, GREY = (
@@ -184,28 +190,42 @@ _TEMPLATE = """
 """
 
 
-def page_template() -> Any:
-    """Return the template of a page, for a file and for a server alike."""
-    return get_env().from_string(_TEMPLATE)
+def frame(
+    doc: Document,
+    title: str,
+    heading: str,
+    above: Sequence[str],
+    sections: Sequence[Section],
+    foot: str = "",
+) -> None:
+    """Give a document its page; `heading` is HTML, everything else is text.
 
-
-def page_variables(
-    heading: str, above: Sequence[str], sections: Sequence[Section], foot: str = ""
-) -> dict[str, Any]:
-    """Return what the template needs; `heading` is HTML, everything else is text.
-
-    `above` names the roots that lie above the cards.
+    `above` names the roots that lie above the cards; each section has a root of its own.
     """
-    return {
-        "policy": POLICY,
-        "style": _COLOURS + _FRAME,
-        "script": _SCRIPT,
-        "heading": heading,
-        "above": list(above),
-        "sections": list(sections),
-        "mark": _mark,
-        "foot": foot,
-    }
+    doc.title = title
+    doc.template = get_env().from_string(_TEMPLATE)
+    doc.template_variables.update(
+        policy=POLICY,
+        style=_COLOURS + _FRAME,
+        script=_SCRIPT,
+        heading=heading,
+        above=list(above),
+        sections=list(sections),
+        mark=_mark,
+        foot=foot,
+    )
+
+
+def write_document(doc: Document, path: Path) -> None:
+    """Write a page, with mode 0600; its JavaScript is inside, so it opens without a network."""
+    html = file_html(
+        doc,
+        Resources(mode="inline"),
+        title=doc.title,
+        template=doc.template,
+        template_variables=doc.template_variables,
+    )
+    write_private(path, html)
 
 
 def _mark(sign: Sign) -> str:
