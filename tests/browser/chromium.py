@@ -151,7 +151,8 @@ class Tab:
 @contextlib.asynccontextmanager
 async def tab(port: int) -> AsyncIterator[Tab]:
     """Yield a page of a wide and light screen."""
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")
+    protocol = f"http://127.0.0.1:{port}/json"
+    request = urllib.request.Request(f"{protocol}/new?about:blank", method="PUT")
     with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
         made = json.load(answer)
     socket = await websocket_connect(made["webSocketDebuggerUrl"], max_message_size=1 << 28)
@@ -162,4 +163,8 @@ async def tab(port: int) -> AsyncIterator[Tab]:
         await page.screen(1280, dark=False)
         yield page
     finally:
-        socket.close()
+        # The browser closes the connection with the tab; then nothing is left open here.
+        with urllib.request.urlopen(f"{protocol}/close/{made['id']}", timeout=_PATIENCE_S):
+            pass
+        while await asyncio.wait_for(socket.read_message(), _PATIENCE_S) is not None:
+            pass

@@ -198,7 +198,7 @@ def _figures(sources: _Sources) -> dict[str, Callable[[], Any]]:
         "keys_split": lambda: _one_line("keys_split", "keys", series, "keys_split", ORANGE, "0,0"),
         "moves": lambda: _moves(series),
         "state_total": lambda: _one_line(
-            "state_total", "bytes", series, "state_bytes", GREEN, "0.00 b", axis="0.[00] b"
+            "state_total", "bytes", series, "state_bytes", GREEN, "0.00 d", axis="0.[00] d"
         ),
         "state": lambda: _state(sources.state),
     }
@@ -283,8 +283,8 @@ def _moves(source: Any) -> Any:
 def _state(source: Any) -> Any:
     plot = canvas("state", "worker", "bytes")
     bars = add_bars(plot, source, "worker", "bytes", GREEN)
-    short_numbers(plot.yaxis, "0.[00] b")
-    tips = [("worker", "@worker"), ("state", "@bytes{0.00 b}"), ("keys", "@keys{0,0}")]
+    short_numbers(plot.yaxis, "0.[00] d")
+    tips = [("worker", "@worker"), ("state", "@bytes{0.00 d}"), ("keys", "@keys{0,0}")]
     add_tips(plot, tips, [bars])
     return plot
 

@@ -107,7 +107,8 @@ th { color: var(--pale); font-weight: 600; text-align: left; }
 th, td { border-bottom: 1px solid var(--line); padding: .35rem .6rem .35rem 0;
   vertical-align: top; }
 tr:last-child td { border-bottom: 0; }
-td.number, th.number { font-variant-numeric: tabular-nums; text-align: right; white-space: nowrap; }
+td.number, th.number { font-variant-numeric: tabular-nums; text-align: right; }
+td.number { white-space: nowrap; } th { vertical-align: bottom; }
 td.key { font-weight: 600; overflow-wrap: anywhere; }
 .bar { background: var(--soft); border-radius: 3px; display: block; height: .5rem;
   margin-top: .45rem; min-width: 3rem; }
@@ -116,6 +117,7 @@ td.key { font-weight: 600; overflow-wrap: anywhere; }
 @media (max-width: 48rem) {
   .tiles { gap: .5rem; grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .tile { padding: .5rem .65rem; } .tile b { font-size: 1.15rem; }
+  table { font-size: .8rem; } th, td { padding: .3rem .35rem .3rem 0; }
   .optional { display: none; } }
 """
 
