@@ -168,3 +168,4 @@ async def tab(port: int) -> AsyncIterator[Tab]:
             pass
         while await asyncio.wait_for(socket.read_message(), _PATIENCE_S) is not None:
             pass
+        socket.close()

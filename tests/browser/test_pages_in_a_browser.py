@@ -116,7 +116,7 @@ def test_a_served_page_follows_the_query_and_stays_on_this_machine(browser, shot
                 await seen.until("document.documentElement.dataset.dressed !== undefined")
                 batches = (
                     "Bokeh.documents[0].get_model_by_name('imbalance')"
-                    ".renderers[0].data_source.data.get('batch').length"
+                    ".renderers[0].data_source.get_column('batch').length"
                 )
                 assert await seen.value(batches) == 3
                 told[0] = splitting(n_batches=9)
