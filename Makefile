@@ -45,7 +45,7 @@ test-matrix: $(READY) ## Compare with plain Spark: every strategy, window and ou
 
 fuzz: $(READY) ## Try thousands of bad arguments and options (SEED=number repeats, CASES=number each)
 	@seed=$${SEED:-$$(date +%s)} && echo "fuzz: SEED=$$seed CASES=$(CASES)" && $(WITH_JAVA) \
-		SKEWLESS_FUZZ_SEED=$$seed SKEWLESS_FUZZ_CASES=$(CASES) $(PYTEST) tests/fuzz tests/spark/test_ledger_fuzz.py
+		SKEWLESS_FUZZ_SEED=$$seed SKEWLESS_FUZZ_CASES=$(CASES) $(PYTEST) tests/fuzz tests/spark/ledger/test_damaged_files.py
 
 lint: $(READY) ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
