@@ -16,7 +16,7 @@ export SKEWLESS_CACHE_DIR ?= $(CURDIR)/.venv/kernels
 export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-nojit test-statistics test-faults test-nightly test-matrix lint format bench bench-spark
+.PHONY: help demo test test-slow test-nojit test-statistics test-faults test-nightly test-matrix lint format bench bench-spark
 .PHONY: fuzz overview frontier reproduce docs-tables java clean bench-public
 
 help: ## List the targets
@@ -25,8 +25,11 @@ help: ## List the targets
 demo: $(READY) ## Show what skewless does
 	@$(WITH_JAVA) $(BIN)/skewless demo
 
-test: $(READY) ## Run the tests, except the long statistics
-	@$(WITH_JAVA) $(PYTEST) -m "not statistics and not faults" tests src
+test: $(READY) ## Run the tests that everybody should run before a change is shared
+	@$(WITH_JAVA) $(PYTEST) -m "not slow and not statistics and not faults" tests src
+
+test-slow: $(READY) ## Run the tests that take longer: more strategies, windows, queries, processes
+	@$(WITH_JAVA) $(PYTEST) -m "slow and not statistics and not faults" tests
 
 test-nojit: $(READY) ## Run the tests without compilation (none that is slow or needs Spark)
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not spark and not slow and not statistics and not faults" tests
