@@ -113,6 +113,8 @@ def write_alternatives() -> None:
         records = read_records(ALTERNATIVES)
         write_table(BENCHMARKS, "alternatives", alternatives.table(records))
         write_table(BENCHMARKS, "alternatives summary", alternatives.summary(records))
+        write_table(PROJECT / "README.md", "alternatives", alternatives.by_case(records))
+        write_table(PROJECT / "README.md", "alternatives summary", alternatives.summary(records))
 
 
 if __name__ == "__main__":
