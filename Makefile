@@ -16,7 +16,8 @@ export SKEWLESS_CACHE_DIR ?= $(CURDIR)/.venv/kernels
 export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-nojit test-statistics test-faults test-nightly test-browser test-matrix lint format bench bench-spark
+.PHONY: help demo test test-slow test-nojit test-statistics test-faults test-nightly test-browser test-matrix
+.PHONY: lint format bench bench-spark
 .PHONY: fuzz overview frontier reproduce docs-tables java clean bench-public
 
 help: ## List the targets
@@ -25,8 +26,11 @@ help: ## List the targets
 demo: $(READY) ## Show what skewless does
 	@$(WITH_JAVA) $(BIN)/skewless demo
 
-test: $(READY) ## Run the tests, except the long statistics
-	@$(WITH_JAVA) $(PYTEST) -m "not statistics and not faults and not browser" tests src
+test: $(READY) ## Run the tests that everybody should run before a change is shared
+	@$(WITH_JAVA) $(PYTEST) -m "not slow and not statistics and not faults and not browser" tests src
+
+test-slow: $(READY) ## Run the tests that take longer: more strategies, windows, queries, processes
+	@$(WITH_JAVA) $(PYTEST) -m "slow and not statistics and not faults and not browser" tests
 
 test-nojit: $(READY) ## Run the tests without compilation (none that is slow or needs Spark)
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not spark and not slow and not statistics and not faults and not browser" tests
@@ -48,7 +52,7 @@ test-matrix: $(READY) ## Compare with plain Spark: every strategy, window and ou
 
 fuzz: $(READY) ## Try thousands of bad arguments and options (SEED=number repeats, CASES=number each)
 	@seed=$${SEED:-$$(date +%s)} && echo "fuzz: SEED=$$seed CASES=$(CASES)" && $(WITH_JAVA) \
-		SKEWLESS_FUZZ_SEED=$$seed SKEWLESS_FUZZ_CASES=$(CASES) $(PYTEST) tests/fuzz tests/spark/test_ledger_fuzz.py
+		SKEWLESS_FUZZ_SEED=$$seed SKEWLESS_FUZZ_CASES=$(CASES) $(PYTEST) tests/fuzz tests/spark/ledger/test_damaged_files.py
 
 lint: $(READY) ## Check style, types and the direction of imports
 	$(BIN)/ruff check .

@@ -8,6 +8,7 @@ from skewless.experiments import (
     alternatives,
     giants,
     grouping_cost,
+    keyed_state,
     learning_together,
     overview,
     public,
@@ -30,6 +31,7 @@ AGGREGATE_SPEED = RESULTS / "aggregate_speed.jsonl"
 LEARNING_TOGETHER = RESULTS / "learning_together.jsonl"
 SKEWED_WRITES = RESULTS / "skewed_writes.jsonl"
 REPRODUCTION = RESULTS / "reproduction.jsonl"
+KEYED_STATE = RESULTS / "keyed_state.jsonl"
 PUBLIC = RESULTS / "public.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
@@ -51,6 +53,7 @@ def write_all() -> None:
     write_skewed_writes()
     write_reproduction_tables()
     write_public()
+    write_keyed_state()
     if RECORDS.exists():
         write_documents()
     print(
@@ -87,6 +90,11 @@ def write_public() -> None:
         write_table(PROJECT / "docs" / "public-benchmarks.md", "public workloads", table)
 
 
+def write_keyed_state() -> None:
+    if KEYED_STATE.exists():
+        write_table(BENCHMARKS, "keyed state", keyed_state.table(read_records(KEYED_STATE)))
+
+
 def write_spark_tables() -> None:
     if SPARK_SPEED.exists():
         records = read_records(SPARK_SPEED)
@@ -105,6 +113,8 @@ def write_alternatives() -> None:
         records = read_records(ALTERNATIVES)
         write_table(BENCHMARKS, "alternatives", alternatives.table(records))
         write_table(BENCHMARKS, "alternatives summary", alternatives.summary(records))
+        write_table(PROJECT / "README.md", "alternatives", alternatives.by_case(records))
+        write_table(PROJECT / "README.md", "alternatives summary", alternatives.summary(records))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ def test_run_wordcount_prints_the_top_or_writes_all(same_session, tmp_path):
     assert {row["user"]: row["count"] for row in rows} == {"x": 2, "y": 1, None: 1}
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_run_makes_records_for_those_who_have_none(same_session, tmp_path):
     out = tmp_path / "out"

@@ -101,7 +101,9 @@ def test_a_batch_finds_what_plain_spark_finds(spark: Any, streams: Any, name: st
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", ["road condition", "self-join"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("road condition", marks=pytest.mark.slow), "self-join"]
+)
 def test_a_stream_finds_what_a_batch_finds(
     spark: Any, streams: Any, name: str, tmp_path: Path
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_stream_finds_what_a_batch_finds(
     assert rows(found.drop("batch")) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_windows_of_a_stream_are_written_once_with_their_top_hashtags(
     spark: Any, streams: Any, tmp_path: Path

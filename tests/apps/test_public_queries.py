@@ -18,6 +18,8 @@ from skewless.apps.public.shuffle_records import Rules, ShuffleRecords
 pytestmark = pytest.mark.spark
 
 RULES = Rules(n_consumers=20)
+#: A window by aggregation, and the last row of each key; the other queries are slow tests.
+QUICK = ("Q5", "Q18")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,13 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", nexmark.QUERIES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
+        for name in nexmark.QUERIES
+    ],
+)
 def test_both_ways_of_nexmark_agree(spark: Any, inputs: Path, tmp_path: Path, name: str) -> None:
     query = nexmark.QUERIES[name]
     plain = run_batch(spark, query, nexmark.SCHEMAS, inputs, ours=False)
@@ -54,6 +62,7 @@ def test_q19_has_the_highest_bids_of_each_auction(spark: Any, inputs: Path) -> N
         assert found == [bid["ts"] for bid in mine[:10]]
 
 
+@pytest.mark.slow
 def test_consumers_are_those_of_a_plain_loop(spark: Any, inputs: Path, tmp_path: Path) -> None:
     expected = consumed_in_a_loop(inputs)
     assert len(expected) > 20

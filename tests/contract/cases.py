@@ -93,12 +93,13 @@ SMALL = [
     Simple(pin_giants=True, two_sided=True),
 ]
 
-CASES = [cls() for cls in ALL] + SMALL
+DEFAULTS = [cls() for cls in ALL]
+CASES = DEFAULTS + SMALL
 IDS = [repr(case) for case in CASES]
 
 #: What is merged on long streams: the defaults, and parts of FISH that merge otherwise.
 MERGING = [
-    *(cls() for cls in ALL if isinstance(cls(), Merges)),
+    *(case for case in DEFAULTS if isinstance(case, Merges)),
     Fish(heuristic=False),
     Fish(interval=0.05),
     Fish(classification="d-choices"),

@@ -5,13 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.cases import CASES, IDS, MERGING, known_failure, without_own_streams
+from contract.cases import CASES, DEFAULTS, IDS, MERGING, known_failure, without_own_streams
 from skewless._jit import JIT_OFF
 from skewless.checks import STREAMS, Stream, applicable, check_strategy
 from skewless.kernels.hashing import mix
 
+#: Variants see the streams below in `make test`, and generated ones in `make test-slow`.
 PAIRS = [
-    pytest.param(case, check, id=f"{name}-{check.name}")
+    pytest.param(
+        case,
+        check,
+        id=f"{name}-{check.name}",
+        marks=[] if case in DEFAULTS else pytest.mark.slow,
+    )
     for case, name in zip(CASES, IDS, strict=True)
     for check in applicable(case)
     if check.streams is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skewless.experiments import aggregate_speed, spark_speed
+from skewless.experiments import aggregate_speed, keyed_state, spark_speed
 
 
 def test_a_first_route_is_told_against_the_second_of_the_same_session() -> None:
@@ -46,4 +46,18 @@ def test_an_aggregation_is_told_against_the_best_other_of_the_same_turn() -> Non
     assert aggregate_speed.table(records).splitlines()[2:] == [
         "| s | own | local | a | 0.75 | 1.00 | 3.00 |",
         "| s | n | local | a | 2.00 | 1.00 |  |",
+    ]
+
+
+def test_keyed_state_is_compared_with_process_by_medians() -> None:
+    times = {"process": [2.0, 1.0, 9.0], "applyInPandasWithState": [5.0, 3.0]}
+    records = [
+        {"way": way, "batch": batch, "seconds": seconds}
+        for way, all_seconds in times.items()
+        for batch, seconds in enumerate(all_seconds)
+    ]
+    lines = keyed_state.table(records).splitlines()
+    assert lines[2:] == [
+        "| process | 3 | 2.00 s | 1.00 |",
+        "| applyInPandasWithState | 2 | 4.00 s | 2.00 |",
     ]

@@ -69,6 +69,7 @@ def by_customer(df: DataFrame) -> dict[int, Any]:
     return {row[0]: row[1] for row in df.collect()}
 
 
+@pytest.mark.slow
 def test_the_guide_to_spark_runs_from_its_beginning_to_its_end(
     spark: Any,
     orders: DataFrame,

@@ -88,6 +88,7 @@ def test_without_java_it_is_said_what_to_install(no_java: pytest.MonkeyPatch) ->
         find_java()
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_session_has_our_settings_and_yours_win(spark: SparkSession, tmp_path: Path) -> None:
     """`spark` is there to skip without Java; the session of this test is another process's."""

@@ -92,6 +92,23 @@ def table(records: Sequence[Row]) -> str:
     return markdown(headings, rows)
 
 
+def by_case(records: Sequence[Row]) -> str:
+    """Return one row per case: on each stream, how many times as fast as the best other ours is."""
+    found = list(cells(records))
+    streams = list(dict.fromkeys(cell.stream for cell in found))
+    rows: dict[tuple[str, int], dict[str, str]] = {}
+    for cell in found:
+        row = rows.setdefault((cell.case, cell.slots), {})
+        row[cell.stream] = f"{cell.gain:.2f} ({cell.best_other})"
+    return markdown(
+        ["case", "slots", *streams],
+        [
+            [case, slots, *(row.get(stream, "–") for stream in streams)]
+            for (case, slots), row in rows.items()
+        ],
+    )
+
+
 def summary(records: Sequence[Row]) -> str:
     """Return in one sentence how often ours wins, and how often the prediction is right."""
     found = list(cells(records))

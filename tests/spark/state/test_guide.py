@@ -26,6 +26,7 @@ def clicks() -> pa.Table:
     return pa.table({"user": [user for _, user in rows], "ts": pa.array(times, kind)})
 
 
+@pytest.mark.slow
 def test_the_guide_runs_from_its_beginning_to_its_end(spark: Any, tmp_path: Path) -> None:
     table = clicks()
     for number, begin in enumerate((0, 5, 10)):  # the watermark follows the batches before

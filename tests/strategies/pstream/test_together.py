@@ -170,6 +170,7 @@ def test_the_first_merge_makes_no_more_keys_hot_than_the_next():
         assert 3 <= len(hot_keys(together.states[0].predictor)) <= 16
 
 
+@pytest.mark.slow
 def test_an_interval_of_all_sources_ends_when_their_long_runs_are_enough():
     """Merged often, each source alone would never end its interval, or the median would undo it."""
     strategy = PStream(least_f=0.005)

@@ -181,6 +181,7 @@ def test_small_streams(batches: Any, within: int) -> None:
         assert join(in_memory, sides, span, how) == joined(sides, span, DELAY, how)
 
 
+@pytest.mark.slow
 def test_the_operators_keep_the_laws_of_processors() -> None:
     """Repeated calls, other workers, moves, and other micro-batches change nothing.
 

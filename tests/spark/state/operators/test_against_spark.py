@@ -40,6 +40,7 @@ def ours_and_sparks(
     return found[0], found[1]
 
 
+@pytest.mark.slow
 def test_sessions_of_a_stream(spark: Any, tmp_path: Path) -> None:
     batches = [[table_of(records)] for records in [*drifting(3, 3, 40, 40), *END]]
 
@@ -88,6 +89,7 @@ def test_duplicates_of_a_stream(spark: Any, tmp_path: Path) -> None:
     assert len(found) == 12
 
 
+@pytest.mark.slow
 def test_a_join_of_streams_with_a_key_that_is_spread(spark: Any, tmp_path: Path) -> None:
     # The right side is behind, and sets the watermark.
     left, right = drifting(4, 8, 40, 40), [[], *drifting(3, 9, 40, 40)]
@@ -130,6 +132,7 @@ def batch_of(spark: Any, seed: int, n: int = 8) -> DataFrame:
     return df.select("k", "v", F.timestamp_micros("micros").alias("ts"))
 
 
+@pytest.mark.slow
 def test_batches(spark: Any) -> None:
     one, other = batch_of(spark, 1).cache(), batch_of(spark, 2, 4).cache()
     for how in ("inner", "left", "right", "full"):

@@ -46,6 +46,7 @@ def test_routing_decides_alike_with_and_without_generated_code(spark: Any, gener
     assert len(with_code) == 5000
 
 
+@pytest.mark.slow
 def test_a_stream_equals_plain_spark_with_generated_code(generated: Any, tmp_path: Path) -> None:
     for number in range(2):
         write_file(tmp_path / "in", number, records(600, seed=number, seconds=(0, 200)))

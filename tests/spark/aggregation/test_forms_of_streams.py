@@ -48,6 +48,7 @@ def test_a_stream_goes_on_as_its_ledger_began(spark: Any, tmp_path: Path) -> Non
     assert Ledger(str(tmp_path / "ledger")).read_workers(1)  # it was routed
 
 
+@pytest.mark.slow
 def test_a_stream_that_routes_nothing_claims_its_ledger(spark: Any, tmp_path: Path) -> None:
     write_file(tmp_path / "in", 0, records(200, seed=1))
     df = read_stream(spark, tmp_path / "in")
@@ -72,6 +73,7 @@ def test_a_stream_that_routes_nothing_claims_its_ledger(spark: Any, tmp_path: Pa
     assert_same_batches(batches, {1: wanted[1]}, ["k"])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:no ledger")
 def test_without_a_ledger_the_state_means_the_same_in_every_form(
     spark: Any, tmp_path: Path
@@ -98,7 +100,7 @@ def test_without_a_ledger_the_state_means_the_same_in_every_form(
             run(aggregate(df, "k", {name: one}), "update", tmp_path / name)
 
 
-@pytest.mark.parametrize("strategy", ["auto", "local"])
+@pytest.mark.parametrize("strategy", ["auto", pytest.param("local", marks=pytest.mark.slow)])
 def test_duplicates_may_be_dropped_within_the_watermark_before(
     spark: Any, tmp_path: Path, strategy: str
 ) -> None:
@@ -141,6 +143,7 @@ def test_a_wrong_output_mode_names_the_argument(spark: Any, tmp_path: Path) -> N
         aggregate(df, "k", {"spread": spread()}, mode="complete")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_windowed_group_by_may_follow_ready_aggregations_and_no_others(
     spark: Any, tmp_path: Path
 ) -> None:

@@ -26,11 +26,6 @@ SEED = 11
 RESCALING = [name for name in registry.names() if issubclass(registry.get(name), Rescales)]
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(str(tmp_path / "ledger"))
-
-
 def zipf(n_records: int, seed: Any, z: float = 1.4) -> Keys:
     uniform = 1.0 - np.random.default_rng(seed).random(n_records)
     return np.minimum(uniform ** (1 / (1 - z)), 2.0**40).astype(np.uint64)

@@ -61,6 +61,17 @@ CASES = [
 #: Forms that route nothing.
 CASES += [("plain", *way, "spark") for way in FEW]
 CASES += [("local", *way, merging) for way in FEW for merging in ("spark", "ours")]
+#: One of each kind of merging, window and form; the others take minutes.
+QUICK = [
+    ("cascade", "none", "update", "ours"),
+    ("cascade-ahead", "tumbling", "append", "ours"),
+    ("hash", "sliding", "update", "spark"),
+    ("local", "sliding", "append", "spark"),
+    ("plain", "none", "update", "spark"),
+]
+WAYS = [
+    pytest.param(*case, marks=[] if FULL or case in QUICK else pytest.mark.slow) for case in CASES
+]
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +102,7 @@ def expected(
     return of
 
 
-@pytest.mark.parametrize(("strategy", "window", "mode", "merging"), CASES)
+@pytest.mark.parametrize(("strategy", "window", "mode", "merging"), WAYS)
 def test_every_micro_batch_equals_plain_spark(
     spark: Any,
     files: Path,
@@ -138,6 +149,7 @@ def test_the_streams_above_have_records_that_come_too_late(expected: Any) -> Non
 FAR = 410_000_000_000_000_000  # in microseconds, some 13,000 years
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
 @pytest.mark.parametrize("merging", ["spark", "ours"])
 def test_far_times_and_times_without_zone_are_windowed_alike(

@@ -1,4 +1,4 @@
-"""A fuzzer of ledger files: `python -m spark.ledger_fuzz FILES SEED [STRATEGY …]`.
+"""A fuzzer of ledger files: `python -m spark.ledger.damage FILES SEED [STRATEGY …]`.
 
 Every round damages one file of a small ledger, seals it again, and does what a task and what a
 person would do with it. Either the file is refused in one line that names it, or all records get a

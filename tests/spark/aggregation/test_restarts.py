@@ -86,7 +86,10 @@ def run_and_restart(
 
 
 @pytest.mark.parametrize(
-    ("window", "mode", "merging", "ledger", "change"), CASES if FULL else SHORT
+    ("window", "mode", "merging", "ledger", "change"),
+    CASES
+    if FULL
+    else [SHORT[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in SHORT[1:])],
 )
 def test_a_restart_under_other_settings_equals_plain_spark(
     spark: Any, tmp_path: Path, window: str, mode: Any, merging: str, ledger: bool, change: str

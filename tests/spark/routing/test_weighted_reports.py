@@ -16,11 +16,6 @@ N_WORKERS = 4
 KEYS = np.arange(400, dtype=np.uint64)
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(str(tmp_path / "ledger"))
-
-
 def owners_after(ledger: Ledger, weights, n_sources: int = 2):
     """Return where keys live in batch 1, after each source saw every key once in batch 0."""
     routing = Routing(Mixed(), N_WORKERS, 3)

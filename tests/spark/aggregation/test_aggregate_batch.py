@@ -45,6 +45,15 @@ OWN = [case for case in NATIVE if FULL or case[0] in ("cascade", "hash", "dalton
 #: Forms that route nothing see all windows: each has code of its own.
 NATIVE += [(form, window) for form in ("plain", "local") for window in WINDOWS]
 OWN += [("local", window) for window in WINDOWS]
+QUICK = [("cascade", "sliding"), ("hash", "sliding"), ("local", "tumbling"), ("plain", "none")]
+
+
+def ways(cases: list[tuple[str, str]]) -> list[Any]:
+    """Return the cases; those that repeat much of what others show are slow ones."""
+    return [
+        pytest.param(*case, marks=[] if FULL or case in QUICK else pytest.mark.slow)
+        for case in cases
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +106,7 @@ def compare(
     return rows
 
 
-@pytest.mark.parametrize(("strategy", "window"), NATIVE)
+@pytest.mark.parametrize(("strategy", "window"), ways(NATIVE))
 def test_what_spark_merges_equals_plain_spark(
     skewed: DataFrame, expected: Any, strategy: str, window: str
 ) -> None:
@@ -107,7 +116,7 @@ def test_what_spark_merges_equals_plain_spark(
     assert_same_rows(ours.collect(), rows, key_names(WINDOWS[window], "k"))
 
 
-@pytest.mark.parametrize(("strategy", "window"), OWN)
+@pytest.mark.parametrize(("strategy", "window"), ways(OWN))
 def test_what_we_merge_equals_plain_spark(
     skewed: DataFrame, expected: Any, strategy: str, window: str
 ) -> None:
@@ -179,6 +188,7 @@ def test_keys_of_every_type_group_as_in_plain_spark(spark: Any) -> None:
         assert len(compare(df.coalesce(2), names, ready, workers=3)) == 5
 
 
+@pytest.mark.slow
 def test_huge_keys_arrive_whole(spark: Any) -> None:
     df = spark.range(0, 12, 1, 2).select(
         F.concat(F.repeat(F.lit("ключ"), 125_000), F.col("id") % 4).alias("k"),
@@ -236,6 +246,7 @@ def test_a_key_may_be_computed_and_be_called_like_an_input(skewed: DataFrame) ->
         assert_same_rows(ours.collect(), others.collect(), ours.columns[:2])
 
 
+@pytest.mark.slow
 def test_weights_change_the_routing_and_not_the_results(skewed: DataFrame) -> None:
     # Zeros, nulls, negative numbers, NaN and infinity: none of them may stop the query.
     odd = "if(w = 1, double('NaN'), if(w = 2, double('Infinity'), x))"

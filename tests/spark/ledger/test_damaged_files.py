@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-TESTS = Path(__file__).parent.parent
+TESTS = Path(__file__).parents[2]
 #: Which files are damaged how follows from this number.
 SEED = int(os.environ.get("SKEWLESS_FUZZ_SEED", "1"))
 
@@ -20,7 +20,7 @@ SEED = int(os.environ.get("SKEWLESS_FUZZ_SEED", "1"))
 def fuzz(n_files: int, *, jit: bool = True) -> dict[str, int]:
     """Return what became of so many damaged files, in a process that may crash."""
     done = subprocess.run(
-        [sys.executable, "-m", "spark.ledger_fuzz", str(n_files), str(SEED)],
+        [sys.executable, "-m", "spark.ledger.damage", str(n_files), str(SEED)],
         cwd=TESTS,
         env={**os.environ, "NUMBA_DISABLE_JIT": "0" if jit else "1"},
         capture_output=True,

@@ -44,6 +44,7 @@ def loads_of(folder: Path, batches: slice = slice(None)) -> list[int]:
     return [int(load) for load in rows.sum(axis=0)]
 
 
+@pytest.mark.slow
 def test_fish_balances_sources_with_uneven_batches(spark: Any, tmp_path: Path) -> None:
     sizes = (1, 4_001, 700, 9_003, 20, 6_007, 2_500, 300)
     for number in range(24):
@@ -90,6 +91,7 @@ def slow_count() -> aggs.Aggregator[Any]:
     return SlowCount()
 
 
+@pytest.mark.slow
 def test_a_worker_of_half_the_speed_gets_half_of_the_records(spark: Any, tmp_path: Path) -> None:
     n_batches, n_records = 6, 2_000
     for number in range(n_batches):
@@ -115,7 +117,7 @@ def test_a_worker_of_half_the_speed_gets_half_of_the_records(spark: Any, tmp_pat
     assert 0.4 * others <= loads[1] <= 0.7 * others
 
 
-@pytest.mark.parametrize("strategy", ["fish", "cascade"])
+@pytest.mark.parametrize("strategy", ["fish", pytest.param("cascade", marks=pytest.mark.slow)])
 def test_a_restart_with_other_workers_equals_plain_spark(
     spark: Any, tmp_path: Path, strategy: str
 ) -> None:

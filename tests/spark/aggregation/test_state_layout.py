@@ -227,6 +227,7 @@ def test_no_result_leaves_a_group_whose_state_was_written_for_another_query() ->
     assert group.get == kept
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_changed_query_is_refused_and_the_right_one_goes_on(spark: Any, tmp_path: Path) -> None:
     ledger = str(tmp_path / "ledger")
