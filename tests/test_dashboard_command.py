@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -62,20 +63,32 @@ def test_a_damaged_report_is_refused_in_one_line(ledger):
     assert "is truncated or not a file of skewless" in refused("dashboard", str(ledger))
 
 
-def test_the_address_is_printed_and_the_page_answers(ledger):
-    command = [sys.executable, "-c", "import skewless.cli; skewless.cli.main()", "dashboard"]
+#: A shell lets programs in the background ignore Ctrl-C; a person's program does not.
+HEARS_CTRL_C = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "import skewless.cli; skewless.cli.main()"
+)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows sends Ctrl-C to whole groups of programs")
+def test_the_address_is_printed_the_page_answers_and_ctrl_c_ends_it(ledger):
     process = subprocess.Popen(
-        [*command, str(ledger), "--no-browser"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HEARS_CTRL_C, "dashboard", str(ledger), "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         line = process.stdout.readline()
         assert line.startswith("The live page: http://127.0.0.1:")
         with urllib.request.urlopen(line.split(": ")[1].strip(), timeout=60) as answer:
             assert "Load per worker over time" in answer.read().decode()
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=120) == ("", "")
+        assert process.returncode == 0
     finally:
-        process.terminate()
-        process.wait(timeout=60)
-        process.stdout.close()
+        process.kill()
+        process.communicate()
 
 
 def test_without_bokeh_one_line_says_what_to_install(ledger):
