@@ -74,9 +74,9 @@ def reducing(
     for name, value in declared.items():
         if value is None:
             raise ValueError(
-                f"{type(reducer).__name__} has zero, reduce, merge and finish, but does not say its "
-                f"{name}: give it the attribute, or wrap it: skewless.aggregations.reducing(…, "
-                "inputs='price', state='double', result='double')"
+                f"{type(reducer).__name__} has zero, reduce, merge and finish, but does not say "
+                f"its {name}: give it the attribute, or wrap it: skewless.aggregations.reducing("
+                "…, inputs='price', state='double', result='double')"
             )
     columns = declared["inputs"]
     names = (columns,) if isinstance(columns, str) else columns
