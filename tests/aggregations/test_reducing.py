@@ -90,7 +90,12 @@ def test_an_object_that_reads_nothing_sees_every_record() -> None:
 def test_the_laws_are_tested_for_these_objects_too() -> None:
     assert "merge_is_commutative" in aggs.check_aggregator(aggs.reducing(Declared()))
     with pytest.raises(aggs.LawBroken, match="Forgets"):
-        aggs.check_aggregator(aggs.reducing(Forgets()))
+        aggs.check_aggregator(Forgets())
+
+
+def test_a_bad_type_is_refused_by_the_name_of_the_users_class() -> None:
+    with pytest.raises(ValueError, match="Declared: state: "):
+        aggs.PerKey(aggs.reducing(Declared(), state="nonsense"))
 
 
 @pytest.mark.parametrize(

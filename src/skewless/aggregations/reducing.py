@@ -88,22 +88,22 @@ class Reducing(Aggregator[Any]):
 
     def __init__(self, reducer: Any, inputs: Any, state: Any, result: Any) -> None:
         """Keep the object, and what is declared of it."""
-        self.reducer = reducer
+        self.wrapped = reducer
         self.inputs = inputs
         self.state = state
         self.result = result
 
     def __repr__(self) -> str:
         """Show the user's object."""
-        return repr(self.reducer)
+        return repr(self.wrapped)
 
     def zero(self) -> Any:
         """Return the buffer of no records."""
-        return self.reducer.zero()
+        return self.wrapped.zero()
 
     def update(self, state: Any, records: pa.RecordBatch) -> Any:
         """Return the buffer after each record was reduced into it, in their order."""
-        reduce = self.reducer.reduce
+        reduce = self.wrapped.reduce
         columns = [to_python(records.column(number)) for number in range(len(self.inputs))]
         if len(columns) == 1:
             for value in columns[0]:
@@ -118,8 +118,8 @@ class Reducing(Aggregator[Any]):
 
     def merge(self, a: Any, b: Any) -> Any:
         """Return the buffer of the records of both."""
-        return self.reducer.merge(a, b)
+        return self.wrapped.merge(a, b)
 
     def finish(self, state: Any) -> Any:
         """Return the result."""
-        return self.reducer.finish(state)
+        return self.wrapped.finish(state)
