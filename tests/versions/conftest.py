@@ -76,12 +76,14 @@ def pytest_sessionfinish() -> None:
         return
     import pyspark
 
+    from skewless._jit import JIT_OFF
+
     same = {"spark": pyspark.__version__, "mode": MODE}
     path = Path(RECORDS)
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     kept = [record for record in map(json.loads, lines) if same.items() - record.items()]
-    python = platform.python_version()
-    new = [{**same, "python": python, "part": p, "outcome": o} for p, o in _ended.items()]
+    run = {"python": platform.python_version(), "compiled": not JIT_OFF}
+    new = [{**same, **run, "part": p, "outcome": o} for p, o in _ended.items()]
     path.parent.mkdir(parents=True, exist_ok=True)
     order = sorted([*kept, *new], key=lambda r: (r["spark"], r["mode"]))
     path.write_text("".join(json.dumps(record) + "\n" for record in order), encoding="utf-8")

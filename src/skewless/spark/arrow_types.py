@@ -73,7 +73,7 @@ def to_arrow_type(kind: T.DataType) -> pa.DataType:
         return pa.struct([value, pa.field("metadata", pa.binary(), False, _VARIANT)])
     for tag, shape in _SHAPES.items():
         if isinstance(kind, shape):
-            about = {tag: b"true", b"srid": str(kind.srid).encode()}  # type: ignore[attr-defined]
+            about = {tag: b"true", b"srid": str(kind.srid).encode()}
             srid = pa.field("srid", pa.int32(), nullable=False)
             return pa.struct([srid, pa.field("wkb", pa.binary(), False, about)])
     for simple, arrow in _SIMPLE:

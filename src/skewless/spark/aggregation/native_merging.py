@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 from pyspark.sql.types import DataType, DecimalType
 
 from skewless.aggregations import (
@@ -110,7 +111,7 @@ def _decimal_mean(mean: Mean, states: Sequence[Column], total: DataType, kind: A
         return mean.finish([sums, n]).cast(pa.decimal128(38, scale))
 
     scale = kind.scale
-    divided: Column = F.arrow_udf(divide, DecimalType(38, scale))(sums, n)  # type: ignore[call-overload]
+    divided: Column = arrow_udf(divide, DecimalType(38, scale))(sums, n)
     return divided
 
 
