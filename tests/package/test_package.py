@@ -18,8 +18,9 @@ PROJECT = Path(__file__).parent.parent.parent
 _BUILD = """
 import sys
 from setuptools import build_meta
-for build in sys.argv[2:]:
-    getattr(build_meta, build)(sys.argv[1])
+target, *builds = sys.argv[1:]  # setuptools changes the arguments
+for build in builds:
+    getattr(build_meta, build)(target)
 """
 
 
