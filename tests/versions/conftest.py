@@ -2,7 +2,7 @@
 
 `make test-versions` runs the suite once for each version of Spark and each kind of session.
 `SKEWLESS_SPARK_MODE` says which kind. `SKEWLESS_VERSIONS_RECORDS` names the file of raw records;
-those of the same version and kind are replaced.
+those of the same version, kind and part are replaced.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_sessionfinish() -> None:
-    """Write the records; those of another version or kind of session stay."""
+    """Write the records; those of other versions, kinds of session and parts stay."""
     if RECORDS is None or not _ended:
         return
     import pyspark
@@ -81,7 +81,11 @@ def pytest_sessionfinish() -> None:
     same = {"spark": pyspark.__version__, "mode": MODE}
     path = Path(RECORDS)
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    kept = [record for record in map(json.loads, lines) if same.items() - record.items()]
+    kept = [
+        record
+        for record in map(json.loads, lines)
+        if same.items() - record.items() or record["part"] not in _ended
+    ]
     run = {"python": platform.python_version(), "compiled": not JIT_OFF}
     new = [{**same, **run, "part": p, "outcome": o} for p, o in _ended.items()]
     path.parent.mkdir(parents=True, exist_ok=True)

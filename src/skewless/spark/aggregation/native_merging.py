@@ -30,6 +30,7 @@ from skewless.aggregations import (
     WeightedMean,
 )
 from skewless.spark.aggregation.partials import state_names
+from skewless.spark.aggregation.plain_queries import largest
 from skewless.spark.columns import internal
 
 _POSITION = internal("position")
@@ -57,7 +58,7 @@ _SCALARS: dict[type[Any], Merge] = {
 _LISTS: dict[type[Any], Merge] = {
     Distinct: lambda _, values: F.size(F.collect_set(values[0])),
     ApproxDistinct: lambda agg, values: F.approx_count_distinct(values[0], agg.relative_error),
-    TopK: lambda agg, values: F.max_by(values[0], values[0], agg.k),
+    TopK: lambda agg, values: largest(values[0], agg.k),
     Collect: lambda _, values: F.collect_list(values[0]),
     CollectSet: lambda _, values: F.collect_set(values[0]),
 }
