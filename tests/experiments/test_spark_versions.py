@@ -22,3 +22,9 @@ def test_versions_are_ordered_as_numbers_and_what_did_not_run_is_not_claimed() -
         "| a | yes | **no** | yes |",
         "| b | not tried | not tried | not tried |",
     ]
+
+
+def test_runs_without_compiled_kernels_are_told() -> None:
+    told = table([{**record("4.1.4", "classic", "a"), "compiled": False}])
+    assert told.endswith("\n\nKernels were interpreted, not compiled, on 4.1.4.")
+    assert "Kernels" not in table([{**record("4.1.4", "classic", "a"), "compiled": True}])

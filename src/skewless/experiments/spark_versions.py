@@ -27,7 +27,11 @@ def table(records: Sequence[Row]) -> str:
         [part, *(_SHOWN[ended.get((spark, mode, part), "skipped")] for _, spark, mode in columns)]
         for part in parts
     ]
-    return markdown(["", *headings], rows).replace("|  |", "| |", 1)
+    shown = markdown(["", *headings], rows).replace("|  |", "| |", 1)
+    interpreted = sorted({r["spark"] for r in records if not r.get("compiled", True)}, key=_numbers)
+    if interpreted:
+        shown += f"\n\nKernels were interpreted, not compiled, on {', '.join(interpreted)}."
+    return shown
 
 
 def _numbers(version: str) -> tuple[int, ...]:
