@@ -8,6 +8,9 @@ READY := .venv/ready-$(subst /,-,$(PYTHON))
 WITH_JAVA = JAVA_HOME=$$($(BIN)/python scripts/find_java.py) && export JAVA_HOME &&
 PYTEST = $(BIN)/python -m pytest -n 2 --dist loadgroup
 
+# What neither `make test` nor `make test-slow` runs has a target of its own.
+USUAL := not statistics and not faults and not browser and not versions and not cluster and not package
+
 # Cases of each kind for `make fuzz`.
 CASES ?= 2000
 
@@ -17,7 +20,7 @@ export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-nojit test-statistics test-faults test-nightly test-browser test-matrix
-.PHONY: lint format bench bench-spark
+.PHONY: lint format bench bench-spark test-versions test-cluster package
 .PHONY: fuzz overview frontier reproduce docs-tables java clean bench-public
 
 help: ## List the targets
@@ -27,13 +30,13 @@ demo: $(READY) ## Show what skewless does
 	@$(WITH_JAVA) $(BIN)/skewless demo
 
 test: $(READY) ## Run the tests that everybody should run before a change is shared
-	@$(WITH_JAVA) $(PYTEST) -m "not slow and not statistics and not faults and not browser" tests src
+	@$(WITH_JAVA) $(PYTEST) -m "not slow and $(USUAL)" tests src
 
 test-slow: $(READY) ## Run the tests that take longer: more strategies, windows, queries, processes
-	@$(WITH_JAVA) $(PYTEST) -m "slow and not statistics and not faults and not browser" tests
+	@$(WITH_JAVA) $(PYTEST) -m "slow and $(USUAL)" tests
 
 test-nojit: $(READY) ## Run the tests without compilation (none that is slow or needs Spark)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not spark and not slow and not statistics and not faults and not browser" tests
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not spark and not slow and $(USUAL)" tests
 
 test-statistics: $(READY) ## Run the long seeded statistics
 	$(PYTEST) -m statistics tests
@@ -49,6 +52,16 @@ test-browser: $(READY) ## Look at the pages in Chromium, light, dark and on a ph
 
 test-matrix: $(READY) ## Compare with plain Spark: every strategy, window and output mode
 	@$(WITH_JAVA) SKEWLESS_FULL_MATRIX=1 $(BIN)/python -m pytest tests/spark
+
+test-versions: $(READY) ## Try every verb on Spark 4.1, 4.2 and 4.3, classic and Connect (VERSIONS="4.1 4.2" for some)
+	@$(WITH_JAVA) $(BIN)/python scripts/test_versions.py $(VERSIONS)
+	$(BIN)/python benchmarks/tables.py
+
+test-cluster: $(READY) ## Submit packed jobs to a standalone cluster on this machine, and kill executors
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m cluster tests/cluster
+
+package: $(READY) ## Build the wheel and the source archive, and install each in an empty environment
+	@$(BIN)/python -m pytest -m package tests/package
 
 fuzz: $(READY) ## Try thousands of bad arguments and options (SEED=number repeats, CASES=number each)
 	@seed=$${SEED:-$$(date +%s)} && echo "fuzz: SEED=$$seed CASES=$(CASES)" && $(WITH_JAVA) \
@@ -92,7 +105,7 @@ java: $(READY) ## Find or fetch Java for Spark, and print its JAVA_HOME
 	@$(BIN)/python scripts/find_java.py
 
 clean: ## Remove the environment, the fetched Java, caches and build products
-	rm -rf .venv .java build dist out src/*.egg-info spark-warehouse metastore_db derby.log
+	rm -rf .venv .venv-versions .java build dist out src/*.egg-info spark-warehouse metastore_db derby.log
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

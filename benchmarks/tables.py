@@ -14,6 +14,7 @@ from skewless.experiments import (
     public,
     skewed_writes,
     spark_speed,
+    spark_versions,
 )
 from skewless.experiments.reproduction.document import write_document
 from skewless.experiments.tables import read_records, write_table
@@ -33,6 +34,7 @@ SKEWED_WRITES = RESULTS / "skewed_writes.jsonl"
 REPRODUCTION = RESULTS / "reproduction.jsonl"
 KEYED_STATE = RESULTS / "keyed_state.jsonl"
 PUBLIC = RESULTS / "public.jsonl"
+SPARK_VERSIONS = RESULTS / "spark_versions.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
 
@@ -46,6 +48,7 @@ def write_all() -> None:
         )
     if OVERVIEW.exists():
         write_table(PROJECT / "README.md", "strategies", overview.table(read_records(OVERVIEW)))
+    write_spark_versions()
     write_spark_tables()
     write_alternatives()
     write_giants()
@@ -60,6 +63,12 @@ def write_all() -> None:
         "tables written: README.md, docs/benchmarks.md, docs/frontier.md, docs/reproduction.md, "
         "docs/strategies/mixed.md"
     )
+
+
+def write_spark_versions() -> None:
+    if SPARK_VERSIONS.exists():
+        table = spark_versions.table(read_records(SPARK_VERSIONS))
+        write_table(PROJECT / "README.md", "spark versions", table)
 
 
 def write_reproduction_tables() -> None:

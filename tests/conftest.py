@@ -24,7 +24,7 @@ settings.load_profile("skewless")
 
 # Without pyspark (it needs Python 3.11) everything but its folder can still be tested.
 if importlib.util.find_spec("pyspark") is None:
-    collect_ignore_glob = ["spark/*", "apps/*", "faults/*"]
+    collect_ignore_glob = ["spark/*", "apps/*", "faults/*", "versions/*", "cluster/*"]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,6 +1,7 @@
 """The command line, as people and scripts use it."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -309,6 +310,15 @@ def test_the_command_line_starts_without_pyspark_and_bokeh():
 
 def test_version_is_printed():
     assert re.fullmatch(r"skewless \d+\.\d+\.\d+\n", run("--version").stdout)
+
+
+def test_shells_can_complete_commands():
+    asked = {"_SKEWLESS_COMPLETE": "complete_bash", "COMP_WORDS": "skewless sim", "COMP_CWORD": "1"}
+    program = "import sys; sys.argv = ['skewless']; from skewless.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, **asked}, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["simulate"], done.stderr
 
 
 def test_simulate_says_which_strategies_ignore_speeds():

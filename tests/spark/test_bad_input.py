@@ -117,7 +117,7 @@ AGGREGATES: list[tuple[dict[str, Any], str]] = [
     ({"aggs": {5: aggs.count()}}, "aggs: a result's name must be a text, not 5"),
     (
         {"aggs": lambda: {"n": F.count("v")}},
-        "aggs: 'n' must be an aggregation of skewless.aggregations or",
+        "aggs: 'n' must be an aggregation of skewless.aggregations, an",
     ),
     ({"aggs": {"n": aggs.sum("vv")}}, "aggs: 'n': unknown column 'vv'; did you mean 'v'?"),
     ({"aggs": {"n": aggs.sum("k")}}, "column 'k' must be integers, floats or decimals"),

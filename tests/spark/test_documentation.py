@@ -96,6 +96,11 @@ def test_the_guide_to_spark_runs_from_its_beginning_to_its_end(
     score = F.avg(F.col("price") * F.length("text"))
     assert by_customer(found["profiles"]) == by_customer(orders.groupBy("customer").agg(score))
 
+    found = reader.run("class Product")
+    growth = F.product(F.col("price") + 1)
+    plain = by_customer(orders.groupBy("customer").agg(growth))
+    assert by_customer(found["products"]) == pytest.approx(plain)  # the order of factors differs
+
     found = reader.run("class Spent")
     assert by_customer(found["spent"]) == by_customer(orders.groupBy("customer").agg(score))
 

@@ -192,6 +192,15 @@ def test_workers_with_another_version_are_refused(monkeypatch: pytest.MonkeyPatc
         worker_python.require_skewless(Cluster())
 
 
+def test_workers_of_a_connect_server_are_asked_though_it_calls_itself_local(
+    nothing_runs: pytest.MonkeyPatch,
+) -> None:
+    """The Python of this machine says nothing about the workers of another one."""
+    nothing_runs.setattr(worker_python, "_found_by_workers", lambda _: {("python", None)})
+    with pytest.raises(worker_python.WorkersLackSkewless, match="pip install"):
+        worker_python.require_skewless(Cluster(**{"spark.master": "local[*]"}))
+
+
 def test_workers_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(

@@ -31,6 +31,7 @@ from skewless.aggregations.constructors import (
 )
 from skewless.aggregations.extremes import Max, Min, TopK
 from skewless.aggregations.grouping import Groups, distinct_pairs, group
+from skewless.aggregations.reducing import Reducing, is_reducer, reducing
 from skewless.aggregations.spread import Stddev, Variance
 from skewless.aggregations.sums import Count, Mean, Sum, WeightedMean
 from skewless.aggregations.types import parse_fields, parse_type
@@ -52,6 +53,7 @@ __all__ = [
     "Min",
     "PerColumn",
     "PerKey",
+    "Reducing",
     "Stddev",
     "Sum",
     "TopK",
@@ -65,11 +67,13 @@ __all__ = [
     "distinct",
     "distinct_pairs",
     "group",
+    "is_reducer",
     "max",
     "mean",
     "min",
     "parse_fields",
     "parse_type",
+    "reducing",
     "stddev",
     "sum",
     "top_k",

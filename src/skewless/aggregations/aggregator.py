@@ -88,9 +88,14 @@ class Aggregator(ABC, Generic[S]):
         """Return the result."""
 
 
+def class_name(aggregator: Any) -> str:
+    """Return the name of the user's class, also where a class of ours stands around it."""
+    return type(getattr(aggregator, "wrapped", aggregator)).__name__
+
+
 def require_declared(aggregator: Any, base: type[Any]) -> None:
     """Raise ValueError unless a user's aggregator says what it reads, holds and returns."""
-    name = type(aggregator).__name__
+    name = class_name(aggregator)
     for attribute in ("inputs", "state", "result"):
         if not hasattr(aggregator, attribute):
             raise ValueError(f"{name}: the attribute {attribute!r} is missing")
@@ -171,7 +176,7 @@ class PerKey(Aggregation):
                 f"not {shown(self.aggregator)}"
             )
         require_declared(self.aggregator, Aggregator)
-        name = type(self.aggregator).__name__
+        name = class_name(self.aggregator)
         for attribute in ("state", "result"):
             try:
                 parse_type(getattr(self.aggregator, attribute))

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skewless.aggregations.aggregator import Aggregator, PerKey, to_arrow, to_python
+from skewless.aggregations.aggregator import Aggregator, PerKey, class_name, to_arrow, to_python
 from skewless.aggregations.random_records import random_records
+from skewless.aggregations.reducing import is_reducer, reducing
 from skewless.aggregations.types import parse_type
 from skewless.aggregations.vector_aggregator import OneKeyAtATime, PerColumn, VectorAggregator
 from skewless.broken_laws import smallest
@@ -244,7 +245,8 @@ def check_aggregator(
     """Test every law of `Aggregator`; return the names of the laws.
 
     A `VectorAggregator` is tested one key at a time, and with many keys at once. Of an aggregator
-    with `merges = False` the laws of merging are not asked.
+    with `merges = False` the laws of merging are not asked. An object with zero, reduce, merge and
+    finish is tested as `reducing` makes it an aggregator.
 
     Raises `LawBroken` at the first law that is broken, with a counter-example of few records.
 
@@ -263,6 +265,8 @@ def check_aggregator(
     seed
         Of the random records, samples and cuts.
     """
+    if is_reducer(aggregator):
+        aggregator = reducing(aggregator)
     # Both refuse an aggregator that is incomplete.
     is_vector = isinstance(aggregator, VectorAggregator)
     PerColumn(aggregator) if is_vector else PerKey(aggregator)  # type: ignore[arg-type]
@@ -315,8 +319,7 @@ def _test(law: Callable[[Trial], None], trial: Trial) -> None:
 
 
 def _name(aggregator: Any) -> str:
-    one = aggregator.vector if isinstance(aggregator, OneKeyAtATime) else aggregator
-    return type(one).__name__
+    return class_name(aggregator.vector if isinstance(aggregator, OneKeyAtATime) else aggregator)
 
 
 def _with_one_record_less(trial: Trial) -> Iterator[Trial]:

@@ -40,7 +40,6 @@ app = typer.Typer(
     cls=OneLine,
     help="Which worker gets this record? Skew-aware partitioning of keyed streams.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,  # an error is one plain line, also in a log file
     pretty_exceptions_enable=False,
 )

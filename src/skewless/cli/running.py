@@ -157,9 +157,22 @@ def _run_stream(
     output = options.output or str(scratch / "results")
     checkpoint = options.checkpoint or str(scratch / "checkpoint")
     read = records.read_stream(spark, n_files)
+    n_done = 0
     with _page_of(checkpoint, options), progress_bar() as bar:
         task = bar.add_task("micro-batches", total=None)
-        application.stream(read, output, checkpoint, lambda done: bar.update(task, completed=done))
+
+        def progress(done: int) -> None:
+            nonlocal n_done
+            n_done = done
+            bar.update(task, completed=done)
+
+        try:
+            application.stream(read, output, checkpoint, progress)
+            interrupted = False
+        except KeyboardInterrupt:
+            interrupted = True
+    if interrupted:
+        raise stopped(_where_it_goes_on(options, n_done), 130)
     if options.output is not None:
         return
     if not Path(output).exists():
@@ -180,6 +193,17 @@ def _page_of(checkpoint: str, options: RunOptions) -> contextlib.AbstractContext
     from skewless.spark.ledger.ledger import Ledger
 
     return serving(History(Ledger(ledger_beside(checkpoint))))
+
+
+def _where_it_goes_on(options: RunOptions, n_done: int) -> str:
+    """Return what a user must know who has stopped a stream."""
+    if options.checkpoint is None:
+        return (
+            "stopped: the same command begins with the first record again; with --checkpoint and "
+            "--output it would go on"
+        )
+    batches = f"with micro-batch {n_done}" if n_done else "where it was before"
+    return f"stopped: the same command goes on {batches}, by the checkpoint {options.checkpoint}"
 
 
 def _show(application: Application, results: Any) -> None:

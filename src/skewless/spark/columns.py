@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     DataType,
@@ -26,6 +25,7 @@ from pyspark.sql.types import (
 
 from skewless import parameters
 from skewless.arguments import shown
+from skewless.spark.arrow_types import NoArrowType, to_arrow_schema
 
 Key: TypeAlias = str | Column | Sequence[str | Column]
 _PREFIX = "__skewless_"  # of columns that are ours and that users do not see
@@ -175,12 +175,10 @@ def arrow_schema(schema: StructType, argument: str) -> pa.Schema:
                 "and text is compared by its bytes here: cast it to string"
             )
     try:
-        return to_arrow_schema(_nullable(schema), timezone="UTC")
-    except PySparkException as error:
+        return to_arrow_schema(_nullable(schema))
+    except NoArrowType as error:
         kinds = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in schema.fields)
-        raise ValueError(
-            f"{argument}: Arrow has no type for this ({kinds}): {first_line(error)}"
-        ) from error
+        raise ValueError(f"{argument}: Arrow has no type for this ({kinds}): {error}") from error
 
 
 def like_spark_groups(column: Column, kind: DataType) -> Column:

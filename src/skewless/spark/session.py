@@ -8,7 +8,6 @@ import sys
 import warnings
 from typing import Any
 
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from skewless.arguments import shown
@@ -19,6 +18,7 @@ from skewless.spark.worker_python import (
     DAEMON_SETTING,
     WorkersLackSkewless,
     choose_python,
+    context_here,
     has_skewless,
     is_local,
     master_of,
@@ -99,8 +99,8 @@ def _with_daemon(builder: Any) -> Any:
 
 def _choose_python(builder: Any, daemon: bool | None) -> None:
     """Give workers on this machine the driver's Python, and our daemon if it has skewless."""
-    options = builder._options
-    if SparkContext._active_spark_context is not None or not is_local(master_of(options)):
+    options = getattr(builder, "_options", {})  # of builders that wrap Spark's nothing is known
+    if context_here() is not None or not is_local(master_of(options)):
         return
     python = choose_python(options)
     if not has_skewless(python):

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkConf, SparkContext
-from pyspark.find_spark_home import _find_spark_home
+import pyspark
 from pyspark.sql import functions as F
 
 import skewless
@@ -42,10 +41,21 @@ def master_of(options: Mapping[str, str]) -> str:
     if "spark.master" in options:
         return options["spark.master"]
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit, which knows
+        from pyspark import SparkConf, SparkContext
+
         SparkContext._ensure_initialized()
         return str(SparkConf().get("spark.master", "local[*]"))
     submitted = _submitted(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))
     return submitted or _default_master() or os.environ.get("MASTER") or "local[*]"
+
+
+def context_here() -> Any:
+    """Return the SparkContext of this process; None before it starts, and in clients of Connect."""
+    try:
+        from pyspark import SparkContext
+    except ImportError:  # the package pyspark-client has none
+        return None
+    return SparkContext._active_spark_context
 
 
 def is_local(master: str) -> bool:
@@ -98,9 +108,10 @@ _CHECKED: set[str | None] = set()
 
 def _check(spark: Any) -> None:
     ours = spark.conf.get(DAEMON_SETTING, None) == DAEMON[DAEMON_SETTING]
-    if is_local(spark.conf.get("spark.master", None) or ""):
-        context = SparkContext._active_spark_context
-        if context is not None and not has_skewless(context.pythonExec):
+    context = context_here()
+    # A server of Connect may call itself local as well, on another machine.
+    if context is not None and is_local(spark.conf.get("spark.master", None) or ""):
+        if not has_skewless(context.pythonExec):
             raise WorkersLackSkewless(what_to_install(context.pythonExec))
         return
     try:
@@ -173,7 +184,8 @@ def _submitted(arguments: list[str]) -> str | None:
 
 def _default_master() -> str | None:
     """Return the master of Spark's file of defaults."""
-    folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf"
+    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    folder = os.environ.get("SPARK_CONF_DIR") or Path(home) / "conf"
     try:
         text = (Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8")
     except OSError:

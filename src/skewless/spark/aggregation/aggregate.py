@@ -10,7 +10,6 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from skewless.aggregations import Aggregation
@@ -21,6 +20,7 @@ from skewless.spark.aggregation.arguments import (
     check_one_part,
     check_times,
     chosen_aggregations,
+    with_reducers,
 )
 from skewless.spark.aggregation.block_merging import merge_blocks, merge_rows
 from skewless.spark.aggregation.blocks import FORMAT, N_SLOTS, Packing
@@ -31,6 +31,7 @@ from skewless.spark.aggregation.partials import TIME, Partials
 from skewless.spark.aggregation.plain_queries import has_plain_query, plain_query, plain_type
 from skewless.spark.aggregation.state_layout import state_layout
 from skewless.spark.aggregation.windows import WINDOW, Lateness, Window, as_window
+from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import (
     GroupingKey,
     Key,
@@ -85,8 +86,9 @@ def aggregate(
         The name of a column, a Column, or several of them. Text that names no column is a nested
         field or an SQL expression, for the inputs of `aggs` too.
     aggs
-        What to compute, by the name of the result: ready ones of `skewless.aggregations`, or an
-        `Aggregator` or `VectorAggregator` of your own.
+        What to compute, by the name of the result: ready ones of `skewless.aggregations`, an
+        `Aggregator` or `VectorAggregator` of your own, or an object with zero, reduce, merge and
+        finish (see `skewless.aggregations.reducing`).
     window
         Windows of event time: a `Window`, or (time column, size[, slide[, offset]]).
     watermark
@@ -119,6 +121,7 @@ def aggregate(
     require_dataframe(df)
     by = grouping_key(df, key)
     span = as_window(window)
+    aggs = with_reducers(aggs)
     chosen, inputs = chosen_aggregations(df, by, aggs, span)
     check_times(df, span, watermark, mode)
     arrow_schema(StructType([*by.fields]), "key")  # refuses types by the user's names

@@ -16,6 +16,8 @@ from skewless.aggregations import (
     PerColumn,
     PerKey,
     VectorAggregator,
+    is_reducer,
+    reducing,
 )
 from skewless.arguments import shown
 from skewless.spark.aggregation.native_merging import is_native
@@ -24,6 +26,20 @@ from skewless.spark.columns import GroupingKey, arrow_schema, existing, named
 from skewless.strategy import AnyStrategy
 
 AnyAggregation = Aggregation | Aggregator[Any] | VectorAggregator | ApproxDistinct
+
+
+def with_reducers(aggs: Any) -> Any:
+    """Return `aggs` with objects of the shape of Spark's Aggregator as aggregators of ours."""
+    if not isinstance(aggs, Mapping):
+        return aggs
+    adapted = dict(aggs)
+    for name, aggregation in aggs.items():
+        if is_reducer(aggregation):
+            try:
+                adapted[name] = reducing(aggregation)
+            except ValueError as error:
+                raise ValueError(f"aggs: {name!r}: {error}") from error
+    return adapted
 
 
 def chosen_aggregations(
@@ -61,8 +77,8 @@ def chosen_aggregations(
             chosen[name] = aggregation
         else:
             raise ValueError(
-                f"aggs: {name!r} must be an aggregation of skewless.aggregations or an "
-                f"Aggregator, not {shown(aggregation)}"
+                f"aggs: {name!r} must be an aggregation of skewless.aggregations, an Aggregator, "
+                f"or an object with zero, reduce, merge and finish, not {shown(aggregation)}"
             )
         for column in chosen[name].inputs:
             if column not in read:

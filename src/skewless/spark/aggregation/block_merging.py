@@ -15,7 +15,6 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import (
     BinaryType,
@@ -29,6 +28,7 @@ from skewless.spark.aggregation.blocks import BLOCK, SLOT, by_key, from_block, t
 from skewless.spark.aggregation.partials import PANE, TIME, Partials
 from skewless.spark.aggregation.state_layout import layout_text, layout_type, require_layout
 from skewless.spark.aggregation.windows import WATERMARK, WINDOW, Lateness, Window, microseconds
+from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import internal
 
 _START = internal("start")

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 from pyspark.sql.types import DataType, DecimalType
 
 from skewless.aggregations import (
@@ -30,6 +30,7 @@ from skewless.aggregations import (
     WeightedMean,
 )
 from skewless.spark.aggregation.partials import state_names
+from skewless.spark.aggregation.plain_queries import largest
 from skewless.spark.columns import internal
 
 _POSITION = internal("position")
@@ -57,7 +58,7 @@ _SCALARS: dict[type[Any], Merge] = {
 _LISTS: dict[type[Any], Merge] = {
     Distinct: lambda _, values: F.size(F.collect_set(values[0])),
     ApproxDistinct: lambda agg, values: F.approx_count_distinct(values[0], agg.relative_error),
-    TopK: lambda agg, values: F.max_by(values[0], values[0], agg.k),
+    TopK: lambda agg, values: largest(values[0], agg.k),
     Collect: lambda _, values: F.collect_list(values[0]),
     CollectSet: lambda _, values: F.collect_set(values[0]),
 }
@@ -111,7 +112,7 @@ def _decimal_mean(mean: Mean, states: Sequence[Column], total: DataType, kind: A
         return mean.finish([sums, n]).cast(pa.decimal128(38, scale))
 
     scale = kind.scale
-    divided: Column = arrow_udf(divide, DecimalType(38, scale))(sums, n)  # type: ignore[call-overload]
+    divided: Column = arrow_udf(divide, DecimalType(38, scale))(sums, n)
     return divided
 
 

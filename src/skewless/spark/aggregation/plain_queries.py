@@ -6,6 +6,7 @@ Spark combines by itself.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,6 +33,21 @@ from skewless.spark.aggregation.partials import TIME
 from skewless.spark.aggregation.windows import WINDOW, Window, spelled
 from skewless.spark.columns import GroupingKey, internal, like_spark_groups, quoted
 
+#: Spark 4.1 has no bounded list of the largest values.
+_HAS_TOP_K = "k" in inspect.signature(F.max_by).parameters
+
+
+def largest(column: Column, k: int) -> Column:
+    """Return the k largest values of a group that are not null, largest first; null if none.
+
+    On Spark 4.1 a group holds all its values until they are sorted.
+    """
+    if _HAS_TOP_K:
+        return F.max_by(column, column, k)
+    values = F.sort_array(F.collect_list(column), asc=False)
+    return F.when(F.count(column) > 0, F.slice(values, 1, k))
+
+
 #: From an aggregation and the columns that it reads to its result; the first two are special.
 _RESULTS: dict[type[Any], Callable[..., Column]] = {
     Sum: lambda _, column: F.sum(column),
@@ -40,7 +56,7 @@ _RESULTS: dict[type[Any], Callable[..., Column]] = {
     Max: lambda _, column: F.max(column),
     Distinct: lambda _, column: F.count_distinct(column),
     ApproxDistinct: lambda agg, column: F.approx_count_distinct(column, agg.relative_error),
-    TopK: lambda agg, column: F.max_by(column, column, agg.k),
+    TopK: lambda agg, column: largest(column, agg.k),
     Collect: lambda _, column: F.collect_list(column),
     CollectSet: lambda _, column: F.collect_set(column),
     Variance: lambda agg, column: (F.var_pop if agg.population else F.var_samp)(column),

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 from pyspark.sql.types import NumericType
 
 from skewless import parameters, registry
@@ -209,7 +209,7 @@ def routed(df: DataFrame, router: Router, inputs: Sequence[Column], column: str)
     function = workers_of_hashes if len(inputs) == 1 else workers_of
     # Not deterministic in Spark's sense: the worker depends on the records before, so Spark must
     # neither evaluate it twice nor move a filter below it.
-    worker: Column = arrow_udf(function, "int").asNondeterministic()(*inputs)  # type: ignore[call-overload]
+    worker: Column = arrow_udf(function, "int").asNondeterministic()(*inputs)
     with_workers = df.withColumn(column, worker)
     return with_workers.repartitionById(router.routing.n_workers, F.col(quoted(column)))
 

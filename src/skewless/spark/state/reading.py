@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from skewless.arguments import shown as shown_value
 from skewless.arguments import whole
+from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.state.versions import bases

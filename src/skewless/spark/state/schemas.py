@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType, TimestampType
 
 from skewless.aggregations.aggregator import to_arrow
@@ -15,6 +14,7 @@ from skewless.aggregations.types import parse_type
 from skewless.arguments import shown
 from skewless.parameters import nearest
 from skewless.spark.aggregation.windows import microseconds
+from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import arrow_schema
 from skewless.spark.ledger.ledger import LedgerMismatch
 from skewless.spark.state.processor import (

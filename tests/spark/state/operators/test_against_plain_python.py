@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from skewless import aggregations as aggs
 from skewless.spark import check_processor
+from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.ledger import LedgerMismatch
 from skewless.spark.state.operators.deduplicate import Deduplicate
 from skewless.spark.state.operators.join_processor import LEFT, RIGHT, SIDE, TIME, Join, Side

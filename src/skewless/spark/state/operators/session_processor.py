@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     DataType,
@@ -20,6 +19,7 @@ from pyspark.sql.types import (
 from skewless.aggregations import Aggregation
 from skewless.aggregations.columns import plain
 from skewless.arrays import Ints
+from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import arrow_schema
 from skewless.spark.state.operators.held_rows import (
     held,

@@ -11,7 +11,11 @@ from pyspark.sql.types import StructField
 
 from skewless.aggregations import Aggregation, ApproxDistinct, PerKey
 from skewless.arguments import shown
-from skewless.spark.aggregation.arguments import AnyAggregation, chosen_aggregations
+from skewless.spark.aggregation.arguments import (
+    AnyAggregation,
+    chosen_aggregations,
+    with_reducers,
+)
 from skewless.spark.aggregation.windows import LONGEST
 from skewless.spark.columns import Key, arrow_schema, grouping_key, internal, quoted
 from skewless.spark.columns import require_dataframe as require_dataframe
@@ -80,6 +84,7 @@ def sessions(
     chosen: dict[str, Aggregation] = {}
     read: dict[str, Column] = {}
     if aggs is not None:
+        aggs = with_reducers(aggs)
         chosen, read = chosen_aggregations(df, by, aggs, None)
     free_names(list(chosen), ours, "aggs")
     for name, one in chosen.items():

@@ -1,0 +1,43 @@
+"""What works on which version of Spark: a table from the records of `make test-versions`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skewless.experiments.tables import Row, markdown
+
+_SHOWN = {"passed": "yes", "failed": "**no**", "skipped": "not tried"}
+_MODES = {"classic": "classic", "connect": "Connect"}
+
+
+def table(records: Sequence[Row]) -> str:
+    """Return one line per part of skewless, and a column per version and kind of session.
+
+    >>> route = {"spark": "4.1.4", "mode": "classic", "part": "`route`", "outcome": "passed"}
+    >>> print(table([route]))
+    | | 4.1.4, classic |
+    | --- | ---: |
+    | `route` | yes |
+    """
+    columns = sorted({(_numbers(r["spark"]), r["spark"], r["mode"]) for r in records})
+    parts = list(dict.fromkeys(record["part"] for record in records))
+    ended = {(r["spark"], r["mode"], r["part"]): r["outcome"] for r in records}
+    headings = [f"{spark}, {_MODES[mode]}" for _, spark, mode in columns]
+    rows = [
+        [part, *(_SHOWN[ended.get((spark, mode, part), "skipped")] for _, spark, mode in columns)]
+        for part in parts
+    ]
+    shown = markdown(["", *headings], rows).replace("|  |", "| |", 1)
+    interpreted = sorted({r["spark"] for r in records if not r.get("compiled", True)}, key=_numbers)
+    if interpreted:
+        shown += f"\n\nKernels were interpreted, not compiled, on {', '.join(interpreted)}."
+    return shown
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return a version as numbers, so that 4.10 comes after 4.9.
+
+    >>> _numbers("4.10.0.dev1") > _numbers("4.9.3")
+    True
+    """
+    return tuple(int(part) for part in version.split(".") if part.isdigit())

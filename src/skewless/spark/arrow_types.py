@@ -1,0 +1,136 @@
+"""Spark's types as Arrow has them, and back, by public names of PySpark alone.
+
+PySpark converts types too, but in a module of its own whose functions change from one version to
+the next: in 4.1 they take other arguments and read times without a zone as times with one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark.sql import types as T
+
+#: Types without parameters. Longer texts and bytes come back as the usual ones.
+_SIMPLE: tuple[tuple[type[T.DataType], pa.DataType], ...] = (
+    (T.BooleanType, pa.bool_()),
+    (T.ByteType, pa.int8()),
+    (T.ShortType, pa.int16()),
+    (T.IntegerType, pa.int32()),
+    (T.LongType, pa.int64()),
+    (T.FloatType, pa.float32()),
+    (T.DoubleType, pa.float64()),
+    (T.StringType, pa.string()),
+    (T.BinaryType, pa.binary()),
+    (T.DateType, pa.date32()),
+    (T.TimestampType, pa.timestamp("us", "UTC")),
+    (T.TimestampNTZType, pa.timestamp("us")),
+    (T.DayTimeIntervalType, pa.duration("us")),
+    (T.TimeType, pa.time64("ns")),
+    (T.NullType, pa.null()),
+)
+_VARIANT = {b"variant": b"true"}
+#: Of shapes on a plane and on the globe; Spark keeps the kind in the metadata of a field.
+_SHAPES: dict[bytes, Any] = {b"geometry": T.GeometryType, b"geography": T.GeographyType}
+
+
+class NoArrowType(ValueError):  # noqa: N818 - it is read as a sentence
+    """One of the two, Spark or Arrow, has no such type; names it."""
+
+
+def to_arrow_schema(schema: T.StructType) -> pa.Schema:
+    """Return a schema as Arrow has it, times in UTC; metadata stays behind."""
+    return pa.schema(list(_fields(schema)))
+
+
+def from_arrow_schema(schema: pa.Schema) -> T.StructType:
+    """Return a schema as Spark has it; metadata stays behind."""
+    fields = [T.StructField(f.name, from_arrow_type(f.type), f.nullable) for f in schema]
+    return T.StructType(fields)
+
+
+def to_arrow_type(kind: T.DataType) -> pa.DataType:
+    """Return the type of the Arrow data that Spark sends for a column of this type.
+
+    >>> to_arrow_type(T.ArrayType(T.DecimalType(12, 2)))
+    ListType(list<element: decimal128(12, 2)>)
+    """
+    if isinstance(kind, T.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, T.ArrayType):
+        return pa.list_(pa.field("element", to_arrow_type(kind.elementType), kind.containsNull))
+    if isinstance(kind, T.MapType):
+        key = pa.field("key", to_arrow_type(kind.keyType), nullable=False)
+        value = pa.field("value", to_arrow_type(kind.valueType), kind.valueContainsNull)
+        return pa.map_(key, value)
+    if isinstance(kind, T.StructType):
+        return pa.struct(list(_fields(kind)))
+    if isinstance(kind, T.UserDefinedType):
+        return to_arrow_type(kind.sqlType())
+    if isinstance(kind, T.VariantType):
+        value = pa.field("value", pa.binary(), nullable=False)
+        return pa.struct([value, pa.field("metadata", pa.binary(), False, _VARIANT)])
+    for tag, shape in _SHAPES.items():
+        if isinstance(kind, shape):
+            about = {tag: b"true", b"srid": str(kind.srid).encode()}
+            srid = pa.field("srid", pa.int32(), nullable=False)
+            return pa.struct([srid, pa.field("wkb", pa.binary(), False, about)])
+    for simple, arrow in _SIMPLE:
+        if isinstance(kind, simple):
+            return arrow
+    raise NoArrowType(f"Arrow has no type for {kind.simpleString()}")
+
+
+def from_arrow_type(kind: pa.DataType) -> T.DataType:
+    """Return the type that Spark has for Arrow data of this type.
+
+    >>> from_arrow_type(pa.timestamp("us")), from_arrow_type(pa.timestamp("us", "UTC"))
+    (TimestampNTZType(), TimestampType())
+    """
+    for simple, arrow in _SIMPLE:
+        if kind == arrow:
+            return simple()
+    if pt.is_decimal(kind):
+        return T.DecimalType(kind.precision, kind.scale)
+    if pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind):
+        return T.ArrayType(from_arrow_type(kind.value_type), kind.value_field.nullable)
+    if pt.is_map(kind):
+        key, value = from_arrow_type(kind.key_type), from_arrow_type(kind.item_type)
+        return T.MapType(key, value, kind.item_field.nullable)
+    if pt.is_struct(kind):
+        tagged = _tagged(kind)
+        return from_arrow_schema(pa.schema(list(kind))) if tagged is None else tagged
+    if pt.is_dictionary(kind):
+        return from_arrow_type(kind.value_type)
+    if pt.is_large_string(kind):
+        return T.StringType()
+    if pt.is_large_binary(kind) or pt.is_fixed_size_binary(kind):
+        return T.BinaryType()
+    if pt.is_timestamp(kind):
+        return T.TimestampNTZType() if kind.tz is None else T.TimestampType()
+    if pt.is_duration(kind):
+        return T.DayTimeIntervalType()
+    if pt.is_time64(kind):
+        return T.TimeType()
+    raise NoArrowType(f"Spark has no type for {kind} of Arrow")
+
+
+def _fields(schema: T.StructType) -> list[pa.Field]:
+    return [pa.field(f.name, to_arrow_type(f.dataType), f.nullable) for f in schema.fields]
+
+
+def _tagged(kind: pa.StructType) -> T.DataType | None:
+    """Return the type that a struct stands for by the metadata of its last field, or None."""
+    if kind.num_fields != 2:
+        return None
+    first, last = kind.field(0), kind.field(1)
+    about = last.metadata or {}
+    if (first.name, last.name) == ("value", "metadata") and about.get(b"variant") == b"true":
+        return T.VariantType()
+    for tag, shape in _SHAPES.items():
+        if (first.name, last.name) == ("srid", "wkb") and about.get(tag) == b"true":
+            srid = int(about[b"srid"])
+            found: T.DataType = shape("ANY" if srid == shape.MIXED_SRID else srid)
+            return found
+    return None
