@@ -15,7 +15,9 @@ VENV = PROJECT / ".venv-docs"
 
 def requirements() -> list[str]:
     """Return the extra `docs` of the project."""
-    import tomllib  # not on Python 3.10
+    if sys.version_info < (3, 11):  # which has no tomllib
+        sys.exit("The documentation needs Python 3.11 or later: `make PYTHON=python3.12 docs`.")
+    import tomllib
 
     with (PROJECT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
@@ -24,12 +26,11 @@ def requirements() -> list[str]:
 
 def main() -> None:
     """Make the environment and install into it."""
-    if sys.version_info < (3, 11):
-        sys.exit("The documentation needs Python 3.11 or later: `make PYTHON=python3.12 docs`.")
+    wanted = requirements()
     print("Installing what builds the documentation into .venv-docs.", file=sys.stderr, flush=True)
     subprocess.check_call([sys.executable, "-m", "venv", "--clear", str(VENV)])
     pip = [str(VENV / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install"]
-    command = [*pip, "-q", "--no-input", "-c", "constraints.txt", *requirements()]
+    command = [*pip, "-q", "--no-input", "-c", "constraints.txt", *wanted]
     sys.exit(subprocess.call(command, cwd=str(PROJECT)))
 
 

@@ -12,7 +12,6 @@ from kafka.broker import Broker
 from kafka.streams import (
     N_RECORDS,
     received,
-    send,
     stream,
     through_a_dead_broker,
     to_kafka,
@@ -21,15 +20,20 @@ from skewless import aggregations as aggs
 from skewless.spark import KeyProcessor, aggregate, process, read_state, route
 
 
-class Totals(KeyProcessor):
-    """How many records of a key there were; one row per key and micro-batch."""
+def totals() -> Any:
+    """Return a processor as a user writes it; Spark gets its class with the query."""
 
-    state_schema = "n bigint"
-    result_schema = "key string, new bigint, n bigint"
+    class Totals(KeyProcessor):
+        """How many records of a key there were; one row per key and micro-batch."""
 
-    def update_key(self, key: Any, records: Any, state: Any, watermark: Any) -> Any:
-        n = (state["n"] if state else 0) + len(records)
-        return [{"new": len(records), "n": n}], {"n": n}
+        state_schema = "n bigint"
+        result_schema = "key string, new bigint, n bigint"
+
+        def update_key(self, key: Any, records: Any, state: Any, watermark: Any) -> Any:
+            n = (state["n"] if state else 0) + len(records)
+            return [{"new": len(records), "n": n}], {"n": n}
+
+    return Totals()
 
 
 def length() -> Any:
@@ -77,8 +81,8 @@ def test_states_and_results_of_process_count_each_record_once(
     ledger = str(tmp_path / "ledger")
 
     def start() -> StreamingQuery:
-        totals = process(stream(spark, broker, "in"), "key", Totals(), workers=3, ledger=ledger)
-        writer = totals.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        counted = process(stream(spark, broker, "in"), "key", totals(), workers=3, ledger=ledger)
+        writer = counted.writeStream.format("parquet").option("path", str(tmp_path / "out"))
         query: StreamingQuery = writer.option("checkpointLocation", str(tmp_path / "cp")).start()
         return query
 
@@ -93,7 +97,6 @@ def test_the_last_result_of_each_key_in_a_topic_is_that_of_plain_spark(
     spark: Any, broker: Broker, tmp_path: Path
 ) -> None:
     """Spark's sink for Kafka may repeat rows after a failure; the last one of a key counts."""
-    send(spark, broker, "out", 0, 0)  # nothing; a topic is made when it is first asked for
 
     def start() -> StreamingQuery:
         lengths = aggregate(
