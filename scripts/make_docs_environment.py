@@ -5,6 +5,7 @@ The reference is made from the sources without importing them, so neither Spark 
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ def requirements() -> list[str]:
     """Return the extra `docs` of the project."""
     if sys.version_info < (3, 11):  # which has no tomllib
         sys.exit("The documentation needs Python 3.11 or later: `make PYTHON=python3.12 docs`.")
-    import tomllib
+    tomllib = importlib.import_module("tomllib")  # which the types of Python 3.10 do not know
 
     with (PROJECT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]

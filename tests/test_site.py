@@ -82,7 +82,9 @@ def test_a_page_of_the_reference_is_about_a_module_that_says_what_is_public(page
         pytest.importorskip("pyspark", reason="pyspark is not installed")
     module = importlib.import_module(name)
     assert text.startswith(f"# {name}\n")
-    public = getattr(module, "__all__", [n for n in vars(module) if not n.startswith("_")])
+    own = [n for n, one in vars(module).items() if getattr(one, "__module__", None) == name]
+    public = getattr(module, "__all__", [n for n in own if not n.startswith("_")])
+    assert public
     documented = [getattr(module, n) for n in public]
     assert all(one.__doc__ for one in documented if callable(one))
 
