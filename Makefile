@@ -4,12 +4,13 @@ SHELL := /bin/sh
 BIN := .venv/bin
 # One stamp per chosen Python: another PYTHON makes another environment.
 READY := .venv/ready-$(subst /,-,$(PYTHON))
+DOCS_READY := .venv-docs/ready
 # Asked when a recipe runs, not when this file is read.
 WITH_JAVA = JAVA_HOME=$$($(BIN)/python scripts/find_java.py) && export JAVA_HOME &&
 PYTEST = $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # What neither `make test` nor `make test-slow` runs has a target of its own.
-USUAL := not statistics and not faults and not browser and not versions and not cluster and not package
+USUAL := not statistics and not faults and not browser and not versions and not cluster and not package and not kafka
 
 # Cases of each kind for `make fuzz`.
 CASES ?= 2000
@@ -21,7 +22,7 @@ export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-nojit test-statistics test-faults test-nightly test-browser test-matrix
 .PHONY: lint format bench bench-spark test-versions test-cluster package
-.PHONY: fuzz overview frontier reproduce docs-tables java clean bench-public
+.PHONY: docs pictures test-kafka fuzz overview frontier reproduce docs-tables java clean bench-public
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +50,10 @@ test-nightly: $(READY) ## Kill by chance, a hundred times (SKEWLESS_KILL_SEED=7 
 
 test-browser: $(READY) ## Look at the pages in Chromium, light, dark and on a phone (pictures: out/browser)
 	@$(BIN)/python -m pytest -m browser tests/browser
+
+test-kafka: $(READY) ## Start a Kafka broker, kill it, and compare the results (fetches jars into .jars)
+	@$(WITH_JAVA) $(BIN)/python scripts/fetch_jars.py kafka "$$JAVA_HOME" && \
+		$(BIN)/python -m pytest -m kafka tests/kafka
 
 test-matrix: $(READY) ## Compare with plain Spark: every strategy, window and output mode
 	@$(WITH_JAVA) SKEWLESS_FULL_MATRIX=1 $(BIN)/python -m pytest tests/spark
@@ -92,6 +97,9 @@ bench-public: $(READY) ## Measure NEXMark and ShuffleBench against plain Spark, 
 frontier: $(READY) ## Measure Cascade against all others, for docs/frontier.md (DATA=folder of traces)
 	$(BIN)/python benchmarks/frontier.py $(if $(DATA),--data $(DATA))
 
+pictures: $(READY) ## Draw the pictures of the strategies' pages
+	$(BIN)/python benchmarks/strategy_pictures.py
+
 overview: $(READY) ## Run all strategies side by side and write the README's table
 	$(BIN)/python benchmarks/overview.py
 
@@ -101,15 +109,22 @@ reproduce: $(READY) ## Measure the papers' figures on small streams, and write d
 docs-tables: $(READY) ## Write the generated tables of the documentation anew
 	$(BIN)/python benchmarks/tables.py
 
+docs: $(DOCS_READY) ## Build the documentation site in out/site, with all links checked
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
 java: $(READY) ## Find or fetch Java for Spark, and print its JAVA_HOME
 	@$(BIN)/python scripts/find_java.py
 
 clean: ## Remove the environment, the fetched Java, caches and build products
-	rm -rf .venv .venv-versions .java build dist out src/*.egg-info spark-warehouse metastore_db derby.log
+	rm -rf .venv .venv-docs .venv-versions .java .jars build dist out src/*.egg-info spark-warehouse metastore_db derby.log
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt
 	@command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) was not found; install Python 3.10 to 3.13." >&2; exit 2; }
 	@$(PYTHON) scripts/make_environment.py
+	@touch $@
+
+$(DOCS_READY): pyproject.toml constraints.txt | $(READY)
+	@$(BIN)/python scripts/make_docs_environment.py
 	@touch $@

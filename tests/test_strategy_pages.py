@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reference.cascade import CascadeReference
+from skewless import registry
 
 PAGES = Path(__file__).parent.parent / "docs" / "strategies"
 EXAMPLE = re.compile(r"```pycon\n(.*?)```", re.DOTALL)
@@ -33,6 +34,14 @@ def test_a_page_shows_what_its_strategy_does(page: str) -> None:
 def test_every_page_with_an_example_is_run() -> None:
     shown = {path.stem for path in PAGES.glob("*.md") if EXAMPLE.search(path.read_text("utf-8"))}
     assert shown == set(WITH_EXAMPLES)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_every_strategy_has_its_page_and_its_picture(name: str) -> None:
+    page = (PAGES / f"{name}.md").read_text(encoding="utf-8")
+    assert f"(../pictures/strategies/{name}.svg)" in page
+    picture = PAGES.parent / "pictures" / "strategies" / f"{name}.svg"
+    assert f">{name}</text>" in picture.read_text(encoding="utf-8")  # in its legend
 
 
 def test_the_table_of_cascade_is_what_its_oracle_does() -> None:

@@ -124,8 +124,3 @@ def test_the_guide_to_spark_runs_from_its_beginning_to_its_end(
     ]
     assert "worker" in capsys.readouterr().out
     assert reader.waiting == []
-
-
-def test_every_page_with_programs_for_spark_is_run() -> None:
-    """The page on exactly-once has none today; one that it gets must be run as well."""
-    assert programs("exactly-once.md") == []

@@ -19,13 +19,13 @@ from skewless.metrics import relative_loads
 Record = Mapping[str, Any]
 
 HIGHLIGHT = "cascade"
-_STRONG = "#cc3311"
-_LINE = "#4477aa"
-_PALE = "#999999"
+STRONG = "#cc3311"
+LINE = "#4477aa"
+PALE = "#999999"
 _SMALLEST_IMBALANCE = 1e-6  # where nothing stands on a logarithmic axis
 _SMALLEST_REPLICATION = 1e-5
 _LABEL_DECADES = 1.0  # labels of points closer than that would cover each other
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "svg.hashsalt": "skewless",  # else every file has its own names
     "svg.fonttype": "none",  # text stays text: small files that can be searched
     "font.family": "sans-serif",
@@ -45,11 +45,11 @@ def load_per_worker(runs: Sequence[Record], path: Path) -> None:
     if not runs:
         raise ValueError("runs must be at least one, not 0")
     heights = [sorted(relative_loads(run["loads"]).tolist(), reverse=True) for run in runs]
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(3.6 * len(runs), 2.4), layout="constrained")
         panels = figure.subplots(1, len(runs), sharey=True, squeeze=False)[0]
         for panel, run, bars in zip(panels, runs, heights, strict=True):
-            colour = _STRONG if run["strategy"] == HIGHLIGHT else _LINE
+            colour = STRONG if run["strategy"] == HIGHLIGHT else LINE
             panel.bar(range(len(bars)), bars, width=0.8, color=colour)
             panel.axhline(1.0, color="#333333", linewidth=0.8, linestyle=(0, (4, 3)))
             panel.set_title(f"{run['strategy']}: the heaviest has {bars[0]:.2f} × its fair share")
@@ -57,7 +57,7 @@ def load_per_worker(runs: Sequence[Record], path: Path) -> None:
             panel.set_xticks([])
         panels[0].set_ylabel("load, 1 = fair share")
         panels[0].set_ylim(0.0, 1.05 * max(1.2, *(bars[0] for bars in heights)))
-        _save(figure, path)
+        save(figure, path)
 
 
 def frontier(records: Iterable[Record], path: Path, n_columns: int = 3) -> None:
@@ -76,7 +76,7 @@ def frontier(records: Iterable[Record], path: Path, n_columns: int = 3) -> None:
     middle = math.sqrt(min(across) * max(across))
     n_columns = min(n_columns, len(cells))
     n_rows = math.ceil(len(cells) / n_columns)
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(3.5 * n_columns, 2.8 * n_rows), layout="constrained")
         grid = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
         panels = [panel for row in grid for panel in row]
@@ -88,7 +88,7 @@ def frontier(records: Iterable[Record], path: Path, n_columns: int = 3) -> None:
             panel.tick_params(labelbottom=True)
         figure.supxlabel("imbalance (max − mean) / mean", fontsize=9)
         figure.supylabel("replicas per key − 1", fontsize=9)
-        _save(figure, path)
+        save(figure, path)
 
 
 def _draw_cell(panel: Axes, title: str, cell: Sequence[Record], middle: float) -> None:
@@ -100,7 +100,7 @@ def _draw_cell(panel: Axes, title: str, cell: Sequence[Record], middle: float) -
     panel.set_axisbelow(True)
     best = sorted(_place(record) for record in cell if record["on_front"])
     # Between two points of the front, the area above and to the right of the first is taken.
-    panel.step(*zip(*best, strict=True), where="post", color=_LINE, linewidth=1.0, zorder=1)
+    panel.step(*zip(*best, strict=True), where="post", color=LINE, linewidth=1.0, zorder=1)
     for record in cell:
         own = record["strategy"] == HIGHLIGHT
         x, y = _place(record)
@@ -108,7 +108,7 @@ def _draw_cell(panel: Axes, title: str, cell: Sequence[Record], middle: float) -
             *([x], [y]),
             marker="D" if own else "o",
             markersize=6 if own else 4 if record["on_front"] else 3,
-            color=_STRONG if own else _LINE if record["on_front"] else _PALE,
+            color=STRONG if own else LINE if record["on_front"] else PALE,
             linestyle="none",
             zorder=3 if own else 2,
             clip_on=False,
@@ -127,7 +127,7 @@ def _draw_cell(panel: Axes, title: str, cell: Sequence[Record], middle: float) -
             verticalalignment="bottom" if above else "top",
             fontsize=8 if own else 6,
             fontweight="bold" if own else "normal",
-            color=_STRONG if own else _LINE,
+            color=STRONG if own else LINE,
             zorder=4,
         )
         label.set_in_layout(False)
@@ -159,7 +159,8 @@ def _place(record: Record) -> tuple[float, float]:
     )
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
+    """Write an SVG file that changes only when the picture does."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Neither date nor version: a file changes only when the picture does.
+    # Neither date nor version.
     figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})

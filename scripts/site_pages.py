@@ -1,0 +1,126 @@
+"""Adds to the documentation site what lies outside `docs/`; mkdocs calls it while it builds.
+
+README, CONTRIBUTING and CHANGELOG become pages. A source file that a page links to becomes a page
+too. Links are written anew, so that the same Markdown works in a repository viewer and on the site.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).resolve().parent.parent
+#: Files of the project that are pages of the site under another name.
+PAGES = {"README.md": "overview.md", "CONTRIBUTING.md": "contributing.md"}
+PAGES["CHANGELOG.md"] = "changelog.md"
+LANGUAGES = {".py": "python", ".toml": "toml", ".yml": "yaml"}
+# Code comes first, so that what looks like a link inside it is left alone.
+CODE_OR_LINK = re.compile(
+    r"^ *```.*?^ *```|`[^`\n]+`|(?<=\]\()<?(?P<target>[^)<>\s]+)>?(?=(?:\s+\"[^\"]*\")?\))",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def on_config(config: Any) -> Any:
+    """Put pages that the navigation does not name at its end."""
+    named = set(_named(config["nav"]))
+    docs = Path(config["docs_dir"])
+    others = sorted(path.relative_to(docs).as_posix() for path in docs.rglob("*.md"))
+    missing = [name for name in others if name not in named]
+    if missing:
+        config["nav"].append({"More": missing})
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add a page for each file outside `docs/` that is shown or linked to."""
+    from mkdocs.structure.files import File, InclusionLevel
+
+    origins = {uri: name for name, uri in PAGES.items()}
+    markdown = {page.src_uri: page.content_string for page in files if page.src_uri.endswith(".md")}
+    markdown |= {uri: _read(name) for uri, name in origins.items()}
+    for uri, text in list(markdown.items()):
+        for target in links(text):
+            name = in_project(uri, target)
+            if name is not None and (source := page_of(name)).startswith("source/"):
+                origins[source] = name
+    for uri, name in origins.items():
+        if uri in PAGES.values():
+            content, inclusion = _read(name), InclusionLevel.UNDEFINED
+        else:  # found by its links only
+            content, inclusion = as_page(name), InclusionLevel.NOT_IN_NAV
+        files.append(File.generated(config, uri, content=content, inclusion=inclusion))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Let links lead to pages of the site."""
+    return with_links_of_the_site(markdown, page.file.src_uri)
+
+
+def with_links_of_the_site(markdown: str, uri: str) -> str:
+    """Return the text of a page with its links as the site needs them."""
+
+    def changed(match: re.Match[str]) -> str:
+        target = match["target"]
+        name = None if target is None else in_project(uri, target)
+        if name is None:
+            return match[0]
+        _, _, anchor = target.partition("#")
+        link = posixpath.relpath(page_of(name), posixpath.dirname(uri) or ".")
+        return f"{link}#{anchor}" if anchor else link
+
+    return CODE_OR_LINK.sub(changed, markdown)
+
+
+def links(markdown: str) -> Iterator[str]:
+    """Yield what the links of a text lead to."""
+    for match in CODE_OR_LINK.finditer(markdown):
+        if match["target"] is not None:
+            yield match["target"]
+
+
+def in_project(uri: str, target: str) -> str | None:
+    """Return the file of the project that a link of a page means; None for any other link."""
+    path = target.partition("#")[0]
+    if not path or re.match(r"[a-z]+:", path):
+        return None
+    origins = {page: name for name, page in PAGES.items()}
+    here = origins.get(uri, posixpath.join("docs", uri))
+    return posixpath.normpath(posixpath.join(posixpath.dirname(here), path))
+
+
+def page_of(name: str) -> str:
+    """Return the page of the site that shows a file of the project."""
+    if (PROJECT / name).is_dir():
+        name = posixpath.join(name, "README.md")
+    if name in PAGES:
+        return PAGES[name]
+    return name.removeprefix("docs/") if name.startswith("docs/") else f"source/{name}.md"
+
+
+def as_page(name: str) -> str:
+    """Return a source file as a page."""
+    language = LANGUAGES.get(Path(name).suffix, "text")
+    return f"# {name}\n\n````{language}\n{_read(name).rstrip()}\n````\n"
+
+
+def _read(name: str) -> str:
+    path = PROJECT / name
+    if not path.is_file():
+        raise FileNotFoundError(f"a page of the documentation links to {name}, which is no file")
+    return path.read_text(encoding="utf-8")
+
+
+def _named(nav: Any) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+    elif isinstance(nav, dict):
+        for part in nav.values():
+            yield from _named(part)
+    else:
+        for part in nav:
+            yield from _named(part)
