@@ -11,6 +11,7 @@ from skewless.experiments import (
     learning_together,
     overview,
     public,
+    simulator_speed,
     skewed_writes,
     spark_speed,
 )
@@ -31,6 +32,7 @@ LEARNING_TOGETHER = RESULTS / "learning_together.jsonl"
 SKEWED_WRITES = RESULTS / "skewed_writes.jsonl"
 REPRODUCTION = RESULTS / "reproduction.jsonl"
 PUBLIC = RESULTS / "public.jsonl"
+SIMULATOR_SPEED = RESULTS / "simulator_speed.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
 
@@ -51,11 +53,12 @@ def write_all() -> None:
     write_skewed_writes()
     write_reproduction_tables()
     write_public()
+    write_simulator_speed()
     if RECORDS.exists():
         write_documents()
     print(
         "tables written: README.md, docs/benchmarks.md, docs/frontier.md, docs/reproduction.md, "
-        "docs/strategies/mixed.md"
+        "docs/simulator.md, docs/strategies/mixed.md"
     )
 
 
@@ -85,6 +88,12 @@ def write_public() -> None:
     if PUBLIC.exists():
         table = public.table(read_records(PUBLIC))
         write_table(PROJECT / "docs" / "public-benchmarks.md", "public workloads", table)
+
+
+def write_simulator_speed() -> None:
+    if SIMULATOR_SPEED.exists():
+        table = simulator_speed.table(read_records(SIMULATOR_SPEED))
+        write_table(PROJECT / "docs" / "simulator.md", "simulator speed", table)
 
 
 def write_spark_tables() -> None:
