@@ -6,7 +6,7 @@ from skewless.experiments import simulator_speed
 from skewless.experiments.tables import write_records
 from tables import SIMULATOR_SPEED, write_simulator_speed
 
-REPETITIONS = 5
+REPETITIONS = 3
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from skewless.workloads import Workload, Zipf
 
 SOURCES = (1, 8, 32)
 N_WORKERS = 32
-STREAM = Zipf(z=1.2, n_keys=100_000, n_records=4_000_000)
+STREAM = Zipf(z=1.2, n_keys=100_000, n_records=1_000_000)
 TIMING = Timing(service=1e-5, queue=100)
 #: What a run includes besides routing and counting.
 KINDS = ("counting", "and generating the keys", "and a clock")
