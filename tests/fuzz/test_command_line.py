@@ -68,6 +68,8 @@ OPTIONS = {
             "--timing",
             "--event",
             "--windows",
+            "--slides",
+            "--forwarding",
         ),
         *("--json", "--nonsense"),
     ],

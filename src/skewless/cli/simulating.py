@@ -195,7 +195,7 @@ def simulate_command(
         if forwarding and not any(isinstance(one, Forwards) for one in chosen):
             raise ValueError("--forwarding: none of the chosen strategies tells what needs merging")
         clock = reading.timing(timing or [])
-        n_slides = reading.count(slides, "--slides", least=1)
+        n_slides = reading.count(slides, "--slides", least=1, most=1 << 20)
         happens = reading.events(event or [])
         cells = []
         for n in reading.counts(workers, "--workers", least=1, most=MOST_WORKERS):

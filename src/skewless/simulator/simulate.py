@@ -108,7 +108,9 @@ def simulate(
     seed = seed_number(seed)
     if timing is not None and not isinstance(timing, Timing):
         raise ValueError(f"timing must be a Timing or None, not {shown(timing)}")
-    slides = whole(slides, "slides", least=1)
+    slides = whole(slides, "slides", least=1, most=1 << 20)
+    if not isinstance(forwarding, bool):
+        raise ValueError(f"forwarding must be True or False, not {shown(forwarding)}")
     if slides > 1 and not forwarding and (timing is None or not timing.merge):
         raise ValueError("slides: windows can overlap where timing has merge, or with forwarding")
     syncing = _require_sync(sync, sync_delay, strategy)
