@@ -23,13 +23,13 @@ def test_sources_learn_together_and_workers_fail():
     together = ["--sync", "interval=1000,delay=100/30,adaptive=yes"]
     failure = ["--event", "fail@1e4:worker=3,queued=lost"]
     alone, fish = simulated("hash,fish", *SMALL, *clock, *together, *failure)
-    assert alone["lost"] > 0
     assert fish["lost"] > 0
     assert alone["replayed"] == fish["replayed"] == 0
     assert "syncs" not in alone
     assert fish["syncs"] > 1
-    (again,) = simulated("hash", *SMALL, *clock, "--event", "at=1e4,worker=3,kind=fail")
-    assert (again["replayed"], again["lost"]) == (alone["lost"], 0)
+    written_out = ["--event", "at=1e4,worker=3,kind=fail"]
+    (again,) = simulated("fish", *SMALL, *clock, *together, *written_out)
+    assert (again["replayed"], again["lost"]) == (fish["lost"], 0)
 
 
 def test_forwarding_is_counted_over_windows_that_overlap():
@@ -46,7 +46,7 @@ def test_an_event_that_did_not_happen_is_told(tmp_path):
     trace = ["--trace", str(path), "--key", "a", "--workers", "2"]
     result = run("simulate", "--strategy", "hash", *trace, "--event", "leave@30:worker=1")
     assert result.exit_code == 0
-    assert result.stderr.splitlines() == [
+    assert [line for line in result.stderr.splitlines() if line.strip()] == [
         "skewless: --event: the stream ended after 30 records, before the event at 30"
     ]
 
@@ -99,7 +99,7 @@ def test_a_refused_command_makes_no_folder(tmp_path):
         ("hash", ["--slides", "2"], "--slides: windows can overlap where"),
         ("hash", ["--zipf", "-1"], "--zipf must be a number from 0 to 20, not -1.0"),
         ("hash", ["--keys", "0"], "--keys must be from 1 to 2^48, not 0"),
-        ("hash", ["--with", "z=-1"], "zipf"),
+        ("hash", ["--with", "z=2"], "--with z=… cannot be combined with an option that sets it"),
     ],
 )
 def test_messages_name_the_option(strategy, options, message):

