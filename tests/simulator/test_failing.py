@@ -171,7 +171,7 @@ def test_every_record_is_done_or_lost(strategy, n_sources, queued):
     summary = run.summary()
     gone, kept = ("replayed", "lost") if queued == "replayed" else ("lost", "replayed")
     # With hash, the busiest worker slows all sources down, so that the queues of others are short.
-    assert (0 if isinstance(strategy, Hash) else 50) <= summary[gone] < 200
+    assert (0 if isinstance(strategy, Hash) else 1) <= summary[gone] < 200
     assert summary[kept] == 0
     assert run.times.latencies.sum() + run.times.lost.sum() == STREAM.n_records
     assert not run.windows.loads[16:, 3].any()
