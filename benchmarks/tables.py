@@ -8,13 +8,14 @@ from skewless.experiments import (
     alternatives,
     giants,
     grouping_cost,
-    keyed_state,
     learning_together,
     overview,
     public,
+    simulator_speed,
     skewed_writes,
     spark_speed,
     spark_versions,
+    stateful_operators,
 )
 from skewless.experiments.reproduction.document import write_document
 from skewless.experiments.tables import read_records, write_table
@@ -32,9 +33,11 @@ AGGREGATE_SPEED = RESULTS / "aggregate_speed.jsonl"
 LEARNING_TOGETHER = RESULTS / "learning_together.jsonl"
 SKEWED_WRITES = RESULTS / "skewed_writes.jsonl"
 REPRODUCTION = RESULTS / "reproduction.jsonl"
-KEYED_STATE = RESULTS / "keyed_state.jsonl"
+STATEFUL_OPERATORS = RESULTS / "stateful_operators.jsonl"
 PUBLIC = RESULTS / "public.jsonl"
 SPARK_VERSIONS = RESULTS / "spark_versions.jsonl"
+
+SIMULATOR_SPEED = RESULTS / "simulator_speed.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
 
@@ -56,12 +59,14 @@ def write_all() -> None:
     write_skewed_writes()
     write_reproduction_tables()
     write_public()
-    write_keyed_state()
+    write_stateful_operators()
+
+    write_simulator_speed()
     if RECORDS.exists():
         write_documents()
     print(
         "tables written: README.md, docs/benchmarks.md, docs/frontier.md, docs/reproduction.md, "
-        "docs/strategies/mixed.md"
+        "docs/simulator.md, docs/strategies/mixed.md"
     )
 
 
@@ -99,9 +104,19 @@ def write_public() -> None:
         write_table(PROJECT / "docs" / "public-benchmarks.md", "public workloads", table)
 
 
-def write_keyed_state() -> None:
-    if KEYED_STATE.exists():
-        write_table(BENCHMARKS, "keyed state", keyed_state.table(read_records(KEYED_STATE)))
+def write_stateful_operators() -> None:
+    if STATEFUL_OPERATORS.exists():
+        write_table(
+            BENCHMARKS,
+            "stateful operators",
+            stateful_operators.table(read_records(STATEFUL_OPERATORS)),
+        )
+
+
+def write_simulator_speed() -> None:
+    if SIMULATOR_SPEED.exists():
+        table = simulator_speed.table(read_records(SIMULATOR_SPEED))
+        write_table(PROJECT / "docs" / "simulator.md", "simulator speed", table)
 
 
 def write_spark_tables() -> None:

@@ -16,4 +16,4 @@ def test_every_system_that_merges_has_a_row():
     table = learning_together.table(records).splitlines()
     assert len(table) == 4
     assert table[2].startswith("| `fish` |")
-    assert table[2].count("/") == 3  # replicas of all but the protocol with delay
+    assert table[2].count("/") == 4  # replicas per key of all but Spark

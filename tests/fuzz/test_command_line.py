@@ -69,6 +69,8 @@ OPTIONS = {
             "--timing",
             "--event",
             "--windows",
+            "--slides",
+            "--forwarding",
         ),
         *("--json", "--nonsense"),
     ],

@@ -72,6 +72,7 @@ def test_the_simulator_works_or_refuses_its_arguments_by_name() -> None:
         **{"strategy": registry.make("pkg"), "workload": workloads.make("zipf", n_records=100)},
         **{"n_workers": 3, "n_sources": 2, "seed": 0, "window": 10, "capacities": None},
         **{"state_windows": 5, "sync": 0, "chunk_size": 64, "max_pairs": 1000},
+        **{"slides": 1, "forwarding": False},
     }
     for number, rng in cases("simulate", 150):
         changed = some(rng, list(valid), NUMBERS + NASTY)

@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skewless.simulator import simulate
-from skewless.simulator.cooperation import _slide_of, cooperate, merge_and_fork, next_interval
+from skewless.simulator.cooperation import cooperate, merge_and_fork, next_interval
+from skewless.simulator.forwarding import partials, slide_of
 from skewless.state import named_arrays
 from skewless.strategies import Cascade, PartialKey
 from skewless.strategies.dalton import Dalton
@@ -168,11 +169,11 @@ def test_a_part_that_is_handed_on_is_the_whole(records):
     final = {(key, worker) for key, worker in parts if worker == key % 4 and key not in told}
     for key, worker in final:
         assert {w for k, w in parts if k == key} == {worker}
-    by_source = {(source, key) for source, key, worker in records if worker != key % 4}
     keys = np.array([key for _, key, _ in records], np.uint64)
     workers = np.array([worker for *_, worker in records], np.int32)
-    forwards = np.array([(source, key) not in by_source for source, key, _ in records])
-    slide = _slide_of(keys, workers, forwards)
+    pairs = partials(keys, workers)
+    merged = np.isin(pairs.keys, np.array(sorted(told), np.uint64))
+    slide = slide_of(pairs, merged)
     assert (slide.n_keys, slide.n_pairs) == (len({k for k, _ in parts}), len(parts))
     assert slide.n_merged_pairs == len(parts) - len(final)
     assert slide.n_wrong == 0

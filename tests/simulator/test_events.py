@@ -321,12 +321,15 @@ def test_impossible_members_are_refused_before_any_work(strategy, events, messag
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"service": 0.0}, "service must be above 0, not 0.0"),
-        ({"arrivals": "poisson"}, "rate must be above 0 where arrivals are poisson, not 0.0"),
+        ({"service": 0.0}, r"service must be above 0 and at most 1e\+09, not 0.0"),
+        (
+            {"arrivals": "poisson"},
+            r"rate must be 1e-06 … 1e\+12 where arrivals are poisson, not 0.0",
+        ),
         ({"rate": 5.0}, "rate must be 0 where arrivals are full, not 5.0"),
         ({"arrivals": "daily"}, "arrivals must be one of full, even, poisson, bursts, not 'daily'"),
         ({"queue": 0}, "queue must be 1 … 1,048,576, not 0"),
-        ({"merge": -1.0}, "merge must be at least 0, not -1.0"),
+        ({"merge": -1.0}, r"merge must be 0 … 1e\+09, not -1.0"),
         ({"unmerged": 2}, "unmerged must be 0 where merge is 0, not 2"),
         ({"batch": 2.0}, "batch must be 0 without barrier, not 2.0"),
         ({"burst": 2}, "burst must be 1 unless arrivals are bursts, not 2"),

@@ -17,8 +17,8 @@ from skewless.arrays import Keys, Workers
 from skewless.checks.routing import expect_same, routed
 from skewless.checks.streams import Stream
 from skewless.metrics import imbalance
-from skewless.simulator.cooperation import merge_and_fork, take_over
 from skewless.simulator.starting import start_sources
+from skewless.simulator.syncing import merge_and_fork, take_over
 from skewless.state import copy_state
 from skewless.strategy import Hottest, Waits
 

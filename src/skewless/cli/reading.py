@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from skewless import parameters, registry
 from skewless.arguments import path_text, shown, whole, whole_number
-from skewless.simulator import Event, Timing
+from skewless.simulator import Event, Sync, Timing
 from skewless.strategy import AnyStrategy
+
+_YES = ("true", "yes", "on", "1")
+_NO = ("false", "no", "off", "0")
 
 
 def pairs(texts: list[str], option: str) -> dict[str, str]:
@@ -45,7 +52,10 @@ def page(out: Path) -> Path:
 
 
 def file_to_write(path: Path, option: str) -> Path:
-    """Return the path of a file, in a folder that is there."""
+    """Return the path of a file, in a folder that is made if it is not there.
+
+    It is the last thing to do before the work: a command that is refused leaves no folder.
+    """
     path_text(path, option, "the path of a file")
     if path.is_dir():
         raise ValueError(f"{option} must be the path of a file, and {str(path)!r} is a folder")
@@ -53,20 +63,120 @@ def file_to_write(path: Path, option: str) -> Path:
     return path
 
 
+#: How messages of the simulator begin, and the option that people typed instead.
+_OF_SIMULATOR = {
+    "timing:": "--timing:",
+    "event:": "--event:",
+    "events:": "--event:",
+    "sync:": "--sync:",
+    "sync_delay": "--sync-delay",
+    "slides:": "--slides:",
+    "forwarding:": "--forwarding:",
+    "capacities": "--capacities",
+    "n_sources": "--sources",
+    "n_workers": "--workers",
+    "trace: path": "--trace",
+    "trace: key": "--key",
+    "trace: weight": "--weight",
+    "trace: limit": "--limit",
+    "trace:": "--trace:",
+}
+#: The same for parameters of any workload, behind its name.
+_OF_WORKLOAD = {"z": "--zipf", "n_keys": "--keys", "n_records": "--records"}
+
+
+def by_options(message: str, workload: str, settings: Mapping[str, str]) -> str:
+    """Return a message with the option that people typed, not the parameter behind it.
+
+    `settings` are those that people set by their names with --with.
+
+    >>> by_options("zipf: z must be a number", "zipf", {})
+    '--zipf must be a number'
+    """
+    options = dict(_OF_SIMULATOR)
+    if workload != "trace":
+        options[f"{workload}:"] = f"--with: {workload}:"
+        for name, option in _OF_WORKLOAD.items():
+            if name not in settings:
+                options[f"{workload}: {name} "] = f"{option} "
+    # The longest beginning that fits says most.
+    for beginning in sorted(options, key=len, reverse=True):
+        if message.startswith(beginning):
+            return options[beginning] + message[len(beginning) :]
+    return message
+
+
+@contextlib.contextmanager
+def naming_options(workload: str, settings: Mapping[str, str]) -> Iterator[None]:
+    """Let errors name options, and print each warning as one line that does."""
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("default")
+            yield
+    except (ValueError, OSError) as error:
+        raise ValueError(by_options(str(error), workload, settings)) from None
+    for warning in said:
+        line = by_options(" ".join(str(warning.message).split()), workload, settings)
+        print(f"skewless: {line}", file=sys.stderr)
+
+
 def timing(texts: list[str]) -> Timing | None:
     """Return how long things take, by texts like `service=1e-4`; None without any."""
     return parameters.make(Timing, pairs(texts, "--timing")) if texts else None
 
 
+_EVENT = "KIND@RECORD:worker=NUMBER, or at=RECORD,worker=NUMBER,kind=KIND"
+
+
 def events(texts: list[str]) -> list[Event]:
-    """Return what happens to workers, by texts like `at=1e5,worker=2,kind=leave`."""
+    """Return what happens to workers.
+
+    Texts are like `leave@1e5:worker=2`, or `at=1e5,worker=2,kind=leave`, which is the same.
+    """
     found = []
     for text in texts:
-        settings = pairs(text.split(","), "--event")
+        head, colon, rest = text.partition(":")
+        kind, at_sign, at = head.partition("@")
+        if colon and at_sign:
+            settings = {"kind": kind.strip(), "at": at.strip()} | pairs(rest.split(","), "--event")
+        else:
+            settings = pairs(text.split(","), "--event")
         missing = [name for name in ("at", "worker", "kind") if name not in settings]
         if missing:
-            raise ValueError(f"--event needs {missing[0]}=…: at=RECORD,worker=NUMBER,kind=KIND")
+            raise ValueError(f"--event needs {missing[0]}=…: {_EVENT}, not {shown(text)}")
         found.append(parameters.make(Event, settings))
+    return found
+
+
+def sync(text: str, delay: str, n_sources: int) -> Sync | None:
+    """Return how sources learn together, by a number or by `interval=1e4,delay=500,…`.
+
+    A delay may be one for each source, with `/` between them. None where it is 0.
+    """
+    late = count(delay, "--sync-delay")
+    if "=" not in text:
+        interval = count(text, "--sync")
+        if late and not interval:
+            raise ValueError("--sync-delay goes with --sync")
+        return Sync(interval, work=late) if interval else None
+    if late:
+        raise ValueError("--sync-delay goes with --sync RECORDS; otherwise set work=RECORDS in it")
+    settings: dict[str, object] = dict(pairs(text.split(","), "--sync"))
+    if "interval" not in settings:
+        raise ValueError(f"--sync needs interval=RECORDS, not {shown(text)}")
+    if isinstance(delays := settings.get("delay"), str) and "/" in delays:
+        settings["delay"] = delays.split("/")
+    if isinstance(adaptive := settings.get("adaptive"), str):
+        if adaptive.lower() not in _YES + _NO:
+            raise ValueError(f"--sync: adaptive must be yes or no, not {shown(adaptive)}")
+        settings["adaptive"] = adaptive.lower() in _YES
+    for name in settings:
+        if name not in parameters.names(Sync):
+            raise ValueError(
+                f"--sync: {parameters.nearest(name, parameters.names(Sync), 'setting')}"
+            )
+    found = Sync(**settings)  # type: ignore[arg-type]
+    found.delays(n_sources)
     return found
 
 

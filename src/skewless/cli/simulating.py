@@ -23,7 +23,7 @@ from skewless.simulator.membership import Membership
 from skewless.simulator.starting import MOST_SOURCES
 from skewless.simulator.timing import require_events
 from skewless.simulator.window_records import write_windows
-from skewless.strategy import AnyStrategy, Begins, Merges, Rescales
+from skewless.strategy import AnyStrategy, Begins, Forwards, Merges, Rescales
 from skewless.workloads import Workload
 
 
@@ -40,6 +40,8 @@ def _workload(
 ) -> Workload:
     """Return the workload that the options describe: a trace, a named one, or plain Zipf."""
     given = {k: v for k, v in options.items() if v is not None}
+    for parameter in settings.keys() & given.keys():
+        raise ValueError(f"--with {parameter}=… cannot be combined with an option that sets it too")
     if trace is not None:
         if name is not None or "z" in given or "n_keys" in given:
             raise ValueError("--trace cannot be combined with --workload, --zipf or --keys")
@@ -128,7 +130,10 @@ def simulate_command(
     ] = None,
     sync: Annotated[
         str,
-        typer.Option(help="Records between two merges of what the sources learned; 0: never."),
+        typer.Option(
+            help="Records between two merges of what the sources learned; 0: never. Or "
+            "interval=RECORDS[,delay=RECORDS][,work=RECORDS][,adaptive=yes]."
+        ),
     ] = "0",
     horizon: Annotated[
         str,
@@ -143,10 +148,21 @@ def simulate_command(
     ] = None,
     event: Annotated[
         list[str] | None,
-        typer.Option(help="at=RECORD,worker=NUMBER,kind=speed|stop|leave|join[,value=X]."),
+        typer.Option(
+            help="speed|stop|leave|fail|join@RECORD:worker=NUMBER[,value=X]; for fail, "
+            "queued=replayed (if not given) or queued=lost."
+        ),
     ] = None,
+    slides: Annotated[
+        str, typer.Option(help="Slides of a window, where windows overlap; --window is the slide.")
+    ] = "1",
+    forwarding: Annotated[
+        bool,
+        typer.Option("--forwarding", help="Count which results need no merging (dalton)."),
+    ] = False,
     windows: Annotated[
-        Path | None, typer.Option(help="Write a row per window into this Parquet file.")
+        Path | None,
+        typer.Option(help="Write a row per window into this Parquet file; its folder is made."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
@@ -154,6 +170,8 @@ def simulate_command(
     with refusing_bad_input():
         chosen = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
         settings = reading.pairs(with_ or [], "--with")
+        source = "trace" if trace is not None else workload or "zipf"
+    with refusing_bad_input(), reading.naming_options(source, settings):
         stream = _workload(
             workload,
             trace,
@@ -170,25 +188,26 @@ def simulate_command(
         n_sources = reading.count(sources, "--sources", least=1, most=MOST_SOURCES)
         seed_number(seed, "--seed")
         records_per_window = reading.count(window, "--window", least=1)
-        records_per_sync = reading.count(sync, "--sync")
+        together = reading.sync(sync, sync_delay, n_sources)
         records_per_interval = reading.count(horizon, "--horizon")
         if records_per_interval and not any(isinstance(one, Begins) for one in chosen):
             raise ValueError("--horizon: none of the chosen strategies balances over intervals")
-        if records_per_sync and not any(isinstance(one, Merges) for one in chosen):
+        if together is not None and not any(isinstance(one, Merges) for one in chosen):
             raise ValueError("--sync: none of the chosen strategies merges what its sources learn")
-        records_of_delay = reading.count(sync_delay, "--sync-delay")
-        if records_of_delay and not records_per_sync:
-            raise ValueError("--sync-delay goes with --sync")
+        if forwarding and not any(isinstance(one, Forwards) for one in chosen):
+            raise ValueError("--forwarding: none of the chosen strategies tells what needs merging")
         clock = reading.timing(timing or [])
+        n_slides = reading.count(slides, "--slides", least=1, most=1 << 20)
         happens = reading.events(event or [])
-        if windows is not None:
-            reading.file_to_write(windows, "--windows")
         cells = []
         for n in reading.counts(workers, "--workers", least=1, most=MOST_WORKERS):
             cells += [(chosen_one, n, _speeds(capacities, n)) for chosen_one in chosen]
         for one_strategy, n, speeds in cells:  # what cannot happen is refused before any run
             ones = np.ones(n) if speeds is None else speeds
-            Membership(one_strategy, ones, require_events(happens, n))
+            members = Membership(one_strategy, ones, require_events(happens, n, stream.n_records))
+            members.require_clock(clock)
+        if windows is not None:
+            reading.file_to_write(windows, "--windows")
         if capacities is not None:
             _tell_who_ignores_speeds(chosen)
 
@@ -201,8 +220,9 @@ def simulate_command(
             seed=seed,
             window=records_per_window,
             capacities=cell[2],
-            sync=records_per_sync if isinstance(cell[0], Merges) else 0,
-            sync_delay=records_of_delay if isinstance(cell[0], Merges) else 0,
+            sync=together if together is not None and isinstance(cell[0], Merges) else 0,
+            slides=n_slides,
+            forwarding=forwarding and isinstance(cell[0], Forwards),
             timing=clock,
             events=happens,
             keep_loads=windows is not None,
@@ -214,7 +234,8 @@ def simulate_command(
     with progress_bar() as bar:
         for cell in cells:
             task = bar.add_task(f"{cell[0].name}, {cell[1]} workers", total=stream.n_records)
-            with refusing_bad_input():  # what a trace holds is seen only here
+            # What a trace holds is seen only here.
+            with refusing_bad_input(), reading.naming_options(source, settings):
                 runs.append(one(cell, lambda done, task=task: bar.update(task, completed=done)))  # type: ignore[misc]
             bar.update(task, visible=False)
             if as_json:

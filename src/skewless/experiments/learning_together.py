@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from skewless import metrics, registry
+from skewless import registry
 from skewless.experiments.tables import Row, markdown
-from skewless.simulator import simulate
-from skewless.simulator.cooperation import cooperate
+from skewless.simulator import Sync, simulate
 from skewless.strategy import Merges
 from skewless.workloads import Zipf
 
@@ -63,20 +62,20 @@ def record(name: str, variant: str, imbalance: float, replication: float | None)
 
 def _with_delay(strategy: Any, stream: Zipf) -> Row:
     """Return what Dalton's protocol gives: messages take time, and the interval adapts."""
-    run = cooperate(
+    run = simulate(
         strategy,
         stream,
         n_workers=N_WORKERS,
         n_sources=N_SOURCES,
         seed=SEED,
-        interval=2_000,
-        delay=_DELAY,
-        adaptive=True,
-        shortest=500,
-        window=N_SOURCES * 1_250,
-    )
-    # A run of `cooperate` has pairs by window only, and those of windows do not add up.
-    return record(strategy.name, "with delay", metrics.imbalance(run.loads), None)
+        sync=Sync(
+            interval=2_000 * N_SOURCES,
+            delay=_DELAY * N_SOURCES,
+            adaptive=True,
+            shortest=500 * N_SOURCES,
+        ),
+    ).summary()
+    return record(strategy.name, "with delay", run["imbalance"], run["replication"])
 
 
 def table(records: Sequence[Row]) -> str:

@@ -3,7 +3,18 @@
 from skewless.simulator.clock import WindowTimes
 from skewless.simulator.run import Rebalance, Run
 from skewless.simulator.simulate import simulate
+from skewless.simulator.syncing import Exchange, Sync
 from skewless.simulator.tally import Windows
 from skewless.simulator.timing import Event, Timing
 
-__all__ = ["Event", "Rebalance", "Run", "Timing", "WindowTimes", "Windows", "simulate"]
+__all__ = [
+    "Event",
+    "Exchange",
+    "Rebalance",
+    "Run",
+    "Sync",
+    "Timing",
+    "WindowTimes",
+    "Windows",
+    "simulate",
+]

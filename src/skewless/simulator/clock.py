@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from skewless.arrays import Floats, Ints, Keys, Workers
+from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
 from skewless.kernels.hashing import seed_array
-from skewless.simulator import queueing
+from skewless.simulator import in_flight, parking, queueing
+from skewless.simulator.failing import fail
 from skewless.simulator.held_keys import HeldKeys
+from skewless.simulator.measuring import Times, no_times
 from skewless.simulator.merge_stage import MergeStage
-from skewless.simulator.queueing import Queues, Rules, Times
-from skewless.simulator.routed import (
-    Routed,
-    by_source,
-    no_batch,
-    nothing_parked,
-    room_to_park,
-)
-from skewless.simulator.timing import Timing
+from skewless.simulator.queueing import Queues, Rules
+from skewless.simulator.routed import Routed, by_source, no_batch
+from skewless.simulator.starting import require_memory
+from skewless.simulator.timing import LONGEST_SECONDS, Timing
 
 
 @dataclass(frozen=True)
@@ -33,27 +31,12 @@ class WindowTimes:
     latency_max: Floats
     latencies: Ints  # [window, bucket]; see `latency_bounds`
     queues: Ints  # [window, worker]: records that waited as the window ended
+    lost: Ints  # records that a failing worker had and that were not sent again
+    replayed: Ints  # those that were sent again, once for each time
 
 
-def latency_bounds() -> Floats:
-    """Return the lower bound of each bucket of latencies, in seconds."""
-    octaves = np.arange(queueing.N_BUCKETS) / queueing.BUCKETS_PER_OCTAVE
-    bounds: Floats = queueing.SHORTEST * 2.0**octaves
-    return bounds
-
-
-def latency_quantile(latencies: Ints, share: float) -> float:
-    """Return the latency that a share of the records does not exceed, from their buckets.
-
-    It is the middle of its bucket, so it errs by at most 4.5 %, up to latencies of three days.
-    """
-    counts = latencies if latencies.ndim == 1 else latencies.sum(axis=0)
-    total = int(counts.sum())
-    if not total:
-        return 0.0
-    bucket = int(np.searchsorted(np.cumsum(counts), share * total))
-    half = 2.0 ** (0.5 / queueing.BUCKETS_PER_OCTAVE)
-    return float(latency_bounds()[bucket] * half)
+#: Routes records anew, given their keys, what they cost in seconds, and their sources.
+Reroute = Callable[[Keys, Floats, SmallInts], Workers]
 
 
 class Clock:
@@ -64,9 +47,19 @@ class Clock:
     """
 
     def __init__(
-        self, timing: Timing, *, n_sources: int, window: int, capacities: Floats, seed: int
+        self,
+        timing: Timing,
+        *,
+        n_sources: int,
+        window: int,
+        capacities: Floats,
+        seed: int,
+        failing: Sequence[int] = (),
+        n_slides: int = 1,
+        forwarding: bool = False,
     ) -> None:
-        """Begin at 0, with empty queues."""
+        """Begin at 0, with empty queues; the workers that are named will fail, each so often."""
+        _require_room(timing, n_sources, capacities)
         self.timing = timing
         self._window = window
         self._n_sources = n_sources
@@ -75,12 +68,18 @@ class Clock:
         self._rules = _rules(timing, n_sources, seed)
         self._queues = _empty_queues(timing, self._rules, n_sources, capacities)
         self._restart_sources()
-        self._times = _no_times(0)
+        self._times = no_times(0)
         self._batch = no_batch(n_sources)
         self._held = HeldKeys()
-        self._parked = nothing_parked()
+        self._parked = parking.nothing_parked()
+        self._flight = in_flight.none_in_flight(capacities.size)
+        np.add.at(self._flight.fails, list(failing), 1)
+        self._lost: list[Ints] = []  # the windows of records
+        self._replayed: list[Ints] = []
         self._waiting: list[Ints] = []
-        self._merging = MergeStage(timing) if timing.merge else None
+        self._merging = None
+        if timing.merge:
+            self._merging = MergeStage(timing, n_slides=n_slides, forwarding=forwarding)
         self._merged: list[float] = []
 
     @property
@@ -97,19 +96,19 @@ class Clock:
         costs = np.full(keys.size, self.timing.service)
         if weights is not None:
             costs *= weights
-        numbers = np.arange(self._n_records, self._n_records + keys.size)
+        first = self._n_records % self._n_sources
         records = Routed(
             workers=workers,
             costs=costs,
             windows=np.full(keys.size, window),
-            sources=numbers % self._n_sources,
             until=self._held.until(keys),
+            keys=keys if self._flight.fails.any() else keys[:0],
         )
         self._n_records += keys.size
         if self._merging is not None:
             self._merging.add(window, keys, workers)
-        self._batch = by_source(self._batch, records)
-        self._parked = room_to_park(self._parked, self._batch)
+        self._batch = by_source(self._batch, records, first)
+        self._parked = parking.with_room(self._parked, int((self._batch.until > 0).sum()))
         ends = self._n_records % self._window == 0
         self._advance(to_the_end=ends and self.timing.barrier)
         if ends:
@@ -119,10 +118,11 @@ class Clock:
     def finish(self) -> WindowTimes:
         """Process what is left, and return the times of all windows."""
         self._advance(to_the_end=True)
+        in_flight.settle(self._flight, self._times, np.inf, -1)
         if self._n_records % self._window:
             self._end_window()
         n_windows = -(-self._n_records // self._window)
-        self._close_windows(whole=n_windows)
+        self._close_windows(whole=n_windows, final=True)
         times = self._times
         return WindowTimes(
             first=times.first[:n_windows],
@@ -132,6 +132,8 @@ class Clock:
             latency_max=times.latency_max[:n_windows],
             latencies=times.latencies[:n_windows],
             queues=np.array(self._waiting, np.int64).reshape(n_windows, self._n_workers),
+            lost=_by_window(self._lost, n_windows),
+            replayed=_by_window(self._replayed, n_windows),
         )
 
     def set_capacity(self, worker: int, capacity: float) -> None:
@@ -143,9 +145,42 @@ class Clock:
         free = self._queues.free[worker]
         free[:] = np.maximum(free, self.now) + seconds
 
+    def fail(self, worker: int, reroute: Reroute, *, replay: bool) -> None:
+        """Take all that a worker has away from it; `reroute` says where records go now.
+
+        What waits for it at a source goes elsewhere. What it had got is lost, or sent again.
+        """
+        in_flight.settle(self._flight, self._times, self.now, -1)
+        outcome = fail(
+            worker,
+            self._queues,
+            self._batch,
+            self._parked,
+            self._flight,
+            self._times,
+            self._rules,
+            reroute,
+            now=self.now,
+            replay=replay,
+        )
+        self._parked, self._flight = outcome.parked, outcome.flight
+        (self._replayed if replay else self._lost).append(outcome.windows)
+        if self._merging is not None:
+            for window in np.unique(outcome.rerouted_windows):
+                there = outcome.rerouted_windows == window
+                self._merging.add(
+                    int(window), outcome.rerouted_keys[there], outcome.rerouted_workers[there]
+                )
+        self._restart_sources()
+
     def hold(self, keys: Keys, until: Floats) -> None:
         """Keep records of these keys at their sources until the times given."""
         self._held.hold(keys, until, self.now)
+
+    def merge_only(self, keys: Keys) -> None:
+        """Let all other keys of the window that has just ended be final where they are."""
+        if self._merging is not None:
+            self._merging.merge_only(self._n_records // self._window - 1, keys)
 
     def seconds_per_record(self) -> Floats:
         """Return how long a record took each worker since the last call; NaN where none did."""
@@ -161,9 +196,21 @@ class Clock:
         return queueing.waiting(self._queues, self.now)
 
     def _advance(self, *, to_the_end: bool) -> None:
+        n_sent = int((self._batch.end - self._batch.head).sum() + self._parked.size[0])
+        self._flight = in_flight.with_room(self._flight, n_sent)
         queueing.advance(
-            self._queues, self._batch, self._parked, self._times, self._rules, to_the_end
+            self._queues,
+            self._batch,
+            self._parked,
+            self._flight,
+            self._times,
+            self._rules,
+            to_the_end,
         )
+        if self._flight.size[0]:
+            # Where windows are micro-batches, the next one begins when all of this one is done.
+            known = np.inf if to_the_end and self.timing.barrier else self.now
+            in_flight.settle(self._flight, self._times, known, -1)
         if not to_the_end:
             return
         if self.timing.barrier:
@@ -180,26 +227,28 @@ class Clock:
         """Make room for a window, and see before when none of its records may leave."""
         room = self._times.done.size
         if window >= room:
-            pairs = zip(self._times, _no_times(max(room, 64)), strict=True)
+            pairs = zip(self._times, no_times(max(room, 64)), strict=True)
             self._times = Times(*(np.concatenate(pair) for pair in pairs))
         earlier = window - self.timing.unmerged
         if self._merging is None or not self.timing.unmerged or earlier < 0:
             return
         if len(self._merged) <= earlier:  # only then does the merge stage decide what comes next
             self._advance(to_the_end=True)
+            # A source that waits for these results sends nothing that could fail before.
+            in_flight.settle(self._flight, self._times, self.now, earlier)
             self._close_windows(whole=window)
         self._times.gate[window] = self._merged[earlier]
 
     def _end_window(self) -> None:
         self._waiting.append(self.waiting())
 
-    def _close_windows(self, *, whole: int) -> None:
+    def _close_windows(self, *, whole: int, final: bool = False) -> None:
         """Merge the results of the first windows, as far as all their records are done."""
         if self._merging is None:
             return
         for window in range(len(self._merged), whole):
             size = min(self._n_records - window * self._window, self._window)
-            if self._times.done[window] < size:
+            if self._times.done[window] < size or not (final or self._merging.knows(window)):
                 return
             self._merged.append(self._merging.close(window, float(self._times.last[window])))
 
@@ -240,13 +289,24 @@ def _empty_queues(timing: Timing, rules: Rules, n_sources: int, capacities: Floa
     return queues
 
 
-def _no_times(n_windows: int) -> Times:
-    return Times(
-        done=np.zeros(n_windows, np.int64),
-        first=np.full(n_windows, np.inf),
-        last=np.zeros(n_windows),
-        latency_sum=np.zeros(n_windows),
-        latency_max=np.zeros(n_windows),
-        latencies=np.zeros((n_windows, queueing.N_BUCKETS), np.int64),
-        gate=np.zeros(n_windows),
-    )
+def _by_window(windows: list[Ints], n_windows: int) -> Ints:
+    """Return how many records there are of each window."""
+    none: Ints = np.empty(0, np.int64)
+    counts: Ints = np.bincount(np.concatenate([none, *windows]), minlength=n_windows)
+    return counts
+
+
+def _require_room(timing: Timing, n_sources: int, capacities: Floats) -> None:
+    """Raise ValueError where queues do not fit into memory, or times into numbers."""
+    n_workers = capacities.size
+    n_times = n_workers * (timing.queue + timing.threads) + n_sources * timing.pending
+    what = f"timing: queues of {timing.queue:,} records for {n_workers:,} workers"
+    if timing.pending:
+        what += f", and {timing.pending:,} records under way for {n_sources:,} sources,"
+    require_memory(8 * n_times, what)
+    slowest = float(capacities[capacities > 0].min())
+    if timing.service / slowest > LONGEST_SECONDS:
+        raise ValueError(
+            f"capacities: a record would take {timing.service / slowest:.3g} seconds with the "
+            f"capacity {slowest:.3g}, and may take {LONGEST_SECONDS:,.0f}"
+        )

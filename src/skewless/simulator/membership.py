@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Floats, Keys
-from skewless.simulator.timing import Event
+from skewless.simulator.timing import Event, Timing
 from skewless.strategy import AnyStrategy, Moves, Rescales, RescalesKeys
 
 
@@ -25,7 +25,7 @@ class Membership:
         for event in events:
             if event.kind == "join" and event.worker not in met:
                 self.capacities[event.worker] = self._told[event.worker] = 0.0
-            if event.kind in ("join", "leave"):
+            if event.kind == "join" or event.ends:
                 met.add(event.worker)
         self._refuse_what_cannot_be(events)
 
@@ -34,7 +34,7 @@ class Membership:
         capacities = self.capacities.copy()
         self._require_rescaling(capacities)
         for event in events:
-            if event.kind in ("leave", "join"):
+            if event.kind == "join" or event.ends:
                 there = capacities[event.worker] > 0
                 if there == (event.kind == "join"):
                     state = "takes part already" if there else "does not take part"
@@ -42,7 +42,7 @@ class Membership:
                         f"events: worker {event.worker} cannot {event.kind} at record "
                         f"{event.at}: it {state}"
                     )
-                capacities[event.worker] = 0.0 if event.kind == "leave" else event.value
+                capacities[event.worker] = 0.0 if event.ends else event.value
                 if not capacities.any():
                     raise ValueError(f"events: no worker is left at record {event.at}")
                 self._require_rescaling(capacities)
@@ -66,6 +66,18 @@ class Membership:
                 f"{gone}"
             )
 
+    def require_clock(self, timing: Timing | None) -> None:
+        """Raise ValueError where a worker fails and there is no clock, so that it has no queue."""
+        if timing is None and self.failing:
+            raise ValueError(
+                "events: a worker can fail only in a run with timing; without, let it leave"
+            )
+
+    @property
+    def failing(self) -> list[int]:
+        """The workers that will fail, each as often as it does."""
+        return [event.worker for event in self._events if event.kind == "fail"]
+
     @property
     def next_event(self) -> int | None:
         """The record before which something happens next."""
@@ -82,7 +94,7 @@ class Membership:
         """Note what happens to a worker; return whether the strategy has to be told."""
         if event.kind == "stop":
             return False
-        self.capacities[event.worker] = 0.0 if event.kind == "leave" else event.value
+        self.capacities[event.worker] = 0.0 if event.ends else event.value
         if event.kind == "speed" and not event.told:
             return False
         self._told[event.worker] = self.capacities[event.worker]

@@ -5,32 +5,49 @@ from __future__ import annotations
 import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers
+from skewless.simulator.forwarding import SlidingPartials, partials
 from skewless.simulator.timing import Timing
 
 
 class MergeStage:
-    """Reducers that merge one replica after the other; each key belongs to one of them."""
+    """Reducers that merge one replica after the other; each key belongs to one of them.
 
-    def __init__(self, timing: Timing) -> None:
+    With key forwarding, only some keys are merged: `merge_only` says which, slide by slide.
+    """
+
+    def __init__(self, timing: Timing, *, n_slides: int = 1, forwarding: bool = False) -> None:
         """Let all reducers be free."""
         self._seconds = timing.merge
         self._free: Floats = np.zeros(timing.reducers)
-        self._pairs: dict[int, list[tuple[Keys, Workers]]] = {}
+        self._sent: dict[int, list[tuple[Keys, Workers]]] = {}
+        self._window = SlidingPartials(n_slides)
+        self._merging: dict[int, Keys] | None = {} if forwarding else None
 
-    def add(self, window: int, keys: Keys, workers: Workers) -> None:
+    def add(self, slide: int, keys: Keys, workers: Workers) -> None:
         """Note which keys have a part on which workers."""
-        self._pairs.setdefault(window, []).append((keys, workers))
+        self._sent.setdefault(slide, []).append((keys, workers))
 
-    def close(self, window: int, time: float) -> float:
-        """Return when the results of a window are merged, whose last record was done at a time."""
-        pieces = self._pairs.pop(window)
+    def merge_only(self, slide: int, keys: Keys) -> None:
+        """Let all other keys of a slide be final where they are."""
+        if self._merging is not None:
+            self._merging[slide] = keys
+
+    def knows(self, slide: int) -> bool:
+        """Return whether it is known which keys of a slide are merged."""
+        return self._merging is None or slide in self._merging
+
+    def close(self, slide: int, time: float) -> float:
+        """Return when results are merged at the end of a slide, whose records were done at a time.
+
+        A slide of which nothing was said, as the last one that is not complete, merges all keys.
+        """
+        pieces = self._sent.pop(slide)
         keys = np.concatenate([k for k, _ in pieces])
         workers = np.concatenate([w for _, w in pieces])
-        by_key = np.lexsort((workers, keys))
-        keys, workers = keys[by_key], workers[by_key]
-        first = np.ones(keys.size, np.bool_)
-        first[1:] = (keys[1:] != keys[:-1]) | (workers[1:] != workers[:-1])
-        reducers = (keys[first] % np.uint64(self._free.size)).astype(np.int64)
+        merging = None if self._merging is None else self._merging.pop(slide, None)
+        self._window.add(partials(keys, workers), merging)
+        pairs, merged = self._window.pairs()
+        reducers = (pairs.keys[merged] % np.uint64(self._free.size)).astype(np.int64)
         work = np.bincount(reducers, minlength=self._free.size) * self._seconds
         busy = work > 0
         self._free[busy] = np.maximum(self._free[busy], time) + work[busy]

@@ -13,16 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, I32, I64, U64, Floats, Ints, SmallInts
+from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts
 from skewless.kernels.hashing import draw, to_unit
-
-#: A latency falls into bucket ⌊8 · log2(seconds / 1 ns)⌋: each is 9 % wide.
-BUCKETS_PER_OCTAVE = 8
-N_BUCKETS = 48 * BUCKETS_PER_OCTAVE
-SHORTEST = 1e-9
+from skewless.simulator.in_flight import InFlight, remember
+from skewless.simulator.measuring import Times, note
+from skewless.simulator.parking import Parked, drop_first, park
 
 ARRIVALS = ("full", "even", "poisson", "bursts")
-_FULL, _EVEN, _POISSON, _BURSTS = range(4)
+FULL, _EVEN, _POISSON, _BURSTS = range(4)
 
 
 class Queues(NamedTuple):
@@ -50,31 +48,9 @@ class Batch(NamedTuple):
     costs: Floats  # seconds on a worker of capacity 1
     windows: Ints  # the window of each record
     until: Floats  # before which it may not leave, because its key has no state yet
+    keys: Keys  # empty unless a worker will fail
     head: Ints  # by source: its next record
     end: Ints  # by source: behind its last record
-
-
-class Parked(NamedTuple):
-    """Records that wait for the state of their keys: a heap by the times at which it is there."""
-
-    until: Floats
-    workers: SmallInts
-    costs: Floats
-    windows: Ints
-    born: Floats  # when they would have left
-    size: Ints  # [1]
-
-
-class Times(NamedTuple):
-    """What is measured, by window."""
-
-    done: Ints
-    first: Floats  # emission
-    last: Floats  # completion
-    latency_sum: Floats
-    latency_max: Floats
-    latencies: Ints  # [window, bucket]
-    gate: Floats  # before which no record of the window leaves its source
 
 
 class Rules(NamedTuple):
@@ -147,50 +123,6 @@ def _push(heap: Floats, n: I64, time: F64) -> None:
 
 
 @kernel
-def _swap_parked(parked: Parked, i: I64, j: I64) -> None:
-    """Exchange two records of the heap."""
-    parked.until[i], parked.until[j] = parked.until[j], parked.until[i]
-    parked.workers[i], parked.workers[j] = parked.workers[j], parked.workers[i]
-    parked.costs[i], parked.costs[j] = parked.costs[j], parked.costs[i]
-    parked.windows[i], parked.windows[j] = parked.windows[j], parked.windows[i]
-    parked.born[i], parked.born[j] = parked.born[j], parked.born[i]
-
-
-@kernel
-def _park(parked: Parked, batch: Batch, record: I64, cost: F64, born: F64) -> None:
-    """Put a record aside until the state of its key is there."""
-    i = parked.size[0]
-    parked.until[i] = batch.until[record]
-    parked.workers[i] = batch.workers[record]
-    parked.costs[i] = cost
-    parked.windows[i] = batch.windows[record]
-    parked.born[i] = born
-    parked.size[0] = i + 1
-    while i > 0 and parked.until[(i - 1) >> 1] > parked.until[i]:
-        _swap_parked(parked, i, (i - 1) >> 1)
-        i = (i - 1) >> 1
-
-
-@kernel
-def _drop_first_parked(parked: Parked) -> None:
-    """Take the record whose state is there first out of the heap."""
-    n = parked.size[0] - 1
-    _swap_parked(parked, 0, n)
-    parked.size[0] = n
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            return
-        if child + 1 < n and parked.until[child + 1] < parked.until[child]:
-            child += 1
-        if parked.until[child] >= parked.until[i]:
-            return
-        _swap_parked(parked, i, child)
-        i = child
-
-
-@kernel
 def _exponential(seed: U64, number: I64) -> F64:
     """Return draw `number` of an exponential distribution with mean 1."""
     return -np.log(1.0 - to_unit(draw(seed, number)))
@@ -199,7 +131,7 @@ def _exponential(seed: U64, number: I64) -> F64:
 @kernel
 def next_arrival(queues: Queues, rules: Rules, source: I64, n_sources: I64) -> F64:
     """Return when the next record of a source arrives there."""
-    if rules.arrivals == _FULL:
+    if rules.arrivals == FULL:
         return 0.0
     number = queues.emitted[source]
     if rules.arrivals == _POISSON:
@@ -209,15 +141,6 @@ def next_arrival(queues: Queues, rules: Rules, source: I64, n_sources: I64) -> F
     if rules.arrivals == _BURSTS:
         at -= at % rules.burst
     return at * (rules.gap / n_sources)
-
-
-@kernel
-def _bucket(latency: F64) -> I64:
-    """Return the bucket of a latency."""
-    if latency <= SHORTEST:
-        return 0
-    bucket = np.int64(np.log2(latency / SHORTEST) * BUCKETS_PER_OCTAVE)
-    return min(bucket, N_BUCKETS - 1)
 
 
 @kernel
@@ -253,24 +176,20 @@ def _may_send_again(queues: Queues, rules: Rules, source: I64, done: F64) -> F64
 
 
 @kernel
-def _note(times: Times, window: I64, begin: F64, done: F64, latency: F64) -> None:
-    """Count a record that is done."""
-    times.done[window] += 1
-    times.first[window] = min(times.first[window], begin)
-    times.last[window] = max(times.last[window], done)
-    times.latency_sum[window] += latency
-    times.latency_max[window] = max(times.latency_max[window], latency)
-    times.latencies[window, _bucket(latency)] += 1
-
-
-@kernel
-def _serve_parked(queues: Queues, parked: Parked, times: Times, network: F64) -> None:
-    """Send the record whose state is there first; it has waited, so a full queue takes it."""
+def _serve_parked(
+    queues: Queues, parked: Parked, flight: InFlight, times: Times, network: F64
+) -> None:
+    """Send the record that may leave first; it has waited, so a full queue takes it."""
     begin = parked.until[0]
     worker, window = parked.workers[0], parked.windows[0]
-    done = _serve(queues, worker, begin + network, parked.costs[0])
-    _note(times, window, begin, done, done - parked.born[0])
-    _drop_first_parked(parked)
+    cost, born = parked.costs[0], parked.born[0]
+    done = _serve(queues, worker, begin + network, cost)
+    if flight.fails[worker]:
+        source, key = parked.sources[0], parked.keys[0]
+        remember(flight, worker, window, source, -1, begin, begin, done, born, cost, key)
+    else:
+        note(times, window, begin, done, done - born)
+    drop_first(parked)
 
 
 @kernel
@@ -285,7 +204,13 @@ def _next_record(queues: Queues, batch: Batch, rules: Rules, source: I64, time: 
 
 @kernel
 def advance(
-    queues: Queues, batch: Batch, parked: Parked, times: Times, rules: Rules, to_the_end: bool
+    queues: Queues,
+    batch: Batch,
+    parked: Parked,
+    flight: InFlight,
+    times: Times,
+    rules: Rules,
+    to_the_end: bool,
 ) -> None:
     """Send records until a source has none left, or, to the end, until none is left at all.
 
@@ -296,7 +221,7 @@ def advance(
     while queues.n_heap[0] > 0:
         source = queues.heap[0]
         if parked.size[0] > 0 and parked.until[0] <= queues.due[source]:
-            _serve_parked(queues, parked, times, rules.network)
+            _serve_parked(queues, parked, flight, times, rules.network)
             continue
         i = batch.head[source]
         if i == batch.end[source]:
@@ -313,24 +238,30 @@ def advance(
             continue
         worker = batch.workers[i]
         cost = batch.costs[i]
+        key = batch.keys[i] if batch.keys.size > 0 else np.uint64(0)
+        number = queues.emitted[source]
         if rules.exponential:
-            cost *= _exponential(~rules.seed, queues.emitted[source] * n_sources + source)
-        if batch.until[i] > queues.due[source]:
-            time = queues.due[source]
-            born = time if rules.arrivals == _FULL else queues.arrived[source]
-            _park(parked, batch, i, cost, born)
-            _next_record(queues, batch, rules, source, time)
+            cost *= _exponential(~rules.seed, number * n_sources + source)
+        wanted = queues.due[source]
+        arrived = queues.arrived[source]
+        if batch.until[i] > wanted:
+            born = wanted if rules.arrivals == FULL else arrived
+            park(parked, batch.until[i], worker, cost, window, born, key, source)
+            _next_record(queues, batch, rules, source, wanted)
             continue
         # Sources that find no room wait in line: the next place is for the one that came first.
-        time = max(queues.due[source], queues.begun[worker, queues.place[worker]])
+        time = max(wanted, queues.begun[worker, queues.place[worker]])
         done = _serve(queues, worker, time + rules.network, cost)
-        born = time if rules.arrivals == _FULL else queues.arrived[source]
-        _note(times, window, time, done, done - born)
+        born = time if rules.arrivals == FULL else arrived
+        if flight.fails[worker]:
+            remember(flight, worker, window, source, number, wanted, time, done, born, cost, key)
+        else:
+            note(times, window, time, done, done - born)
         if rules.pending > 0:
             time = max(time, _may_send_again(queues, rules, source, done) - rules.emit)
         _next_record(queues, batch, rules, source, time)
     while to_the_end and parked.size[0] > 0:
-        _serve_parked(queues, parked, times, rules.network)
+        _serve_parked(queues, parked, flight, times, rules.network)
 
 
 def waiting(queues: Queues, time: float) -> Ints:

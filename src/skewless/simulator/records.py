@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skewless.arrays import Floats, Keys, Workers
+from skewless.arrays import Floats, Ints, Keys, Workers
 from skewless.strategy import AnyStrategy, Weighs, require_weights
 
 
@@ -17,7 +17,7 @@ class Records(NamedTuple):
     keys: Keys
     weights: Floats | None
 
-    def part(self, which: slice) -> Records:
+    def part(self, which: slice | Ints) -> Records:
         """Return some of them, in arrays without gaps."""
         weights = None if self.weights is None else np.ascontiguousarray(self.weights[which])
         return Records(np.ascontiguousarray(self.keys[which]), weights)

@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 
 from skewless import metrics
 from skewless.arrays import Floats, Ints
-from skewless.simulator.clock import WindowTimes, latency_quantile
+from skewless.simulator.clock import WindowTimes
+from skewless.simulator.forwarding import Slide
+from skewless.simulator.measuring import latency_quantile
+from skewless.simulator.syncing import Exchange
 from skewless.simulator.tally import Windows
 
 
@@ -59,6 +62,8 @@ class Run:
     rebalances: tuple[Rebalance, ...]
     times: WindowTimes | None = None  # where the run had a clock
     inferred: Floats | None = None  # [window, worker]: what a strategy that infers queues thought
+    syncs: tuple[Exchange, ...] = ()  # what the sources told each other, in records of the stream
+    slides: tuple[Slide, ...] = ()  # by whole window, where key forwarding was counted
 
     def summary(self) -> dict[str, Any]:
         """Return the metrics by name, ready for JSON.
@@ -95,8 +100,9 @@ class Run:
             "ns_per_record": self.route_ns / self.n_records if self.n_records else 0.0,
             "state_bytes": self.state_bytes,
             **self._plans(),
-            **({} if self.times is None else _times(self.times, self.n_records)),
+            **({} if self.times is None else _times(self.times)),
             **self._inference(),
+            **self._together(),
             "loads": self.loads.tolist(),
         }
 
@@ -109,6 +115,19 @@ class Run:
             "queue_inferred_mean": float(self.inferred.mean()),
             "queue_inferred_error": float(np.abs(errors).mean()),
         }
+
+    def _together(self) -> dict[str, Any]:
+        """Return what came of messages between sources, and of key forwarding, where there were."""
+        found: dict[str, Any] = {}
+        if self.syncs:
+            found["syncs"] = len(self.syncs)
+            found["sync_interval"] = self.syncs[-1].interval
+            found["sync_late"] = sum(sync.n_late for sync in self.syncs)
+        if self.slides:
+            n_pairs = sum(slide.n_pairs for slide in self.slides)
+            found["merged_pairs_share"] = sum(s.n_merged_pairs for s in self.slides) / n_pairs
+            found["forwarded_wrongly"] = sum(slide.n_wrong for slide in self.slides)
+        return found
 
     def by_window(self) -> dict[str, list[Any]]:
         """Return the metrics of each whole window, and of each plan that came into use."""
@@ -149,21 +168,25 @@ class Run:
         }
 
 
-def _times(times: WindowTimes, n_records: int) -> dict[str, Any]:
-    """Return what the clock tells, in virtual seconds."""
-    begin = float(times.first.min()) if n_records else 0.0
+def _times(times: WindowTimes) -> dict[str, Any]:
+    """Return what the clock tells, in virtual seconds, of the records that were not lost."""
+    n_windows = times.first.size
+    n_done = int(times.latencies.sum())
+    begin = float(times.first.min()) if n_windows else 0.0
     end = float(times.last.max(initial=0.0))
     return {
         "execution_seconds": end - begin,
         "merged_seconds": float(times.merged.max(initial=begin)) - begin,
-        "throughput": n_records / (end - begin) if end > begin else 0.0,
-        "latency_mean": float(times.latency_sum.sum()) / max(n_records, 1),
+        "throughput": n_done / (end - begin) if end > begin else 0.0,
+        "latency_mean": float(times.latency_sum.sum()) / max(n_done, 1),
         "latency_p50": latency_quantile(times.latencies, 0.50),
         "latency_p95": latency_quantile(times.latencies, 0.95),
         "latency_p99": latency_quantile(times.latencies, 0.99),
         "latency_max": float(times.latency_max.max(initial=0.0)),
-        "queue_mean": float(times.queues.mean()) if n_records else 0.0,
+        "queue_mean": float(times.queues.mean()) if n_windows else 0.0,
         "queue_max": int(times.queues.max(initial=0)),
+        "lost": int(times.lost.sum()),
+        "replayed": int(times.replayed.sum()),
     }
 
 

@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from skewless.arrays import Floats, Keys, Workers
+from skewless.arrays import Floats, Keys, SmallInts, Workers
 from skewless.simulator.clock import Clock
-from skewless.simulator.cooperation import take_over
+from skewless.simulator.dealing import collect, deal, shares, stretches
+from skewless.simulator.forwarding import Forwarding
 from skewless.simulator.membership import Membership
 from skewless.simulator.records import Records, decide, joined
 from skewless.simulator.run import Rebalance
+from skewless.simulator.syncing import Exchanges
 from skewless.simulator.tally import Tally, Windows
+from skewless.simulator.timing import Event
 from skewless.state import copy_state
 from skewless.strategy import (
     AnyStrategy,
@@ -25,7 +28,6 @@ from skewless.strategy import (
     Rebalances,
     Report,
     RescalesKeys,
-    Waits,
 )
 
 #: Pieces of a window after which it is seen whether a plan is ready, where plans take time.
@@ -43,9 +45,9 @@ class Simulation:
         membership: Membership,
         clock: Clock | None,
         *,
+        exchanges: Exchanges | None = None,
+        forwarding: Forwarding | None = None,
         state_windows: int,
-        sync: int,
-        sync_delay: int,
         horizon: int,
     ) -> None:
         """Begin with these states, before the first record."""
@@ -68,10 +70,8 @@ class Simulation:
             isinstance(strategy, RescalesKeys) and membership.next_event is not None
         )
         self._by_batch = strategy.traits.decides == "batch"
-        self._sync = sync  # records from one merge of the states to the next; 0: never
-        self._sync_delay = sync_delay
-        self._next_sync = sync
-        self._answer: tuple[int, Any] | None = None  # from which record on, and what all know
+        self.exchanges = exchanges  # None: the sources learn alone
+        self.forwarding = forwarding
         self._horizon = horizon  # records from the beginning of one interval to the next
         self._next_begin = 0
         # A plan that is being made: when it is ready, and how long this machine took.
@@ -117,12 +117,10 @@ class Simulation:
         if self._by_batch:
             return end_of_window  # a batch is not cut: all else waits for its end
         cuts = []
-        if self._keeps_history or self.clock is not None:
+        if self._keeps_history or self.clock is not None or self.forwarding is not None:
             cuts.append(end_of_window)
-        if self._sync:
-            cuts.append(self._next_sync)
-        if self._answer is not None:
-            cuts.append(self._answer[0])
+        if self.exchanges is not None:
+            cuts.append(self.exchanges.next_event)
         if self._members.next_event is not None:
             cuts.append(max(self._members.next_event, self.n_records + 1))
         if self._coming is not None:
@@ -131,14 +129,7 @@ class Simulation:
 
     def _process(self, records: Records) -> None:
         for event in self._members.due(self.n_records):
-            tells = self._members.apply(event)
-            if self.clock is not None and event.kind == "stop":
-                self.clock.stop(event.worker, event.value)
-            elif self.clock is not None and event.kind != "leave":
-                self.clock.set_capacity(event.worker, event.value)
-            self.tally.set_capacities(self._members.capacities)
-            if tells:
-                self._rescale()
+            self._happen(event)
         self._adopt_plan()
         self._begin()
         workers = self._route(records)
@@ -149,25 +140,78 @@ class Simulation:
             self._in_window.append(records)
         if self.n_records % self._window == 0:
             self._end_window()
-        self._synchronise()
+        if self.exchanges is not None:
+            self.states = self.exchanges.exchange(self.n_records, self.states)
+        if self.forwarding is not None and self.n_records % self._window == 0:
+            self._forward(self.forwarding)
+
+    def _happen(self, event: Event) -> None:
+        """Let something happen to a worker, and tell the strategy where it is to know."""
+        tells = self._members.apply(event)
+        if self.clock is not None and event.kind == "stop":
+            self.clock.stop(event.worker, event.value)
+        elif self.clock is not None and not event.ends:
+            self.clock.set_capacity(event.worker, event.value)
+        self.tally.set_capacities(self._members.capacities)
+        if tells:
+            self._rescale()
+        if self.clock is not None and event.kind == "fail":
+            self.clock.fail(event.worker, self._reroute, replay=event.queued == "replayed")
+
+    def _reroute(self, keys: Keys, costs: Floats, sources: SmallInts) -> Workers:
+        """Let the sources choose again for records that need another worker."""
+        workers = np.full(keys.size, -1, np.int32)
+        weights = None
+        if self.tally.weighted and self.clock is not None:
+            weights = costs / self.clock.timing.service
+        records = Records(keys, weights)
+        for source, state in enumerate(self.states):
+            own = np.flatnonzero(sources == source)
+            out = np.full(own.size, -1, np.int32)
+            decide(self.strategy, records.part(own), state, out)
+            workers[own] = out
+        self._require_workers(workers)
+        return workers
 
     def _route(self, records: Records) -> Workers:
         n_records = records.keys.size
-        workers = np.full(n_records, -1, np.int32)
         n_sources = len(self.states)
-        for source, state in enumerate(self.states):
-            first = (source - self.n_records) % n_sources
-            share = records.part(slice(first, None, n_sources))
-            out = np.full(share.keys.size, -1, np.int32)
-            begin = perf_counter_ns()
-            decide(self.strategy, share, state, out)
-            self.route_ns += perf_counter_ns() - begin
-            workers[first::n_sources] = out
+        if n_sources == 1:
+            workers = np.full(n_records, -1, np.int32)
+            self._decide(0, records, workers)
+        else:
+            first = self.n_records % n_sources
+            lengths = shares(n_records, first, n_sources)
+            begins, size = stretches(lengths)
+            keys = np.empty(size, np.uint64)
+            deal(records.keys, first, begins, keys)
+            weights = None
+            if records.weights is not None:
+                weights = np.empty(size)
+                deal(records.weights, first, begins, weights)
+            dealt = np.full(size, -1, np.int32)
+            for source, (begin, end) in enumerate(zip(begins, begins + lengths, strict=True)):
+                own = slice(begin, end)
+                costs = None if weights is None else weights[own]
+                self._decide(source, Records(keys[own], costs), dealt[own])
+            workers = np.empty(n_records, np.int32)
+            collect(dealt, first, begins, workers)
         self.n_records += n_records
-        n_workers = self.tally.loads.size
-        if n_records and not 0 <= workers.min() <= workers.max() < n_workers:
-            raise RuntimeError(f"{self.strategy.name} sent a record outside 0 … {n_workers - 1}")
+        self._require_workers(workers)
         return workers
+
+    def _decide(self, source: int, records: Records, out: Workers) -> None:
+        """Let a source route its records, and measure how long it takes."""
+        begin = perf_counter_ns()
+        decide(self.strategy, records, self.states[source], out)
+        self.route_ns += perf_counter_ns() - begin
+        if self.forwarding is not None:
+            self.forwarding.add(source, records.keys, out)
+
+    def _require_workers(self, workers: Workers) -> None:
+        n_workers = self.tally.loads.size
+        if workers.size and not 0 <= workers.min() <= workers.max() < n_workers:
+            raise RuntimeError(f"{self.strategy.name} sent a record outside 0 … {n_workers - 1}")
 
     def _begin(self) -> None:
         """Begin an interval when it is due."""
@@ -202,20 +246,15 @@ class Simulation:
             for state in self.states:
                 strategy.observe(state, seconds_per_record=seconds)
 
-    def _synchronise(self) -> None:
-        """Send what the sources know to each other when it is due, and let answers arrive."""
-        strategy: Any = self.strategy
-        if self._sync and self.n_records >= self._next_sync:
-            self._next_sync = (self.n_records // self._sync + 1) * self._sync
-            if self._answer is None:  # else the sources still wait for the last one
-                self._answer = self.n_records + self._sync_delay, strategy.merge(self.states)
-                if self._sync_delay and isinstance(strategy, Waits):
-                    for state in self.states:
-                        strategy.wait(state)
-        if self._answer is not None and self.n_records >= self._answer[0]:
-            merged = self._answer[1]
-            self._answer = None
-            self.states = [take_over(strategy, merged, s, i) for i, s in enumerate(self.states)]
+    def _forward(self, forwarding: Forwarding) -> None:
+        """Count what needs no merging by key; an exchange at the end of a window belongs to it."""
+        told = [len(self.states) == 1] * len(self.states)
+        if self.exchanges is not None:
+            told = self.exchanges.told
+            self.exchanges.forget_answers()
+        to_merge = forwarding.end_slide(self.states, told)
+        if self.clock is not None:
+            self.clock.merge_only(to_merge)
 
     # Plans of the moving family.
 
@@ -283,9 +322,8 @@ class Simulation:
         for source, state in enumerate(self.states):
             self.states[source], moves = self._members.rescaled(state, keys)
         self._coming = None  # it was made for other workers
-        if self._answer is not None:
-            at, merged = self._answer
-            self._answer = at, self._members.rescaled(merged, keys)[0]
+        if self.exchanges is not None:
+            self.exchanges.change(lambda state: self._members.rescaled(state, keys)[0])
         if moves is not None:
             self._transfer(moves, keys, sizes)
 

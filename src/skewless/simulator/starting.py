@@ -68,14 +68,20 @@ def start_sources(strategy: AnyStrategy, n_workers: int, n_sources: int, seed: i
             f"n_workers: {n_workers:,} workers with {shown(strategy)} need more memory than "
             f"there is: {error}"
         ) from None
-    needed = state_bytes(first) * n_sources
+    require_memory(
+        state_bytes(first) * n_sources,
+        f"n_sources: {n_sources:,} sources of {strategy.name} with {n_workers:,} workers",
+    )
+    return [first, *(strategy.start(n_workers, seed, source=s) for s in range(1, n_sources))]
+
+
+def require_memory(needed: int, what: str) -> None:
+    """Raise ValueError if so many bytes are more than this machine has."""
     there = _memory_bytes()
     if there is not None and needed > there:
         raise ValueError(
-            f"n_sources: {n_sources:,} sources of {strategy.name} with {n_workers:,} workers need "
-            f"{needed / 2**30:,.1f} GiB, and this machine has {there / 2**30:,.1f}"
+            f"{what} need {needed / 2**30:,.1f} GiB, and this machine has {there / 2**30:,.1f}"
         )
-    return [first, *(strategy.start(n_workers, seed, source=s) for s in range(1, n_sources))]
 
 
 def _memory_bytes() -> int | None:

@@ -10,6 +10,11 @@ from skewless.parameters import check_types, require
 
 _MOST_THREADS = 256
 _MOST_WAITING = 1 << 20
+#: The longest time that anything may take once: some 30 years.
+LONGEST_SECONDS = 1e9
+#: The least and the most records per second, and the least and the largest capacity.
+_RATES = (1e-6, 1e12)
+_CAPACITIES = (1e-6, 1e6)
 
 
 @dataclass(frozen=True)
@@ -91,11 +96,14 @@ class Timing:
         )
         kinds = ("full", "even", "poisson", "bursts")
         require(self, "arrivals", self.arrivals in kinds, f"one of {', '.join(kinds)}")
-        require(self, "service", self.service > 0, "above 0")
+        service = 0 < self.service <= LONGEST_SECONDS
+        require(self, "service", service, f"above 0 and at most {LONGEST_SECONDS:g}")
         if self.arrivals == "full":
             require(self, "rate", self.rate == 0, "0 where arrivals are full")
         else:
-            require(self, "rate", self.rate > 0, f"above 0 where arrivals are {self.arrivals}")
+            least, most = _RATES
+            allowed = f"{least:g} … {most:g} where arrivals are {self.arrivals}"
+            require(self, "rate", least <= self.rate <= most, allowed)
         require(self, "threads", 1 <= self.threads <= _MOST_THREADS, f"1 … {_MOST_THREADS}")
         require(self, "burst", self.burst >= 1, "at least 1")
         require(self, "queue", 1 <= self.queue <= _MOST_WAITING, f"1 … {_MOST_WAITING:,}")
@@ -107,7 +115,8 @@ class Timing:
         one_by_one = self.burst == 1 or self.arrivals == "bursts"
         require(self, "burst", one_by_one, "1 unless arrivals are bursts")
         for parameter in ("emit", "network", "batch", "merge", "plan", "plan_per_key", "transfer"):
-            require(self, parameter, getattr(self, parameter) >= 0, "at least 0")
+            seconds = 0 <= getattr(self, parameter) <= LONGEST_SECONDS
+            require(self, parameter, seconds, f"0 … {LONGEST_SECONDS:g}")
 
 
 @dataclass(frozen=True)
@@ -123,35 +132,59 @@ class Event:
     kind
         `speed`: its capacity becomes `value`, for the records that are sent to it from then on.
         `stop`: it does nothing for `value` seconds, after what it has in its queue. `leave`: it
-        gets no further records; what it has, it finishes. `join`: it takes part from now on, with
-        the capacity `value`; it gets nothing before.
+        gets no further records; what it has, it finishes. `fail`: it gets no further records and
+        finishes nothing; `queued` says what becomes of the records that it had. `join`: it takes
+        part from now on, with the capacity `value`; it gets nothing before.
     value
         A capacity, or seconds.
     told
-        Whether the strategy is told of a new speed. It is always told of `leave` and `join`, and
-        never of `stop`.
+        Whether the strategy is told of a new speed. It is always told of `leave`, `fail` and
+        `join`, and never of `stop`.
+    queued
+        For `fail`: whether the records that the worker had in its queue, in service or under way
+        to it are `replayed`, that is routed anew by their sources and sent at once, or `lost`.
     """
 
     name: ClassVar[str] = "event"
 
     at: int
     worker: int
-    kind: Literal["speed", "stop", "leave", "join"]
+    kind: Literal["speed", "stop", "leave", "fail", "join"]
     value: float = 1.0
     told: bool = False
+    queued: Literal["replayed", "lost"] = "replayed"
 
     def __post_init__(self) -> None:
         """Refuse what cannot happen."""
         check_types(self)
-        kinds = ("speed", "stop", "leave", "join")
+        kinds = ("speed", "stop", "leave", "fail", "join")
         require(self, "kind", self.kind in kinds, f"one of {', '.join(kinds)}")
         require(self, "at", self.at >= 0, "at least 0")
         require(self, "worker", self.worker >= 0, "at least 0")
-        require(self, "value", self.value > 0 or self.kind == "leave", "above 0")
+        if self.kind == "stop":
+            seconds = 0 < self.value <= LONGEST_SECONDS
+            require(self, "value", seconds, f"above 0 and at most {LONGEST_SECONDS:g} seconds")
+        elif self.kind in ("speed", "join"):
+            least, most = _CAPACITIES
+            require(self, "value", least <= self.value <= most, f"{least:g} … {most:g}")
+        outcomes = ("replayed", "lost")
+        require(self, "queued", self.queued in outcomes, f"one of {', '.join(outcomes)}")
+        of_failure = self.kind == "fail" or self.queued == "replayed"
+        require(self, "queued", of_failure, "replayed unless kind is fail")
+
+    @property
+    def ends(self) -> bool:
+        """Whether the worker takes no part any more."""
+        return self.kind in ("leave", "fail")
 
 
-def require_events(events: object, n_workers: int) -> tuple[Event, ...]:
-    """Return the events in order; raise ValueError unless they are events of these workers."""
+def require_events(
+    events: object, n_workers: int, n_records: int | None = None
+) -> tuple[Event, ...]:
+    """Return the events in order; raise ValueError unless they can happen.
+
+    They must be events of these workers, within the stream where its length is known.
+    """
     if not isinstance(events, (list, tuple)) or not all(isinstance(e, Event) for e in events):
         raise ValueError(f"events must be a list of Event, not {shown(events)}")
     for event in events:
@@ -159,5 +192,10 @@ def require_events(events: object, n_workers: int) -> tuple[Event, ...]:
             raise ValueError(
                 f"events: worker {event.worker} is not one of the {n_workers} workers "
                 f"0 … {n_workers - 1}"
+            )
+        if n_records is not None and event.at >= n_records:
+            raise ValueError(
+                f"events: at must be within the stream, which has {n_records:,} records, not "
+                f"{event.at:,}"
             )
     return tuple(sorted(events, key=lambda event: event.at))

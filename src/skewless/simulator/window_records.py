@@ -62,6 +62,8 @@ def window_table(run: Run) -> pa.Table:
             "latency_max": timed("latency_max", floats),
             "latencies": timed("latencies", pa.list_(whole)),
             "queues": timed("queues", pa.list_(whole)),
+            "lost": timed("lost", whole),
+            "replayed": timed("replayed", whole),
             "inferred_queues": pa.array(inferred, pa.list_(floats)),
         }
     )

@@ -21,9 +21,9 @@ from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
 from skewless.experiments.reproduction.papers.dalton import slides
 from skewless.experiments.tables import Row
 from skewless.kernels.hashing import mix
-from skewless.simulator.cooperation import merge_and_fork
 from skewless.simulator.records import Records, decide
 from skewless.simulator.starting import start_sources
+from skewless.simulator.syncing import merge_and_fork
 from skewless.strategy import AnyStrategy, Begins
 
 #: Seconds of one update of a key in one window. It sets the scale: 64 workers then process some

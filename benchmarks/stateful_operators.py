@@ -23,10 +23,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.state import GroupStateTimeout
 from rich.progress import track
 
-from skewless.experiments import keyed_state
+from skewless.experiments import stateful_operators
 from skewless.experiments.tables import write_records
 from skewless.spark import KeyProcessor, Processor, Update, process, session
-from tables import KEYED_STATE, write_keyed_state
+from tables import STATEFUL_OPERATORS, write_stateful_operators
 
 RESULT = "k string, n bigint, total double"
 STATE = "n bigint, total double"
@@ -109,7 +109,7 @@ def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
         )
 
     found: dict[str, Callable[[DataFrame, Path], DataFrame]] = {
-        keyed_state.OURS: ours(Totals()),
+        stateful_operators.OURS: ours(Totals()),
         "process, one key at a time": ours(TotalsOfKey()),
         "applyInPandasWithState": lambda df, _: df.groupBy("k").applyInPandasWithState(
             with_group_state, RESULT, STATE, "update", GroupStateTimeout.NoTimeout
@@ -146,7 +146,7 @@ def measure(spark: SparkSession, folder: Path, n_batches: int, workers: int) -> 
         place.mkdir()
         stream = spark.readStream.schema("k string, v double").option("maxFilesPerTrigger", 1)
         rows: dict[int, pa.Table] = {}
-        mode = "append" if name.startswith(keyed_state.OURS) else "update"
+        mode = "append" if name.startswith(stateful_operators.OURS) else "update"
         writer = (
             way(stream.parquet(str(folder / "in")), place)
             .writeStream.outputMode(mode)
@@ -180,10 +180,10 @@ def main(
     spark = session("keyed state", master="local[2]", settings=settings)
     with tempfile.TemporaryDirectory() as folder:
         make_records(Path(folder) / "in", batches, records)
-        write_records(KEYED_STATE, measure(spark, Path(folder), batches, workers))
+        write_records(STATEFUL_OPERATORS, measure(spark, Path(folder), batches, workers))
     spark.stop()
-    print(f"raw records: {KEYED_STATE}")
-    write_keyed_state()
+    print(f"raw records: {STATEFUL_OPERATORS}")
+    write_stateful_operators()
 
 
 if __name__ == "__main__":

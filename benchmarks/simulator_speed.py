@@ -1,0 +1,21 @@
+"""Measure how many records the simulator takes per second; write the raw records and the table."""
+
+from rich.progress import track
+
+from skewless.experiments import simulator_speed
+from skewless.experiments.tables import write_records
+from tables import SIMULATOR_SPEED, write_simulator_speed
+
+REPETITIONS = 3
+
+
+def main() -> None:
+    n_cells = len(simulator_speed.SOURCES) * len(simulator_speed.KINDS) * REPETITIONS
+    measured = simulator_speed.measure(repetitions=REPETITIONS)
+    write_records(SIMULATOR_SPEED, list(track(measured, "simulating", total=n_cells)))
+    print(f"raw records: {SIMULATOR_SPEED}")
+    write_simulator_speed()
+
+
+if __name__ == "__main__":
+    main()

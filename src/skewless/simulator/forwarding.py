@@ -1,0 +1,118 @@
+"""Partial results at the end of a window, and which of them need no merging (Dalton, 4.2)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless.arrays import Keys, Workers
+from skewless.strategy import Forwards
+
+
+@dataclass(frozen=True)
+class Slide:
+    """What the workers hand on at the end of one slide, for a window of one or more slides."""
+
+    n_keys: int
+    n_pairs: int
+    n_merged_pairs: int  # pairs (key, worker) that are merged by key; the others are final
+    n_wrong: int  # keys of which a part was taken for the whole
+
+
+class Partials(NamedTuple):
+    """Which keys have a part on which workers, each pair once, by key and worker."""
+
+    keys: Keys
+    workers: Workers
+
+
+def partials(keys: Keys, workers: Workers) -> Partials:
+    """Return each pair of key and worker once."""
+    by_key = np.lexsort((workers, keys))
+    keys, workers = keys[by_key], workers[by_key]
+    first = np.ones(keys.size, np.bool_)
+    first[1:] = (keys[1:] != keys[:-1]) | (workers[1:] != workers[:-1])
+    return Partials(keys[first], workers[first])
+
+
+class SlidingPartials:
+    """The partial results of the last slides: those of older ones have expired."""
+
+    def __init__(self, n_slides: int) -> None:
+        """Begin with no slide."""
+        # The pairs of each slide, and the keys that need merging; None: all of them do.
+        self._slides: deque[tuple[Partials, Keys | None]] = deque(maxlen=n_slides)
+
+    def add(self, slide: Partials, merging: Keys | None) -> None:
+        """Let another slide begin, and the oldest one expire."""
+        self._slides.append((slide, merging))
+
+    def pairs(self) -> tuple[Partials, NDArray[np.bool_]]:
+        """Return the pairs of the window, and which of them are merged by key.
+
+        A key is merged as long as it needed merging in one slide of the window.
+        """
+        if len(self._slides) == 1:
+            pairs = self._slides[0][0]
+        else:
+            columns = zip(*(slide for slide, _ in self._slides), strict=True)
+            pairs = partials(*(np.concatenate(column) for column in columns))
+        merging = [keys for _, keys in self._slides if keys is not None]
+        if len(merging) < len(self._slides):
+            return pairs, np.ones(pairs.keys.size, np.bool_)
+        return pairs, np.isin(pairs.keys, np.concatenate(merging))
+
+
+class Forwarding:
+    """What each source has sent in the current slide, and what it says of it at the end."""
+
+    def __init__(self, strategy: Forwards[Any], n_sources: int, n_slides: int = 1) -> None:
+        """Begin with an empty window."""
+        self.slides: list[Slide] = []
+        self._strategy = strategy
+        self._routed: list[list[tuple[Keys, Workers]]] = [[] for _ in range(n_sources)]
+        self._window = SlidingPartials(n_slides)
+
+    def add(self, source: int, keys: Keys, workers: Workers) -> None:
+        """Note what a source has just sent."""
+        self._routed[source].append((keys, workers))
+
+    def end_slide(self, states: Sequence[Any], told: Sequence[bool]) -> Keys:
+        """Count what is merged by key and what is handed on as final; return the keys to merge.
+
+        A source that is not `told` had no answer in this slide, so it knows too little of the
+        others, and forwards nothing.
+        """
+        keys, workers, merging = [], [], []
+        for source, state in enumerate(states):
+            own_keys = np.concatenate([k for k, _ in self._routed[source]])
+            own_workers = np.concatenate([w for _, w in self._routed[source]])
+            final = self._strategy.forwards(own_keys, own_workers, state) & told[source]
+            keys.append(own_keys)
+            workers.append(own_workers)
+            merging.append(np.unique(own_keys[~final]))
+            self._routed[source] = []
+        # A source that has sent records of a key elsewhere than to its hash worker tells the hash
+        # worker so. A worker merges its part of a key as soon as one of the sources says so,
+        # whether that has sent it records of the key or not.
+        to_merge = np.unique(np.concatenate(merging))
+        self._window.add(partials(np.concatenate(keys), np.concatenate(workers)), to_merge)
+        self.slides.append(slide_of(*self._window.pairs()))
+        return to_merge
+
+
+def slide_of(pairs: Partials, merged: NDArray[np.bool_]) -> Slide:
+    """Count the pairs of a window; a final one whose key has a part elsewhere is wrong."""
+    _, index, n_pairs = np.unique(pairs.keys, return_inverse=True, return_counts=True)
+    wrong = ~merged & (n_pairs[index] > 1)
+    return Slide(
+        n_keys=n_pairs.size,
+        n_pairs=pairs.keys.size,
+        n_merged_pairs=int(merged.sum()),
+        n_wrong=int(np.unique(pairs.keys[wrong]).size),
+    )

@@ -1,0 +1,255 @@
+"""Sources that learn together: messages that take time, waiting, and an interval that adapts.
+
+Dalton's section 4, for any strategy that merges. Each source sends its state to a reducer every
+so many records (SYNC) and goes on routing while it waits (AWAIT); when all have sent, the reducer
+merges the states and answers all of them, and each source goes on with what it gets (PREPARE).
+
+Time counts records of the stream, over all sources. Nothing depends on the machine, so a run can be
+repeated exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from skewless.arguments import shown, whole
+from skewless.parameters import require
+from skewless.state import copy_state
+from skewless.strategy import Forks, Waits
+
+_FAR = 1 << 62
+
+
+@dataclass(frozen=True)
+class Sync:
+    """How sources tell each other what they learned. All counts are records, over all sources.
+
+    Parameters
+    ----------
+    interval
+        DSYNC: from one message of a source to its next. Strategies that decide by window send at
+        the end of the window in which it is due.
+    delay
+        How long a message takes, to the reducer or back; one number, or one per source.
+    work
+        How long the reducer takes to merge, or a function of the record at which it begins.
+    adaptive, shortest, longest
+        Let `next_interval` change the interval, within these bounds. What it halves is rounded
+        down to whole rounds, in which each source routes one record.
+    """
+
+    name: ClassVar[str] = "sync"
+
+    interval: int
+    delay: int | Sequence[int] = 0
+    work: int | Callable[[int], int] = 0
+    adaptive: bool = False
+    shortest: int = 1
+    longest: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        for parameter, least in (("interval", 1), ("shortest", 1)):
+            number = whole(getattr(self, parameter), f"sync: {parameter}", least=least)
+            object.__setattr__(self, parameter, number)
+        if self.longest is not None:
+            longest = whole(self.longest, "sync: longest", least=1)
+            object.__setattr__(self, "longest", longest)
+        require(self, "adaptive", isinstance(self.adaptive, bool), "True or False")
+        if not callable(self.work):
+            object.__setattr__(self, "work", whole(self.work, "sync: work"))
+        object.__setattr__(self, "delay", _whole_delays(self.delay))
+        if not self.adaptive:
+            unbound = self.shortest == 1 and self.longest is None
+            require(self, "adaptive", unbound, "True where shortest or longest is given")
+            return
+        least, most = self.bounds
+        require(self, "interval", least <= self.interval, f"at least shortest, {least:,}")
+        require(self, "interval", self.interval <= most, f"at most longest, {most:,}")
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The shortest and the longest interval."""
+        if not self.adaptive:
+            return self.interval, self.interval
+        return self.shortest, _FAR if self.longest is None else self.longest
+
+    def delays(self, n_sources: int) -> list[int]:
+        """Return the delay of each source; raise ValueError unless there is one for each."""
+        if isinstance(self.delay, int):
+            return [self.delay] * n_sources
+        if len(self.delay) != n_sources:
+            raise ValueError(
+                f"sync: delay must be one number or one for each of the {n_sources} sources, not "
+                f"{shown(list(self.delay))}"
+            )
+        return list(self.delay)
+
+
+def _whole_delays(delay: Any) -> int | tuple[int, ...]:
+    if isinstance(delay, (list, tuple)):
+        return tuple(whole(one, "sync: delay") for one in delay)
+    return whole(delay, "sync: delay")
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One exchange of all sources."""
+
+    sent: int  # by the last source
+    received: int  # by the last source
+    interval: int  # until the next one, as the reducer decided
+    n_late: int  # sources that had still waited when their interval was over
+
+
+def merge_and_fork(strategy: Any, states: Sequence[Any]) -> list[Any]:
+    """Return the states with which the sources go on after an exchange that takes no time."""
+    merged = strategy.merge(states)
+    return [take_over(strategy, merged, own, source) for source, own in enumerate(states)]
+
+
+def take_over(strategy: Any, merged: Any, own: Any, source: int) -> Any:
+    """Return the state with which `source`, now at `own`, goes on after a merge."""
+    if isinstance(strategy, Forks):
+        return strategy.fork(merged, own, source)
+    return copy_state(merged)
+
+
+def next_interval(interval: int, *, n_late: int, idle: int, busy: int) -> int:
+    """Return the interval that the reducer asks for.
+
+    Twice as long when a source asked for it because it had still waited at the end of the last
+    one; half as long when the reducer was idle for longer than an exchange takes. An exchange
+    that fits between half and the whole of the interval changes nothing, so it settles.
+
+    >>> next_interval(20, n_late=0, idle=15, busy=5), next_interval(10, n_late=0, idle=5, busy=5)
+    (10, 10)
+    """
+    if n_late:
+        return 2 * interval
+    return interval // 2 if idle > busy else interval
+
+
+class Exchanges:
+    """The reducer, and the messages between it and the sources."""
+
+    def __init__(self, strategy: Any, sync: Sync, n_sources: int) -> None:
+        """Begin before the first record, with no message under way."""
+        self.done: list[Exchange] = []
+        self.told = [n_sources == 1] * n_sources  # has had an answer since this was cleared
+        self._strategy = strategy
+        self._n_sources = n_sources
+        self._by_batch = strategy.traits.decides == "batch"
+        self._interval = sync.interval
+        self._bounds = sync.bounds
+        self._delays = sync.delays(n_sources)
+        self._work = sync.work
+        self._now = 0
+        self._sent = [0] * n_sources  # when the last message went off
+        self._counted = [0] * n_sources  # from where the interval counts
+        self._arrivals = [_FAR] * n_sources  # when the answer comes
+        self._messages: dict[int, Any] = {}  # of sources that wait for the others
+        self._late: set[int] = set()
+        self._answer: tuple[Any, int] | None = None
+        self._last_answer = 0
+
+    @property
+    def next_event(self) -> int:
+        """The record before which a message goes off or arrives next."""
+        return min(self._next_event(source) for source in range(self._n_sources))
+
+    def _waits(self, source: int) -> bool:
+        return source in self._messages or self._arrivals[source] != _FAR
+
+    def _next_event(self, source: int) -> int:
+        if self._waits(source):
+            return self._arrivals[source]
+        # An interval that became shorter may be over already: then in the next round.
+        return max(self._counted[source] + self._interval, self._now + self._n_sources)
+
+    def exchange(self, now: int, states: list[Any]) -> list[Any]:
+        """Deliver and send what is due now; messages without delay arrive at once."""
+        self._now = now
+        states = self._deliver(states)
+        sending = [
+            source
+            for source in range(self._n_sources)
+            if not self._waits(source) and now >= self._counted[source] + self._interval
+        ]
+        if not sending:
+            return states
+        at_once = len(sending) == self._n_sources
+        for source in sending:
+            # Alg. 2, l. 14–16. What is merged below needs no copy.
+            self._messages[source] = states[source] if at_once else copy_state(states[source])
+            self._sent[source] = now
+            self._counted[source] = self._beginning(source)
+        if len(self._messages) == self._n_sources:
+            self._reduce()
+        for source in sending:
+            if isinstance(self._strategy, Waits) and self._arrivals[source] > now:
+                self._strategy.wait(states[source])
+        return self._deliver(states)
+
+    def _beginning(self, source: int) -> int:
+        """Return from where the next interval counts: for batches, from where it was due."""
+        if not self._by_batch:
+            return self._now
+        return self._now - (self._now - self._counted[source]) % self._interval
+
+    def _reduce(self) -> None:
+        """Merge the messages of all sources; the answers are on their way."""
+        merged = self._strategy.merge([self._messages[s] for s in range(self._n_sources)])
+        complete = max(s + d for s, d in zip(self._sent, self._delays, strict=True))
+        ready = complete + (self._work(complete) if callable(self._work) else self._work)
+        self._arrivals = [ready + d for d in self._delays]
+        received = max(self._arrivals)
+        interval = self._bound(
+            next_interval(
+                self._interval,
+                n_late=len(self._late),
+                idle=min(self._sent) - self._last_answer,
+                busy=received - min(self._sent),
+            )
+        )
+        self.done.append(Exchange(max(self._sent), received, interval, len(self._late)))
+        self._answer = merged, interval
+        self._last_answer = received
+        self._messages = {}
+        self._late = set()
+
+    def _bound(self, interval: int) -> int:
+        if interval < self._interval:
+            interval = max(interval - interval % self._n_sources, self._n_sources)
+        return max(self._bounds[0], min(interval, self._bounds[1]))
+
+    def _deliver(self, states: list[Any]) -> list[Any]:
+        """Alg. 2, l. 17–20."""
+        if self._answer is None:
+            return states
+        merged, interval = self._answer
+        states = list(states)
+        for source, arrival in enumerate(self._arrivals):
+            if arrival > self._now:
+                continue
+            states[source] = take_over(self._strategy, merged, states[source], source)
+            if self._now - self._sent[source] > interval:  # also for the interval it now gets
+                self._late.add(source)
+            self._arrivals[source] = _FAR
+            self.told[source] = True
+        if all(arrival == _FAR for arrival in self._arrivals):
+            self._interval = interval
+            self._answer = None
+        return states
+
+    def change(self, rescaled: Callable[[Any], Any]) -> None:
+        """Let what is under way follow a change of the workers."""
+        self._messages = {source: rescaled(state) for source, state in self._messages.items()}
+        if self._answer is not None:
+            self._answer = rescaled(self._answer[0]), self._answer[1]
+
+    def forget_answers(self) -> None:
+        """Begin a window in which no source has had an answer; one source needs none."""
+        self.told = [self._n_sources == 1] * self._n_sources

@@ -1,0 +1,165 @@
+"""Sources that learn together in `simulate`, compared with the protocol round by round."""
+
+import numpy as np
+import pytest
+
+from reference.cooperation import Rounds
+from skewless import registry
+from skewless.simulator import Event, Sync, Timing, simulate
+from skewless.simulator.cooperation import cooperate
+from skewless.simulator.starting import start_sources
+from skewless.strategies import Cascade, Fish, Hash
+from skewless.strategies.dalton import Dalton
+from skewless.workloads import PerSource, Zipf
+
+STREAM = Zipf(z=1.5, n_keys=300, n_records=6_011)
+MIXED = PerSource(exponents=(0.0, 1.5, 2.0), n_keys=300, n_records=6_011)
+FAR = 1 << 62
+
+#: interval, delays, work, shortest and longest (None: the interval does not adapt)
+UNEVEN = [
+    (97, [0, 0, 0], 0, None),
+    (3, [0, 0, 0], 0, None),
+    (97, [5, 0, 31], 3, None),
+    (50, [80, 1, 0], 7, None),
+    (50, [80, 1, 0], 7, (1, FAR)),
+    (401, [0, 2, 0], 1, (3, 500)),
+    (401, [0, 0, 0], 13, (1, FAR)),
+]
+
+
+def _merging(strategy):
+    return registry.make(strategy) if isinstance(strategy, str) else strategy
+
+
+@pytest.mark.parametrize("setting", UNEVEN, ids=str)
+@pytest.mark.parametrize(
+    "strategy", [Dalton(stats_window=200, slide=100), "pstream", "fish", "cascade"], ids=str
+)
+def test_simulate_equals_the_protocol_round_by_round(strategy, setting):
+    strategy = _merging(strategy)
+    interval, delays, work, bounds = setting
+    plain = Rounds(
+        strategy,
+        start_sources(strategy, 7, 3, 5),
+        interval,
+        delays,
+        lambda _: work,
+        bounds or (interval, interval),
+    )
+    keys = np.concatenate(list(MIXED.chunks(5)))
+    workers = plain.route(keys, None)
+    longest = None if bounds is None or bounds[1] == FAR else bounds[1]
+    run = cooperate(
+        strategy,
+        MIXED,
+        n_workers=7,
+        n_sources=3,
+        seed=5,
+        window=300,
+        interval=interval,
+        delay=delays,
+        work=work,
+        adaptive=bounds is not None,
+        shortest=1 if bounds is None else bounds[0],
+        longest=longest,
+    )
+    syncs = [(sync.sent, sync.received, sync.interval, sync.n_late) for sync in run.syncs]
+    assert syncs == plain.syncs
+    assert run.loads.tolist() == np.bincount(workers, minlength=7).tolist()
+    whole = workers[:6_000].reshape(-1, 300)
+    assert run.windows.peaks[:20].tolist() == [np.bincount(w).max() for w in whole]
+
+
+def test_a_sync_in_records_is_the_same_in_rounds():
+    options = {"n_workers": 8, "n_sources": 3, "window": 300, "seed": 2}
+    one = simulate(Fish(), STREAM, **options, sync=Sync(3 * 70, delay=3 * 11, work=3 * 4))
+    other = cooperate(Fish(), STREAM, **options, interval=70, delay=11, work=4)
+    assert one.loads.tolist() == other.loads.tolist()
+    assert [sync.sent for sync in one.syncs] == [3 * sync.sent for sync in other.syncs]
+
+
+def test_a_number_is_short_for_a_sync():
+    options = {"n_workers": 8, "n_sources": 3, "window": 300}
+    for sync, delay in ((701, 0), (701, 45), (90, 300)):
+        short = simulate(Fish(), STREAM, **options, sync=sync, sync_delay=delay)
+        whole = simulate(Fish(), STREAM, **options, sync=Sync(sync, work=delay))
+        assert short.loads.tolist() == whole.loads.tolist()
+        assert short.syncs == whole.syncs
+
+
+def test_a_sync_that_falls_between_two_rounds_is_at_its_record():
+    run = simulate(Fish(), STREAM, n_workers=8, n_sources=4, sync=701)
+    assert [sync.sent for sync in run.syncs] == list(range(701, 6_011, 701))
+
+
+def test_a_late_answer_is_followed_by_the_next_message_at_once():
+    run = simulate(Fish(), STREAM, n_workers=8, n_sources=4, sync=400, sync_delay=500)
+    assert [sync.sent for sync in run.syncs[:3]] == [400, 900, 1_400]
+
+
+def test_sources_learn_together_by_batch_and_in_time():
+    timing = Timing(service=1e-4, queue=50)
+    events = [Event(at=2_000, worker=7, kind="leave")]
+    run = simulate(
+        Cascade(),
+        STREAM,
+        n_workers=8,
+        n_sources=3,
+        window=500,
+        sync=Sync(300, delay=[400, 0, 90], adaptive=True),
+        timing=timing,
+        events=events,
+        keep_loads=True,
+    )
+    assert run.loads.sum() == run.times.latencies.sum() == STREAM.n_records
+    assert not run.windows.loads[4:, 7].any()  # an answer from before brings it not back
+    summary = run.summary()
+    assert summary["syncs"] == len(run.syncs) > 1
+    assert summary["sync_interval"] == run.syncs[-1].interval > 300
+    by_batch = simulate(
+        registry.make("cascade-ahead"), STREAM, n_workers=8, n_sources=3, window=500, sync=701
+    )
+    assert [sync.sent for sync in by_batch.syncs[:4]] == [1_000, 1_500, 2_500, 3_000]
+
+
+def test_forwarding_is_counted_on_request():
+    dalton = Dalton(stats_window=200, slide=100)
+    options = {"n_workers": 8, "n_sources": 3, "window": 600, "sync": 300}
+    run = simulate(dalton, STREAM, **options, forwarding=True)
+    assert len(run.slides) == 6_011 // 600
+    assert 0 < run.summary()["merged_pairs_share"] < 1
+    assert run.summary()["forwarded_wrongly"] == 0
+    assert not simulate(dalton, STREAM, **options).slides
+    with pytest.raises(ValueError, match="forwarding: hash cannot tell"):
+        simulate(Hash(), STREAM, n_workers=8, forwarding=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"interval": 0}, "sync: interval must be at least 1, not 0"),
+        ({"interval": 5, "delay": -1}, "sync: delay must be at least 0, not -1"),
+        ({"interval": 5, "work": 0.5}, "sync: work must be a whole number, not 0.5"),
+        ({"interval": 5, "adaptive": 1}, "sync: adaptive must be True or False, not 1"),
+        ({"interval": 5, "shortest": 3}, "sync: adaptive must be True where shortest or longest"),
+        (
+            {"interval": 5, "adaptive": True, "shortest": 8},
+            "sync: interval must be at least shortest, 8, not 5",
+        ),
+        (
+            {"interval": 5, "adaptive": True, "longest": 4},
+            "sync: interval must be at most longest, 4, not 5",
+        ),
+    ],
+)
+def test_bad_syncs_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Sync(**settings)
+
+
+def test_delays_and_sources_must_fit():
+    with pytest.raises(ValueError, match="one for each of the 3 sources"):
+        simulate(Fish(), STREAM, n_workers=8, n_sources=3, sync=Sync(500, delay=[1, 2]))
+    with pytest.raises(ValueError, match="a Sync has its own delay"):
+        simulate(Fish(), STREAM, n_workers=8, sync=Sync(500), sync_delay=3)
