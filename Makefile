@@ -16,7 +16,7 @@ export SKEWLESS_CACHE_DIR ?= $(CURDIR)/.venv/kernels
 export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-nojit test-statistics test-faults test-nightly test-matrix lint format bench bench-spark
+.PHONY: help demo test test-nojit test-statistics test-faults test-nightly soak test-matrix lint format bench bench-spark
 .PHONY: fuzz overview frontier reproduce docs-tables java clean bench-public
 
 help: ## List the targets
@@ -35,10 +35,13 @@ test-statistics: $(READY) ## Run the long seeded statistics
 	$(PYTEST) -m statistics tests
 
 test-faults: $(READY) ## Kill tasks, stages, executors and drivers, and compare the results
-	@$(WITH_JAVA) $(BIN)/python -m pytest -m "faults and not nightly" tests/faults
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m "faults and not nightly and not soak" tests/faults
 
 test-nightly: $(READY) ## Kill by chance, a hundred times (SKEWLESS_KILL_SEED=7 repeats a run)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m nightly tests/faults
+
+soak: $(READY) ## Run keyed state for 2,000 micro-batches: nothing may grow (SKEWLESS_SOAK_BATCHES=number)
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m soak tests/faults tests/spark/state
 
 test-matrix: $(READY) ## Compare with plain Spark: every strategy, window and output mode
 	@$(WITH_JAVA) SKEWLESS_FULL_MATRIX=1 $(BIN)/python -m pytest tests/spark

@@ -13,6 +13,7 @@ from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import run_name
 from skewless.spark.state.planning.placing import Placing
 from skewless.spark.state.planning.requests import latest_request
+from skewless.spark.state.planning.spread_keys import SpreadKeys, SpreadRule, next_spread
 from skewless.spark.state.planning.state_plan import (
     Moving,
     Observed,
@@ -57,6 +58,8 @@ class Controller:
         Of the watermark, in microseconds; None: no watermark.
     schema
         Of the states, as text.
+    spread
+        Which keys of a join are spread over several parts; None: this is no join.
     """
 
     strategy: AnyStrategy
@@ -67,6 +70,7 @@ class Controller:
     window: int = 1
     delay: int | None = None
     schema: str = ""
+    spread: SpreadRule | None = None
 
     def plan(self, ledger: Ledger, batch: int, seed: int, shape: Any) -> StatePlan:
         """Return the plan of this run for `batch`; the first task that needs it makes it."""
@@ -95,13 +99,14 @@ class Controller:
         observed = self._observed(last, reports)
         n_workers = self._n_workers(last, request)
         is_whole = n_workers != base.workers or not places_alike(entry, last.placing, seed)
+        is_time = batch % self.interval == 0
         moving = Moving(whole=is_whole)
         placing = last.placing
         if is_whole:
             if n_workers != placing.n_workers:
                 placing = placing.rescaled(n_workers)
             observed = Observed(rest=np.zeros(n_workers))
-        elif batch % self.interval == 0 and isinstance(self.strategy, Rebalances):
+        elif is_time and isinstance(self.strategy, Rebalances):
             placing = self._rebalanced(placing, observed)
             moving = Moving(*last.placing.changed(placing))
         latest = _latest([last.latest, *(report.latest for report in reports)])
@@ -118,16 +123,46 @@ class Controller:
             last.watermark,
             latest,
             second,
-            self._about(request),
+            self._about(request, last),
+            self._spread(
+                last, reports, n_workers, _latest([latest, second]), is_time and not is_whole
+            ),
         )
 
-    def _about(self, request: tuple[int, int] | None) -> dict[str, Any]:
-        return {
+    def _about(
+        self, request: tuple[int, int] | None, last: StatePlan | None = None
+    ) -> dict[str, Any]:
+        about: dict[str, Any] = {
             "asked": self.asked,
             "request": -1 if request is None else request[0],
             "most": self.most,
             "schema": self.schema,
         }
+        if self.spread is not None:
+            about["within"] = self._within(last)
+        return about
+
+    def _within(self, last: StatePlan | None) -> int:
+        """Return the longest span that this join has had: what is held may stem from then."""
+        assert self.spread is not None
+        before = 0 if last is None else last.about.get("within", 0)
+        return max(self.spread.within, before if type(before) is int else 0)
+
+    def _spread(
+        self,
+        last: StatePlan,
+        reports: list[WorkerReport],
+        n_workers: int,
+        latest: int | None,
+        changes: bool,
+    ) -> SpreadKeys:
+        """Return the keys that are spread in the next batch."""
+        if self.spread is None:
+            return last.spread
+        rule = replace(self.spread, within=self._within(last))
+        return next_spread(
+            rule, last.spread, reports, n_workers, last.watermark, latest, changes=changes
+        )
 
     def _n_workers(self, last: StatePlan, request: tuple[int, int] | None) -> int:
         """Return the workers of the next plan: as before, unless another number is asked for."""
