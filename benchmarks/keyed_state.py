@@ -2,7 +2,7 @@
 
 Each prints ratios. `state` needs no Spark: CPU seconds of all workers per micro-batch, for 100,000
 and for a million keys held, with 10,000 of them touched. `routing` shuffles the same rows by the
-hash of Spark, as `process` routes them, and through the Python router of `route`. `aggregators` runs
+hash of Spark, as `process` routes them, and through the Python router of `route`. `aggregators` is
 an own aggregator as a stream of `aggregate`, whose state is in Spark's store, and as a processor.
 """
 
