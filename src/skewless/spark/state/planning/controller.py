@@ -13,7 +13,12 @@ from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import run_name
 from skewless.spark.state.planning.placing import Placing
 from skewless.spark.state.planning.requests import latest_request
-from skewless.spark.state.planning.spread_keys import SpreadKeys, SpreadRule, next_spread
+from skewless.spark.state.planning.spread_keys import (
+    SpreadKeys,
+    SpreadRule,
+    all_parts,
+    next_spread,
+)
 from skewless.spark.state.planning.state_plan import (
     Moving,
     Observed,
@@ -101,16 +106,18 @@ class Controller:
         is_whole = n_workers != base.workers or not places_alike(entry, last.placing, seed)
         is_time = batch % self.interval == 0
         moving = Moving(whole=is_whole)
+        latest = _latest([last.latest, *(report.latest for report in reports)])
+        second = _latest([last.latest_second, *(report.latest_second for report in reports)])
+        any_time = _latest([latest, second])
+        spread = self._spread(last, reports, n_workers, any_time, is_time and not is_whole)
         placing = last.placing
         if is_whole:
             if n_workers != placing.n_workers:
                 placing = placing.rescaled(n_workers)
             observed = Observed(rest=np.zeros(n_workers))
         elif is_time and isinstance(self.strategy, Rebalances):
-            placing = self._rebalanced(placing, observed)
+            placing = self._rebalanced(placing, parted(observed, spread))
             moving = Moving(*last.placing.changed(placing))
-        latest = _latest([last.latest, *(report.latest for report in reports)])
-        second = _latest([last.latest_second, *(report.latest_second for report in reports)])
         behind = latest
         if shape.processor.second_stream is not None:
             behind = None if latest is None or second is None else min(latest, second)
@@ -124,9 +131,7 @@ class Controller:
             latest,
             second,
             self._about(request, last),
-            self._spread(
-                last, reports, n_workers, _latest([latest, second]), is_time and not is_whole
-            ),
+            spread,
         )
 
     def _about(
@@ -205,6 +210,25 @@ class Controller:
         report = Report(keys[order], observed.loads[order], observed.sizes[order], rest)
         state, _ = self.strategy.rebalance(report, copy_state(placing.state))  # type: ignore[attr-defined]
         return replace(placing, state=state)
+
+
+def parted(observed: Observed, spread: SpreadKeys) -> Observed:
+    """Return what is known of loads as it will be when keys that are newly spread are in parts."""
+    if not (spread.before < np.abs(spread.parts)).any():
+        return observed
+    loads = dict(zip(observed.hashes.tolist(), observed.loads.tolist(), strict=True))
+    for hashed, parts, before in zip(
+        spread.hashes, np.abs(spread.parts).tolist(), spread.before.tolist(), strict=True
+    ):
+        if before < parts:
+            every = all_parts(hashed, parts).tolist()
+            share = sum(loads.get(one, 0.0) for one in every[:before]) / parts
+            loads |= dict.fromkeys(every, share)
+    hashes = np.array(sorted(loads), np.uint64)
+    sizes = np.ones(hashes.size)
+    sizes[np.searchsorted(hashes, observed.hashes)] = observed.sizes
+    values = np.array([loads[one] for one in hashes.tolist()])
+    return Observed(hashes, values, sizes, observed.rest)
 
 
 def _latest(times: list[int | None]) -> int | None:
