@@ -21,12 +21,12 @@ def purge_runs(files: Folder, seconds: float) -> None:
     """
     matches = [match for match in map(RUN.fullmatch, files.files("runs")) if match]
     registered = sorted((int(match[1]), match[2], match[0]) for match in matches)
+    pairs = list(itertools.pairwise(registered))[: max(0, len(registered) - KEPT_RUNS)]
     old = [
         (name, file)
-        for (_, name, file), (_, _, after) in itertools.pairwise(registered)
+        for (_, name, file), (_, _, after) in pairs
         if files.seconds_since_written(after) > seconds
     ]
-    old = old[: max(0, len(registered) - KEPT_RUNS)]
     if not old:
         return
     used = {
