@@ -93,7 +93,7 @@ class PlacedZipf(FluctuatingZipf):
             owners=owners,
             members=np.argsort(owners, kind="stable"),
             starts=np.concatenate(([0], np.cumsum(counts))),
-            loads=np.bincount(owners, by_rank, self.n_workers),
+            loads=np.bincount(owners, by_rank, self.n_workers).astype(np.float64),
         )
 
 

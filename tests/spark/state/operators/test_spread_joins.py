@@ -15,7 +15,14 @@ from skewless.keys import hash_keys
 from skewless.spark import scale_to
 from skewless.spark.ledger import LedgerMismatch
 from skewless.spark.state.operators.join_processor import SIDE, TIME
-from skewless.spark.state.planning.spread_keys import SpreadRule, part_hashes
+from skewless.spark.state.planning.controller import parted
+from skewless.spark.state.planning.spread_keys import (
+    SpreadKeys,
+    SpreadRule,
+    all_parts,
+    part_hashes,
+)
+from skewless.spark.state.planning.state_plan import Observed
 from skewless.spark.state.tasks import hash_seed
 from spark.state.chains import random_moves
 from spark.state.operators.plain_operators import joined
@@ -184,3 +191,21 @@ def test_parts_by_records(first: int, second: int, parts: int) -> None:
     assert SpreadRule((True, True), 1).parts_of(first, second, 4_000.0, 10) == parts
     assert SpreadRule((True, True), 1, detects=False).parts_of(first, second, 4_000.0, 10) == 1
     assert SpreadRule((False, False), 1).parts_of(first, second, 4_000.0, 10) == 1
+
+
+def test_loads_are_known_by_part_before_a_part_has_records() -> None:
+    hot = all_parts(7, 4)
+    spread = SpreadKeys(hot[:1], np.array([4], np.int32), np.array([1], np.int32), np.zeros(1))
+    # One of the parts is known from a time when the key was spread before.
+    hashes = np.sort(np.array([hot[0], hot[2], 5, 9], np.uint64))
+    loads = np.where(hashes == hot[0], 80.0, np.where(hashes == hot[2], 0.0, 10.0))
+    found = parted(Observed(hashes, loads, loads + 1, np.ones(2)), spread)
+    assert (np.diff(found.hashes.astype(object)) > 0).all()
+    assert dict(zip(found.hashes.tolist(), found.loads.tolist(), strict=True)) == {
+        5: 10.0,
+        9: 10.0,
+        **dict.fromkeys(hot.tolist(), 20.0),
+    }
+    assert found.sizes[np.searchsorted(found.hashes, hot[:1])] == 81.0
+    whole = replace(spread, before=spread.parts)
+    assert parted(found, whole) is found

@@ -56,13 +56,16 @@ def scale_to(ledger: str, n: int) -> None:
 
 def latest_request(ledger: Ledger) -> tuple[int, int] | None:
     """Return the number of the last request and the workers that it asks for, or None."""
-    data = None
-    while data is None:  # an older one may be purged after it was listed: then there is a newer one
-        number = max(_numbers(ledger), default=None)
-        if number is None:
+    while True:
+        numbers = _numbers(ledger)
+        if not numbers:
             return None
+        number = max(numbers)
         name = request_file(number)
         data = open_folder(ledger.folder).read(name)
+        if data is not None:
+            break
+        # It was purged after it was listed: then there is a newer one.
     where = f"{shown(ledger.folder)}/{name}"
     workers = read_statement(data, "scale", where, dict).get("workers")
     if type(workers) is not int or not 1 <= workers <= MOST_WORKERS:
