@@ -53,7 +53,7 @@ def planned(
     loads = np.array([sum(row[1:]) for row in heavy], np.float64)
     # Hashing spreads the light keys evenly.
     rest = np.full(n_workers, max(0.0, total - float(loads.sum())) / n_workers)
-    spread = []
+    spread: list[tuple[int, int]] = []
     for number, row in enumerate(heavy if parts is not None else []):
         assert parts is not None
         n_parts = parts.rule.parts_of(row["first"], row["second"], total / n_workers, n_workers)
