@@ -10,7 +10,7 @@ WITH_JAVA = JAVA_HOME=$$($(BIN)/python scripts/find_java.py) && export JAVA_HOME
 PYTEST = $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # What neither `make test` nor `make test-slow` runs has a target of its own.
-USUAL := not statistics and not faults and not browser and not versions and not cluster and not package and not kafka
+USUAL := not statistics and not faults and not browser and not versions and not cluster and not package and not kafka and not soak
 
 # Cases of each kind for `make fuzz`.
 CASES ?= 2000
@@ -22,7 +22,7 @@ export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-nojit test-statistics test-faults test-nightly test-browser test-matrix
 .PHONY: lint format bench bench-spark test-versions test-cluster package
-.PHONY: docs pictures test-kafka fuzz overview frontier reproduce docs-tables java clean bench-public
+.PHONY: docs soak pictures test-kafka fuzz overview frontier reproduce docs-tables java clean bench-public
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,7 +43,7 @@ test-statistics: $(READY) ## Run the long seeded statistics
 	$(PYTEST) -m statistics tests
 
 test-faults: $(READY) ## Kill tasks, stages, executors and drivers, and compare the results
-	@$(WITH_JAVA) $(BIN)/python -m pytest -m "faults and not nightly" tests/faults
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m "faults and not nightly and not soak" tests/faults
 
 test-nightly: $(READY) ## Kill by chance, a hundred times (SKEWLESS_KILL_SEED=7 repeats a run)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m nightly tests/faults
@@ -54,6 +54,9 @@ test-browser: $(READY) ## Look at the pages in Chromium, light, dark and on a ph
 test-kafka: $(READY) ## Start a Kafka broker, kill it, and compare the results (fetches jars into .jars)
 	@$(WITH_JAVA) $(BIN)/python scripts/fetch_jars.py kafka "$$JAVA_HOME" && \
 		$(BIN)/python -m pytest -m kafka tests/kafka
+
+soak: $(READY) ## Run keyed state for 2,000 micro-batches: nothing may grow (SKEWLESS_SOAK_BATCHES=number)
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m soak tests/faults tests/spark/state
 
 test-matrix: $(READY) ## Compare with plain Spark: every strategy, window and output mode
 	@$(WITH_JAVA) SKEWLESS_FULL_MATRIX=1 $(BIN)/python -m pytest tests/spark

@@ -1,8 +1,9 @@
-"""What keyed state costs: `python benchmarks/keyed_state.py state|routing` prints ratios.
+"""What keyed state costs: `python benchmarks/keyed_state.py state`, `routing` or `aggregators`.
 
-`state` needs no Spark: CPU seconds of all workers per micro-batch, for 100,000 and for a million
-keys held, with 10,000 of them touched. `routing` shuffles the same rows by Spark's hash, as
-`process` routes them, and through the Python router of `route`.
+Each prints ratios. `state` needs no Spark: CPU seconds of all workers per micro-batch, for 100,000
+and for a million keys held, with 10,000 of them touched. `routing` shuffles the same rows by the
+hash of Spark, as `process` routes them, and through the Python router of `route`. `aggregators` is
+an own aggregator as a stream of `aggregate`, whose state is in Spark's store, and as a processor.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from skewless.aggregations import VectorAggregator
 from skewless.keys import hash_keys
 from skewless.spark.ledger import Ledger
 from skewless.spark.state.grouping import SentColumns
@@ -127,5 +130,91 @@ def compare_routing() -> None:
     spark.stop()
 
 
+class Extent(VectorAggregator):
+    """The largest minus the smallest value."""
+
+    inputs = ("v",)
+    state = "low double, high double"
+    result = "double"
+
+    def update(self, batch: Any, keys: Any, n_keys: int) -> dict[str, Any]:
+        return self.extremes(batch["v"].to_numpy(), batch["v"].to_numpy(), keys, n_keys)
+
+    def merge(self, states: Any, keys: Any, n_keys: int) -> dict[str, Any]:
+        return self.extremes(states["low"].to_numpy(), states["high"].to_numpy(), keys, n_keys)
+
+    def extremes(self, low: Any, high: Any, keys: Any, n_keys: int) -> dict[str, Any]:
+        lowest, highest = np.full(n_keys, np.inf), np.full(n_keys, -np.inf)
+        np.minimum.at(lowest, keys, low)
+        np.maximum.at(highest, keys, high)
+        return {"low": lowest, "high": highest}
+
+    def finish(self, states: Any) -> Any:
+        return pc.subtract(states["high"], states["low"])
+
+
+class ExtentProcessor(Processor):
+    """The same as keyed state."""
+
+    state_schema = "low double, high double"
+    result_schema = "k string, extent double"
+
+    def update(self, keyed: Any) -> Update:
+        values, starts = keyed.records["v"].to_numpy(), keyed.starts[:-1]
+        low = np.minimum.reduceat(values, starts)
+        high = np.maximum.reduceat(values, starts)
+        low = np.minimum(low, keyed.states.field("low").fill_null(np.inf).to_numpy())
+        high = np.maximum(high, keyed.states.field("high").fill_null(-np.inf).to_numpy())
+        results = pa.table([keyed.keys["k"], pa.array(high - low)], ["k", "extent"])
+        states = pa.StructArray.from_arrays([pa.array(low), pa.array(high)], ["low", "high"])
+        return Update(results, states)
+
+
+def compare_aggregators(n_records: int = 60_000, n_keys: int = 15_000, n_batches: int = 6) -> None:
+    from skewless.spark import aggregate, process, session
+
+    settings = {"spark.log.level": "ERROR", "spark.sql.shuffle.partitions": "4"}
+    spark = session("keyed state", master="local[2]", settings=settings)
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "in").mkdir()
+        for batch in range(n_batches):
+            keys = [f"key-{key}" for key in (rng.zipf(1.3, n_records) % n_keys).tolist()]
+            table = pa.table({"k": keys, "v": rng.random(n_records)})
+            pq.write_table(table, root / "in" / f"{batch:03}.parquet")
+
+        def seconds(name: str) -> float:
+            reader = spark.readStream.schema("k string, v double").option("maxFilesPerTrigger", 1)
+            stream, ledger = reader.parquet(str(root / "in")), str(root / name / "ledger")
+            if name == "process":
+                results = process(stream, "k", ExtentProcessor(), workers=4, ledger=ledger)
+            else:
+                results = aggregate(stream, "k", {"extent": Extent()}, workers=4, mode="update")
+            times: list[float] = []
+            begin = time.perf_counter()
+
+            def keep(df: Any, _: int) -> None:
+                nonlocal begin
+                df.write.format("noop").mode("overwrite").save()
+                times.append(time.perf_counter() - begin)
+                begin = time.perf_counter()
+
+            writer = results.writeStream.outputMode("append" if name == "process" else "update")
+            writer = writer.option("checkpointLocation", str(root / name / "checkpoint"))
+            writer.foreachBatch(keep).trigger(availableNow=True).start().awaitTermination()
+            return float(np.median(times[1:]))
+
+        found = {name: seconds(name) for name in ("aggregate", "process")}
+    for name, value in found.items():
+        print(f"{name}: {value:.2f} s a micro-batch, {value / found['aggregate']:.2f} x")
+    spark.stop()
+
+
 if __name__ == "__main__":
-    {"state": compare_states, "routing": compare_routing}[sys.argv[1]]()
+    ways = {
+        "state": compare_states,
+        "routing": compare_routing,
+        "aggregators": compare_aggregators,
+    }
+    ways[sys.argv[1]]()

@@ -8,6 +8,7 @@ from skewless.experiments import (
     alternatives,
     giants,
     grouping_cost,
+    keyed_state,
     learning_together,
     overview,
     public,
@@ -32,6 +33,7 @@ MIXED = PROJECT / "docs" / "strategies" / "mixed.md"
 AGGREGATE_SPEED = RESULTS / "aggregate_speed.jsonl"
 LEARNING_TOGETHER = RESULTS / "learning_together.jsonl"
 SKEWED_WRITES = RESULTS / "skewed_writes.jsonl"
+KEYED_STATE = RESULTS / "keyed_state.jsonl"
 REPRODUCTION = RESULTS / "reproduction.jsonl"
 STATEFUL_OPERATORS = RESULTS / "stateful_operators.jsonl"
 PUBLIC = RESULTS / "public.jsonl"
@@ -57,6 +59,7 @@ def write_all() -> None:
     write_giants()
     write_learning_together()
     write_skewed_writes()
+    write_keyed_state_table()
     write_reproduction_tables()
     write_public()
     write_stateful_operators()
@@ -96,6 +99,11 @@ def write_skewed_writes() -> None:
     if SKEWED_WRITES.exists():
         table = skewed_writes.table(read_records(SKEWED_WRITES))
         write_table(PROJECT / "docs" / "skewed-writes.md", "skewed writes", table)
+
+
+def write_keyed_state_table() -> None:
+    if KEYED_STATE.exists():
+        write_table(BENCHMARKS, "keyed state", keyed_state.table(read_records(KEYED_STATE)))
 
 
 def write_public() -> None:

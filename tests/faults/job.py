@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from faults.bombs import STRATEGIES, Chain, Spread, Wanders, pass_by
+from faults.operators import COLUMNS, operated
 
 SCHEMA = "k string, v bigint, ts timestamp"
 FILES_PER_BATCH = 2
@@ -124,6 +125,8 @@ def results_of(df: Any, folder: Path, query: dict[str, Any]) -> Any:
     laid = str(folder) if query["bombed"] else ""
     if query["merging"] == "state":
         return chained_results(df, folder, laid, query)
+    if query["merging"] in COLUMNS:
+        return operated(df, folder, laid, query)
     strategy = STRATEGIES[query["strategy"]](folder=laid)
     places = {
         "strategy": strategy,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 from skewless.spark import KeyProcessor, scale_to
-from skewless.spark.ledger import LedgerMismatch
+from skewless.spark.ledger import Ledger, LedgerMismatch
+from skewless.spark.ledger.old_runs import KEPT_RUNS
+from skewless.spark.state.planning.requests import latest_request, purge_requests
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.version_files import stack
@@ -96,6 +99,43 @@ def test_a_number_of_workers_above_the_limit_is_refused(tmp_path: Path) -> None:
         scale_to(str(tmp_path), 5)
     with pytest.raises(ValueError, match="n must be"):
         scale_to(str(tmp_path), 0)
+
+
+def test_requests_are_purged_but_for_the_last_one(tmp_path: Path) -> None:
+    query = Query(tmp_path, chain(), SCHEMA, most=4)
+    query.step(0, records(5, 0))
+    for n in (1, 4, 3):
+        scale_to(str(tmp_path), n)
+    purge_requests(query.ledger)
+    assert len(list((tmp_path / "scale").iterdir())) == 1
+    assert latest_request(query.ledger) == (2, 3)
+    query.step(1, records(5, 1))
+    assert sorted(keys_of(query, 1)) == [0, 1, 2]
+    scale_to(str(tmp_path), 2)
+    assert latest_request(query.ledger) == (3, 2)
+
+
+def test_runs_that_left_nothing_are_purged(tmp_path: Path) -> None:
+    """Not the last ones, not those of which files are needed, and none that may be at work."""
+    n_runs = KEPT_RUNS + 10
+    tables = [records(60, seed) for seed in range(n_runs)]
+
+    def stepped(batch: int) -> Any:
+        query = Query(tmp_path, chain(), SCHEMA, run=f"run-{batch}", workers=2, kept=2)
+        return rows(query.step(batch, tables[batch]))
+
+    found = [stepped(batch) for batch in range(n_runs - 1)]
+    assert len(list((tmp_path / "runs").iterdir())) == n_runs - 1
+    for path in (tmp_path / "runs").iterdir():
+        os.utime(path, (0, 0))
+    found.append(stepped(n_runs - 1))
+    assert found == chained(tables)
+    left = {path.name.split(".")[1] for path in (tmp_path / "runs").iterdir()}
+    needed = {path.name for path in (tmp_path / "state").glob("*/*")}
+    assert needed <= left
+    assert left == needed | {f"run-{batch}" for batch in range(n_runs - KEPT_RUNS, n_runs)}
+    numbers = Ledger(str(tmp_path)).runs()
+    assert numbers[f"run-{n_runs - 1}"] == n_runs - 1
 
 
 def counting(schema: str) -> Any:

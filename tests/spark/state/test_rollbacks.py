@@ -170,5 +170,18 @@ def test_one_task_that_works_for_several_workers_is_refused(tmp_path: Path) -> N
 
     first = step(attempt=5)
     assert step(attempt=6).equals(first)  # another attempt of the task
-    with pytest.raises(RuntimeError, match="is there a coalesce behind process"):
-        step(attempt=5)
+    # Each attempt is refused when it comes a second time, not only the one that wrote the report.
+    for attempt in (5, 6):
+        with pytest.raises(RuntimeError, match="is there a coalesce behind process"):
+            step(attempt)
+    step(attempt=7)
+
+
+def test_a_partition_that_no_worker_can_have_is_refused_without_records(tmp_path: Path) -> None:
+    """Behind another DataFrame in a union, the partitions of `process` have higher numbers."""
+    one = ran(tmp_path, 1)
+    plan, none = one.plan(1), one.sent(TABLES[1].slice(0, 0))
+    most = one.tasks.controller.most
+    assert one.tasks.step(one.ledger, plan, 1, most - 1, none, 5).num_rows == 0
+    with pytest.raises(RuntimeError, match="or a union with it"):
+        one.tasks.step(one.ledger, plan, 1, most, none, 6)

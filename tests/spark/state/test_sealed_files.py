@@ -70,7 +70,23 @@ def with_about(**about: Any) -> Any:
     return lambda entry: Entry(entry.arrays, {**entry.about, **about})
 
 
+def with_spread(hashes: Any, parts: Any, before: Any) -> Any:
+    arrays = {
+        "spread.hashes": np.array(hashes, np.uint64),
+        "spread.parts": np.array(parts, np.int32),
+        "spread.before": np.array(before, np.int32),
+        "spread.seen": np.zeros(len(hashes), np.int64),
+    }
+    return lambda entry: Entry({**entry.arrays, **arrays}, entry.about)
+
+
 PLANS = {
+    "spread_order": with_spread([3, 1], [2, 2], [1, 1]),
+    "spread_parts": with_spread([1], [0], [1]),
+    "spread_least": with_spread([1], [-(1 << 31)], [1]),
+    "spread_before": with_spread([1], [-2], [3]),
+    "spread_fewer": with_spread([1], [2, 2], [1]),
+    "spread_alone": with_array("spread.hashes", np.array([1], np.uint64)),
     "workers": with_about(workers=0),
     "text": with_about(workers="2"),
     "base": with_about(base=[0, "../..", 2]),
@@ -99,6 +115,8 @@ def test_a_sealed_plan_that_no_task_wrote_is_refused(tmp_path: Path, change: str
 
 
 REPORTS = {
+    "firsts": with_array("firsts", np.array([1])),
+    "seconds": with_array("seconds", np.array([1.5])),
     "heavy": with_array("heavy", np.array([2, 1], np.uint64)),
     "costs": with_array("costs", np.array([np.inf])),
     "cost": with_about(cost=-1.0),

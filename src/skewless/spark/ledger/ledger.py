@@ -54,6 +54,7 @@ from skewless.spark.ledger.names import (
     plan_name,
     run_name,
 )
+from skewless.spark.ledger.old_runs import purge_runs
 from skewless.spark.ledger.statements import read_statement, statement
 
 __all__ = ["Entry", "Ledger", "LedgerCorrupt", "LedgerMismatch", "LedgerTooNew"]
@@ -294,6 +295,7 @@ class Ledger:
                     for inner in files.folders(folder):
                         files.delete_folder(inner)
                     files.delete_folder(folder)
+        purge_runs(files, _SURELY_DEAD_S)
 
     @property
     def _files(self) -> Folder:

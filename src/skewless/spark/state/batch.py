@@ -11,7 +11,9 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from skewless.spark.state.grouping import received
+from skewless.spark.state.parts import Parts
 from skewless.spark.state.planning.placing import Placing
+from skewless.spark.state.planning.spread_keys import MOST_KEYS, all_parts
 from skewless.spark.state.tasks import hash_seed
 from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.state_tables import FOREVER, LIVE
@@ -23,29 +25,55 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 def planned(
-    df: DataFrame, hashed: Sequence[Column], strategy: AnyStrategy, n_workers: int, seed: int
+    df: DataFrame,
+    hashed: Sequence[Column],
+    strategy: AnyStrategy,
+    n_workers: int,
+    seed: int,
+    parts: Parts | None = None,
 ) -> pa.RecordBatch:
     """Return the row that the JVM routes by; it takes one pass over the keys, unless by hash.
 
-    `hashed` are the columns that are hashed together with the seed.
+    `hashed` are the columns that are hashed together with the seed. With `parts`, hot keys are
+    spread.
     """
     placing = Placing(strategy, strategy.start(n_workers, seed), n_workers)
-    if isinstance(strategy, Rebalances) and n_workers > 1:
-        whole = F.xxhash64(*hashed, F.lit(hash_seed(seed)).cast("bigint"))
-        counts = df.groupBy(whole.alias("hash")).count()
-        observed = Observation()
-        counted = counts.observe(observed, F.sum("count").alias("records"))
-        heavy = counted.orderBy(F.desc("count"), "hash").limit(_HEAVY_KEYS).collect()
-        hashes = np.array([row["hash"] for row in heavy], np.int64).view(np.uint64)
-        loads = np.array([row["count"] for row in heavy], np.float64)
-        total = float(observed.get["records"] or 0)
-        # Hashing spreads the light keys evenly.
-        rest = np.full(n_workers, max(0.0, total - float(loads.sum())) / n_workers)
+    moves = isinstance(strategy, Rebalances)
+    if n_workers == 1 or not (moves or (parts is not None and parts.detects)):
+        return placing.row(hash_seed(seed))
+    whole = F.xxhash64(*hashed, F.lit(hash_seed(seed)).cast("bigint"))
+    columns = [F.count(F.lit(1)).alias("first")] if parts is None else parts.counts(df)
+    counts = df.groupBy(whole.alias("hash")).agg(*columns)
+    of_key = F.col("first") if parts is None else F.col("first") + F.col("second")
+    observed = Observation()
+    counted = counts.observe(observed, F.sum(of_key).alias("records"))
+    heavy = counted.orderBy(F.desc(of_key), "hash").limit(_HEAVY_KEYS).collect()
+    total = float(observed.get["records"] or 0)
+    hashes = np.array([row["hash"] for row in heavy], np.int64).view(np.uint64)
+    loads = np.array([sum(row[1:]) for row in heavy], np.float64)
+    # Hashing spreads the light keys evenly.
+    rest = np.full(n_workers, max(0.0, total - float(loads.sum())) / n_workers)
+    spread: list[tuple[int, int]] = []
+    for number, row in enumerate(heavy if parts is not None else []):
+        assert parts is not None
+        n_parts = parts.rule.parts_of(row["first"], row["second"], total / n_workers, n_workers)
+        if n_parts == 1 or len(spread) == MOST_KEYS:
+            continue
+        spread.append((row["hash"], n_parts))
+        once, everywhere = row["first"], row["second"]
+        if n_parts < 0:
+            once, everywhere = everywhere, once
+        others = all_parts(hashes[number], abs(n_parts))[1:]
+        loads[number] = once / abs(n_parts) + everywhere
+        hashes = np.concatenate([hashes, others])
+        loads = np.concatenate([loads, np.full(others.size, loads[number])])
+    if moves:
         keys = placing.keys_of(hashes)
         order = np.argsort(keys)
         report = Report(keys[order], loads[order], np.ones(keys.size), rest if rest.any() else None)
-        placing = Placing(strategy, strategy.rebalance(report, placing.state)[0], n_workers)
-    return placing.row(hash_seed(seed))
+        state = strategy.rebalance(report, placing.state)[0]  # type: ignore[attr-defined]
+        placing = Placing(strategy, state, n_workers)
+    return placing.row(hash_seed(seed), spread)
 
 
 @dataclass(frozen=True, eq=False)

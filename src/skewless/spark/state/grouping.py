@@ -12,6 +12,7 @@ import pyarrow as pa
 from skewless.aggregations.columns import bitmap_of, plain
 from skewless.aggregations.ordering import order_keys
 from skewless.arrays import Ints, Keys
+from skewless.spark.state.versions.column_room import FEWER_RECORDS, require_room
 from skewless.spark.state.versions.same_keys import key_order
 from skewless.spark.state.versions.state_tables import NO_TIME, column_of
 
@@ -81,6 +82,9 @@ def received(batches: Iterable[pa.RecordBatch], sent: SentColumns) -> pa.Table:
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     if not tables:
         return sent.schema.empty_table()
+    shown = [*sent.schema.names[: -len(sent.names)], *sent.names]
+    named = [table.rename_columns(shown) for table in tables]
+    require_room(named, "the records of a worker in a micro-batch", FEWER_RECORDS)
     whole = pa.concat_tables([table.rename_columns(sent.schema.names) for table in tables])
     return whole.cast(sent.schema).combine_chunks()
 

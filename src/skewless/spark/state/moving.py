@@ -8,11 +8,13 @@ the same version, and notes in its next version that the key is gone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.state.planning.spread_keys import all_parts
 from skewless.spark.state.planning.state_plan import StatePlan
 from skewless.spark.state.versions.bases import Base
 from skewless.spark.state.versions.held_state import HeldState, weight
@@ -23,6 +25,7 @@ from skewless.spark.state.versions.state_tables import (
     newest,
 )
 from skewless.spark.state.versions.version_files import read, stack
+from skewless.spark.state.work import Work
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +44,9 @@ class Beginning:
         return self.held.layout.empty() if arrived is None else arrived
 
 
-def beginning(ledger: Ledger, layout: StateLayout, plan: StatePlan, worker: int) -> Beginning:
+def beginning(ledger: Ledger, work: Work, plan: StatePlan, worker: int) -> Beginning:
     """Return what `worker` holds at the beginning of the plan's batch."""
-    base = plan.base
+    base, layout = plan.base, work.layout
     if base is None:
         return Beginning(HeldState(layout))
     if plan.moving.whole:
@@ -58,6 +61,7 @@ def beginning(ledger: Ledger, layout: StateLayout, plan: StatePlan, worker: int)
     for origin in np.unique(moving.origins[moving.targets == worker]).tolist():
         wanted = moving.hashes[(moving.targets == worker) & (moving.origins == origin)]
         arriving.append(_held_by(ledger, layout, base, origin).with_hashes(wanted))
+    arriving += _copied(ledger, work, plan, base, worker)
     arrived = newest(layout, arriving)
     moved = newest(layout, [forgotten(layout, leaving), arrived])
     return Beginning(
@@ -66,6 +70,30 @@ def beginning(ledger: Ledger, layout: StateLayout, plan: StatePlan, worker: int)
         int(top.about["bytes"]) + _bytes(layout, arrived) - _bytes(layout, leaving),
         arrived.num_rows,
     )
+
+
+def _copied(ledger: Ledger, work: Work, plan: StatePlan, base: Base, worker: int) -> list[pa.Table]:
+    """Return what the parts of this worker begin with whose keys are newly spread."""
+    spread, found = plan.spread, []
+    for hashed, parts, before in zip(
+        spread.hashes, spread.parts.tolist(), spread.before.tolist(), strict=True
+    ):
+        hashes = all_parts(hashed, abs(parts))[before:]
+        mine = np.flatnonzero(plan.placing.owners(hashes) == worker)
+        if mine.size:
+            held = _held_by(ledger, work.layout, base, _origin(plan, hashed))
+            rows = held.with_hashes(np.array([hashed], np.uint64))
+            found += [work.copies(rows, before + number, parts > 0) for number in mine.tolist()]
+    return found
+
+
+def _origin(plan: StatePlan, hashed: Any) -> int:
+    """Return the worker that has a key in the version that is read."""
+    moving = plan.moving
+    at = int(np.searchsorted(moving.hashes, hashed))
+    if at < moving.hashes.size and moving.hashes[at] == hashed:
+        return int(moving.origins[at])
+    return int(plan.placing.owners(np.array([hashed], np.uint64))[0])
 
 
 def _gathered(

@@ -26,6 +26,7 @@ from skewless.spark.state.arguments import (
     unique_columns,
 )
 from skewless.spark.state.batch import BatchTasks, planned
+from skewless.spark.state.parts import Parts
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import PLACES, worker_column
 from skewless.spark.state.processor import Processor
@@ -105,6 +106,46 @@ def process(
     ...     clicks, "user", Visits(), watermark=("ts", "10 minutes"), ledger="/data/clicks/ledger"
     ... )
     """
+    return processed(
+        df,
+        key,
+        processor,
+        strategy=strategy,
+        workers=workers,
+        max_workers=max_workers,
+        watermark=watermark,
+        order_by=order_by,
+        interval=interval,
+        window=window,
+        cost=cost,
+        seed=seed,
+        ledger=ledger,
+        untrusted_keys=untrusted_keys,
+    )
+
+
+def processed(
+    df: DataFrame,
+    key: Key,
+    processor: Processor,
+    *,
+    strategy: str | AnyStrategy = "auto",
+    workers: int | None = None,
+    max_workers: int | None = None,
+    watermark: tuple[str, str] | None = None,
+    order_by: str | Sequence[str] | None = None,
+    interval: int = 1,
+    window: int = 1,
+    cost: Cost = "records",
+    seed: int | None = None,
+    ledger: str | None = None,
+    untrusted_keys: bool | None = None,
+    parts: Parts | None = None,
+) -> DataFrame:
+    """Return what `process` does; with `parts`, a stream's plans may spread keys over several.
+
+    The last column of the key is then the part, 0 for every record of `df`.
+    """
     require_dataframe(df)
     unique_columns(df)
     by = grouping_key(df, key)
@@ -132,28 +173,39 @@ def process(
         whole(window, "window", least=1),
         None if times is None else times[1],
         schema_text(shape.state),
+        None if parts is None else parts.rule,
     )
     hash_columns = hashed_key(df, by.columns, untrusted=True) if untrusted else None
     require_skewless(df.sparkSession)
     spark = df.sparkSession
+    is_spread = df.isStreaming
     if df.isStreaming:
         kept = whole(spark.conf.get("spark.sql.streaming.minBatchesToRetain"), "retain", least=1)
         tasks: Any = StateTasks(router, controller, work, kept)
     else:
-        tasks = BatchTasks(
-            work,
-            planned(df, hash_columns or by.grouped, chosen, numbers.first, router.routing.seed),
-        )
+        hashed = hash_columns or by.grouped
+        row = planned(df, hashed, chosen, numbers.first, router.routing.seed, parts)
+        is_spread = len(row.column("spread")[0]) > 0
+        tasks = BatchTasks(work, row)
     plan = spark.range(0, 1, 1, 1).mapInArrow(tasks.publish, PLACES)
     plan = plan.toDF(*[_PLAN + name for name in plan.columns])
-    routed = _routed(df, sends, plan, hash_columns, numbers.most)
+    routed = _routed(df, sends, plan, hash_columns, numbers.most, parts, is_spread)
     return routed.mapInArrow(tasks.process, shape.result)
 
 
 def _routed(
-    df: DataFrame, sends: Sending, plan: DataFrame, digests: list[Column] | None, n: int
+    df: DataFrame,
+    sends: Sending,
+    plan: DataFrame,
+    digests: list[Column] | None,
+    n: int,
+    parts: Parts | None,
+    is_spread: bool,
 ) -> DataFrame:
-    """Return the records in the partitions of their workers; looked up by the JVM alone."""
+    """Return the records in the partitions of their workers; looked up by the JVM alone.
+
+    `is_spread` says whether some keys may be in several parts.
+    """
     names = [name for name in sends.sent.schema.names if name not in (HASH, WORKER)]
     keys = sends.key
     chosen = sends.columns
@@ -163,6 +215,9 @@ def _routed(
         chosen = chosen + [d.alias(n) for d, n in zip(digests, digest_names, strict=True)]
     joined = df.select(*chosen).crossJoin(F.broadcast(plan))
     hashed = joined.withColumn(HASH, F.xxhash64(*keys, F.col(f"{_PLAN}seed")))
+    if parts is not None:
+        inputs = dict(zip(sends.sent.names, names[-len(sends.sent.names) :], strict=True))
+        hashed = parts.taken(hashed, inputs, HASH, f"{_PLAN}spread" if is_spread else None)
     worker = worker_column(F.col(HASH), _PLAN).cast("int")
     with_worker = hashed.select(HASH, worker.alias(WORKER), *names)
     # The column of the worker is not dropped. With a step between the shuffle and the Python

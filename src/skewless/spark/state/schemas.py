@@ -181,7 +181,8 @@ def require_compatible(kept: str, struct: StructType, where: str) -> None:
         if name not in now:
             raise LedgerMismatch(
                 f"{where} holds states with the field {name} {kind}, which state_schema lacks: "
-                "fields can be added, not removed; keep it, or use another ledger and checkpoint"
+                "fields can be added, not removed. Keep it, also in an older program that is "
+                "deployed again, where it may be null; or use another ledger and checkpoint"
             )
         wanted = now[name].dataType.simpleString()
         if wanted != kind:

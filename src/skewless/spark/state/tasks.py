@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from skewless.arrays import Keys
+from skewless.aggregations.columns import bitmap_of
+from skewless.arrays import Ints, Keys
 from skewless.kernels.hashing import seed_array
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
@@ -19,6 +20,7 @@ from skewless.spark.routing.router import Router, Task, this_task
 from skewless.spark.state.grouping import received
 from skewless.spark.state.moving import Beginning, beginning
 from skewless.spark.state.planning.controller import Controller
+from skewless.spark.state.planning.requests import purge_requests
 from skewless.spark.state.planning.state_plan import StatePlan
 from skewless.spark.state.planning.worker_reports import NOT_A_PARTITION, keep_report, report_entry
 from skewless.spark.state.versions.names import VersionName
@@ -62,7 +64,10 @@ class StateTasks:
         require_alone(ledger, task.run)
         if batch % _PURGE_EVERY == 0:
             purge(ledger, batch, self.kept)
-        yield plan.placing.row(hash_seed(seed))
+            purge_requests(ledger)
+        signed = plan.spread.hashes.view(np.int64).tolist()
+        spread = list(zip(signed, plan.spread.parts.tolist(), strict=True))
+        yield plan.placing.row(hash_seed(seed), spread)
 
     def process(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the results of one worker, after its next version is written."""
@@ -83,13 +88,17 @@ class StateTasks:
         attempt: int | None = None,
     ) -> pa.Table:
         """Return the results of one worker in one batch; its version is written before."""
+        if worker >= self.controller.most:
+            # Of a union in which others come first, all partitions have other numbers; the last one
+            # has a number that no worker can have, whether it has records or not.
+            raise RuntimeError(NOT_A_PARTITION)
         _require_own(records, plan, worker)
         if worker >= plan.n_workers:
             return self.work.shape.result_arrow.empty_table()
-        start = beginning(ledger, self.work.layout, plan, worker)
+        start = beginning(ledger, self.work, plan, worker)
         worked = self.work.do(records, start.held, plan.watermark_before, plan.watermark)
         name = VersionName(batch, run_name(ledger.run), worker, plan.n_workers)
-        self._write(ledger, name, start, worked, attempt)
+        self._write(ledger, plan, name, start, worked, attempt)
         return worked.results
 
     def _plan(self, task: Task, batch: int) -> tuple[Ledger, StatePlan, int]:
@@ -102,6 +111,7 @@ class StateTasks:
     def _write(
         self,
         ledger: Ledger,
+        plan: StatePlan,
         name: VersionName,
         start: Beginning,
         worked: Worked,
@@ -129,6 +139,8 @@ class StateTasks:
             worked.new_bytes,
             lambda row: ", ".join(_text(key[row]) for key in keys),
             about,
+            None if self.controller.spread is None else _sides(keys, worked),
+            plan.spread.part_hashes(),
         )
         keep_report(ledger, name.batch, name.worker, report, attempt)
         changed = newest(layout, [start.on_top, with_a_trace(worked)])
@@ -175,6 +187,14 @@ def _require_own(records: pa.Table, plan: StatePlan, worker: int) -> None:
             f"worker {worker} got records of {foreign.size} keys that the plan of this micro-batch "
             f"gives to others: {NOT_A_PARTITION}"
         )
+
+
+def _sides(keys: list[Any], worked: Worked) -> tuple[Ints, Ints]:
+    """Return the records of each stream by key; none for keys with a null, which meet nothing."""
+    meets = np.ones(worked.counts.size, np.bool_)
+    for key in keys:
+        meets &= bitmap_of(key)
+    return (worked.counts - worked.n_second) * meets, worked.n_second * meets
 
 
 def _text(value: Any) -> str:

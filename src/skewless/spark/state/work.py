@@ -13,12 +13,16 @@ import pyarrow as pa
 
 from skewless.aggregations.columns import plain
 from skewless.arrays import Floats, Ints, Keys
-from skewless.spark.state.grouping import SentColumns, grouped, only_records, times_of
+from skewless.spark.state.grouping import Grouped, SentColumns, grouped, only_records, times_of
+from skewless.spark.state.planning.spread_keys import part_hashes
 from skewless.spark.state.processor import KeyedRecords, Update, moment
 from skewless.spark.state.schemas import EXPIRES, Shape
+from skewless.spark.state.versions.column_room import FEWER_RECORDS, is_too_large
 from skewless.spark.state.versions.held_state import Found, HeldState, weight
+from skewless.spark.state.versions.same_keys import Flags
 from skewless.spark.state.versions.state_tables import (
     FOREVER,
+    LIVE,
     NO_TIME,
     StateLayout,
     find,
@@ -48,6 +52,7 @@ class Worked:
     new_bytes: Ints
     counts: Ints  # records
     costs: Floats
+    n_second: Ints  # records of the second stream, if there is one
     latest: int | None  # time of a record, in microseconds
     n_records: int
     n_late: int
@@ -65,6 +70,7 @@ class _Part:
     costs: Floats
     seconds: float = 0.0
     found: Found | None = None  # what was held of the keys of `changed`
+    n_second: Ints | None = None  # records of the second stream
 
 
 @dataclass(frozen=True)
@@ -103,8 +109,7 @@ class Work:
         name = self.shape.processor.second_stream
         flags = np.zeros(times.size, np.bool_)
         if name is not None:
-            column = only_records(records, self.sent).column(name)
-            flags = plain(column).fill_null(False).to_numpy(zero_copy_only=False)
+            flags = _flags(only_records(records, self.sent), name)
         first, second = (int(t.max(initial=NO_TIME)) for t in (times[~flags], times[flags]))
         return (None if first == NO_TIME else first), (None if second == NO_TIME else second)
 
@@ -146,7 +151,37 @@ class Work:
         )
         seen = np.maximum(seen, group.latest())
         part = self._called(keyed, group.hashes, seen, self.shape.processor.update)
-        return replace(part, found=found)
+        return replace(part, found=found, n_second=self._of_second_stream(group))
+
+    def _of_second_stream(self, group: Grouped) -> Ints:
+        """Return for each key its records of the second stream."""
+        if self.shape.processor.second_stream is None or not group.hashes.size:
+            return np.zeros(group.hashes.size, np.int64)
+        flags = _flags(group.records, self.shape.processor.second_stream)
+        counts: Ints = np.add.reduceat(flags.astype(np.int64), group.starts[:-1])
+        return counts
+
+    def copies(self, rows: pa.Table, number: int, second: bool) -> pa.Table:
+        """Return what another part of these keys begins with, which are spread by now.
+
+        `rows` are the states of the keys themselves, their parts 0. The part gets what they hold of
+        the second stream, or of the first one.
+        """
+        layout = self.layout
+        rows = rows.filter(pa.array(layout.keys(rows)[-1].to_numpy() == 0))
+        *keys, parts = layout.keys(rows)
+        keys.append(pa.array(np.full(len(parts), number), parts.type))
+        keyed = KeyedRecords(
+            self._key_table(keys),
+            only_records(self.sent.schema.empty_table(), self.sent),
+            np.zeros(len(parts) + 1, np.int64),
+            layout.states(rows),
+        )
+        shared = self.shape.processor.shared(keyed, second)  # type: ignore[attr-defined]
+        states = self.shape.states_of(Update(None, shared), keyed)
+        hashes = part_hashes(hashes_of(rows), np.full(len(parts), number))
+        table = layout.table(hashes, keys, states, self._expires(states), seen_of(rows))
+        return table.filter(table.column(LIVE))
 
     def _called(
         self, keyed: KeyedRecords, hashes: Keys, seen: Ints, method: Callable[[Any], Update]
@@ -157,9 +192,17 @@ class Work:
             none = self.shape.result_arrow.empty_table()
             return _Part(none, layout.empty(), counts, np.empty(0))
         begin = time.perf_counter()
-        update = method(keyed)
-        results = self.shape.results_of(update)
-        states = self.shape.states_of(update, keyed)
+        try:
+            update = method(keyed)
+            results = self.shape.results_of(update)
+            states = self.shape.states_of(update, keyed)
+        except pa.ArrowException as error:
+            if not is_too_large(error):
+                raise
+            raise RuntimeError(
+                f"{type(self.shape.processor).__name__}: a column of results or states of a worker "
+                f"would hold more than Arrow's 2 GiB: {FEWER_RECORDS}"
+            ) from error
         seconds = time.perf_counter() - begin
         until = self._expires(states)
         if self.shape.ttl is not None:
@@ -205,13 +248,16 @@ class Work:
         changed = newest(layout, [expiry.changed, update.changed])
         hashes, keys = hashes_of(changed), layout.keys(changed)
         counts, costs = np.zeros(changed.num_rows, np.int64), np.zeros(changed.num_rows)
+        n_second = np.zeros(changed.num_rows, np.int64)
         for part in (expiry, update):
+            seconds = part.counts * 0 if part.n_second is None else part.n_second
             if part.changed is changed:
-                counts, costs = part.counts, part.costs
+                counts, costs, n_second = part.counts, part.costs, seconds
                 break
             at = find(layout, changed, hashes_of(part.changed), layout.keys(part.changed))
             counts[at] += part.counts
             costs[at] += part.costs
+            n_second[at] += seconds
         # Without expiry, the rows are those of the update, which has looked them up.
         found = update.found if not expiry.changed.num_rows else held.find(hashes, keys)
         assert found is not None
@@ -223,11 +269,18 @@ class Work:
             weight(layout, changed),
             counts,
             costs,
+            n_second,
             latest,
             int(update.counts.sum()),
             n_late,
             expiry.seconds + update.seconds,
         )
+
+
+def _flags(records: pa.Table, name: str) -> Flags:
+    """Return which records are of the second stream."""
+    flags: Flags = plain(records.column(name)).fill_null(False).to_numpy(zero_copy_only=False)
+    return flags
 
 
 def with_a_trace(worked: Worked) -> pa.Table:

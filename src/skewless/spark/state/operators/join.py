@@ -21,8 +21,15 @@ from skewless.spark.state.operators.join_processor import (
     Side,
 )
 from skewless.spark.state.operators.options import Placement, event_time, free_names, span
-from skewless.spark.state.operators.spreading import Spreading, spreading_of
-from skewless.spark.state.process import process
+from skewless.spark.state.operators.spreading import (
+    PART,
+    PlannedKeys,
+    Spreading,
+    named_keys,
+)
+from skewless.spark.state.parts import Parts, hashable
+from skewless.spark.state.planning.spread_keys import SpreadRule
+from skewless.spark.state.process import processed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -81,10 +88,12 @@ def join(
     suffix
         What is appended to the name of a column of the right side if the left side has that name.
     spread
-        Keys with more records of the left side than one worker can take, and into how many parts
-        they are cut: {"hot": 8}; a tuple for several columns. A left record goes to one part, a
-        right record to all of them, so each pair is met once. Parts are placed like keys. Only
-        with `how` "inner" or "left". It cannot change while a ledger is used.
+        Keys with more records than one worker can take are spread over several parts: a record of
+        one side goes to one part, a record of the other side to all of them, so each pair is met
+        once. Parts are placed like keys. None: hot keys are found, unless `how` is "full". {}: no
+        key is spread. Or the keys, and into how many parts their left side is cut: {"hot": 8}; a
+        tuple for several columns. Only with `how` "inner" or "left", and such keys cannot change
+        while a ledger is used.
     placement
         `strategy`, `workers`, `max_workers`, `interval`, `window`, `cost`, `seed`, `ledger` and
         `untrusted_keys`, as for `process`.
@@ -112,7 +121,7 @@ def join(
     if time in keys or other in keys:
         raise ValueError("on: the event time cannot be a part of the key: use Spark's own join")
     length = span(within, "within")
-    parts = spreading_of(left, spread, list(keys.values()), how, _KEPT[how][1])
+    named = named_keys(left, spread, list(keys.values()), how, _KEPT[how][1])
     names = [field.name for field in keys.values()]
     ours = Side(LEFT, StructType([f for f in left.schema.fields if f.name not in names]))
     theirs = Side(RIGHT, StructType([f for f in right.schema.fields if f.name not in names]))
@@ -120,12 +129,19 @@ def join(
     result = [*keys.values(), *ours.fields.fields]
     result += _renamed(theirs.fields, taken, suffix, left)
     processor = Join(StructType(result), names, (ours, theirs), _KEPT[how], length)
-    both = _both(left, right, names, (time, other), (ours, theirs), parts)
-    return process(
+    # A record that is returned even if it meets none must be in one part alone.
+    may = (not _KEPT[how][1], not _KEPT[how][0])
+    rule = SpreadRule(may, length, detects=spread is None)
+    contents = [(side.name, hashable(_kinds(side))) for side in (ours, theirs)]
+    parts = Parts(rule, PART, names, SIDE, (contents[0], contents[1]))
+    chosen: Spreading = PlannedKeys() if named is None else named
+    both = _both(left, right, names, (time, other), (ours, theirs), chosen)
+    return processed(
         both,
-        [*names, parts.column],
+        [*names, chosen.column],
         processor,
         watermark=(TIME, f"{delay} microseconds"),
+        parts=parts if named is None else None,
         **placement,
     )
 
@@ -140,11 +156,9 @@ def _both(
 ) -> DataFrame:
     """Return the records of both sides: key, time, side, and the record in a column of its side."""
 
-    def content(df: DataFrame) -> Column:
-        kinds = {field.name: field.dataType.simpleString() for field in sides[0].fields}
-        # Spark hashes no maps. The time is always there.
-        names = [name for name, k in kinds.items() if "map<" not in k and "variant" not in k]
-        return F.xxhash64(*[df[quoted(name)] for name in names])
+    def content(df: DataFrame, side: Side) -> Column:
+        # The time is always there.
+        return F.xxhash64(*[df[quoted(name)] for name in hashable(_kinds(side))])
 
     def whole(df: DataFrame, side: Side) -> Column:
         return F.struct(*[df[quoted(name)] for name in side.fields.names])
@@ -162,16 +176,20 @@ def _both(
         time = F.when(is_right, F.col(quoted(times[1]))).otherwise(F.col(quoted(times[0])))
         mine = F.when(~is_right, whole(twice, sides[0])).alias(LEFT)
         rows = [mine, F.when(is_right, whole(twice, sides[1])).alias(RIGHT)]
-        return chosen(twice, is_right, content(twice), time, rows)
+        return chosen(twice, is_right, content(twice, sides[0]), time, rows)
     parts = []
     for number, (df, time_name) in enumerate(zip((left, right), times, strict=True)):
         rows = [
             (whole(df, side) if place == number else F.lit(None).cast(side.fields)).alias(side.name)
             for place, side in enumerate(sides)
         ]
-        own = F.lit(0) if number else content(df)
+        own = content(df, sides[number])
         parts.append(chosen(df, F.lit(bool(number)), own, F.col(quoted(time_name)), rows))
     return parts[0].union(parts[1])
+
+
+def _kinds(side: Side) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in side.fields}
 
 
 def _require_both(left: Any, right: Any) -> None:

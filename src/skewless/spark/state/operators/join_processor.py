@@ -156,6 +156,13 @@ class Join(Processor):
         rows = pa.concat_tables(results) if results else None
         return Update(rows, self._states(parts, len(keyed)))
 
+    def shared(self, keyed: KeyedRecords, second: bool) -> pa.StructArray:
+        """Return states with the rows of one side only: what the parts of a spread key share."""
+        parts = [self._held(keyed, side) for side in self.sides]
+        other = parts[0 if second else 1]
+        parts[0 if second else 1] = other.where(np.zeros(other.codes.size, np.bool_))
+        return self._states(parts, len(keyed))
+
     def _pairs(self, left: _Rows, right: _Rows) -> tuple[Ints, Ints]:
         """Return the pairs that are not both held: each is met in the batch of its later row."""
         old, new = np.arange(left.n_held), np.arange(left.n_held, left.codes.size)

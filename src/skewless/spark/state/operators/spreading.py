@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
@@ -14,59 +14,79 @@ from pyspark.sql.types import StructField
 
 from skewless.arguments import MOST_WORKERS, shown, whole
 from skewless.spark.columns import internal, quoted
+from skewless.spark.state.parts import any_null, in_parts
+
+#: The column of the part, unless the user names the keys.
+PART = internal("part")
 
 #: The part of a key is found by comparing it with each spread key in turn.
 _MOST_KEYS = 1_000
-_PARTS = internal("parts")
 
 
-@dataclass(frozen=True)
-class Spreading:
-    """Which keys are spread, as (values, parts) in the order of their text; () for no key.
-
-    A left record of such a key goes to one part, by its content, so that a retry sends it there
-    again. A right record goes to all parts. So each pair meets in exactly one part.
-    """
-
-    keys: tuple[tuple[tuple[Any, ...], int], ...] = ()
+class Spreading(Protocol):
+    """Which keys are spread, and into how many parts."""
 
     @property
     def column(self) -> str:
-        """The column of the part; another spreading has another one, so that ledgers refuse it."""
-        if not self.keys:
-            return internal("part")
-        return internal(f"part_{zlib.crc32(repr(self.keys).encode()):08x}")
+        """The column of the part."""
 
     def with_parts(
         self, df: DataFrame, key: list[str], content: Column, is_right: Column
     ) -> DataFrame:
         """Return the records with their parts, one row for each; `content` is a hash of them."""
+
+
+@dataclass(frozen=True)
+class NamedKeys:
+    """Keys that the user names, as (values, parts) in the order of their text.
+
+    A left record of such a key goes to one part, by its content, so that a retry sends it there
+    again. A right record goes to all parts. So each pair meets in exactly one part.
+    """
+
+    keys: tuple[tuple[tuple[Any, ...], int], ...]
+
+    @property
+    def column(self) -> str:
+        """The column of the part; another spreading has another one, so that ledgers refuse it."""
+        return internal(f"part_{zlib.crc32(repr(self.keys).encode()):08x}")
+
+    def with_parts(
+        self, df: DataFrame, key: list[str], content: Column, is_right: Column
+    ) -> DataFrame:
+        """See `Spreading`."""
         columns = [df[quoted(name)] for name in key]
-        missing = columns[0].isNull()
-        for column in columns[1:]:
-            missing = missing | column.isNull()
-        part = F.lit(0)
-        if self.keys:
-            n_parts = F.lit(1)
-            for values, number in self.keys:
-                equal = F.lit(True)
-                for column, value in zip(columns, values, strict=True):
-                    equal = equal & (column == F.lit(value))
-                n_parts = F.when(equal, F.lit(number)).otherwise(n_parts)
-            one = F.array(F.pmod(content, n_parts).cast("int"))
-            every = F.sequence(F.lit(0), n_parts - 1)
-            df = df.select("*", F.explode(F.when(is_right, every).otherwise(one)).alias(_PARTS))
-            part = df[_PARTS]
-        # A null meets nothing, so records with one need not be together on one worker.
-        return df.withColumn(self.column, F.when(missing, F.spark_partition_id()).otherwise(part))
+        n_parts = F.lit(1)
+        for values, number in self.keys:
+            equal = F.lit(True)
+            for column, value in zip(columns, values, strict=True):
+                equal = equal & (column == F.lit(value))
+            n_parts = F.when(equal, F.lit(number)).otherwise(n_parts)
+        return in_parts(df, self.column, n_parts, any_null(df, key), is_right, content)
 
 
-def spreading_of(
+@dataclass(frozen=True)
+class PlannedKeys:
+    """Hot keys that plans find and spread: before the plan is known, all records are in part 0."""
+
+    @property
+    def column(self) -> str:
+        """The column of the part."""
+        return PART
+
+    def with_parts(
+        self, df: DataFrame, key: list[str], content: Column, is_right: Column
+    ) -> DataFrame:
+        """See `Spreading`."""
+        return df.withColumn(PART, F.lit(0))
+
+
+def named_keys(
     df: DataFrame, spread: Any, keys: Sequence[StructField], how: str, keeps_right: bool
-) -> Spreading:
-    """Return what a user gave as `spread`; raise ValueError for what cannot be."""
+) -> NamedKeys | None:
+    """Return the keys that a user names by `spread`, or None; raise ValueError for bad ones."""
     if spread is None:
-        return Spreading()
+        return None
     if not isinstance(spread, dict) or len(spread) > _MOST_KEYS:
         raise ValueError(
             f"spread must be a dict of at most {_MOST_KEYS:,} keys and their parts, like "
@@ -90,4 +110,4 @@ def spreading_of(
         except (PySparkException, TypeError, AttributeError) as error:
             raise ValueError(f"spread: {shown(given)} cannot be compared with the key") from error
         found.append((tuple(values), number))
-    return Spreading(tuple(sorted(found, key=repr)))
+    return NamedKeys(tuple(sorted(found, key=repr))) if found else None

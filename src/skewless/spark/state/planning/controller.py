@@ -13,6 +13,12 @@ from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import run_name
 from skewless.spark.state.planning.placing import Placing
 from skewless.spark.state.planning.requests import latest_request
+from skewless.spark.state.planning.spread_keys import (
+    SpreadKeys,
+    SpreadRule,
+    all_parts,
+    next_spread,
+)
 from skewless.spark.state.planning.state_plan import (
     Moving,
     Observed,
@@ -57,6 +63,8 @@ class Controller:
         Of the watermark, in microseconds; None: no watermark.
     schema
         Of the states, as text.
+    spread
+        Which keys of a join are spread over several parts; None: this is no join.
     """
 
     strategy: AnyStrategy
@@ -67,6 +75,7 @@ class Controller:
     window: int = 1
     delay: int | None = None
     schema: str = ""
+    spread: SpreadRule | None = None
 
     def plan(self, ledger: Ledger, batch: int, seed: int, shape: Any) -> StatePlan:
         """Return the plan of this run for `batch`; the first task that needs it makes it."""
@@ -95,17 +104,20 @@ class Controller:
         observed = self._observed(last, reports)
         n_workers = self._n_workers(last, request)
         is_whole = n_workers != base.workers or not places_alike(entry, last.placing, seed)
+        is_time = batch % self.interval == 0
         moving = Moving(whole=is_whole)
+        latest = _latest([last.latest, *(report.latest for report in reports)])
+        second = _latest([last.latest_second, *(report.latest_second for report in reports)])
+        any_time = _latest([latest, second])
+        spread = self._spread(last, reports, n_workers, any_time, is_time and not is_whole)
         placing = last.placing
         if is_whole:
             if n_workers != placing.n_workers:
                 placing = placing.rescaled(n_workers)
             observed = Observed(rest=np.zeros(n_workers))
-        elif batch % self.interval == 0 and isinstance(self.strategy, Rebalances):
-            placing = self._rebalanced(placing, observed)
+        elif is_time and isinstance(self.strategy, Rebalances):
+            placing = self._rebalanced(placing, parted(observed, spread))
             moving = Moving(*last.placing.changed(placing))
-        latest = _latest([last.latest, *(report.latest for report in reports)])
-        second = _latest([last.latest_second, *(report.latest_second for report in reports)])
         behind = latest
         if shape.processor.second_stream is not None:
             behind = None if latest is None or second is None else min(latest, second)
@@ -118,16 +130,44 @@ class Controller:
             last.watermark,
             latest,
             second,
-            self._about(request),
+            self._about(request, last),
+            spread,
         )
 
-    def _about(self, request: tuple[int, int] | None) -> dict[str, Any]:
-        return {
+    def _about(
+        self, request: tuple[int, int] | None, last: StatePlan | None = None
+    ) -> dict[str, Any]:
+        about: dict[str, Any] = {
             "asked": self.asked,
             "request": -1 if request is None else request[0],
             "most": self.most,
             "schema": self.schema,
         }
+        if self.spread is not None:
+            about["within"] = self._within(last)
+        return about
+
+    def _within(self, last: StatePlan | None) -> int:
+        """Return the longest span that this join has had: what is held may stem from then."""
+        assert self.spread is not None
+        before = 0 if last is None else last.about.get("within", 0)
+        return max(self.spread.within, before if type(before) is int else 0)
+
+    def _spread(
+        self,
+        last: StatePlan,
+        reports: list[WorkerReport],
+        n_workers: int,
+        latest: int | None,
+        changes: bool,
+    ) -> SpreadKeys:
+        """Return the keys that are spread in the next batch."""
+        if self.spread is None:
+            return last.spread
+        rule = replace(self.spread, within=self._within(last))
+        return next_spread(
+            rule, last.spread, reports, n_workers, last.watermark, latest, changes=changes
+        )
 
     def _n_workers(self, last: StatePlan, request: tuple[int, int] | None) -> int:
         """Return the workers of the next plan: as before, unless another number is asked for."""
@@ -170,6 +210,25 @@ class Controller:
         report = Report(keys[order], observed.loads[order], observed.sizes[order], rest)
         state, _ = self.strategy.rebalance(report, copy_state(placing.state))  # type: ignore[attr-defined]
         return replace(placing, state=state)
+
+
+def parted(observed: Observed, spread: SpreadKeys) -> Observed:
+    """Return what is known of loads as it will be when keys that are newly spread are in parts."""
+    if not (spread.before < np.abs(spread.parts)).any():
+        return observed
+    loads = dict(zip(observed.hashes.tolist(), observed.loads.tolist(), strict=True))
+    for hashed, parts, before in zip(
+        spread.hashes, np.abs(spread.parts).tolist(), spread.before.tolist(), strict=True
+    ):
+        if before < parts:
+            every = all_parts(hashed, parts).tolist()
+            share = sum(loads.get(one, 0.0) for one in every[:before]) / parts
+            loads |= dict.fromkeys(every, share)
+    hashes = np.array(sorted(loads), np.uint64)
+    sizes = np.ones(hashes.size)
+    sizes[np.searchsorted(hashes, observed.hashes)] = observed.sizes
+    values = np.array([loads[one] for one in hashes.tolist()])
+    return Observed(hashes, values, sizes, observed.rest)
 
 
 def _latest(times: list[int | None]) -> int | None:

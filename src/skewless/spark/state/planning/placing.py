@@ -9,6 +9,7 @@ Cells with a border inside, or with a key of the routing table, have their detai
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,7 +36,8 @@ _UNMIX_2 = np.uint64(pow(0x94D049BB133111EB, -1, 1 << 64))
 PLACES = (
     "seed bigint, homes array<int>, "
     "details array<struct<borders: array<bigint>, owners: array<int>, "
-    "keys: array<bigint>, workers: array<int>>>"
+    "keys: array<bigint>, workers: array<int>>>, "
+    "spread map<bigint, int>"
 )
 
 
@@ -107,8 +109,11 @@ class Placing:
         state = self.strategy.rescale(copy_state(self.state), n_workers)  # type: ignore[attr-defined]
         return Placing(self.strategy, state, n_workers)
 
-    def row(self, seed: int) -> pa.RecordBatch:
-        """Return the one row that the JVM looks workers up in."""
+    def row(self, seed: int, spread: Sequence[tuple[int, int]] = ()) -> pa.RecordBatch:
+        """Return the one row that the JVM looks workers up in.
+
+        `spread` are the signed hashes of keys that go to several parts, with the number of parts.
+        """
         homes, details = self._cells()
         self._compare(homes, details)
         kinds = pa.struct(
@@ -123,8 +128,9 @@ class Placing:
             pa.array([seed], pa.int64()),
             pa.ListArray.from_arrays(pa.array([0, homes.size], pa.int32()), pa.array(homes)),
             pa.array([details], pa.list_(kinds)),
+            pa.array([list(spread)], pa.map_(pa.int64(), pa.int32())),
         ]
-        return pa.RecordBatch.from_arrays(arrays, ["seed", "homes", "details"])
+        return pa.RecordBatch.from_arrays(arrays, ["seed", "homes", "details", "spread"])
 
     def _cells(self) -> tuple[Workers, list[dict[str, list[int]]]]:
         """Return for each cell its owner, or −1 − i where its details are number i."""

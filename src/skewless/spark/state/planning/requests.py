@@ -56,16 +56,27 @@ def scale_to(ledger: str, n: int) -> None:
 
 def latest_request(ledger: Ledger) -> tuple[int, int] | None:
     """Return the number of the last request and the workers that it asks for, or None."""
-    number = max(_numbers(ledger), default=None)
-    if number is None:
-        return None
-    name = request_file(number)
-    data = open_folder(ledger.folder).read(name) or b""
+    while True:
+        numbers = _numbers(ledger)
+        if not numbers:
+            return None
+        number = max(numbers)
+        name = request_file(number)
+        data = open_folder(ledger.folder).read(name)
+        if data is not None:
+            break
+        # It was purged after it was listed: then there is a newer one.
     where = f"{shown(ledger.folder)}/{name}"
     workers = read_statement(data, "scale", where, dict).get("workers")
     if type(workers) is not int or not 1 <= workers <= MOST_WORKERS:
         raise LedgerCorrupt(f"{where}: workers must be from 1 to {MOST_WORKERS}, not {workers!r}")
     return number, workers
+
+
+def purge_requests(ledger: Ledger) -> None:
+    """Delete all requests but the last one, which plans compare with and which is counted on."""
+    for number in sorted(_numbers(ledger))[:-1]:
+        open_folder(ledger.folder).delete(request_file(number))
 
 
 def _numbers(ledger: Ledger) -> list[int]:

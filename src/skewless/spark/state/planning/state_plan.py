@@ -19,6 +19,7 @@ from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.names import run_name
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
 from skewless.spark.state.planning.placing import Placing
+from skewless.spark.state.planning.spread_keys import SpreadKeys, spread_arrays, spread_from
 from skewless.spark.state.versions.bases import Base
 from skewless.spark.state.versions.names import plan_file
 from skewless.strategy import AnyStrategy
@@ -82,6 +83,8 @@ class StatePlan:
     about
         What else must be known later: `schema` of the states, `asked` and `request`, the numbers of
         workers that were asked for, `most` workers that the query can have.
+    spread
+        The keys of a join whose records go to several parts.
     """
 
     placing: Placing
@@ -93,6 +96,7 @@ class StatePlan:
     latest: int | None = None
     latest_second: int | None = None
     about: dict[str, Any] = field(default_factory=dict)
+    spread: SpreadKeys = field(default_factory=SpreadKeys)
 
     @property
     def n_workers(self) -> int:
@@ -119,6 +123,8 @@ def to_entry(plan: StatePlan, seed: int) -> Entry:
         "observed.sizes": plan.observed.sizes,
         "observed.rest": plan.observed.rest,
     }
+    if plan.spread.hashes.size:
+        arrays |= spread_arrays(plan.spread)
     about = {
         "strategy": strategy_text(placing.strategy),
         "workers": placing.n_workers,
@@ -167,6 +173,7 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
             _time(about.get("latest")),
             _time(about.get("latest_second")),
             _dict(about.get("more")),
+            spread_from(entry),
         )
     except Unsound as error:
         raise corrupt(entry, error) from None

@@ -7,13 +7,13 @@ attempt of a task wrote them, because a plan may depend on the seconds that it m
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from skewless.arrays import Floats, Keys
-from skewless.sound import MOST_WEIGHT, Unsound, require_that, require_within
+from skewless.arrays import Floats, Ints, Keys
+from skewless.sound import MOST_COUNTED, MOST_WEIGHT, Unsound, require_that, require_within
 from skewless.spark.ledger.entry_checks import corrupt, require_worker_report
 from skewless.spark.ledger.files import Entry, LedgerCorrupt, from_bytes, to_bytes
 from skewless.spark.ledger.folder import open_folder, shown
@@ -33,6 +33,10 @@ NOT_A_PARTITION = (
 )
 
 
+def _nothing() -> Ints:
+    return np.empty(0, np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class WorkerReport:
     """What the controller needs of a report."""
@@ -43,6 +47,10 @@ class WorkerReport:
     cost: float  # of all keys
     latest: int | None  # time of a record, in microseconds
     latest_second: int | None = None  # the same for the second stream, if there is one
+    records: int = 0
+    #: Of each key, its records of the first and of the second stream, where keys may be spread.
+    firsts: Ints = field(default_factory=_nothing)
+    seconds: Ints = field(default_factory=_nothing)
 
 
 def report_entry(
@@ -52,13 +60,18 @@ def report_entry(
     sizes: Any,
     texts: Any,
     about: dict[str, Any],
+    sides: tuple[Ints, Ints] | None = None,
+    listed: Keys | None = None,
 ) -> Entry:
     """Return the report of a batch; one number per key in all arrays.
 
     `texts` gives the text of a key by its row; `about` holds `records`, `seconds`, `latest`,
-    `late`, and what is `held`.
+    `late`, and what is `held`. Where keys may be spread, `sides` are the records of each stream,
+    and keys with a hash in `listed` are among those that are listed, however light.
     """
     heavy = np.sort(np.lexsort((hashes, -costs))[:HEAVY_KEYS])
+    if listed is not None and listed.size:
+        heavy = np.union1d(heavy, np.flatnonzero(np.isin(hashes, listed)))
     seen = np.flatnonzero(records)  # the others are there because their time has come
     first = seen[np.lexsort((hashes[seen], -records[seen]))[:_TOP]].tolist()
     top = [[texts(row)[:80], int(records[row]), int(hashes[row])] for row in first]
@@ -74,6 +87,10 @@ def report_entry(
         "costs": np.bincount(place, costs[heavy], distinct.size).astype(np.float64),
         "sizes": np.bincount(place, sizes[heavy], distinct.size).astype(np.float64),
     }
+    if sides is not None:
+        for name, records_of in zip(("firsts", "seconds"), sides, strict=True):
+            sums = np.bincount(place, records_of[heavy], distinct.size)
+            arrays[name] = sums.astype(np.int64)
     counted = {
         "pairs": int(seen.size),
         "sampled_by": 1 << share,
@@ -88,18 +105,23 @@ def keep_report(
 ) -> None:
     """Write the report of a worker, unless an earlier attempt of this run did.
 
-    Raises RuntimeError if it was this very attempt: then one task works for several workers, and
-    would give the results of one of them several times. Plans do not read what tells attempts
-    apart.
+    Raises RuntimeError if this very attempt was here before: then one task works for several
+    workers, and would give the results of one of them several times. Plans do not read what tells
+    attempts apart.
     """
     name = member_name("workers", batch, run_name(ledger.run), worker)
-    told = {"attempt": attempt, "written": uuid.uuid4().hex}
-    mine = to_bytes(Entry(report.arrays, report.about | told))
-    there = open_folder(ledger.folder).create(name, mine)
-    where = f"{shown(ledger.folder)}/{name}"
+    token = uuid.uuid4().hex
+    files = open_folder(ledger.folder)
+    mine = to_bytes(Entry(report.arrays, report.about | {"attempt": attempt, "written": token}))
+    there = files.create(name, mine)
     if attempt is None or there == mine:
         return
-    if from_bytes(there, where).about.get("attempt") == attempt:
+    if from_bytes(there, f"{shown(ledger.folder)}/{name}").about.get("attempt") == attempt:
+        raise RuntimeError(NOT_A_PARTITION)
+    # The report is that of another attempt, which may have failed just because of this. So this
+    # attempt leaves a trace of its own, which goes with the folder.
+    trace = f"{name}.attempt-{attempt}"
+    if files.create(trace, token.encode()) != token.encode():
         raise RuntimeError(NOT_A_PARTITION)
 
 
@@ -129,6 +151,7 @@ def checked_report(entry: Entry) -> WorkerReport:
         require_that((hashes[1:] > hashes[:-1]).all(), "heavy must ascend")
         require_within("costs", costs, 0, MOST_WEIGHT)
         require_within("sizes", sizes, 0, MOST_WEIGHT)
+        firsts, seconds = (_records_of(entry, name, hashes.size) for name in ("firsts", "seconds"))
         cost = entry.about.get("cost")
         latest, second = entry.about.get("latest"), entry.about.get("latest_second")
         require_that(isinstance(cost, int | float) and 0 <= cost <= MOST_WEIGHT, "cost must be one")
@@ -137,4 +160,15 @@ def checked_report(entry: Entry) -> WorkerReport:
             require_that(known, "latest must be microseconds, or none")
     except Unsound as error:
         raise corrupt(entry, error) from None
-    return WorkerReport(hashes, costs, sizes, float(entry.about["cost"]), latest, second)
+    records = int(entry.about["records"])
+    total = float(entry.about["cost"])
+    return WorkerReport(hashes, costs, sizes, total, latest, second, records, firsts, seconds)
+
+
+def _records_of(entry: Entry, name: str, n_keys: int) -> Ints:
+    """Return the records of one stream by key; none where the report does not tell."""
+    array = entry.arrays.get(name, np.zeros(n_keys, np.int64))
+    is_row = array.dtype == np.int64 and array.shape == (n_keys,)
+    require_that(is_row, f"{name} must be as many whole numbers as heavy keys")
+    require_within(name, array, 0, MOST_COUNTED)
+    return array

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.arrays import Ints, Keys
+from skewless.spark.state.versions.column_room import FEWER_RECORDS, require_room
 from skewless.spark.state.versions.row_bytes import row_bytes
 from skewless.spark.state.versions.same_keys import Flags
 from skewless.spark.state.versions.state_tables import (
@@ -90,6 +91,7 @@ class HeldState:
                 places[asked[hit]] = np.arange(n_rows, n_rows + n_hits)
                 n_rows += n_hits
                 asked = asked[~hit]
+        require_room(parts, "the states of a worker's keys", FEWER_RECORDS)
         whole = pa.concat_tables(parts).combine_chunks() if parts else layout.empty()
         indices = pa.array(places, mask=places < 0)
         states = layout.states(whole).take(indices)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from skewless.aggregations.columns import plain
 from skewless.arrays import Ints, Keys
+from skewless.spark.state.versions.column_room import require_room
 from skewless.spark.state.versions.same_keys import Flags, key_order, same
 
 HASH, LIVE, UNTIL, SEEN = "hash", "live", "until", "seen"
@@ -161,6 +162,7 @@ def newest(layout: StateLayout, tables: Sequence[pa.Table]) -> pa.Table:
     parts = [table for table in tables if table.num_rows]
     if len(parts) < 2:
         return parts[0] if parts else layout.empty()
+    require_room(parts, "the states of a worker", "use more workers, or smaller states")
     # The newest first: sorting keeps that order among the rows of a key.
     whole = pa.concat_tables(reversed(parts)).combine_chunks()
     order, new = key_order(hashes_of(whole), layout.keys(whole))

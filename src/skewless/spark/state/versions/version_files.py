@@ -29,6 +29,7 @@ from skewless.spark.ledger.files import (
 from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.local_folder import LocalFolder
+from skewless.spark.state.versions.kept_files import KeptFiles
 from skewless.spark.state.versions.names import VersionName, version_name
 from skewless.spark.state.versions.state_tables import (
     HASH,
@@ -43,8 +44,10 @@ from skewless.spark.state.versions.state_tables import (
 FORMAT = "skewless-version"
 #: A file is merged into the one above it while it has at most so many times its rows.
 _MERGE_FACTOR = 2
-#: Files that a process keeps at hand; what they hold stays on disk until it is read.
+#: Files of local disks that a process keeps at hand; what they hold stays on disk until it is read.
 _OPEN_FILES = 128
+#: Files of other filesystems are in memory as a whole, so bytes count.
+_FETCHED_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +71,9 @@ class Version:
     below: tuple[str, ...] = ()
     about: dict[str, Any] = field(default_factory=dict)
     where: str = ""
+
+
+_fetched: KeptFiles[Version] = KeptFiles(_FETCHED_BYTES)
 
 
 def to_bytes(version: Version) -> bytes:
@@ -106,7 +112,14 @@ def read(ledger: Ledger, file: str) -> Version:
             raise _gone(where) from None
         # By process: a map of memory is not to be shared by accident. By time: a restored copy.
         return _mapped(str(path), where, status.st_size, status.st_mtime_ns, os.getpid())
-    return _fetched(ledger.folder, file, where, os.getpid())
+
+    def fetch() -> tuple[Version, int]:
+        data = folder.read(file)
+        if data is None:
+            raise _gone(where)
+        return _parsed(pa.py_buffer(data), where), len(data)
+
+    return _fetched.get((ledger.folder, file, os.getpid()), fetch)
 
 
 @functools.lru_cache(maxsize=_OPEN_FILES)
@@ -115,14 +128,6 @@ def _mapped(path: str, where: str, size: int, time_ns: int, process: int) -> Ver
         raise LedgerCorrupt(f"{where} is truncated or not a file of skewless: it has no seal")
     with pa.memory_map(path) as source:
         return _parsed(source.read_buffer(), where)
-
-
-@functools.lru_cache(maxsize=64)
-def _fetched(address: str, file: str, where: str, process: int) -> Version:
-    data = open_folder(address).read(file)
-    if data is None:
-        raise _gone(where)
-    return _parsed(pa.py_buffer(data), where)
 
 
 def _gone(where: str) -> LedgerCorrupt:

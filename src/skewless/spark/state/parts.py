@@ -1,0 +1,133 @@
+"""Parts of spread keys, in the JVM: a record becomes one row for each part that it goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from skewless.spark.columns import internal, quoted
+from skewless.spark.state.planning.spread_keys import SpreadRule
+
+_PARTS = internal("parts")
+
+
+def in_parts(
+    df: DataFrame, part: str, n_parts: Column, missing: Column, is_right: Column, content: Column
+) -> DataFrame:
+    """Return the records with the column `part`, one row for each part that they go to.
+
+    Parameters
+    ----------
+    df, part
+        The records, and what the column is called.
+    n_parts
+        Into how many parts the key is spread; below 0 where records of the right side are spread,
+        and those of the left side go to all parts; 1 for other keys.
+    missing
+        Whether a column of the key is null. A null meets nothing, so such records need not be
+        together on one worker.
+    is_right
+        Whether the record is of the right side.
+    content
+        A hash of the record: it says which part a record goes to, so that a retry sends it there
+        again.
+    """
+    number = F.abs(n_parts)
+    goes_everywhere = is_right == (n_parts > 0)
+    one = F.array(F.pmod(content, number).cast("int"))
+    every = F.sequence(F.lit(0), number - 1)
+    chosen = F.when(goes_everywhere & ~missing, every).otherwise(one)
+    rows = df.select("*", F.explode(chosen).alias(_PARTS))
+    taken = F.when(missing, F.spark_partition_id()).otherwise(F.col(_PARTS))
+    return rows.withColumn(part, taken).drop(_PARTS)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How the plans of a stream spread keys: which columns of the records say what.
+
+    Parameters
+    ----------
+    rule
+        Which keys are spread.
+    part
+        The column of the part, the last one of the key.
+    key
+        The other columns of the key.
+    side
+        The column that is true for records of the right side.
+    contents
+        For the left and the right side, the column that holds its records as structs, and the
+        fields that can be hashed.
+    """
+
+    rule: SpreadRule
+    part: str
+    key: Sequence[str]
+    side: str
+    contents: tuple[tuple[str, Sequence[str]], tuple[str, Sequence[str]]]
+
+    @property
+    def detects(self) -> bool:
+        """Whether any key may be found to be hot."""
+        return self.rule.detects and any(self.rule.may)
+
+    def counts(self, df: DataFrame) -> list[Column]:
+        """Return how many records of the left and of the right side a key has, without nulls."""
+        is_right, known = df[quoted(self.side)], ~any_null(df, self.key)
+        return [
+            F.count_if(known & ~is_right).alias("first"),
+            F.count_if(known & is_right).alias("second"),
+        ]
+
+    def taken(
+        self, df: DataFrame, inputs: Mapping[str, str], hashed: str, spread: str | None
+    ) -> DataFrame:
+        """Return the records in their parts, by the plan of the micro-batch.
+
+        Parameters
+        ----------
+        df
+            The records, of which each is in part 0, with the hash of that.
+        inputs
+            What their columns are called now.
+        hashed
+            The column of the hash, which becomes that of the part.
+        spread
+            The column of the plan that holds the hashes of spread keys, and their parts; None: no
+            key is spread.
+        """
+        missing = F.lit(False)
+        for name in self.key:
+            missing = missing | F.col(inputs[name]).isNull()
+        part = inputs[self.part]
+        own = F.xxhash64(F.col(hashed), F.col(part))
+        of_part = F.when(F.col(part) == 0, F.col(hashed)).otherwise(own)
+        if spread is None:
+            rows = df.withColumn(part, F.when(missing, F.spark_partition_id()).otherwise(F.lit(0)))
+            return rows.withColumn(hashed, of_part)
+        left, right = (
+            F.xxhash64(*[F.col(inputs[column])[name] for name in names])
+            for column, names in self.contents
+        )
+        is_right = F.col(inputs[self.side])
+        content = F.when(is_right, right).otherwise(left)
+        n_parts = F.coalesce(F.try_element_at(F.col(spread), F.col(hashed)), F.lit(1))
+        rows = in_parts(df, part, n_parts, missing, is_right, content)
+        return rows.withColumn(hashed, of_part)
+
+
+def hashable(fields: Mapping[str, str]) -> list[str]:
+    """Return the fields that Spark hashes, by name and type: no maps."""
+    return [name for name, kind in fields.items() if "map<" not in kind and "variant" not in kind]
+
+
+def any_null(df: DataFrame, key: Sequence[str]) -> Column:
+    """Return whether a column of the key is null."""
+    missing = F.lit(False)
+    for name in key:
+        missing = missing | df[quoted(name)].isNull()
+    return missing

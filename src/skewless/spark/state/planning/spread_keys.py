@@ -1,0 +1,238 @@
+"""Keys of a join that are spread over several parts: which ones, into how many, and how long.
+
+A record of the one stream goes to one part of its key, a record of the other stream to all parts,
+so each pair of them meets in one part. A part is placed like a key. Part 0 is the key itself. When
+a key is spread, or into more parts than before, the new parts begin with a copy of the rows of the
+stream whose records go to all parts. Nothing else has to move: rows of the other stream stay
+where they are, and meet whatever comes there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.arrays import Ints, Keys
+from skewless.keys import hash_keys
+from skewless.sound import require_that, require_within
+from skewless.spark.ledger.files import Entry
+from skewless.spark.ledger.ledger import LedgerMismatch
+from skewless.spark.state.planning.worker_reports import WorkerReport
+
+#: A key with fewer records in a micro-batch, or in a batch DataFrame, is never spread by itself.
+LEAST_RECORDS = 1_000
+#: Spread keys are looked up one by one for each record.
+MOST_KEYS = 256
+_MOST_PARTS = 1 << 20
+_ARRAYS = {"hashes": np.uint64, "parts": np.int32, "before": np.int32, "seen": np.int64}
+
+
+@dataclass(frozen=True, eq=False)
+class SpreadKeys:
+    """The keys that are spread in a batch.
+
+    Parameters
+    ----------
+    hashes
+        Of the keys' parts 0, ascending.
+    parts
+        Into how many; below 0 where the records of the second stream are spread, and those of the
+        first one go to all parts.
+    before
+        Into how many, without a sign, in the version that the batch reads; 1: it was not spread.
+    seen
+        In microseconds: no row that is held of the key is later than this.
+    """
+
+    hashes: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
+    parts: Any = field(default_factory=lambda: np.empty(0, np.int32))
+    before: Any = field(default_factory=lambda: np.empty(0, np.int32))
+    seen: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def part_hashes(self) -> Keys:
+        """Return the hashes of all parts of all keys, ascending."""
+        found = [all_parts(h, abs(p)) for h, p in zip(self.hashes, self.parts, strict=True)]
+        return np.unique(np.concatenate([np.empty(0, np.uint64), *found]))
+
+
+@dataclass(frozen=True)
+class SpreadRule:
+    """Which keys are spread.
+
+    Parameters
+    ----------
+    may
+        Whether records of the first stream, and of the second one, can be spread: not those of a
+        stream whose records must be in all parts because of what the join returns.
+    within
+        In microseconds, how far apart the records of a pair may be.
+    detects
+        Whether hot keys are found; otherwise those that are spread stay so.
+    least
+        How many records of a key in a micro-batch make it worth while.
+    """
+
+    may: tuple[bool, bool]
+    within: int
+    detects: bool = True
+    least: int = LEAST_RECORDS
+
+    def parts_of(self, first: int, second: int, mean: float, n_workers: int) -> int:
+        """Return into how many parts a key is to be spread by its records; 1: not at all.
+
+        The side with more records is spread, if it may be. A part gets half of what a worker has
+        on average. The records of the other side are repeated; they do not become more than those
+        that are spread.
+        """
+        sides = [(first, second, 1), (second, first, -1)]
+        allowed = [side for side, may in zip(sides, self.may, strict=True) if may]
+        if not self.detects or not allowed or first + second < max(self.least, 1):
+            return 1
+        spread, repeated, sign = max(allowed, key=lambda side: side[0])
+        if first + second <= mean:
+            return 1
+        parts = min(n_workers, int(np.ceil(2 * spread / mean)))
+        if repeated:
+            parts = min(parts, 1 + spread // repeated)
+        return sign * parts if parts > 1 else 1
+
+
+def all_parts(hashed: Any, n_parts: int) -> Keys:
+    """Return the hashes of the parts of one key, whose part 0 has this hash."""
+    numbers = np.arange(n_parts, dtype=np.int32)
+    return part_hashes(np.full(n_parts, hashed, np.uint64), numbers)
+
+
+def part_hashes(hashes: Keys, numbers: Any) -> Keys:
+    """Return the hashes of parts, as the JVM computes them from the hash of the key's part 0."""
+    numbers = np.asarray(numbers, np.int32)
+    found = hash_keys(pa.array(hashes.view(np.int64)), pa.array(numbers))
+    return np.where(numbers == 0, hashes, found)
+
+
+def next_spread(
+    rule: SpreadRule,
+    last: SpreadKeys,
+    reports: Sequence[WorkerReport],
+    n_workers: int,
+    watermark: int | None,
+    latest: int | None,
+    *,
+    changes: bool = True,
+) -> SpreadKeys:
+    """Return the keys that are spread in the next batch.
+
+    A key stays spread for as long as a row of it may be held. A row is forgotten when the watermark
+    is `within` later. So a key without records is let go when the watermark of the batch that has
+    just ended, whose state is read next, was that much later than any record there was when the key
+    had one for the last time.
+
+    Parameters
+    ----------
+    rule, last
+        What is to be spread, and what was in the batch that has just ended.
+    reports
+        Of that batch.
+    n_workers
+        The workers of the next batch.
+    watermark, latest
+        Of that batch: its watermark, and the latest time of any record so far, in microseconds.
+    changes
+        Whether keys may be spread now, or into more parts.
+    """
+    require_allowed(rule, last)
+    hashes = np.concatenate([np.empty(0, np.uint64), *(r.hashes for r in reports)])
+    firsts = np.concatenate([np.empty(0), *(r.firsts for r in reports)]).astype(np.int64)
+    seconds = np.concatenate([np.empty(0), *(r.seconds for r in reports)]).astype(np.int64)
+    order = np.argsort(hashes, kind="stable")
+    hashes, firsts, seconds = hashes[order], firsts[order], seconds[order]
+    mean = sum(report.records for report in reports) / n_workers
+    rows: dict[int, tuple[int, int, int]] = {}
+    for hashed, parts, seen in zip(last.hashes, last.parts, last.seen, strict=True):
+        at = _places(hashes, all_parts(hashed, abs(int(parts))))
+        n_first, n_second = (int(n.sum()) if at.size else 0 for n in (firsts[at], seconds[at]))
+        until = int(seen)
+        if n_first + n_second:
+            until = max(until, until if latest is None else latest)
+        elif watermark is not None and watermark >= until + rule.within:
+            continue
+        if parts > 0:
+            n_second = int(seconds[at].max(initial=0))
+        else:
+            n_first = int(firsts[at].max(initial=0))
+        wanted = rule.parts_of(n_first, n_second, mean, n_workers) if changes else 1
+        grows = wanted * int(parts) > 0 and abs(wanted) >= 1.5 * abs(int(parts))
+        rows[int(hashed)] = (wanted if grows else int(parts), abs(int(parts)), until)
+    if changes and latest is not None:
+        known = np.isin(hashes, last.part_hashes())
+        heavy = np.flatnonzero(~known & (firsts + seconds > mean))
+        for row in heavy[np.argsort(-(firsts + seconds)[heavy], kind="stable")].tolist():
+            parts = rule.parts_of(int(firsts[row]), int(seconds[row]), mean, n_workers)
+            if parts != 1 and len(rows) < MOST_KEYS:
+                rows[int(hashes[row])] = (parts, 1, latest)
+    keys = sorted(rows)
+    columns = list(zip(*(rows[key] for key in keys), strict=True)) or [(), (), ()]
+    return SpreadKeys(
+        np.array(keys, np.uint64),
+        np.array(columns[0], np.int32),
+        np.array(columns[1], np.int32),
+        np.array(columns[2], np.int64),
+    )
+
+
+def require_allowed(rule: SpreadRule, spread: SpreadKeys) -> None:
+    """Raise LedgerMismatch where keys are spread that the join cannot have spread any more."""
+    for number, name, flags in (
+        (0, "left", spread.parts > 0),
+        (1, "right", spread.parts < 0),
+    ):
+        if flags.any() and not rule.may[number]:
+            raise LedgerMismatch(
+                f"how: records of the {name} side are spread for {int(flags.sum())} hot keys in "
+                f"this ledger, which only 'inner' and {name!r} allow: go on with one of these, or "
+                "use another ledger and checkpoint"
+            )
+
+
+def _places(hashes: Keys, wanted: Keys) -> Ints:
+    """Return where some hashes are among ascending ones; those that are not there are left out."""
+    at = np.searchsorted(hashes, wanted)
+    inside = at < hashes.size
+    at, wanted = at[inside], wanted[inside]
+    found: Ints = at[hashes[at] == wanted]
+    return found
+
+
+def spread_arrays(spread: SpreadKeys) -> dict[str, Any]:
+    """Return what a plan keeps in the ledger."""
+    return {f"spread.{name}": getattr(spread, name) for name in _ARRAYS}
+
+
+def spread_from(entry: Entry) -> SpreadKeys:
+    """Return what a plan in the ledger holds, or raise Unsound; older plans hold nothing."""
+    if not any(f"spread.{name}" in entry.arrays for name in _ARRAYS):
+        return SpreadKeys()
+    arrays = []
+    for name, dtype in _ARRAYS.items():
+        array = entry.arrays.get(f"spread.{name}")
+        is_row = array is not None and array.dtype == np.dtype(dtype) and array.ndim == 1
+        require_that(is_row, f"spread.{name} must be a row of {np.dtype(dtype)}")
+        arrays.append(array)
+    hashes, parts, before, seen = arrays
+    assert hashes is not None
+    assert parts is not None
+    assert before is not None
+    assert seen is not None
+    require_that(
+        hashes.size == parts.size == before.size == seen.size <= MOST_KEYS,
+        f"spread keys must be at most {MOST_KEYS}, with as many parts",
+    )
+    require_that((hashes[1:] > hashes[:-1]).all(), "spread.hashes must ascend")
+    require_within("spread.parts", np.abs(parts), 2, _MOST_PARTS)
+    require_within("spread.before", before, 1, _MOST_PARTS)
+    require_that((before <= np.abs(parts)).all(), "spread.before must be at most spread.parts")
+    return SpreadKeys(hashes, parts, before, seen)

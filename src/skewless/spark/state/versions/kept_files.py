@@ -1,0 +1,50 @@
+"""What a process keeps of files that it has fetched: the ones used last, up to so many bytes."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class KeptFiles(Generic[T]):
+    """A cache that is bounded by bytes; a file that is larger than that is not kept at all.
+
+    >>> kept = KeptFiles(most_bytes=10)
+    >>> kept.get("a", lambda: ("A", 6)), kept.get("b", lambda: ("B", 6))
+    ('A', 'B')
+    >>> kept.n_bytes  # "a" had to go
+    6
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        """Begin with no files."""
+        self.most_bytes = most_bytes
+        self.n_bytes = 0
+        self._files: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, name: Hashable, fetch: Callable[[], tuple[T, int]]) -> T:
+        """Return what is kept by this name, or what `fetch` gives, with its number of bytes."""
+        with self._lock:
+            if name in self._files:
+                self._files.move_to_end(name)
+                return self._files[name][0]
+        found, n_bytes = fetch()  # without the lock: it may take long
+        with self._lock:
+            if name not in self._files and n_bytes <= self.most_bytes:
+                self._files[name] = found, n_bytes
+                self.n_bytes += n_bytes
+            while self.n_bytes > self.most_bytes:
+                _, (_, gone) = self._files.popitem(last=False)
+                self.n_bytes -= gone
+        return found
+
+    def clear(self) -> None:
+        """Forget all files."""
+        with self._lock:
+            self._files.clear()
+            self.n_bytes = 0

@@ -1,0 +1,211 @@
+"""Hot keys of a join are found and spread while it runs, and each pair is met exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from skewless.keys import hash_keys
+from skewless.spark import scale_to
+from skewless.spark.ledger import LedgerMismatch
+from skewless.spark.state.operators.join_processor import SIDE, TIME
+from skewless.spark.state.planning.controller import parted
+from skewless.spark.state.planning.spread_keys import (
+    SpreadKeys,
+    SpreadRule,
+    all_parts,
+    part_hashes,
+)
+from skewless.spark.state.planning.state_plan import Observed
+from skewless.spark.state.tasks import hash_seed
+from spark.state.chains import random_moves
+from spark.state.operators.plain_operators import joined
+from spark.state.operators.stepping import SECOND, Record, drifting, rows_of
+from spark.state.operators.test_against_plain_python import both_sides, join_processor
+from spark.state.without_spark import SEED, Query
+
+PART = "part"
+WITHIN, DELAY = 6 * SECOND, 15 * SECOND
+MAY = {"inner": (True, True), "left": (True, False), "right": (False, True), "full": (False, False)}
+
+
+class SpreadQuery(Query):
+    """A join whose records go to the parts that the plan says, as the JVM sends them."""
+
+    def __init__(self, folder: Path, how: str, *, least: int, **settings: Any) -> None:
+        schema = with_part(both_sides([], [])).schema
+        named: dict[str, Any] = {"key": ("k", PART), "time": TIME, "delay": DELAY}
+        settings = {"strategy": random_moves(), **named, **settings}
+        super().__init__(folder, join_processor(WITHIN, how), schema, **settings)
+        rule = SpreadRule(MAY[how], WITHIN, least=least)
+        controller = replace(self.tasks.controller, spread=rule)
+        self.tasks = replace(self.tasks, controller=controller)
+        self.spread: Any = None
+
+    def plan(self, batch: int) -> Any:
+        plan = super().plan(batch)
+        self.spread = plan.spread
+        return plan
+
+    def sent(self, table: pa.Table, n_sources: int = 3) -> pa.Table:
+        seeds = pa.array(np.full(table.num_rows, hash_seed(SEED)), pa.int64())
+        first = hash_keys(table.column("k"), table.column(PART), seeds)
+        signs = dict(zip(self.spread.hashes.tolist(), self.spread.parts.tolist(), strict=True))
+        rows, parts = [], []
+        for row, (hashed, is_right, key) in enumerate(
+            zip(first.tolist(), table[SIDE].to_pylist(), table["k"].to_pylist(), strict=True)
+        ):
+            n_parts = signs.get(hashed, 1)
+            if key is None:
+                mine = [row % 5]
+            elif is_right == (n_parts > 0):
+                mine = list(range(abs(n_parts)))
+            else:
+                mine = [row * 7 % abs(n_parts)]
+            rows += [row] * len(mine)
+            parts += mine
+        at = pa.array(rows, pa.int64())
+        place = table.column_names.index(PART)
+        taken = table.take(at).set_column(place, PART, pa.array(parts, pa.int32()))
+        self.hashes = lambda _: part_hashes(first[np.array(rows, np.int64)], parts)
+        return super().sent(taken, n_sources)
+
+
+def with_part(table: pa.Table) -> pa.Table:
+    return table.append_column(PART, pa.array(np.zeros(table.num_rows), pa.int32()))
+
+
+def crowded(n_batches: int, seed: int) -> list[tuple[list[Record], list[Record]]]:
+    """Return two sides on which one key after the other is hot, the left or the right one."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for batch, others in enumerate(drifting(n_batches, seed, n_records=20)):
+        hot, more = f"hot-{batch // 6 % 2}", 40 if batch % 6 < 4 else 0
+        sides: list[list[Record]] = [others[::2], others[1::2]]
+        for side, n in ((0, more), (1, 3)) if batch % 12 < 6 else ((0, 3), (1, more)):
+            times = (batch * 10 + rng.integers(-12, 10, n)) * SECOND
+            sides[side] += [(hot, int(rng.integers(100)), int(time)) for time in times]
+        found.append((sides[0], sides[1]))
+    return found
+
+
+def run(
+    folder: Path, how: str, batches: Sequence[Any], least: int = 8, **settings: Any
+) -> tuple[list[Any], list[dict[int, int]]]:
+    """Return the rows of each micro-batch, and the keys that were spread in it."""
+    found, spread = [], []
+    for batch, sides in enumerate(batches):
+        if batch % 7 == 4:
+            scale_to(str(folder), 3 + batch % 4)
+        workers = 4 if batch == 0 else None
+        query = SpreadQuery(
+            folder, how, least=least, run=f"run-{batch // 5}", workers=workers, **settings
+        )
+        found.append(rows_of(query.step(batch, with_part(both_sides(*sides)))))
+        keys = query.spread
+        spread.append(dict(zip(keys.hashes.tolist(), keys.parts.tolist(), strict=True)))
+    return found, spread
+
+
+@pytest.mark.parametrize("how", MAY)
+def test_each_pair_is_met_once_while_keys_become_spread_and_are_let_go(
+    tmp_path: Path, how: str
+) -> None:
+    batches = crowded(26, 3)
+    found, spread = run(tmp_path, how, batches)
+    assert found == joined(batches, WITHIN, DELAY, how)
+    assert sum(map(len, found)) > 500
+    signs = {np.sign(parts) for keys in spread for parts in keys.values()}
+    assert signs == {"inner": {1, -1}, "left": {1}, "right": {-1}, "full": set()}[how]
+    if how == "inner":
+        # Keys come and go, and come again.
+        assert len({hashed for keys in spread for hashed in keys}) == 2
+        assert not spread[-1] or len(spread[-1]) < 2
+        assert max(abs(p) for keys in spread for p in keys.values()) > 2
+
+
+def test_a_key_that_becomes_hotter_gets_more_parts(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+
+    def side(n_hot: int, batch: int) -> list[Record]:
+        names = ["hot"] * n_hot + [f"k{i}" for i in range(30)]
+        return [
+            (name, int(rng.integers(100)), (batch * 2 + int(rng.integers(4))) * SECOND)
+            for name in names
+        ]
+
+    batches = [(side(16, b), side(1, b)) for b in range(3)]
+    batches += [(side(150, b), side(1, b)) for b in range(3, 8)]
+    found = []
+    sizes = []
+    for batch, sides in enumerate(batches):
+        query = SpreadQuery(tmp_path, "left", least=5, workers=6)
+        found.append(rows_of(query.step(batch, with_part(both_sides(*sides)))))
+        sizes.append(query.spread.parts.tolist())
+    assert found == joined(batches, WITHIN, DELAY, "left")
+    assert sizes[0] == []
+    assert 2 <= sizes[1][0] < sizes[-1][0]
+    assert all(len(parts) == 1 for parts in sizes[1:])
+
+
+def test_a_replayed_micro_batch_decides_the_same(tmp_path: Path) -> None:
+    batches = crowded(8, 5)
+    found, _ = run(tmp_path, "inner", batches)
+    # Another run repeats the last three, as after a restart from an older checkpoint.
+    for batch in range(5, 8):
+        again = SpreadQuery(tmp_path, "inner", least=8, run="again", workers=None)
+        assert rows_of(again.step(batch, with_part(both_sides(*batches[batch])))) == found[batch]
+
+
+def test_another_how_is_refused_while_its_records_would_be_in_several_parts(
+    tmp_path: Path,
+) -> None:
+    batches = crowded(4, 3)
+    _, spread = run(tmp_path, "inner", batches)
+    assert any(parts > 0 for parts in spread[-1].values())
+    later = SpreadQuery(tmp_path, "right", least=8, run="later", workers=None)
+    with pytest.raises(LedgerMismatch, match=r"how: records of the left side are spread for 1 hot"):
+        later.plan(4)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "parts"),
+    [
+        (0, 0, 1),
+        (999, 0, 1),  # too few to be worth while
+        (4_000, 0, 1),  # not more than a worker's share
+        (8_000, 0, 4),
+        (80_000, 0, 10),  # as many as there are workers
+        (8_000, 4_000, 3),  # those that are repeated are no more than those that are spread
+        (0, 8_000, -4),
+        (6_000, 6_000, 2),
+    ],
+)
+def test_parts_by_records(first: int, second: int, parts: int) -> None:
+    assert SpreadRule((True, True), 1).parts_of(first, second, 4_000.0, 10) == parts
+    assert SpreadRule((True, True), 1, detects=False).parts_of(first, second, 4_000.0, 10) == 1
+    assert SpreadRule((False, False), 1).parts_of(first, second, 4_000.0, 10) == 1
+
+
+def test_loads_are_known_by_part_before_a_part_has_records() -> None:
+    hot = all_parts(7, 4)
+    spread = SpreadKeys(hot[:1], np.array([4], np.int32), np.array([1], np.int32), np.zeros(1))
+    # One of the parts is known from a time when the key was spread before.
+    hashes = np.sort(np.array([hot[0], hot[2], 5, 9], np.uint64))
+    loads = np.where(hashes == hot[0], 80.0, np.where(hashes == hot[2], 0.0, 10.0))
+    found = parted(Observed(hashes, loads, loads + 1, np.ones(2)), spread)
+    assert (np.diff(found.hashes.astype(object)) > 0).all()
+    assert dict(zip(found.hashes.tolist(), found.loads.tolist(), strict=True)) == {
+        5: 10.0,
+        9: 10.0,
+        **dict.fromkeys(hot.tolist(), 20.0),
+    }
+    assert found.sizes[np.searchsorted(found.hashes, hot[:1])] == 81.0
+    whole = replace(spread, before=spread.parts)
+    assert parted(found, whole) is found

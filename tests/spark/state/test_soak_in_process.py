@@ -1,0 +1,104 @@
+"""Thousands of micro-batches of keyed state in one process, without Spark: nothing grows."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from skewless.spark import KeyProcessor, scale_to
+from skewless.spark.state.planning.requests import purge_requests
+from spark.state.chains import BEGIN, SCHEMA, random_moves
+from spark.state.without_spark import Query
+
+pytestmark = [pytest.mark.faults, pytest.mark.soak]
+
+N_BATCHES = int(os.environ.get("SKEWLESS_SOAK_BATCHES", "2000"))
+N_RECORDS = 200
+KEPT = 10
+SECOND = 1_000_000
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Visits(KeyProcessor):
+    """Counts records until none has come for five seconds."""
+
+    state_schema = "n bigint, text string, expires timestamp"
+    result_schema = "k string, n bigint"
+
+    def update_key(self, key: Any, records: Any, state: Any, watermark: Any) -> Any:
+        n = (state["n"] if state else 0) + len(records)
+        ends = max(record["ts"] for record in records) + timedelta(seconds=5)
+        if state:
+            ends = max(ends, state["expires"])
+        return [], {"n": n, "text": "x" * (n % 50), "expires": ends}
+
+    def expire_key(self, key: Any, state: Any, watermark: Any) -> Any:
+        return [{"n": state["n"]}], None
+
+
+def churning(batch: int) -> pa.Table:
+    """Return records of a hot key that changes every ten batches, and of keys that pass by."""
+    rng = np.random.default_rng(batch)
+    passing = batch * 20 + rng.integers(0, 150, N_RECORDS)
+    keys = [
+        f"hot-{batch // 10}" if hot else str(key)
+        for hot, key in zip(rng.random(N_RECORDS) < 0.3, passing.tolist(), strict=True)
+    ]
+    times = BEGIN + batch * SECOND + np.sort(rng.integers(0, SECOND, N_RECORDS))
+    return pa.table({"k": keys, "v": [0] * N_RECORDS, "ts": times.tolist()}, schema=SCHEMA)
+
+
+def test_thousands_of_batches_in_one_process_use_no_more_in_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows, ended = [], 0
+    query, cpu = None, 0.0
+    for batch in range(N_BATCHES):
+        if query is None or batch % 100 == 0:
+            query = Query(
+                tmp_path,
+                Visits(),
+                SCHEMA,
+                strategy=random_moves(),
+                workers=None if batch else 3,
+                most=4,
+                run=f"run-{batch}",
+                time="ts",
+                delay=SECOND,
+                kept=KEPT,
+            )
+        table = churning(batch)
+        begin = time.process_time()
+        results = query.step(batch, table)
+        cpu += time.process_time() - begin
+        ended += sum(results.column("n").to_pylist())
+        if batch % 25 == 1:
+            scale_to(str(tmp_path), 2 + batch // 25 % 3)
+            purge_requests(query.ledger)
+        if batch % 10 == 9:
+            sizes = [path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()]
+            resident = int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+            rows.append((cpu / 10, len(sizes), sum(sizes), resident))
+            cpu = 0.0
+    assert 0 <= N_BATCHES * N_RECORDS - ended < 20 * N_RECORDS
+    first, last = rows[len(rows) // 4 : len(rows) * 5 // 8], rows[len(rows) * 5 // 8 :]
+    medians = [
+        [statistics.median(column) for column in zip(*half, strict=True)] for half in (first, last)
+    ]
+    names = ("CPU seconds a batch", "files", "bytes", "resident bytes")
+    with capsys.disabled():
+        print(f"\nafter a quarter of {N_BATCHES} batches, medians of both halves:")
+        for name, one, other in zip(names, *medians, strict=True):
+            print(f"  {name}: {one:,.4g} and {other:,.4g}")
+    assert max(row[1] for row in last) <= 1.1 * max(row[1] for row in first)
+    assert max(row[2] for row in last) <= 1.2 * max(row[2] for row in first)
+    assert max(row[3] for row in last) <= 1.05 * max(row[3] for row in first) + 4e6
+    assert medians[1][0] <= 1.25 * medians[0][0]
