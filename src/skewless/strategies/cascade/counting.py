@@ -30,6 +30,7 @@ from skewless.strategies.cascade.state import (
     HEAVY_PARTS,
     HOME,
     KEEP,
+    KNOWN,
     LEAST_ROOM,
     LEVEL,
     LIGHT_ROOM,
@@ -223,8 +224,10 @@ def sweep(state: CascadeState) -> None:
     renew_bounds(state.bounds, state.levels)  # some levels have fallen
     fade(heavy, numbers[KEEP])
     numbers[OLD_WEIGHT] = (numbers[OLD_WEIGHT] + numbers[WEIGHT]) * numbers[KEEP]
-    numbers[OLD_RECORDS] = (numbers[OLD_RECORDS] + state.counters[EPOCH]) * numbers[KEEP]
+    n_new = state.counters[EPOCH] - state.counters[KNOWN]
+    numbers[OLD_RECORDS] = (numbers[OLD_RECORDS] + n_new) * numbers[KEEP]
     numbers[WEIGHT] = 0.0
+    state.counters[KNOWN] = 0
     state.counters[SWEEP_AT] += state.counters[EPOCH]
     fair = numbers[OLD_WEIGHT] * heavy.unit[0] / state.levels.size
     if fair > 0.0:  # records may weigh nothing

@@ -39,6 +39,9 @@ SWEEP_AT = 1  # the number of records at which the next sweep is due
 EPOCH = 2  # records between two sweeps
 CHANGED = 3  # 1 if `spots` has changed since the last look at it
 STEPS = 4  # steps taken in search of a worker, see `may_search`
+KNOWN = 5  # records since the last sweep that a merge has added to the old ones
+AWAITING = 6  # 1 + the records at the last message, until the answer comes; 0: none is awaited
+COUNTERS = 7
 
 # Columns of `marks`, a row per place.
 ROOM = 0  # how far above the mean the key takes workers, at the most
@@ -169,8 +172,9 @@ def check_numbers(state: Any, fresh: Any) -> None:
     require_within("handicaps", state.handicaps, 0, MOST_WEIGHT)
     require_same("counters", counters[[EPOCH]], fresh.counters[[EPOCH]])
     require_within("counters", counters, 0, MOST_COUNTED)
-    left = counters[[SWEEP_AT]] - counters[RECORDS]
-    require_within("counters", left, 1, int(counters[EPOCH]))
+    left = int(counters[SWEEP_AT] - counters[RECORDS])
+    require_within("counters", np.array([left]), 1, int(counters[EPOCH]))
+    require_within("counters", counters[[KNOWN]], 0, int(counters[EPOCH]) - left)
 
 
 @kernel

@@ -1,0 +1,47 @@
+"""Cascade when hot keys change: merging is no worse than not merging."""
+
+import numpy as np
+import pytest
+
+from skewless.metrics import imbalance
+from skewless.simulator.cooperation import merge_and_fork
+from skewless.strategies.cascade import Cascade, CascadeAhead
+from strategies.streams import skewed
+from strategies.together import replicas
+
+N_WORKERS, N_SOURCES = 64, 4
+PERIOD, WINDOW = 30_000, 5_000
+
+
+def changing(n_records: int, period: int, n_keys: int = 10_000) -> np.ndarray:
+    """Zipf keys with exponent 1.4; all of them are others after each period."""
+    keys = skewed(n_records, 1.4, n_keys=n_keys, seed=3)
+    return keys + (np.arange(n_records) // period * n_keys).astype(np.uint64)
+
+
+def windows_of(strategy, keys, every):
+    """Return the mean imbalance of a window, and the replicas; merge after so many records."""
+    states = [strategy.start(N_WORKERS, 1, source=source) for source in range(N_SOURCES)]
+    workers = np.empty(keys.size, np.int32)
+    for begin in range(0, keys.size, every or WINDOW):
+        for source, state in enumerate(states):
+            part = slice(begin + source, min(begin + (every or WINDOW), keys.size), N_SOURCES)
+            out = np.empty(keys[part].size, np.int32)
+            strategy.route(keys[part].copy(), state, out)
+            workers[part] = out
+        if every:
+            states = merge_and_fork(strategy, states)
+    loads = [np.bincount(w, minlength=N_WORKERS) for w in workers.reshape(-1, WINDOW)]
+    return float(np.mean([imbalance(load) for load in loads])), replicas(keys, workers)
+
+
+@pytest.mark.parametrize("strategy", [Cascade(), CascadeAhead()], ids=lambda s: s.name)
+def test_merging_is_no_worse_than_not_merging_when_hot_keys_change(strategy):
+    """Merged every 1,000 records, counts never faded, and the imbalance of a window doubled."""
+    keys = changing(6 * PERIOD, PERIOD)
+    alone, replicas_alone = windows_of(strategy, keys, every=0)
+    for every in (997, 5_000, 12_007):
+        found, replicas_found = windows_of(strategy, keys, every)
+        # Sources that have merged go on from one state, so they fill the same workers at one time.
+        assert found < 1.25 * alone + 0.01
+        assert replicas_found < 1.02 * replicas_alone
