@@ -14,9 +14,15 @@ from skewless.kernels.hashing import seed_array
 from skewless.kernels.least_loaded import lower_bounds
 from skewless.parameters import check_types, require
 from skewless.state import copy_state
-from skewless.strategies.cascade.condensing import CondensedCascade, condense, counted_keys
-from skewless.strategies.cascade.counting import FIRST_HEAVY, prepare
+from skewless.strategies.cascade.condensing import (
+    CondensedCascade,
+    condense,
+    counted_keys,
+    watched_together,
+)
+from skewless.strategies.cascade.counting import FIRST_HEAVY, prepare, watch
 from skewless.strategies.cascade.heavy_keys import HeavyKeys, heavy_keys, largest_together
+from skewless.strategies.cascade.noticing import notice, stretch
 from skewless.strategies.cascade.routing import route_records
 from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides
 from skewless.strategies.cascade.state import (
@@ -36,6 +42,7 @@ from skewless.strategies.cascade.state import (
     LEAST_ROOM,
     LEVEL,
     LIGHT_ROOM,
+    LOOK_AT,
     MARKS,
     MOST_ROOM,
     NUMBERS,
@@ -51,6 +58,7 @@ from skewless.strategies.cascade.state import (
     STEPS,
     SWEEP_AT,
     WAITING,
+    WATCHED,
     WEIGHT,
     CascadeState,
 )
@@ -150,6 +158,7 @@ class Cascade:
             costs=np.ones(n_workers),
             bounds=lower_bounds(np.zeros(n_workers)),
             heavy=heavy,
+            watched=np.zeros(n_rows),
             spots=np.zeros(SPOTS_PER_SLOT * owners.size, np.int32),
             marks=np.zeros(n_rows * MARKS),
             cursors=_cursors(n_rows),
@@ -164,6 +173,7 @@ class Cascade:
             counters=np.zeros(COUNTERS, np.int64),
         )
         state.counters[[SWEEP_AT, EPOCH]] = epoch
+        state.counters[LOOK_AT] = stretch(epoch)
         prepare(state)
         return state
 
@@ -260,7 +270,8 @@ class Cascade:
             state.numbers[[WEIGHT, OLD_WEIGHT, OLD_RECORDS]] = 0.0, *_faded(merged)
             state.counters[KNOWN] = since
         state.counters[AWAITING] = 0
-        _begin_block(state, int(own.counters[RECORDS]), since)
+        _begin_block(state, int(own.counters[RECORDS]), since, int(stretch(own.counters[EPOCH])))
+        watch(state)
         prepare(state)
         return state
 
@@ -280,6 +291,7 @@ class Cascade:
             costs=first.costs.copy(),
             levels=unordered_mean([part.levels for part in parts]),
             handicaps=unordered_mean([part.handicaps for part in parts]),
+            watched=watched_together(parts, heavy),
             numbers=first.numbers.copy(),
             counters=first.counters.copy(),
         )
@@ -288,11 +300,18 @@ class Cascade:
         numbers[WEIGHT] = 0.0
         numbers[OLD_WEIGHT] = unordered_mean([_faded(part)[0] for part in parts])
         numbers[OLD_RECORDS] = unordered_mean([_faded(part)[1] for part in parts])
+        watched = [part.numbers[WATCHED] / part.unit[0] for part in parts]
+        numbers[WATCHED] = unordered_mean(watched)
         since = sum(_since_sweep(part) for part in parts) // len(parts)
+        left = [int(part.counters[LOOK_AT] - part.counters[RECORDS]) for part in parts]
         merged.counters[KNOWN] = since
         merged.counters[[STEPS, AWAITING]] = 0
-        _begin_block(merged, max(int(part.counters[RECORDS]) for part in parts), since)
+        n_records = max(int(part.counters[RECORDS]) for part in parts)
+        _begin_block(merged, n_records, since, sum(left) // len(left))
         prepare(merged)
+        # Where merges are more frequent than blocks end, no source ever comes to it.
+        if merged.counters[RECORDS] >= merged.counters[LOOK_AT]:
+            notice(merged)
         return merged
 
 
@@ -309,10 +328,11 @@ def _with_keys(state: CascadeState, heavy: HeavyKeys, reaches: Ints) -> CascadeS
     return changed
 
 
-def _begin_block(state: CascadeState, n_records: int, since: int) -> None:
-    """Begin a block, `since` records after the last sweep, and measure by what is known.
+def _begin_block(state: CascadeState, n_records: int, since: int, left: int) -> None:
+    """Begin a block, `since` records after the last sweep, and `left` before the next look.
 
-    A new one, because the keys that a source has put aside are not those of the others.
+    Measure by what is known. A new block, because the keys that a source has put aside are not
+    those of the others.
     """
     numbers, counters = state.numbers, state.counters
     for scratch in (state.hashes, state.starts, state.aside, state.aside_weights):
@@ -320,6 +340,7 @@ def _begin_block(state: CascadeState, n_records: int, since: int) -> None:
     n_records += -n_records % BLOCK
     counters[RECORDS] = n_records
     counters[SWEEP_AT] = n_records + counters[EPOCH] - since
+    counters[LOOK_AT] = n_records + left
     weight, records = _faded(state)
     if weight > 0.0:
         numbers[SCALE] = weight / records
