@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,8 @@ from skewless.experiments.learning_together import (
     N_SOURCES,
     N_WORKERS,
     SEED,
-    STREAM,
-    UNEVEN,
     measure,
+    micro_batches,
     record,
     systems,
 )
@@ -28,15 +28,9 @@ from tables import LEARNING_TOGETHER, write_learning_together
 def write_batches(folder: Path) -> None:
     """Write the stream as files: as many of each micro-batch as there are sources."""
     folder.mkdir()
-    keys = np.concatenate(list(STREAM.chunks(SEED))).view(np.int64)
-    begin = number = 0
-    while begin < keys.size:
-        batch = keys[begin : begin + UNEVEN[(number // N_SOURCES) % len(UNEVEN)]]
-        for source in range(N_SOURCES):
-            table = pa.table({"key": batch[source::N_SOURCES]})
-            pyarrow.parquet.write_table(table, folder / f"{number:06}.parquet")
-            number += 1
-        begin += batch.size
+    for number, keys in enumerate(chain.from_iterable(micro_batches())):
+        table = pa.table({"key": keys})
+        pyarrow.parquet.write_table(table, folder / f"{number:06}.parquet")
 
 
 def measure_on_spark(spark: SparkSession, names: Sequence[str]) -> Iterator[Row]:

@@ -152,8 +152,9 @@ class Merges(Protocol[S]):
 class Condenses(Protocol[S]):
     """A merging strategy that can say in little what a merge needs to know of a state.
 
-    The ledger then holds that instead of states. It is not asked of strategies that fork: their
-    sources continue with states of their own, of which all is needed.
+    The ledger then holds that instead of states, and sources continue with the merged state. So if
+    the strategy forks as well, a source that has sent nothing since its message must get the merged
+    state from `fork`.
     """
 
     def condense(self, state: S) -> Any:

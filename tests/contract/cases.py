@@ -1,7 +1,5 @@
 """Every strategy with its defaults, and with settings so small that everything happens often."""
 
-import pytest
-
 from skewless.checks import applicable
 from skewless.strategies import (
     ALL,
@@ -104,28 +102,6 @@ MERGING = [
     Fish(interval=0.05),
     Fish(classification="d-choices"),
 ]
-
-#: Claims that a strategy breaks as of today, with what is wrong.
-_KNOWN_FAILURES = {
-    (Cascade, "merging_makes_nothing_worse"): (
-        "Cascade has no fork: with delay, a source forgets what it sent between its message and "
-        "the answer"
-    ),
-    (CascadeAhead, "merging_makes_nothing_worse"): (
-        "CascadeAhead has no fork: with delay, a source forgets what it sent between its message "
-        "and the answer; on Spark there is no delay"
-    ),
-    (Dalton, "merging_makes_nothing_worse"): (
-        "Dalton: one merge in 50,003 records of each source, whose answer comes 25,000 records "
-        "late, gives an imbalance of a little more than 1.5 times that without merging"
-    ),
-}
-
-
-def known_failure(case, check):
-    """Return the marks of a check: a strict xfail where it is known to fail."""
-    why = _KNOWN_FAILURES.get((type(case), check.name))
-    return () if why is None else pytest.mark.xfail(reason=why, strict=True)
 
 
 def without_own_streams(strategy):

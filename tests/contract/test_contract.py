@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.cases import CASES, DEFAULTS, IDS, MERGING, known_failure, without_own_streams
+from contract.cases import CASES, DEFAULTS, IDS, MERGING, without_own_streams
 from skewless._jit import JIT_OFF
 from skewless.checks import STREAMS, Stream, applicable, check_strategy
 from skewless.kernels.hashing import mix
@@ -24,7 +24,7 @@ PAIRS = [
 ]
 # Whatever must be true of the defaults, and of variants that merge otherwise.
 WITH_OWN_STREAMS = [
-    pytest.param(case, check, id=f"{case!r}-{check.name}", marks=known_failure(case, check))
+    pytest.param(case, check, id=f"{case!r}-{check.name}")
     for case in MERGING
     for check in applicable(case)
     if check.streams is not None

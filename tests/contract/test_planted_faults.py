@@ -191,6 +191,23 @@ class CountsAPlanTwice(Sound):
         return PartialKeyState(fresh.seed, sum(parts) + sum(parts) // 2)
 
 
+@dataclass(frozen=True)
+class KeepsWhatTheLedgerDoesNotHold(Sound):
+    """Merges to the mean of the loads and condenses, but each source goes on with its own loads."""
+
+    def merge(self, states):
+        return self.merge_condensed([state.loads for state in states], states[0])
+
+    def condense(self, state):
+        return state.loads.copy()
+
+    def merge_condensed(self, parts, fresh):
+        return PartialKeyState(fresh.seed, sum(parts) // len(parts))
+
+    def fork(self, merged, own, source):
+        return PartialKeyState(merged.seed.copy(), own.loads.copy())
+
+
 class AnySeed(HashState):
     """A state that may have another seed than it began with."""
 
@@ -339,6 +356,7 @@ FAULTS = [
     (MergeChangesItsInput, "merging_is_sound"),
     (CondensesTooMuch, "condensed_states_merge_as_whole_ones"),
     (CountsAPlanTwice, "condensed_states_merge_as_whole_ones"),
+    (KeepsWhatTheLedgerDoesNotHold, "condensed_states_merge_as_whole_ones"),
     (LosesAMove, "moves_are_complete_and_true"),
     (TakesARestForAReset, "reports_may_leave_keys_out"),
     (SkipsRecordsThatWeighNothing, "every_weighted_record_gets_a_worker"),

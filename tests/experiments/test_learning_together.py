@@ -1,6 +1,9 @@
 """The table of sources that learn together."""
 
+import numpy as np
+
 from skewless.experiments import learning_together
+from skewless.keys import hash_keys
 from skewless.workloads import Zipf
 
 
@@ -17,3 +20,20 @@ def test_every_system_that_merges_has_a_row():
     assert len(table) == 4
     assert table[2].startswith("| `fish` |")
     assert table[2].count("/") == 4  # replicas per key of all but Spark
+
+
+def test_spark_and_the_simulator_have_the_same_keys():
+    """Spark got hashes for keys once, and hashed them again: other cold keys shared a worker."""
+    stream = Zipf(z=1.4, n_keys=1_000, n_records=50_001)
+    batches = list(learning_together.micro_batches(stream))
+    expected = np.concatenate(list(stream.chunks(learning_together.SEED)))
+    begin = 0
+    for sources, size in zip(batches, learning_together.UNEVEN, strict=False):
+        size = min(size, 50_001 - begin)
+        assert len(sources) == learning_together.N_SOURCES
+        found = np.empty(size, np.uint64)
+        for source, keys in enumerate(sources):
+            found[source :: learning_together.N_SOURCES] = hash_keys(keys)
+        np.testing.assert_array_equal(found, expected[begin : begin + size])
+        begin += size
+    assert begin == 50_001

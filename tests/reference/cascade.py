@@ -24,6 +24,7 @@ class Place:
 
     key: int = 0
     count: float = 0.0
+    watched: float = 0.0  # the count at the last look
     is_heavy: bool = False
     room: float = 0.0
     limit: float = 0.0
@@ -66,6 +67,9 @@ class CascadeReference:
         self.weight = 0.0
         self.old_weight = 0.0
         self.old_records = 0.0
+        self.watched = 0.0
+        self.corrected: list[tuple[int, int]] = []  # after so many records, which key
+        self.look_at = max(8 * n_workers, BLOCK)
         self.top = 0.0
         self.heavy_from = 4.0
         self.measure_rooms(1.0)
@@ -147,13 +151,16 @@ class CascadeReference:
     def sweep(self) -> None:
         self.handicap()
         self.unit /= self.keep
-        if self.unit >= 1e150:
+        is_new_unit = self.unit >= 1e150
+        if is_new_unit:
             for place in self.places():
                 place.count /= self.unit
             self.unit = 1.0
         self.old_weight = (self.old_weight + self.weight) * self.keep
         self.old_records = (self.old_records + self.epoch) * self.keep
         self.weight = 0.0
+        if is_new_unit:
+            self.watch()
         fair = self.old_weight * self.unit / self.n
         if fair > 0:
             self.measure_rooms(self.old_weight / self.old_records)
@@ -181,10 +188,38 @@ class CascadeReference:
         if chance * (place.count + amount) < amount:
             place.key = key
             place.count += amount
+            place.watched = place.count - amount
             place.order = self.order(hashed)
             place.reach = 1
             self.grade(place, place.count)
             self.begin_again(place)
+
+    def watch(self) -> None:
+        for place in self.places():
+            place.watched = place.count
+        self.watched = (self.old_weight + self.weight) * self.unit
+
+    def notice(self) -> None:
+        """Keys get the count that their records since the last look promise, if it is another."""
+        total = (self.old_weight + self.weight) * self.unit
+        new = total - self.watched
+        record = self.unit * self.scale
+        n_before = len(self.corrected)
+        if self.watched > 0 and new > 0 and self.keep < 1:
+            for place in self.places():
+                seen = place.count - place.watched
+                expected = place.watched * (new / self.watched)
+                larger, smaller, gap = max(seen, expected), min(seen, expected), seen - expected
+                least = 36 * record
+                is_exact = gap < 0 or place.watched >= self.heavy_from
+                is_other = 2 * smaller < larger and gap * gap > least * larger
+                if larger > least and is_other and is_exact:
+                    place.count = max(seen * (total / new), record)
+                    self.corrected.append((self.records, place.key))
+        self.watch()
+        self.look_at = self.records + max(8 * self.n, BLOCK)
+        if len(self.corrected) > n_before:
+            self.grade_all()
 
     def count_aside(self) -> None:
         for i, key, weight in self.aside:
@@ -346,6 +381,8 @@ class CascadeReference:
         length = BLOCK if self.records > BLOCK else COUNT_EVERY
         if self.records % length == 0:
             self.count_aside()
+            if self.records >= self.look_at:
+                self.notice()
         return worker
 
 

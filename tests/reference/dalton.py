@@ -164,8 +164,7 @@ class ReferenceDalton:
             self.weight * imbalance + (1.0 - self.weight) * (len(self.workers_of(row)) / self.n)
         )
         row.rewards.append((worker, reward))
-        if not self.waiting:
-            row.q[worker] += self.rate * (reward - row.q[worker])
+        row.q[worker] += self.rate * (reward - row.q[worker])
         return worker
 
     def route(self, keys: Iterable[int]) -> list[int]:

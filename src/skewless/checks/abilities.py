@@ -10,7 +10,7 @@ from skewless.arrays import Keys, Workers
 from skewless.checks.routing import expect_in_range, expect_same, routed
 from skewless.checks.streams import Stream
 from skewless.state import copy_state, named_arrays
-from skewless.strategy import AnyStrategy, Report
+from skewless.strategy import AnyStrategy, Forks, Report
 
 
 def _owners(strategy: AnyStrategy, keys: Keys, state: Any) -> Workers:
@@ -60,6 +60,10 @@ def condensed_states_merge_as_whole_ones(strategy: Any, stream: Stream) -> None:
     _expect_equal_states(found, merged, "merging what was condensed")
     for state, copy in zip(states, before, strict=True):
         _expect_equal_states(state, copy, "condensing changes a state")
+    if isinstance(strategy, Forks):
+        for source, state in enumerate(states):
+            forked = strategy.fork(merged, state, source)
+            _expect_equal_states(forked, merged, "a source that has sent nothing since")
     again = strategy.merge_condensed([strategy.condense(merged)], fresh)
     _expect_equal_states(again, merged, "condensing a merged state")
     _expect_equal_states(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from skewless import registry
+from skewless.arrays import Ints
 from skewless.experiments.tables import Row, markdown
 from skewless.simulator import Sync, simulate
 from skewless.strategy import Merges
@@ -48,6 +51,21 @@ def measure(names: Sequence[str], stream: Zipf = STREAM) -> Iterator[Row]:
         strategy = registry.make(name)
         if strategy.traits.decides == "record":
             yield _with_delay(strategy, stream)
+
+
+def micro_batches(stream: Zipf = STREAM) -> Iterator[list[Ints]]:
+    """Yield the keys of each source in each micro-batch on Spark: uneven, and some have none.
+
+    They are ranks, not hashes: Spark hashes keys itself. Two hashes would be another stream, whose
+    cold keys share other workers.
+    """
+    keys = np.concatenate(list(stream.ranks(SEED)))
+    begin = number = 0
+    while begin < keys.size:
+        batch = keys[begin : begin + UNEVEN[number % len(UNEVEN)]]
+        yield [batch[source::N_SOURCES] for source in range(N_SOURCES)]
+        begin += batch.size
+        number += 1
 
 
 def record(name: str, variant: str, imbalance: float, replication: float | None) -> Row:

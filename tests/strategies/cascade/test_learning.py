@@ -5,12 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
+from skewless.simulator.cooperation import merge_and_fork
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.cascade.heavy_keys import n_places
 from skewless.strategies.cascade.state import (
     HEAVY,
     LEVEL,
+    OLD_RECORDS,
     OLD_WEIGHT,
     WEIGHT,
 )
@@ -111,3 +113,62 @@ def test_merging_does_not_depend_on_the_order_and_changes_no_source():
     for state, copy in zip(states, copies, strict=True):
         for (name, a), (_, b) in zip(named_arrays(state), named_arrays(copy), strict=True):
             assert a.tolist() == b.tolist(), name
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 255, 256, 257, 1_000])
+def test_counts_fade_however_often_sources_merge(size):
+    """An epoch of 4 workers has 256 records; it began again with every merge, and never ended."""
+    strategy = Cascade()
+    n_records = min(40 * size, 4_000)
+    keys = STREAMS["drifting"][: 3 * n_records]
+    alone = strategy.start(4, 1)
+    strategy.route(keys[:n_records], alone, np.empty(n_records, np.int32))
+    states = [strategy.start(4, 1, source=source) for source in range(3)]
+    for begin in range(0, n_records, size):
+        for source, state in enumerate(states):
+            part = keys[source::3][begin : begin + size].copy()
+            strategy.route(part, state, np.empty(part.size, np.int32))
+        states = merge_and_fork(strategy, states)
+    for state in states:
+        assert weight_of(state) == pytest.approx(weight_of(alone))
+        # Since the last sweep alone, the records are counted, and not yet with the old ones.
+        assert state.numbers[OLD_RECORDS] == pytest.approx(weight_of(alone))
+
+
+def test_a_source_that_waited_keeps_what_it_sent_and_learned_meanwhile():
+    strategy = Cascade()
+    states = sources_that_differ()
+    merged = strategy.merge([copy_state(state) for state in states])
+    own = states[2]
+    strategy.wait(own)
+    new = STREAMS["skewed"][:3_000] + np.uint64(1 << 40)  # keys that nobody has told of
+    strategy.route(new, own, np.empty(new.size, np.int32))
+    before = [copy_state(merged), copy_state(own)]
+    forked = strategy.fork(merged, own, 2)
+    np.testing.assert_array_equal(forked.levels, own.levels)
+    assert forked.numbers[LEVEL] == own.numbers[LEVEL]
+    found, others, mine = (counts_of(state) for state in (forked, merged, own))
+    heaviest = max(mine, key=lambda key: mine[key])
+    assert heaviest >= 1 << 40
+    assert found[heaviest] == pytest.approx(mine[heaviest])
+    for key, count in found.items():
+        assert count == pytest.approx(max(others.get(key, 0.0), mine.get(key, 0.0)))
+    assert weight_of(forked) == pytest.approx(max(weight_of(merged), weight_of(own)))
+    for state, copy in zip((merged, own), before, strict=True):
+        for (name, a), (_, b) in zip(named_arrays(state), named_arrays(copy), strict=True):
+            assert a.tolist() == b.tolist(), name
+    # The answer has come, so the next one has all that this source knows.
+    again = strategy.fork(strategy.merge([forked]), forked, 2)
+    assert counts_of(again) == pytest.approx(found)
+
+
+def test_a_source_that_has_sent_little_goes_on_with_what_the_others_know():
+    strategy = Cascade()
+    own = strategy.start(4, 1)
+    merged = strategy.merge([*sources_that_differ(), copy_state(own)])
+    strategy.wait(own)
+    strategy.route(np.arange(5, dtype=np.uint64), own, np.empty(5, np.int32))
+    forked = strategy.fork(merged, own, 3)
+    assert weight_of(forked) == pytest.approx(weight_of(merged))
+    assert forked.numbers[HEAVY] == pytest.approx(merged.numbers[HEAVY])
+    assert counts_of(merged).keys() <= counts_of(forked).keys() | set(range(5))

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
@@ -112,7 +112,9 @@ class Routing:
         if not _holds(plan, _SHARED):
             return now, now._own(ledger, plan, source)
         state = now._shared(plan, source)
-        if isinstance(self.strategy, Forks):
+        # A plan has all reports of the batch before, so no source is ahead of what it says. What
+        # condenses goes on with the plan itself then.
+        if isinstance(self.strategy, Forks) and not isinstance(self.strategy, Condenses):
             return now, self.strategy.fork(state, now._own(ledger, plan, source), source)
         return now, state
 
@@ -256,11 +258,11 @@ class Routing:
 
     def _told(self, state: Any) -> Any:
         """Return what the ledger holds of a state: all, unless a merge can do with less."""
-        return self.strategy.condense(state) if _condenses(self.strategy) else state
+        return self.strategy.condense(state) if isinstance(self.strategy, Condenses) else state
 
     def _merged(self, parts: list[Any]) -> Any:
         """Return the state of all sources from what they told."""
-        if _condenses(self.strategy):
+        if isinstance(self.strategy, Condenses):
             return self.strategy.merge_condensed(parts, self.start(0))
         return self.strategy.merge(parts)  # type: ignore[attr-defined]
 
@@ -299,7 +301,7 @@ class Routing:
         """Return the state of an entry, for the own workers whatever workers it is about."""
         then = self._with(steps_of(entry, self.history))
         told = then._restored(entry, prefix, source)
-        whole = then._merged([told]) if _condenses(self.strategy) else told
+        whole = then._merged([told]) if isinstance(self.strategy, Condenses) else told
         return self._advanced(whole, then.history)
 
     def _part(self, entry: Entry, prefix: str, source: int) -> Any:
@@ -333,10 +335,6 @@ def cost_units(weights: Floats) -> Ints:
     """
     units = np.clip(np.ceil(weights * _UNITS), 0.0, _UNITS * _UNITS)
     return units.astype(np.int64)
-
-
-def _condenses(strategy: AnyStrategy) -> TypeGuard[Condenses[Any]]:
-    return isinstance(strategy, Condenses) and not isinstance(strategy, Forks)
 
 
 def _holds(entry: Entry, prefix: str) -> bool:

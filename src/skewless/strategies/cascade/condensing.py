@@ -1,4 +1,4 @@
-"""What a merge needs to know of a source of Cascade: a twelfth of its state, and less.
+"""What a merge needs to know of a source of Cascade: an eighth of its state, and less.
 
 Left out is what `prepare` makes from the rest (the workers that wait, homes, strides, grades,
 spots), the scratch of a block, and empty places. No counted key is left out for being light: a key
@@ -30,6 +30,7 @@ class CondensedCascade(NamedTuple):
     keys: Keys
     counts: Floats
     unit: Floats
+    watched: Floats  # of the same keys
     wide: SmallInts  # which of the keys use more than one worker
     reaches: SmallInts  # and how many
     numbers: Floats
@@ -38,7 +39,7 @@ class CondensedCascade(NamedTuple):
     @property
     def grows(self) -> tuple[str, ...]:
         """What is as long as there are keys, and keys with several workers."""
-        return ("keys", "counts", "wide", "reaches")
+        return ("keys", "counts", "watched", "wide", "reaches")
 
     def check(self, fresh: CondensedCascade) -> None:
         """Refuse workers and places that are not there, and numbers that are none."""
@@ -46,6 +47,7 @@ class CondensedCascade(NamedTuple):
         for name in ("owners", "costs"):
             require_same(name, getattr(self, name), getattr(fresh, name))
         require_that(self.reaches.size == self.wide.size, "wide and reaches must be as many")
+        require_that(self.watched.size == n_keys, f"watched must be {n_keys}, one per key")
         check_counted(self, fresh)
         require_within("wide", self.wide, 0, n_keys - 1)
         require_within("reaches", self.reaches, 1, n_workers)
@@ -99,6 +101,7 @@ def condense(state: CascadeState) -> CondensedCascade:
         keys=state.heavy.keys[used],
         counts=state.heavy.counts[used],
         unit=state.heavy.unit.copy(),
+        watched=state.watched[used],
         wide=wide.astype(np.int32),
         reaches=reaches[wide],
         numbers=state.numbers.copy(),
@@ -116,3 +119,17 @@ def counted_keys(parts: Sequence[CondensedCascade]) -> tuple[list[HeavyKeys], li
         heavies.append(heavy)
         reaches.append(reach)
     return heavies, reaches
+
+
+def watched_together(parts: Sequence[CondensedCascade], heavy: HeavyKeys) -> Floats:
+    """Return the mean of what all sources watch, at the places where `heavy` has their keys."""
+    watched = np.zeros(heavy.keys.size)
+    keys = np.concatenate([part.keys for part in parts])
+    amounts = np.concatenate([part.watched / part.unit[0] for part in parts])
+    order = np.lexsort((amounts, keys))  # so that the order of the sources does not matter
+    found, starts = np.unique(keys[order], return_index=True)
+    if found.size:
+        means = np.add.reduceat(amounts[order], starts) / len(parts)
+        places = np.flatnonzero(heavy.counts > 0.0)
+        watched[places] = means[np.searchsorted(found, heavy.keys[places])]
+    return watched

@@ -30,6 +30,7 @@ from skewless.strategies.cascade.state import (
     HEAVY_PARTS,
     HOME,
     KEEP,
+    KNOWN,
     LEAST_ROOM,
     LEVEL,
     LIGHT_ROOM,
@@ -48,6 +49,7 @@ from skewless.strategies.cascade.state import (
     SWEEP_AT,
     TOP,
     WAITING,
+    WATCHED,
     WEIGHT,
     CascadeState,
     begin_again,
@@ -121,6 +123,7 @@ def count(state: CascadeState, key: U64, hashed: U64, amount: F64, number: I64) 
             return
         if is_heavy(state, place):  # it was the place of another key
             state.counters[CHANGED] = 1
+        state.watched[place] = heavy.counts[place] - amount  # inherited
         state.cursors[place * CURSORS + REACH] = 1
         state.cursors[place * CURSORS + HOME] = home_of(state, hashed)
         state.cursors[place * CURSORS + STRIDE] = stride_of(state, hashed)
@@ -157,6 +160,15 @@ def _learn_scale(state: CascadeState) -> None:
         measure_rooms(state, mean)
         state.numbers[HEAVY] = FIRST_HEAVY * mean
         grade_all(state)
+
+
+@kernel
+def watch(state: CascadeState) -> None:
+    """Remember all counts, and what they are parts of, for the next look at them."""
+    for place in range(state.watched.size):
+        state.watched[place] = state.heavy.counts[place]
+    total = state.numbers[OLD_WEIGHT] + state.numbers[WEIGHT]
+    state.numbers[WATCHED] = total * state.heavy.unit[0]
 
 
 @kernel
@@ -221,10 +233,14 @@ def sweep(state: CascadeState) -> None:
     heavy = state.heavy
     _handicap(state)
     renew_bounds(state.bounds, state.levels)  # some levels have fallen
-    fade(heavy, numbers[KEEP])
+    is_new_unit = fade(heavy, numbers[KEEP])
     numbers[OLD_WEIGHT] = (numbers[OLD_WEIGHT] + numbers[WEIGHT]) * numbers[KEEP]
-    numbers[OLD_RECORDS] = (numbers[OLD_RECORDS] + state.counters[EPOCH]) * numbers[KEEP]
+    n_new = state.counters[EPOCH] - state.counters[KNOWN]
+    numbers[OLD_RECORDS] = (numbers[OLD_RECORDS] + n_new) * numbers[KEEP]
     numbers[WEIGHT] = 0.0
+    state.counters[KNOWN] = 0
+    if is_new_unit:
+        watch(state)
     state.counters[SWEEP_AT] += state.counters[EPOCH]
     fair = numbers[OLD_WEIGHT] * heavy.unit[0] / state.levels.size
     if fair > 0.0:  # records may weigh nothing

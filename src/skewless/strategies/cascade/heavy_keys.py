@@ -121,18 +121,22 @@ def fade(heavy: HeavyKeys, factor: F64) -> bool:
     return True
 
 
-def largest_together(heavies: Sequence[HeavyKeys], marks: Sequence[Ints]) -> tuple[HeavyKeys, Ints]:
+def largest_together(
+    heavies: Sequence[HeavyKeys], marks: Sequence[Ints], joined: np.ufunc = np.add
+) -> tuple[HeavyKeys, Ints]:
     """Return the largest keys of all sources together, and for each the largest of its marks.
 
-    Counts of a key add up; each bucket keeps the eight largest. The order of the sources does not
-    matter. A key is in one bucket for all sources, so a few buckets are merged at a time.
+    Counts of a key add up, or whatever `joined` does; each bucket keeps the eight largest. The
+    order of the sources does not matter. A key is in one bucket for all sources, so a few buckets
+    are merged at a time.
     """
     size = n_places(heavies[0])
     merged = heavy_keys(size)
     merged_marks = np.ones(size, np.int64)
     step = max(1, _AT_ONCE // len(heavies) // PLACES) * PLACES
     for begin in range(0, size, step):
-        _merge_places(heavies, marks, slice(begin, min(begin + step, size)), merged, merged_marks)
+        part = slice(begin, min(begin + step, size))
+        _merge_places(heavies, marks, part, joined, merged, merged_marks)
     return merged, merged_marks
 
 
@@ -140,6 +144,7 @@ def _merge_places(
     heavies: Sequence[HeavyKeys],
     marks: Sequence[Ints],
     part: slice,
+    joined: np.ufunc,
     merged: HeavyKeys,
     merged_marks: Ints,
 ) -> None:
@@ -155,7 +160,7 @@ def _merge_places(
     is_first = np.append(True, np.diff(buckets[order]) != 0)
     is_first[1:] |= keys[order][1:] != keys[order][:-1]
     starts = np.flatnonzero(is_first)
-    sums = np.add.reduceat(counts[used][order], starts)
+    sums = joined.reduceat(counts[used][order], starts)
     largest = np.maximum.reduceat(np.concatenate([m[part] for m in marks])[used][order], starts)
     keys, buckets = keys[order][starts], buckets[order][starts]
 

@@ -32,6 +32,7 @@ from skewless.strategies.cascade.filling import (
     make_way,
     refill,
 )
+from skewless.strategies.cascade.noticing import notice
 from skewless.strategies.cascade.state import (
     BLOCK,
     CHANGED,
@@ -44,6 +45,7 @@ from skewless.strategies.cascade.state import (
     LEVEL,
     LIGHT_ROOM,
     LIMIT,
+    LOOK_AT,
     MARKS,
     NEXT,
     OLD_WEIGHT,
@@ -254,3 +256,5 @@ def route_records(keys: Keys, weights: Floats | None, state: CascadeState, out: 
         _put_aside(keys, weights, state, begin, end, shift)
         if state.counters[RECORDS] % length == 0:
             count_aside(state, (end + shift - length) // COUNT_EVERY, (end + shift) // COUNT_EVERY)
+            if state.counters[RECORDS] >= state.counters[LOOK_AT]:
+                notice(state)

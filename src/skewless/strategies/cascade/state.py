@@ -21,7 +21,8 @@ HEAVY = 5  # the count from which a key is heavy
 KEEP = 6  # the part of a count that a sweep keeps
 SCALE = 7  # weight of an average record: rooms are multiples of it
 HANDICAP = 8  # the part of a worker's excess that a sweep adds to its handicap
-NUMBERS = 9
+WATCHED = 9  # faded weight of all records at the last look at `watched`, in stored counts
+NUMBERS = 10
 
 # Positions in `rooms`; all are differences from the mean level.
 LIGHT_ROOM = 0  # a light key leaves a worker above this
@@ -39,6 +40,10 @@ SWEEP_AT = 1  # the number of records at which the next sweep is due
 EPOCH = 2  # records between two sweeps
 CHANGED = 3  # 1 if `spots` has changed since the last look at it
 STEPS = 4  # steps taken in search of a worker, see `may_search`
+KNOWN = 5  # records since the last sweep that a merge has added to the old ones
+AWAITING = 6  # 1 + the records at the last message, until the answer comes; 0: none is awaited
+LOOK_AT = 7  # the number of records at which counts are looked at again
+COUNTERS = 8
 
 # Columns of `marks`, a row per place.
 ROOM = 0  # how far above the mean the key takes workers, at the most
@@ -91,6 +96,7 @@ class CascadeState(NamedTuple):
     costs: Floats  # what a record of weight 1 adds to the level of each worker
     bounds: Floats  # of levels, from below: where the least one is found
     heavy: HeavyKeys
+    watched: Floats  # the stored count of each place at the last look, see `noticing`
     spots: SmallInts  # upper bits of a hash -> where in `waiting` the row of its heavy key begins
     marks: Floats
     cursors: SmallInts
@@ -167,10 +173,12 @@ def check_numbers(state: Any, fresh: Any) -> None:
     require_within("numbers", numbers[[WEIGHT, OLD_WEIGHT, OLD_RECORDS, TOP]], 0, MOST_WEIGHT)
     require_within("numbers", numbers[[HEAVY, SCALE]], 1 / MOST_WEIGHT, MOST_WEIGHT)
     require_within("handicaps", state.handicaps, 0, MOST_WEIGHT)
+    require_within("watched", state.watched, 0, MOST_WEIGHT)
     require_same("counters", counters[[EPOCH]], fresh.counters[[EPOCH]])
     require_within("counters", counters, 0, MOST_COUNTED)
-    left = counters[[SWEEP_AT]] - counters[RECORDS]
-    require_within("counters", left, 1, int(counters[EPOCH]))
+    left = int(counters[SWEEP_AT] - counters[RECORDS])
+    require_within("counters", np.array([left]), 1, int(counters[EPOCH]))
+    require_within("counters", counters[[KNOWN]], 0, int(counters[EPOCH]) - left)
 
 
 @kernel

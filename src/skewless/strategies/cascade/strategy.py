@@ -9,19 +9,27 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from skewless.arrays import Floats, Keys, SmallInts, Workers
+from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.least_loaded import lower_bounds
 from skewless.parameters import check_types, require
 from skewless.state import copy_state
-from skewless.strategies.cascade.condensing import CondensedCascade, condense, counted_keys
-from skewless.strategies.cascade.counting import FIRST_HEAVY, prepare
-from skewless.strategies.cascade.heavy_keys import heavy_keys, largest_together
+from skewless.strategies.cascade.condensing import (
+    CondensedCascade,
+    condense,
+    counted_keys,
+    watched_together,
+)
+from skewless.strategies.cascade.counting import FIRST_HEAVY, prepare, watch
+from skewless.strategies.cascade.heavy_keys import HeavyKeys, heavy_keys, largest_together
+from skewless.strategies.cascade.noticing import notice, stretch
 from skewless.strategies.cascade.routing import route_records
 from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides
 from skewless.strategies.cascade.state import (
+    AWAITING,
     BLOCK,
     COUNT_EVERY,
+    COUNTERS,
     CURSORS,
     DEBT,
     EPOCH,
@@ -29,10 +37,12 @@ from skewless.strategies.cascade.state import (
     HEAVY,
     HEAVY_PARTS,
     KEEP,
+    KNOWN,
     LAG,
     LEAST_ROOM,
     LEVEL,
     LIGHT_ROOM,
+    LOOK_AT,
     MARKS,
     MOST_ROOM,
     NUMBERS,
@@ -48,6 +58,7 @@ from skewless.strategies.cascade.state import (
     STEPS,
     SWEEP_AT,
     WAITING,
+    WATCHED,
     WEIGHT,
     CascadeState,
 )
@@ -147,6 +158,7 @@ class Cascade:
             costs=np.ones(n_workers),
             bounds=lower_bounds(np.zeros(n_workers)),
             heavy=heavy,
+            watched=np.zeros(n_rows),
             spots=np.zeros(SPOTS_PER_SLOT * owners.size, np.int32),
             marks=np.zeros(n_rows * MARKS),
             cursors=_cursors(n_rows),
@@ -158,8 +170,10 @@ class Cascade:
             numbers=numbers,
             rooms=np.zeros(ROOMS),
             rooms_of_one=self._rooms(n_workers),
-            counters=np.array([0, epoch, epoch, 0, 0]),
+            counters=np.zeros(COUNTERS, np.int64),
         )
+        state.counters[[SWEEP_AT, EPOCH]] = epoch
+        state.counters[LOOK_AT] = stretch(epoch)
         prepare(state)
         return state
 
@@ -225,13 +239,41 @@ class Cascade:
         prepare(rescaled)
         return rescaled
 
+    def wait(self, state: CascadeState) -> None:
+        """Note that a copy of `state` is on its way: what it learns until `fork` is its own."""
+        state.counters[AWAITING] = 1 + state.counters[RECORDS]
+
     def merge(self, states: Sequence[CascadeState]) -> CascadeState:
         """Return what all sources know: reaches are the longest, counts and levels are means.
 
         Means, because every source continues with a copy: sums would count what was merged before
         once more with every merge, and all sources would make up for the same worker at once.
+        Epochs go on through a merge, or counts would never fade where merges are more frequent.
         """
         return self.merge_condensed([condense(state) for state in states], states[0])
+
+    def fork(self, merged: CascadeState, own: CascadeState, source: int) -> CascadeState:
+        """Return the state with which a source goes on: `merged`, unless that came late.
+
+        Then `merged` does not know what the source sent since its message. So the source goes on
+        with its own levels, which make up for that. The sum of sources that each balance their own
+        records is balanced. Of each key it has the larger count and the longer reach.
+        """
+        if own.counters[AWAITING] in (0, 1 + own.counters[RECORDS]):
+            return copy_state(merged)
+        states = (merged, own)
+        reaches = [state.cursors[REACH::CURSORS].astype(np.int64) for state in states]
+        heavy, longest = largest_together([s.heavy for s in states], reaches, np.maximum)
+        state = _with_keys(copy_state(own), heavy, longest)
+        since = _since_sweep(own)
+        if _faded(merged) > _faded(own):
+            state.numbers[[WEIGHT, OLD_WEIGHT, OLD_RECORDS]] = 0.0, *_faded(merged)
+            state.counters[KNOWN] = since
+        state.counters[AWAITING] = 0
+        _begin_block(state, int(own.counters[RECORDS]), since, int(stretch(own.counters[EPOCH])))
+        watch(state)
+        prepare(state)
+        return state
 
     def condense(self, state: CascadeState) -> CondensedCascade:
         """Return the counted keys with their counts and reaches, the levels and the numbers."""
@@ -242,47 +284,80 @@ class Cascade:
     ) -> CascadeState:
         """Return the state that `merge` makes of the same sources."""
         first = parts[0]
-        n_workers = first.levels.size
         heavy, reaches = largest_together(*counted_keys(parts))
         heavy.counts[:] /= len(parts)
-        merged = copy_state(fresh)._replace(
+        merged = _with_keys(copy_state(fresh), heavy, reaches)._replace(
             owners=first.owners.copy(),
             costs=first.costs.copy(),
             levels=unordered_mean([part.levels for part in parts]),
             handicaps=unordered_mean([part.handicaps for part in parts]),
-            heavy=heavy,
-            marks=np.zeros_like(fresh.marks),
-            cursors=_cursors(heavy.keys.size),
-            waiting=_waiting(heavy.keys.size, n_workers),
+            watched=watched_together(parts, heavy),
             numbers=first.numbers.copy(),
             counters=first.counters.copy(),
         )
-        for scratch in (merged.hashes, merged.starts, merged.aside, merged.aside_weights):
-            scratch[:] = 0
-        merged.cursors[REACH : reaches.size * CURSORS : CURSORS] = reaches
         numbers = merged.numbers
         numbers[LEVEL] = unordered_mean([part.numbers[LEVEL : LEVEL + 1] for part in parts])[0]
         numbers[WEIGHT] = 0.0
         numbers[OLD_WEIGHT] = unordered_mean([_faded(part)[0] for part in parts])
         numbers[OLD_RECORDS] = unordered_mean([_faded(part)[1] for part in parts])
-        if numbers[OLD_WEIGHT] > 0.0:
-            numbers[SCALE] = numbers[OLD_WEIGHT] / numbers[OLD_RECORDS]
-            numbers[HEAVY] = numbers[OLD_WEIGHT] / n_workers / HEAVY_PARTS
-        # A new block begins: the keys that one source has put aside are not those of the others.
-        records = max(int(part.counters[RECORDS]) for part in parts)
-        records += -records % BLOCK
-        merged.counters[RECORDS] = records
-        merged.counters[STEPS] = 0
-        merged.counters[SWEEP_AT] = records + merged.counters[EPOCH]
+        watched = [part.numbers[WATCHED] / part.unit[0] for part in parts]
+        numbers[WATCHED] = unordered_mean(watched)
+        since = sum(_since_sweep(part) for part in parts) // len(parts)
+        left = [int(part.counters[LOOK_AT] - part.counters[RECORDS]) for part in parts]
+        merged.counters[KNOWN] = since
+        merged.counters[[STEPS, AWAITING]] = 0
+        n_records = max(int(part.counters[RECORDS]) for part in parts)
+        _begin_block(merged, n_records, since, sum(left) // len(left))
         prepare(merged)
+        # Where merges are more frequent than blocks end, no source ever comes to it.
+        if merged.counters[RECORDS] >= merged.counters[LOOK_AT]:
+            notice(merged)
         return merged
 
 
-def _faded(part: CondensedCascade) -> tuple[Floats, Floats]:
+def _with_keys(state: CascadeState, heavy: HeavyKeys, reaches: Ints) -> CascadeState:
+    """Return the state with other counted keys and their reaches; `prepare` does the rest."""
+    n_rows, n_workers = heavy.keys.size, state.levels.size
+    changed = state._replace(
+        heavy=heavy,
+        marks=np.zeros_like(state.marks),
+        cursors=_cursors(n_rows),
+        waiting=_waiting(n_rows, n_workers),
+    )
+    changed.cursors[REACH : reaches.size * CURSORS : CURSORS] = reaches
+    return changed
+
+
+def _begin_block(state: CascadeState, n_records: int, since: int, left: int) -> None:
+    """Begin a block, `since` records after the last sweep, and `left` before the next look.
+
+    Measure by what is known. A new block, because the keys that a source has put aside are not
+    those of the others.
+    """
+    numbers, counters = state.numbers, state.counters
+    for scratch in (state.hashes, state.starts, state.aside, state.aside_weights):
+        scratch[:] = 0
+    n_records += -n_records % BLOCK
+    counters[RECORDS] = n_records
+    counters[SWEEP_AT] = n_records + counters[EPOCH] - since
+    counters[LOOK_AT] = n_records + left
+    weight, records = _faded(state)
+    if weight > 0.0:
+        numbers[SCALE] = weight / records
+        numbers[HEAVY] = weight / state.levels.size / HEAVY_PARTS
+
+
+def _since_sweep(part: CascadeState | CondensedCascade) -> int:
+    """Return how many records the present epoch has by now."""
+    counters = part.counters
+    return int(counters[RECORDS] - (counters[SWEEP_AT] - counters[EPOCH]))
+
+
+def _faded(part: CascadeState | CondensedCascade) -> tuple[float, float]:
     """Return the faded weight and number of all records of a source, in today's records."""
-    old_weight, old_records = part.numbers[OLD_WEIGHT], part.numbers[OLD_RECORDS]
-    since = part.counters[RECORDS] - (part.counters[SWEEP_AT] - part.counters[EPOCH])
-    return np.asarray(old_weight + part.numbers[WEIGHT]), np.asarray(old_records + since)
+    n_new = _since_sweep(part) - part.counters[KNOWN]
+    weight = part.numbers[OLD_WEIGHT] + part.numbers[WEIGHT]
+    return float(weight), float(part.numbers[OLD_RECORDS] + n_new)
 
 
 def _cursors(n_rows: int) -> SmallInts:

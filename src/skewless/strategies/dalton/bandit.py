@@ -127,7 +127,6 @@ class _Run(NamedTuple):
     load_weight: F64
     replica_weight: F64
     by_batch: I64
-    waiting: I64
 
 
 @kernel
@@ -147,7 +146,6 @@ def _run(state: Bandit) -> _Run:
         levels[LOAD_WEIGHT],
         levels[REPLICA_WEIGHT],
         state.counters[BY_BATCH],
-        state.counters[WAITING],
     )
 
 
@@ -226,8 +224,7 @@ def _decide(state: Bandit, run: _Run, row: I64, i: I64) -> I64:
         + run.replica_weight * (width / n_workers)
     )
     keep(state.q, row, place, reward, run.rate)
-    if not run.waiting:
-        learn(state.q, row, place, reward, run.rate)
+    learn(state.q, row, place, reward, run.rate)  # also while the answer is awaited
     return worker
 
 

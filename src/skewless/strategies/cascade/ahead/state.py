@@ -24,7 +24,8 @@ EXPECTED = 1  # records of this source in the whole interval; 0: not known
 SINCE = 2  # records since counts faded last
 EPOCH = 3  # after so many they fade again
 BLOCKS = 4  # so far
-COUNTERS = 5
+AWAITING = 5  # 1 + the blocks at the last message, until the answer comes; 0: none is awaited
+COUNTERS = 6
 
 #: The most records that are decided together. Spark hands over 10,000 at a time.
 BLOCK = 1 << 14

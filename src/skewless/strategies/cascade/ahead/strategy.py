@@ -21,6 +21,7 @@ from skewless.strategies.cascade.ahead.condensing import (
 )
 from skewless.strategies.cascade.ahead.routing import route_records
 from skewless.strategies.cascade.ahead.state import (
+    AWAITING,
     BLOCKS,
     COUNTERS,
     EPOCH,
@@ -35,7 +36,7 @@ from skewless.strategies.cascade.ahead.state import (
     AheadState,
     buffers,
 )
-from skewless.strategies.cascade.heavy_keys import heavy_keys
+from skewless.strategies.cascade.heavy_keys import heavy_keys, largest_together
 from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides
 from skewless.strategy import Traits, require_all_stay
 from skewless.unordered import unordered_mean
@@ -152,12 +153,34 @@ class CascadeAhead:
             buffers=buffers(n_workers),
         )
 
+    def wait(self, state: AheadState) -> None:
+        """Note that a copy of `state` is on its way: what it learns until `fork` is its own."""
+        state.counters[AWAITING] = 1 + state.counters[BLOCKS]
+
     def merge(self, states: Sequence[AheadState]) -> AheadState:
         """Return what all sources know, at the beginning of an interval as long as the last one.
 
         Counts and levels become means, because every source continues with a copy.
         """
         return self.merge_condensed([condense(state) for state in states], states[0])
+
+    def fork(self, merged: AheadState, own: AheadState, source: int) -> AheadState:
+        """Return the state with which a source goes on: `merged`, unless that came late.
+
+        Then `merged` does not know what the source sent since its message. So the source goes on
+        with its own levels, in an interval as long as its last one. Of each key it has the larger
+        count.
+        """
+        if own.counters[AWAITING] in (0, 1 + own.counters[BLOCKS]):
+            return copy_state(merged)
+        found = [merged.heavy, own.heavy]
+        unmarked = [np.ones(each.keys.size, np.int64) for each in found]
+        heavy, _ = largest_together(found, unmarked, np.maximum)
+        state = copy_state(own)._replace(heavy=heavy)
+        state.numbers[FADED] = max(own.numbers[FADED], merged.numbers[FADED])
+        state.counters[AWAITING] = 0
+        self.begin(state, int(own.counters[RECORDS] or own.counters[EXPECTED]))
+        return state
 
     def condense(self, state: AheadState) -> CondensedAhead:
         """Return the counted keys with their counts, the levels and the numbers."""
@@ -170,7 +193,7 @@ class CascadeAhead:
         numbers[WEIGHT] = 0.0
         for position in (SCALE, FADED):
             numbers[position] = unordered_mean([part.numbers[position] for part in parts])
-        counters[RECORDS] = 0
+        counters[[RECORDS, AWAITING]] = 0
         lengths = [int(part.counters[RECORDS] or part.counters[EXPECTED]) for part in parts]
         counters[EXPECTED] = -(-sum(lengths) // len(parts))
         for position in (SINCE, BLOCKS):

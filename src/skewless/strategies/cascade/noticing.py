@@ -1,0 +1,72 @@
+"""Noticing in Cascade that the heavy keys are others than before.
+
+Counts fade slowly, so that chance does not change what is heavy. When hot keys change, the old ones
+would stay the heaviest for long, and the new ones would be graded as if they were light. So every
+few records the counts are compared with the last ones. A key whose records since then are far from
+what its count promised gets the count that these records promise. In a stream that does not change
+this happens to no key.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skewless._jit import kernel
+from skewless.arrays import I64
+from skewless.strategies.cascade.counting import grade_all, watch
+from skewless.strategies.cascade.heavy_keys import n_places
+from skewless.strategies.cascade.state import (
+    BLOCK,
+    EPOCH,
+    HEAVY,
+    KEEP,
+    LOOK_AT,
+    OLD_WEIGHT,
+    RECORDS,
+    SCALE,
+    WATCHED,
+    WEIGHT,
+    CascadeState,
+)
+
+LOOKS_PER_EPOCH = 8
+#: Standard deviations of a Poisson variable that are not taken for chance, squared.
+_SURE = 36.0
+
+
+@kernel
+def notice(state: CascadeState) -> None:
+    """Correct the counts of keys whose records since the last look contradict them.
+
+    `seen` and `expected` are stored counts. A sweep changes neither them nor their total.
+    """
+    heavy, numbers, watched = state.heavy, state.numbers, state.watched
+    total = (numbers[OLD_WEIGHT] + numbers[WEIGHT]) * heavy.unit[0]
+    new = total - numbers[WATCHED]
+    is_corrected = False
+    if numbers[WATCHED] > 0.0 and new > 0.0 and numbers[KEEP] < 1.0:
+        record = heavy.unit[0] * numbers[SCALE]
+        least = _SURE * record
+        rate = new / numbers[WATCHED]
+        for place in range(n_places(heavy)):
+            seen = heavy.counts[place] - watched[place]
+            expected = watched[place] * rate
+            larger, gap = max(seen, expected), seen - expected
+            if larger <= least:  # nearly all keys
+                continue
+            is_other = 2.0 * min(seen, expected) < larger and gap * gap > least * larger
+            # Light keys are counted by samples. A few of them would look like many records.
+            is_exact = gap < 0.0 or watched[place] >= numbers[HEAVY]
+            if is_other and is_exact:
+                heavy.counts[place] = max(seen * (total / new), record)
+                is_corrected = True
+    watch(state)
+    state.counters[LOOK_AT] = state.counters[RECORDS] + stretch(state.counters[EPOCH])
+    if is_corrected:
+        grade_all(state)
+
+
+@kernel
+def stretch(epoch: I64) -> I64:
+    """Return how many records there are from one look to the next, at least."""
+    return max(epoch // LOOKS_PER_EPOCH, np.int64(BLOCK))
