@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame
 from skewless.apps.application import Application
 from skewless.apps.clustering import Clustering
 from skewless.apps.ddos_flows import DdosFlows
-from skewless.apps.generated import write_generated
 from skewless.apps.hashtags import Hashtags
-from skewless.apps.inputs import Input, find_input
+from skewless.apps.records.generated import write_generated
+from skewless.apps.records.inputs import Input, find_input
 from skewless.apps.road_condition import RoadCondition
 from skewless.apps.self_join import SelfJoin
 from skewless.apps.vwap import Vwap

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the applications need pyspark")
 
-from skewless.apps.inputs import find_input
+from skewless.apps.records.inputs import find_input
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def little_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         monkeypatch.setattr(session, "find_java", lambda: tmp_path)
         for module in ("demo", "running"):
             monkeypatch.setattr(f"skewless.cli.{module}.spark_session", stop)
-        monkeypatch.setattr("skewless.apps.drifting_words.DriftingWords.write", stop)
+        monkeypatch.setattr("skewless.apps.records.drifting_words.DriftingWords.write", stop)
     except ModuleNotFoundError:  # without pyspark one line says so
         pass
     return tmp_path

@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 
-from skewless.apps.outputs import ledger_beside
-from skewless.apps.streams import finish
+from skewless.apps.records.outputs import ledger_beside
+from skewless.apps.running.streams import finish
 from skewless.arguments import text
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.columns import existing, quoted

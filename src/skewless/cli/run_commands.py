@@ -12,7 +12,7 @@ from skewless.cli.running import run_application
 
 if TYPE_CHECKING:
     from skewless.apps.application import Application
-    from skewless.apps.inputs import Input
+    from skewless.apps.records.inputs import Input
 
 run = typer.Typer(help="Run an application on Spark.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(run, name="run")
@@ -34,7 +34,7 @@ def wordcount(
     """Count the records of each key, or of each window and key."""
 
     def make(records: Input | None, settings: dict[str, Any]) -> Application:
-        from skewless.apps.inputs import WORD
+        from skewless.apps.records.inputs import WORD
         from skewless.apps.wordcount import WordCount
 
         if key is None and records is not None and records.format != "text":
@@ -83,7 +83,7 @@ def hashtags(
 
     def make(records: Input | None, settings: dict[str, Any]) -> Application:
         from skewless.apps.hashtags import Hashtags
-        from skewless.apps.inputs import WORD
+        from skewless.apps.records.inputs import WORD
 
         column = text
         if text is None and hashtag is None:

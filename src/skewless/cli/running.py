@@ -17,7 +17,7 @@ from skewless.cli.screen import console, progress_bar
 
 if TYPE_CHECKING:
     from skewless.apps.application import Application
-    from skewless.apps.inputs import Input
+    from skewless.apps.records.inputs import Input
 
 _TOP = 20
 _LONGEST_CELL = 80
@@ -79,7 +79,7 @@ def _settings(options: RunOptions) -> dict[str, Any]:
 
 def _require_options(options: RunOptions) -> None:
     """Raise ValueError where options are out of range, or do not go together."""
-    from skewless.apps.outputs import is_begun, require_writable
+    from skewless.apps.records.outputs import is_begun, require_writable
     from skewless.spark.session_arguments import require_session
 
     require_session("skewless", options.master, "1g", None)
@@ -103,7 +103,7 @@ def _require_options(options: RunOptions) -> None:
 
 
 def _input(options: RunOptions) -> Input | None:
-    from skewless.apps.inputs import find_input, is_remote
+    from skewless.apps.records.inputs import find_input, is_remote
 
     if (options.input_ is None) == (options.generate is None):
         raise ValueError("give one of --input PATH and --generate RECORDS")
@@ -118,14 +118,14 @@ def _input(options: RunOptions) -> Input | None:
 
 
 def _n_generated(text: str) -> int:
-    from skewless.apps.generated import MOST_RECORDS, N_FILES
+    from skewless.apps.records.generated import MOST_RECORDS, N_FILES
 
     return reading.count(text, "--generate", least=N_FILES, most=MOST_RECORDS)
 
 
 def _generated(kind: str, folder: Path, n_records: int) -> Input:
-    from skewless.apps.generated import write_generated
-    from skewless.apps.inputs import find_input
+    from skewless.apps.records.generated import write_generated
+    from skewless.apps.records.inputs import find_input
 
     write_generated(kind, folder, n_records)
     return find_input(str(folder))
@@ -142,7 +142,7 @@ def _run_batch(application: Application, records: Any, output: str | None) -> No
 def _run_stream(
     spark: Any, application: Application, records: Input, options: RunOptions, scratch: Path
 ) -> None:
-    from skewless.apps.generated import FILES_PER_BATCH
+    from skewless.apps.records.generated import FILES_PER_BATCH
 
     n_files = options.files_per_batch
     if n_files is None and options.generate is not None:

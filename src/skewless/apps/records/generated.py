@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skewless.apps.drifting_words import DriftingWords
-from skewless.apps.stream_files import event_times, write_stream_files
+from skewless.apps.records.drifting_words import DriftingWords
+from skewless.apps.records.stream_files import event_times, write_stream_files
 from skewless.arrays import Ints
 from skewless.workloads import ShiftingZipf
 
