@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from skewless.cli import app
 from skewless.diagnosis.key_candidates import rank_columns
-from skewless.diagnosis.key_column import count_keys, diagnose_keys
+from skewless.diagnosis.key_column import diagnose_keys
+from skewless.diagnosis.key_facts import count_keys
 from skewless.workloads import EvolvingZipf, Zipf
 
 
@@ -55,7 +56,7 @@ def test_counts_are_exact():
 
 
 def test_identifiers_stay_identifiers_when_light_keys_are_forgotten(monkeypatch):
-    monkeypatch.setattr("skewless.diagnosis.key_column._MOST_KEYS", 1_000)
+    monkeypatch.setattr("skewless.diagnosis.key_facts._MOST_KEYS", 1_000)
     keys = np.random.default_rng(1).integers(0, 2**63, 20_000).astype(np.uint64)
     counted = count_keys(iter(np.array_split(keys, 9)))
     assert counted.keys.size <= 1_000

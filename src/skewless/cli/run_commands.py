@@ -8,11 +8,12 @@ import typer
 
 from skewless.cli.application import app
 from skewless.cli.run_options import RunOptions, WindowOptions, taking
-from skewless.cli.running import run_application
+from skewless.cli.running import TABLES, run_application
 
 if TYPE_CHECKING:
     from skewless.apps.application import Application
     from skewless.apps.records.inputs import Input
+    from skewless.apps.tpch_q5 import TpchQ5
 
 run = typer.Typer(help="Run an application on Spark.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(run, name="run")
@@ -177,3 +178,27 @@ def clustering(
         return Clustering(key, text, alike, **settings)
 
     run_application(options, "voters", make)
+
+
+@run.command("tpch-q5")
+@taking(RunOptions)
+def tpch_q5(
+    options: RunOptions,
+    region: Annotated[str, typer.Option(help="The name of the region.")] = "ASIA",
+    window: Annotated[str, typer.Option(help="The length of windows.")] = "5 minutes",
+    slide: Annotated[
+        str | None, typer.Option(help="From one window to the next; a fifth if not given.")
+    ] = None,
+) -> None:
+    """Compute query 5 of TPC-H in sliding windows: revenue by nation of a region (Mixed).
+
+    --input is a folder with the tables, as generators of TPC-H write them; --generate makes so many
+    line items, with skewed foreign keys.
+    """
+
+    def make(records: Any, settings: dict[str, Any]) -> TpchQ5:
+        from skewless.apps.tpch_q5 import TpchQ5
+
+        return TpchQ5(region, window, slide, **settings)
+
+    run_application(options, TABLES, make)
