@@ -13,6 +13,7 @@ from skewless.experiments import (
     public,
     skewed_writes,
     spark_speed,
+    tpch_q5,
 )
 from skewless.experiments.reproduction.document import write_document
 from skewless.experiments.tables import read_records, write_table
@@ -31,6 +32,7 @@ LEARNING_TOGETHER = RESULTS / "learning_together.jsonl"
 SKEWED_WRITES = RESULTS / "skewed_writes.jsonl"
 REPRODUCTION = RESULTS / "reproduction.jsonl"
 PUBLIC = RESULTS / "public.jsonl"
+TPCH_Q5 = RESULTS / "tpch_q5.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
 
@@ -51,6 +53,7 @@ def write_all() -> None:
     write_skewed_writes()
     write_reproduction_tables()
     write_public()
+    write_tpch_q5()
     if RECORDS.exists():
         write_documents()
     print(
@@ -85,6 +88,12 @@ def write_public() -> None:
     if PUBLIC.exists():
         table = public.table(read_records(PUBLIC))
         write_table(PROJECT / "docs" / "public-benchmarks.md", "public workloads", table)
+
+
+def write_tpch_q5() -> None:
+    if TPCH_Q5.exists():
+        table = tpch_q5.table(read_records(TPCH_Q5))
+        write_table(PROJECT / "docs" / "applications.md", "tpch q5", table)
 
 
 def write_spark_tables() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from skewless.cli.application import stopped
 from skewless.cli.on_spark import scratch_folder, spark_session
 from skewless.diagnosis.key_column import KeyReport, diagnose_keys, report_on
 from skewless.diagnosis.key_facts import CURVE, PARTS, TOP, KeyFacts
@@ -68,25 +67,28 @@ def diagnose_in_memory(asked: Asked) -> tuple[KeyReport, Names]:
 def diagnose_on_spark(asked: Asked, master: str) -> tuple[KeyReport, Names]:
     """Return the report on all records; strategies are simulated on the first ones."""
     from skewless.apps.records.inputs import find_input
-    from skewless.spark.diagnosis.counted_keys import count_on_spark
     from skewless.spark.session_arguments import require_session
 
     require_session("skewless", master, "1g", None)
     records = find_input(asked.path, "json" if asked.format == "jsonl" else asked.format)
     records.require_columns(asked.columns, "--key")
     with scratch_folder() as scratch, spark_session(master, scratch, []) as spark:
-        try:
-            counted = count_on_spark(
-                records.read_in_places(spark),
-                asked.columns,
-                n_workers=asked.n_workers,
-                heaviest=CURVE,
-                top=TOP,
-                parts=PARTS,
-                beginning=asked.limit,
-            )
-        except (ValueError, OSError) as error:
-            raise stopped(str(error), 2) from None
+        return report_by_spark(asked, records.read_in_places(spark))
+
+
+def report_by_spark(asked: Asked, records: Any) -> tuple[KeyReport, Names]:
+    """Return the report from a DataFrame of all records, with their places."""
+    from skewless.spark.diagnosis.counted_keys import count_on_spark
+
+    counted = count_on_spark(
+        records,
+        asked.columns,
+        n_workers=asked.n_workers,
+        heaviest=CURVE,
+        top=TOP,
+        parts=PARTS,
+        beginning=asked.limit,
+    )
     facts = KeyFacts(
         counted.n_records,
         counted.n_keys,
