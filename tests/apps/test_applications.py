@@ -47,6 +47,12 @@ CASES: dict[str, tuple[Application, str, str]] = {
         """SELECT window, cell, count(DISTINCT vehicle) AS vehicles, avg(speed) AS speed
            FROM {records} GROUP BY window(ts, '5 minutes'), cell HAVING vehicles >= 2""",
     ),
+    "road condition without vehicles": (
+        RoadCondition(vehicle=None, least=5, workers=3),
+        "positions",
+        """SELECT window, cell, count(*) AS positions, avg(speed) AS speed
+           FROM {records} GROUP BY window(ts, '5 minutes'), cell HAVING positions >= 5""",
+    ),
     "DDoS flows": (
         DdosFlows(least=3, workers=3, seed=1),
         "flows",

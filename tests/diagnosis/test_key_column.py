@@ -157,6 +157,19 @@ def test_few_records_and_files_without_a_known_name(tmp_path):
     assert "4 records are too few for 2 workers" in result.stdout
 
 
+def test_empty_files_of_a_folder_are_passed_over_and_broken_ones_named(tmp_path):
+    (tmp_path / "a.csv").touch()
+    refused = _run("--input", str(tmp_path), "--key", "user")
+    assert refused.exit_code == 2
+    assert "a.csv' cannot be read as csv: Empty CSV file" in refused.stderr
+    (tmp_path / "b.csv").write_text("user,n\n" + "x,1\ny,2\n" * 50)
+    found = _run("--input", str(tmp_path), "--key", "user", "--workers", "2")
+    assert "100 records, 2 keys" in found.stdout
+    (tmp_path / "c.parquet").touch()
+    broken = _run("--input", str(tmp_path), "--key", "user")
+    assert "c.parquet' cannot be read as parquet" in broken.stderr
+
+
 def test_a_page_needs_a_key(orders, tmp_path):
     pytest.importorskip("bokeh", reason="bokeh is not installed")
     result = _run("--input", str(orders), "--page", str(tmp_path / "page.html"))

@@ -102,6 +102,10 @@ def road_condition(
     vehicle: Annotated[str, typer.Option(help="The column with the vehicle.")] = "vehicle",
     speed: Annotated[str, typer.Option(help="The column with its speed.")] = "speed",
     least: Annotated[int, typer.Option(help="Only cells with so many vehicles.")] = 1,
+    positions: Annotated[
+        bool,
+        typer.Option("--positions", help="Count positions, where vehicles are not known."),
+    ] = False,
 ) -> None:
     """Count the vehicles in each cell and period, with their mean speed (PStream).
 
@@ -111,7 +115,9 @@ def road_condition(
     def make(records: Input | None, settings: dict[str, Any]) -> Application:
         from skewless.apps.road_condition import RoadCondition
 
-        return RoadCondition(cell, vehicle, speed, least, **settings)
+        if positions and vehicle != "vehicle":
+            raise ValueError("give one of --vehicle COLUMN and --positions")
+        return RoadCondition(cell, None if positions else vehicle, speed, least, **settings)
 
     run_application(options, "positions", make)
 
