@@ -107,10 +107,9 @@ def _find(folder: Path, table: str) -> Input:
     there = [folder / f"{table}{ending}" for ending in _ENDINGS]
     found = [place for place in (folder / table, *there) if place.exists()]
     if not found:
-        names = ", ".join(READ)
         raise ValueError(
             f"--input: {str(folder)!r} has no table {table!r}, which is a folder of that name or "
-            f"a file {table}{', '.join(_ENDINGS)}; all of {names} are needed"
+            f"a file {table}{', '.join(_ENDINGS)}; all of {', '.join(READ)} are needed"
         )
     if len(found) > 1:
         both = " and ".join(repr(place.name) for place in found)
