@@ -103,7 +103,7 @@ def test_the_command_writes_a_page_and_says_when_it_stopped_reading(orders, tmp_
         "--input", str(orders), "--key", "country", "--limit", "5000", "--page", str(page)
     )
     assert result.exit_code == 0, result.output
-    assert "Only the first 5,000 records were read; --spark counts all of them." in result.stdout
+    assert "5,000 records were read, which is --limit; --spark counts all" in result.stdout
     assert "salt-4" in result.stdout
     assert "Bokeh" in page.read_text(encoding="utf-8")
 

@@ -42,7 +42,9 @@ def diagnose(
         str, typer.Option("--format", help="parquet, csv, jsonl or text; auto goes by the name.")
     ] = "auto",
     workers: Annotated[str, typer.Option(help="Number of workers.")] = "16",
-    limit: Annotated[str, typer.Option(help="At most so many records.")] = "5e6",
+    limit: Annotated[
+        str, typer.Option(help="At most so many records; on Spark, to simulate.")
+    ] = "5e6",
     window: Annotated[str, typer.Option(help="Records per window.")] = "10000",
     slow: Annotated[
         float, typer.Option(help="A task is slow if it takes so many times the median.")
@@ -59,7 +61,7 @@ def diagnose(
     """Tell whether records or a finished job are skewed, and what would help."""
     if page is not None:
         with needing_bokeh():
-            import skewless.dashboard.key_page
+            from skewless.dashboard.key_page import write_key_page
     if on_spark:
         require_spark()
     with refusing_bad_input():
@@ -96,9 +98,10 @@ def diagnose(
     texts = [_text(names.get(hashed)) for hashed, _ in report.top_keys]
     _show_keys(report, texts, as_json=as_json)
     if not on_spark and not as_json and report.n_records == n_records:
-        print(f"Only the first {n_records:,} records were read; --spark counts all of them.")
+        print(f"{n_records:,} records were read, which is --limit; --spark counts all there are.")
     if page is not None:
-        skewless.dashboard.key_page.write_key_page(report.as_dict(), texts, input_, page)
+        with refusing_bad_input():
+            write_key_page(report.as_dict(), texts, input_, page)
         if not as_json:
             print(f"\nThe page: {page}")
 
