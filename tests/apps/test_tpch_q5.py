@@ -61,7 +61,7 @@ def test_a_batch_is_what_spark_sql_says_for_each_window(spark: Any, folder: Path
         window="'200' SECONDS",
         slide="'70' SECONDS",
         # Windows begin at multiples of the slide since 1970.
-        first="2025-12-31 23:56:00",
+        first="2025-12-31 23:56:30",
         last="2026-01-01 00:15:00",
     )
     application = TpchQ5("EUROPE", "200 seconds", "70 seconds", workers=3)
