@@ -49,7 +49,7 @@ def test_run_makes_records_for_those_who_have_none(same_session, tmp_path):
 
 @pytest.mark.spark
 def test_run_tpch_q5_makes_its_tables_and_shows_the_largest_revenues(same_session):
-    command = ["run", "tpch-q5", "--generate", "2e3", "--workers", "2", "--seed", "1"]
+    command = ["run", "tpch-q5", "--generate", "6e3", "--workers", "2", "--seed", "1"]
     shown = run(*command, "--strategy", "hash")
     assert shown.exit_code == 0, shown.output
     lines = [line.split() for line in shown.stdout.splitlines()]

