@@ -94,8 +94,9 @@ bench-spark: $(READY) ## Measure routing on Spark against hashing, salting and r
 	$(WITH_JAVA) $(BIN)/python benchmarks/spark_alternatives.py $(if $(DATA),--data $(DATA))
 	$(WITH_JAVA) $(BIN)/python benchmarks/aggregate_speed.py $(if $(DATA),--data $(DATA))
 
-bench-public: $(READY) ## Measure NEXMark and ShuffleBench against plain Spark, for docs/public-benchmarks.md
+bench-public: $(READY) ## Measure NEXMark, ShuffleBench and TPC-H Q5 on Spark, for docs/public-benchmarks.md and docs/applications.md
 	$(WITH_JAVA) $(BIN)/python benchmarks/public.py
+	$(WITH_JAVA) $(BIN)/python benchmarks/tpch_q5.py
 
 frontier: $(READY) ## Measure Cascade against all others, for docs/frontier.md (DATA=folder of traces)
 	$(BIN)/python benchmarks/frontier.py $(if $(DATA),--data $(DATA))

@@ -17,6 +17,7 @@ from skewless.experiments import (
     spark_speed,
     spark_versions,
     stateful_operators,
+    tpch_q5,
 )
 from skewless.experiments.reproduction.document import write_document
 from skewless.experiments.tables import read_records, write_table
@@ -38,8 +39,8 @@ REPRODUCTION = RESULTS / "reproduction.jsonl"
 STATEFUL_OPERATORS = RESULTS / "stateful_operators.jsonl"
 PUBLIC = RESULTS / "public.jsonl"
 SPARK_VERSIONS = RESULTS / "spark_versions.jsonl"
-
 SIMULATOR_SPEED = RESULTS / "simulator_speed.jsonl"
+TPCH_Q5 = RESULTS / "tpch_q5.jsonl"
 BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
 
 
@@ -63,8 +64,8 @@ def write_all() -> None:
     write_reproduction_tables()
     write_public()
     write_stateful_operators()
-
     write_simulator_speed()
+    write_tpch_q5()
     if RECORDS.exists():
         write_documents()
     print(
@@ -125,6 +126,12 @@ def write_simulator_speed() -> None:
     if SIMULATOR_SPEED.exists():
         table = simulator_speed.table(read_records(SIMULATOR_SPEED))
         write_table(PROJECT / "docs" / "simulator.md", "simulator speed", table)
+
+
+def write_tpch_q5() -> None:
+    if TPCH_Q5.exists():
+        table = tpch_q5.table(read_records(TPCH_Q5))
+        write_table(PROJECT / "docs" / "applications.md", "tpch q5", table)
 
 
 def write_spark_tables() -> None:

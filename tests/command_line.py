@@ -29,7 +29,7 @@ def lend_session(spark, monkeypatch):
     def lent(*arguments, **settings):
         yield spark
 
-    for module in ("demo", "running"):
+    for module in ("demo", "running", "diagnosing_keys"):
         monkeypatch.setattr(f"skewless.cli.{module}.spark_session", lent)
 
 

@@ -48,6 +48,33 @@ def test_run_makes_records_for_those_who_have_none(same_session, tmp_path):
     assert len(lines) == 21
 
 
+@pytest.mark.spark
+def test_run_tpch_q5_makes_its_tables_and_shows_the_largest_revenues(same_session):
+    command = ["run", "tpch-q5", "--generate", "6e3", "--workers", "2", "--seed", "1"]
+    shown = run(*command, "--strategy", "hash")
+    assert shown.exit_code == 0, shown.output
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    assert lines[0] == ["window", "nation", "revenue"]
+    revenues = [float(line[-1].replace(",", "")) for line in lines[1:]]
+    assert len(revenues) == 20
+    assert revenues == sorted(revenues, reverse=True)
+
+
+@pytest.mark.spark
+def test_diagnose_counts_on_spark(same_session, tmp_path):
+    pq.write_table(pa.table({"user": ["x", "y", "x", None] * 50}), tmp_path / "a.parquet")
+    command = ["diagnose", "--input", str(tmp_path), "--key", "user", "--workers", "2"]
+    counted = run(*command, "--spark", "--json")
+    assert counted.exit_code == 0, counted.output
+    assert counted.stdout == run(*command, "--json").stdout
+    refusals = {
+        "--key: unknown column 'usr'; did you mean 'user'?": [*command, "--key", "usr", "--spark"],
+        "--spark goes with --key COLUMN": [*command[:3], "--spark"],
+    }
+    for message, refusal in refusals.items():
+        assert message in refused(*refusal), refusal
+
+
 def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
     pytest.importorskip("pyspark", reason="without pyspark that is what is said")
     let_java_be_found(monkeypatch, lambda: tmp_path)
@@ -91,6 +118,15 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
         "--within: a duration must": ["run", "self-join", "--generate", "10", "--within", "soon"],
         "pkg": ["run", "self-join", "--generate", "10", "--strategy", "pkg"],
         "--alike must be above 0": ["run", "clustering", "--generate", "10", "--alike", "nan"],
+        "--generate must be 96 … 100,000,000, not 95": ["run", "tpch-q5", "--generate", "95"],
+        "must be a folder with the tables of TPC-H": ["run", "tpch-q5", "--input", str(path)],
+        "has no table 'orders'": ["run", "tpch-q5", "--input", str(tmp_path)],
+        "--format must be auto here": [
+            *["run", "tpch-q5", "--input", str(tmp_path), "--format", "csv"]
+        ],
+        "give one of --vehicle COLUMN and --positions": [
+            *["run", "road-condition", "--generate", "10", "--vehicle", "v", "--positions"]
+        ],
         "--stream needs --watermark": ["run", "clustering", "--generate", "10", "--stream"],
     }
     for message, command in cases.items():

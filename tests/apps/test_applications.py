@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame
 from skewless.apps.application import Application
 from skewless.apps.clustering import Clustering
 from skewless.apps.ddos_flows import DdosFlows
-from skewless.apps.generated import write_generated
 from skewless.apps.hashtags import Hashtags
-from skewless.apps.inputs import Input, find_input
+from skewless.apps.records.generated import write_generated
+from skewless.apps.records.inputs import Input, find_input
 from skewless.apps.road_condition import RoadCondition
 from skewless.apps.self_join import SelfJoin
 from skewless.apps.vwap import Vwap
@@ -46,6 +46,12 @@ CASES: dict[str, tuple[Application, str, str]] = {
         "positions",
         """SELECT window, cell, count(DISTINCT vehicle) AS vehicles, avg(speed) AS speed
            FROM {records} GROUP BY window(ts, '5 minutes'), cell HAVING vehicles >= 2""",
+    ),
+    "road condition without vehicles": (
+        RoadCondition(vehicle=None, least=5, workers=3),
+        "positions",
+        """SELECT window, cell, count(*) AS positions, avg(speed) AS speed
+           FROM {records} GROUP BY window(ts, '5 minutes'), cell HAVING positions >= 5""",
     ),
     "DDoS flows": (
         DdosFlows(least=3, workers=3, seed=1),

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the applications need pyspark")
 
-from skewless.apps.inputs import find_input
+from skewless.apps.records.inputs import Input, find_input
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "strange.xyz").write_text("?")
     cases = {
         "missing.csv": "there is no file or folder",
-        "mixed": "files of several formats",
+        "mixed": r"files of several formats: csv \('a\.csv'\), text \('b\.txt'\); give a folder",
         "empty": "there are no files in",
         "strange.xyz": "format of 'strange.xyz' is not known by its name; give --format",
     }
@@ -61,10 +61,33 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
         find_input(str(tmp_path), format="xml")
 
 
+def test_empty_files_are_passed_over_unless_all_are(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").touch()
+    with pytest.raises(ValueError, match=r"a\.csv' is empty"):
+        find_input(str(tmp_path / "a.csv"))
+    with pytest.raises(ValueError, match="has only empty files"):
+        find_input(str(tmp_path))
+    (tmp_path / "b.csv").write_text("user,n\nx,1\n")
+    assert find_input(str(tmp_path)).columns() == ["user", "n"]
+    (tmp_path / "parquet").mkdir()
+    pq.write_table(pa.table({"user": ["x"]}), tmp_path / "parquet" / "a.parquet")
+    (tmp_path / "parquet" / "b.parquet").touch()
+    with pytest.raises(ValueError, match=r"b\.parquet' is empty, which no Parquet file is"):
+        find_input(str(tmp_path / "parquet"))
+
+
 def test_a_broken_file_is_refused_when_its_columns_are_asked_for(tmp_path: Path) -> None:
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 this is none")
     with pytest.raises(ValueError, match=r"broken\.parquet' cannot be read as parquet"):
         find_input(str(tmp_path / "broken.parquet")).columns()
+
+
+def test_columns_of_files_without_a_header_are_given(tmp_path: Path) -> None:
+    (tmp_path / "a.tbl").write_text("1|x|\n")
+    found = Input(str(tmp_path / "a.tbl"), "csv", "|", names=("n", "user", "_end"))
+    assert found.columns() == ["n", "user", "_end"]
+    with pytest.raises(ValueError, match=r"--stream reads a folder, and .*a\.tbl' is a file"):
+        found.require_folder()
 
 
 def test_an_unknown_column_is_refused_with_the_nearest_one(tmp_path: Path) -> None:

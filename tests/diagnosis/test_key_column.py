@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from skewless.cli import app
 from skewless.diagnosis.key_candidates import rank_columns
-from skewless.diagnosis.key_column import count_keys, diagnose_keys
+from skewless.diagnosis.key_column import diagnose_keys
+from skewless.diagnosis.key_facts import count_keys
 from skewless.workloads import EvolvingZipf, Zipf
 
 
@@ -55,7 +56,7 @@ def test_counts_are_exact():
 
 
 def test_identifiers_stay_identifiers_when_light_keys_are_forgotten(monkeypatch):
-    monkeypatch.setattr("skewless.diagnosis.key_column._MOST_KEYS", 1_000)
+    monkeypatch.setattr("skewless.diagnosis.key_facts._MOST_KEYS", 1_000)
     keys = np.random.default_rng(1).integers(0, 2**63, 20_000).astype(np.uint64)
     counted = count_keys(iter(np.array_split(keys, 9)))
     assert counted.keys.size <= 1_000
@@ -74,6 +75,37 @@ def test_skew_and_drift_are_seen_and_even_keys_need_nothing():
     moving = EvolvingZipf(z=1.4, n_keys=10_000, n_records=60_000, period=15_000)
     still = diagnose_keys(Zipf(z=2.0, n_keys=10_000, n_records=60_000), n_workers=4)
     assert diagnose_keys(moving, n_workers=4).drift > still.drift
+
+
+def test_salting_by_hand_splits_every_key_and_cannot_split_a_hot_one_enough():
+    report = diagnose_keys(Zipf(z=1.4, n_keys=10_000, n_records=60_000), n_workers=16)
+    few, many, ahead = (report.of(name) for name in ("salt-4", "salt-16", "cascade-ahead"))
+    assert ahead.slowest < many.slowest < few.slowest < report.of("hash").slowest
+    assert ahead.replicas_in_all < few.replicas_in_all < many.replicas_in_all
+    assert few.replicas_in_all <= 4
+
+
+def test_the_curve_falls_and_drift_is_the_mean_of_its_steps():
+    report = diagnose_keys(Zipf(z=1.1, n_keys=5_000, n_records=30_000), n_workers=4)
+    ranks, shares = zip(*report.curve, strict=True)
+    assert (ranks[0], shares[0]) == (1, report.top_keys[0][1])
+    assert list(ranks) == sorted(set(ranks))
+    assert list(shares) == sorted(shares, reverse=True)
+    assert len(report.drifts) == 9
+    assert report.drift == pytest.approx(np.mean(report.drifts))
+    assert report.n_simulated == report.n_records == 30_000
+
+
+def test_the_command_writes_a_page_and_says_when_it_stopped_reading(orders, tmp_path):
+    pytest.importorskip("bokeh", reason="bokeh is not installed")
+    page = tmp_path / "new" / "page.html"
+    result = _run(
+        "--input", str(orders), "--key", "country", "--limit", "5000", "--page", str(page)
+    )
+    assert result.exit_code == 0, result.output
+    assert "5,000 records were read, which is --limit; --spark counts all" in result.stdout
+    assert "salt-4" in result.stdout
+    assert "Bokeh" in page.read_text(encoding="utf-8")
 
 
 def test_the_command_names_keys_and_gives_json(orders):
@@ -109,6 +141,7 @@ def test_the_command_reads_texts_and_event_logs(tmp_path):
         (["--event-log", "missing", "--slow", "1"], "--slow must be above 1"),
         (["--input", "x", "--workers", "0"], "--workers must be"),
         (["--input", "x", "--format", "xml"], "format must be one of auto, csv"),
+        (["--event-log", "x", "--page", "y"], "--page goes with --input and --key"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message):
@@ -122,6 +155,26 @@ def test_few_records_and_files_without_a_known_name(tmp_path):
     (tmp_path / "words.dat").write_text("a b a c")
     result = _run("--input", str(tmp_path / "words.dat"), "--format", "text", "--workers", "2")
     assert "4 records are too few for 2 workers" in result.stdout
+
+
+def test_empty_files_of_a_folder_are_passed_over_and_broken_ones_named(tmp_path):
+    (tmp_path / "a.csv").touch()
+    refused = _run("--input", str(tmp_path), "--key", "user")
+    assert refused.exit_code == 2
+    assert "a.csv' cannot be read as csv: Empty CSV file" in refused.stderr
+    (tmp_path / "b.csv").write_text("user,n\n" + "x,1\ny,2\n" * 50)
+    found = _run("--input", str(tmp_path), "--key", "user", "--workers", "2")
+    assert "100 records, 2 keys" in found.stdout
+    (tmp_path / "c.parquet").touch()
+    broken = _run("--input", str(tmp_path), "--key", "user")
+    assert "c.parquet' cannot be read as parquet" in broken.stderr
+
+
+def test_a_page_needs_a_key(orders, tmp_path):
+    pytest.importorskip("bokeh", reason="bokeh is not installed")
+    result = _run("--input", str(orders), "--page", str(tmp_path / "page.html"))
+    assert result.exit_code == 2
+    assert "--page goes with --key COLUMN" in result.stderr
 
 
 def test_a_missing_column_names_those_that_are_there(orders):

@@ -94,6 +94,9 @@ OPTIONS = {
             "--limit",
             "--window",
             "--slow",
+            "--spark",
+            "--master",
+            "--page",
             "--json",
         ),
     ],
@@ -106,10 +109,13 @@ OPTIONS = {
     "run wordcount": ["--key", *RUN, *WINDOWS],
     "run vwap": ["--symbol", "--price", "--size", *RUN, *WINDOWS],
     "run hashtags": ["--text", "--hashtag", "--top", *RUN, *WINDOWS],
-    "run road-condition": ["--cell", "--vehicle", "--speed", "--least", *RUN, *WINDOWS],
+    "run road-condition": [
+        *("--cell", "--vehicle", "--speed", "--least", "--positions", *RUN, *WINDOWS),
+    ],
     "run ddos-flows": ["--source", "--destination", "--least", *RUN, *WINDOWS],
     "run self-join": ["--symbol", "--side", "--trader", "--time", "--within", *RUN],
     "run clustering": ["--key", "--text", "--alike", *RUN, *WINDOWS],
+    "run tpch-q5": ["--region", "--window", "--slide", *RUN],
 }
 #: Options with which each application reads the table of the test.
 READING = {
@@ -120,8 +126,19 @@ READING = {
     "run ddos-flows": {"--source": "k", "--destination": "v"},
     "run self-join": {"--symbol": "k", "--side": "k", "--time": "v"},
     "run clustering": {"--key": "k", "--text": "v"},
+    "run tpch-q5": {"--input": "tables"},
+    "diagnose": {"--key": "k"},
 }
-FLAGS = ("--json", "--stream", "--quick", "--list", "--dashboard", "--no-browser")
+FLAGS = (
+    "--json",
+    "--stream",
+    "--quick",
+    "--list",
+    "--dashboard",
+    "--no-browser",
+    "--spark",
+    "--positions",
+)
 PAPERS = ("fish", "dalton/7", "fish/table-II", "Mixed", "fish/", "/", "//", "pd-stream/x")
 
 
@@ -153,9 +170,9 @@ def little_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     try:
         session = importlib.import_module("skewless.spark.session")
         monkeypatch.setattr(session, "find_java", lambda: tmp_path)
-        for module in ("demo", "running"):
+        for module in ("demo", "running", "diagnosing_keys"):
             monkeypatch.setattr(f"skewless.cli.{module}.spark_session", stop)
-        monkeypatch.setattr("skewless.apps.drifting_words.DriftingWords.write", stop)
+        monkeypatch.setattr("skewless.apps.records.drifting_words.DriftingWords.write", stop)
     except ModuleNotFoundError:  # without pyspark one line says so
         pass
     return tmp_path
@@ -169,7 +186,7 @@ def command(rng: random.Random) -> list[str]:
         options = dict(rng.sample(sorted(SIMULATE.items()), rng.choice([3, 4, 4, 4])))
     elif name in READING:
         options = {"--input": "words.csv", **READING[name]}
-        if rng.random() < 0.2:
+        if rng.random() < 0.2 and name != "diagnose":
             options = {"--generate": "1e3"}
     elif name == "check":
         arguments.append(rng.choice(["pkg", *WORDS]))

@@ -1,9 +1,7 @@
-"""What all applications have in common: columns by their role, a batch, a stream, a ranking."""
+"""What all applications over one table have in common: columns by their role, texts as times."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,42 +9,29 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 
-from skewless.apps.outputs import ledger_beside
-from skewless.apps.streams import finish
+from skewless.apps.computation import Computation
 from skewless.arguments import text
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.columns import existing, quoted
-from skewless.spark.routing.route import DEFAULT_STRATEGY
-from skewless.strategy import AnyStrategy
 
 
 @dataclass(frozen=True, kw_only=True)
-class Application(ABC):
-    """Something that is computed from records with keys, in a batch or on a stream.
+class Application(Computation[DataFrame]):
+    """A computation over one table of records, whose columns may have any names.
 
     A subclass has one field for each column that it reads: the field is the role of the column, and
     its value is the name that the column has. The results have the names of the roles.
 
     Parameters
     ----------
-    strategy
-        How the records are routed.
-    workers
-        The number of workers; None: Spark's number of shuffle partitions.
-    seed
-        Of the routing; None: see `aggregate`.
+    strategy, workers, seed
+        See `Computation`.
     """
 
     #: The fields that name columns, in the order of the columns.
     roles: ClassVar[tuple[str, ...]] = ()
     #: Those whose columns hold numbers.
     numbers: ClassVar[tuple[str, ...]] = ()
-    #: The columns of the results that rank them, the largest first.
-    ranks: ClassVar[tuple[str, ...]] = ()
-
-    strategy: str | AnyStrategy = DEFAULT_STRATEGY
-    workers: int | None = None
-    seed: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be the name of a column."""
@@ -63,61 +48,6 @@ class Application(ABC):
     def about(self) -> tuple[str, ...]:
         """The columns of the results that say what a row is about."""
         return ("window", self.roles[0])
-
-    @property
-    @abstractmethod
-    def mode(self) -> str:
-        """How a stream is written: "complete" or "append"."""
-
-    @abstractmethod
-    def compute(self, records: DataFrame, ledger: str | None = None) -> DataFrame:
-        """Return what is found, before `choose`."""
-
-    def choose(self, found: DataFrame) -> DataFrame:
-        """Return what the user wants to see of it; never a stream."""
-        return found
-
-    def require_stream(self) -> None:  # noqa: B027 - most applications can
-        """Raise ValueError where this cannot be computed on a stream."""
-
-    def of(self, records: DataFrame) -> DataFrame:
-        """Return the results of a batch."""
-        return self.choose(self.compute(records))
-
-    def ranked(self, results: DataFrame, n: int) -> DataFrame:
-        """Return the first results by rank, and by the other columns among equal ones."""
-        names = [name for name in results.columns if name not in self.ranks]
-        order = [F.desc(quoted(name)) for name in self.ranks]
-        return results.orderBy(*order, *(F.asc(quoted(name)) for name in names)).limit(n)
-
-    def stream(
-        self,
-        records: DataFrame,
-        output: str,
-        checkpoint: str,
-        progress: Callable[[int], None] = lambda done: None,
-    ) -> None:
-        """Run on a stream until there is nothing left to read; results go to `output`, Parquet.
-
-        A later run with the same checkpoint goes on where this one ended. The ledger lies beside
-        the checkpoint. `progress` is told the number of micro-batches that are done.
-        """
-        self.require_stream()
-        found = self.compute(records, ledger_beside(checkpoint))
-        complete = self.mode == "complete"
-
-        def write(rows: DataFrame, batch: int) -> None:
-            # A batch that is run again replaces what it has written before.
-            where = output if complete else f"{output}/batch={batch}"
-            self.choose(rows).write.mode("overwrite").parquet(where)
-            progress(batch + 1)
-
-        finish(
-            found.writeStream.outputMode(self.mode)
-            .option("checkpointLocation", checkpoint)
-            .foreachBatch(write)
-            .trigger(availableNow=True)
-        )
 
     def read(self, records: DataFrame) -> DataFrame:
         """Return the columns that are read, under the names of their roles.

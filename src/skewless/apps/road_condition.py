@@ -23,9 +23,10 @@ class RoadCondition(Windowed):
     Parameters
     ----------
     cell, vehicle, speed
-        The columns of a position: the cell of the map, which vehicle it is, how fast it goes.
+        The columns of a position: the cell of the map, which vehicle it is, how fast it goes. With
+        None for the vehicle, which is not known then, positions are counted instead.
     least
-        Only cells with at least so many vehicles.
+        Only cells with at least so many vehicles, or positions.
     time, window
         The column with the time of a position, and the length of a period.
     strategy, workers, seed, slide, watermark
@@ -39,10 +40,8 @@ class RoadCondition(Windowed):
 
     roles: ClassVar[tuple[str, ...]] = ("cell", "vehicle", "speed", "time")
     numbers: ClassVar[tuple[str, ...]] = ("speed",)
-    ranks: ClassVar[tuple[str, ...]] = ("vehicles",)
-
     cell: str = "cell"
-    vehicle: str = "vehicle"
+    vehicle: str | None = "vehicle"
     speed: str = "speed"
     least: int = 1
     time: str | None = field(default="ts", kw_only=True)
@@ -53,11 +52,23 @@ class RoadCondition(Windowed):
         super().__post_init__()
         whole(self.least, "--least", least=0)
 
+    @property
+    def counted(self) -> str:
+        """The name of the column with the vehicles, or with the positions."""
+        return "positions" if self.vehicle is None else "vehicles"
+
+    @property
+    def ranks(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The fullest cells come first."""
+        return (self.counted,)
+
     def compute(self, records: DataFrame, ledger: str | None = None) -> DataFrame:
         """Return a row per period and cell."""
-        aggs = {"vehicles": aggregations.distinct("vehicle"), "speed": aggregations.mean("speed")}
+        known = self.vehicle is not None
+        many = aggregations.distinct("vehicle") if known else aggregations.count()
+        aggs = {self.counted: many, "speed": aggregations.mean("speed")}
         return self.aggregated(self.read(records), "cell", aggs, ledger)
 
     def choose(self, found: DataFrame) -> DataFrame:
         """Return the crowded cells."""
-        return found.where(F.col("vehicles") >= self.least)
+        return found.where(F.col(self.counted) >= self.least)

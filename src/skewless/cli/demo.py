@@ -47,8 +47,8 @@ def demo(
     with needing_bokeh():
         from skewless.dashboard.job_report import equality, write_job_report
     require_spark()
-    from skewless.apps.drifting_words import DriftingWords
-    from skewless.apps.side_by_side import MainJob
+    from skewless.apps.main_job.side_by_side import MainJob
+    from skewless.apps.records.drifting_words import DriftingWords
 
     with refusing_bad_input():
         names = [one.name for one in reading.strategies(strategy, {})]

@@ -7,22 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.table import Table
 
 from skewless.arguments import MOST_WORKERS
-from skewless.arrays import Keys
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
+from skewless.cli.diagnosing_keys import Asked, diagnose_in_memory, diagnose_on_spark
+from skewless.cli.needs import needing_bokeh
+from skewless.cli.on_spark import require_spark
 from skewless.cli.screen import console, seconds_text
 from skewless.diagnosis.event_log import read_events
 from skewless.diagnosis.key_candidates import Candidate, rank_columns
-from skewless.diagnosis.key_column import KeyReport, diagnose_keys
+from skewless.diagnosis.key_column import KeyReport
 from skewless.diagnosis.stages import Application, summarise
 from skewless.diagnosis.stragglers import SLOW, Straggler, find_stragglers
-from skewless.workloads import Trace
-from skewless.workloads.trace import columns_of
 
 _LISTED = 10
 
@@ -43,15 +42,34 @@ def diagnose(
         str, typer.Option("--format", help="parquet, csv, jsonl or text; auto goes by the name.")
     ] = "auto",
     workers: Annotated[str, typer.Option(help="Number of workers.")] = "16",
-    limit: Annotated[str, typer.Option(help="At most so many records.")] = "5e6",
+    limit: Annotated[
+        str, typer.Option(help="At most so many records; on Spark, to simulate.")
+    ] = "5e6",
     window: Annotated[str, typer.Option(help="Records per window.")] = "10000",
     slow: Annotated[
         float, typer.Option(help="A task is slow if it takes so many times the median.")
     ] = SLOW,
+    on_spark: Annotated[
+        bool, typer.Option("--spark", help="Count all records on Spark; goes with --key.")
+    ] = False,
+    master: Annotated[str, typer.Option(help="Where Spark runs, with --spark.")] = "local[*]",
+    page: Annotated[
+        Path | None, typer.Option(help="Write a page with plots there; goes with --key.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of tables.")] = False,
 ) -> None:
     """Tell whether records or a finished job are skewed, and what would help."""
+    if page is not None:
+        with needing_bokeh():
+            from skewless.dashboard.key_page import write_key_page
+    if on_spark:
+        require_spark()
     with refusing_bad_input():
+        for option, given in (("--spark", on_spark), ("--page", page is not None)):
+            if given and event_log is not None:
+                raise ValueError(f"{option} goes with --input and --key, not with --event-log")
+        if page is not None:
+            reading.file_to_write(page, "--page")
         if (input_ is None) == (event_log is None):
             raise ValueError("give --input PATH [--key COLUMN], or --event-log FILE")
         if event_log is not None:
@@ -65,19 +83,27 @@ def diagnose(
         n_workers = reading.count(workers, "--workers", least=1, most=MOST_WORKERS)
         n_records = reading.count(limit, "--limit", least=1)
         per_window = reading.count(window, "--window", least=1)
-        # A text has words and no columns.
-        if key is None and columns_of(input_, format_):
+        asked = Asked(input_, format_, key, n_workers, n_records, per_window)
+        if key is None and not asked.is_text():
+            for option, given in (("--spark", on_spark), ("--page", page is not None)):
+                if given:
+                    raise ValueError(f"{option} goes with --key COLUMN")
             found = rank_columns(input_, n_workers=n_workers, limit=n_records, format=format_)
             _show_columns(found, n_workers, as_json=as_json)
             return
-        trace = Trace(
-            path=input_,
-            key=tuple((key or "word").split(",")),
-            limit=n_records,
-            format=format_,  # type: ignore[arg-type]
-        )
-        report = diagnose_keys(trace, n_workers=n_workers, window=per_window)
-        _show_keys(trace, report, as_json=as_json)
+        if on_spark:
+            report, names = diagnose_on_spark(asked, master)
+        else:
+            report, names = diagnose_in_memory(asked)
+    texts = [_text(names.get(hashed)) for hashed, _ in report.top_keys]
+    _show_keys(report, texts, as_json=as_json)
+    if not on_spark and not as_json and report.n_records == n_records:
+        print(f"{n_records:,} records were read, which is --limit; --spark counts all there are.")
+    if page is not None:
+        with refusing_bad_input():
+            write_key_page(report.as_dict(), texts, input_, page)
+        if not as_json:
+            print(f"\nThe page: {page}")
 
 
 def _show_stages(application: Application, stragglers: list[Straggler], *, as_json: bool) -> None:
@@ -147,19 +173,18 @@ def _show_columns(found: list[Candidate], n_workers: int, *, as_json: bool) -> N
     print("\nLook closer with --key COLUMN.")
 
 
-def _show_keys(trace: Trace, report: KeyReport, *, as_json: bool) -> None:
-    hottest = report.top_keys[:_LISTED]
-    names = trace.values(_hashes(hottest))
+def _show_keys(report: KeyReport, texts: Sequence[str], *, as_json: bool) -> None:
     if as_json:
-        texts = [_text(names.get(key)) for key, _ in hottest]
-        print(json.dumps(report.as_dict() | {"top_key_texts": texts}, ensure_ascii=False))
+        listed = list(texts[:_LISTED])
+        print(json.dumps(report.as_dict() | {"top_key_texts": listed}, ensure_ascii=False))
         return
     print(
         f"{report.n_records:,} records, {report.n_keys:,} keys; "
         f"{report.n_above_fair_share} above the fair share of one of {report.n_workers} workers; "
         f"{report.drift:.0%} of the heaviest keys change from one tenth to the next"
     )
-    print("Heaviest keys: " + ", ".join(f"{_text(names.get(k))} {s:.1%}" for k, s in hottest))
+    hottest = zip(texts[:_LISTED], report.top_keys, strict=False)
+    print("Heaviest keys: " + ", ".join(f"{text} {share:.1%}" for text, (_, share) in hottest))
     table = Table(box=None)
     table.add_column("strategy", no_wrap=True)
     for heading in ("fullest worker", "workers per key", "in the whole stream"):
@@ -172,11 +197,9 @@ def _show_keys(trace: Trace, report: KeyReport, *, as_json: bool) -> None:
             f"{one.replicas_in_all:.3f}",
         )
     console().print(table)
+    if report.n_simulated < report.n_records:
+        print(f"The strategies were simulated on the first {report.n_simulated:,} records.")
     print(f"\n{report.advice}")
-
-
-def _hashes(hottest: Sequence[tuple[int, float]]) -> Keys:
-    return np.array([key for key, _ in hottest], np.uint64)
 
 
 def _text(values: tuple[object, ...] | None) -> str:

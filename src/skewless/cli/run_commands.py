@@ -8,11 +8,12 @@ import typer
 
 from skewless.cli.application import app
 from skewless.cli.run_options import RunOptions, WindowOptions, taking
-from skewless.cli.running import run_application
+from skewless.cli.running import TABLES, run_application
 
 if TYPE_CHECKING:
     from skewless.apps.application import Application
-    from skewless.apps.inputs import Input
+    from skewless.apps.records.inputs import Input
+    from skewless.apps.tpch_q5 import TpchQ5
 
 run = typer.Typer(help="Run an application on Spark.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(run, name="run")
@@ -34,7 +35,7 @@ def wordcount(
     """Count the records of each key, or of each window and key."""
 
     def make(records: Input | None, settings: dict[str, Any]) -> Application:
-        from skewless.apps.inputs import WORD
+        from skewless.apps.records.inputs import WORD
         from skewless.apps.wordcount import WordCount
 
         if key is None and records is not None and records.format != "text":
@@ -83,7 +84,7 @@ def hashtags(
 
     def make(records: Input | None, settings: dict[str, Any]) -> Application:
         from skewless.apps.hashtags import Hashtags
-        from skewless.apps.inputs import WORD
+        from skewless.apps.records.inputs import WORD
 
         column = text
         if text is None and hashtag is None:
@@ -101,6 +102,10 @@ def road_condition(
     vehicle: Annotated[str, typer.Option(help="The column with the vehicle.")] = "vehicle",
     speed: Annotated[str, typer.Option(help="The column with its speed.")] = "speed",
     least: Annotated[int, typer.Option(help="Only cells with so many vehicles.")] = 1,
+    positions: Annotated[
+        bool,
+        typer.Option("--positions", help="Count positions, where vehicles are not known."),
+    ] = False,
 ) -> None:
     """Count the vehicles in each cell and period, with their mean speed (PStream).
 
@@ -110,7 +115,9 @@ def road_condition(
     def make(records: Input | None, settings: dict[str, Any]) -> Application:
         from skewless.apps.road_condition import RoadCondition
 
-        return RoadCondition(cell, vehicle, speed, least, **settings)
+        if positions and vehicle != "vehicle":
+            raise ValueError("give one of --vehicle COLUMN and --positions")
+        return RoadCondition(cell, None if positions else vehicle, speed, least, **settings)
 
     run_application(options, "positions", make)
 
@@ -177,3 +184,27 @@ def clustering(
         return Clustering(key, text, alike, **settings)
 
     run_application(options, "voters", make)
+
+
+@run.command("tpch-q5")
+@taking(RunOptions)
+def tpch_q5(
+    options: RunOptions,
+    region: Annotated[str, typer.Option(help="The name of the region.")] = "ASIA",
+    window: Annotated[str, typer.Option(help="The length of windows.")] = "5 minutes",
+    slide: Annotated[
+        str | None, typer.Option(help="From one window to the next; a fifth if not given.")
+    ] = None,
+) -> None:
+    """Compute query 5 of TPC-H in sliding windows: revenue by nation of a region (Mixed).
+
+    --input is a folder with the tables, as generators of TPC-H write them; --generate makes so many
+    line items, with skewed foreign keys.
+    """
+
+    def make(records: Any, settings: dict[str, Any]) -> TpchQ5:
+        from skewless.apps.tpch_q5 import TpchQ5
+
+        return TpchQ5(region, window, slide, **settings)
+
+    run_application(options, TABLES, make)

@@ -27,7 +27,7 @@ class RunOptions:
         str | None,
         typer.Option(
             help="A name, or module:Class for one's own; "
-            "if not given, cascade-ahead, and mixed for self-join."
+            "if not given, cascade-ahead, and mixed for self-join and tpch-q5."
         ),
     ] = None
     set_: Annotated[

@@ -19,16 +19,21 @@ from skewless.cli.run_options import RunOptions
 from skewless.cli.screen import console, progress_bar
 
 if TYPE_CHECKING:
-    from skewless.apps.application import Application
-    from skewless.apps.inputs import Input
+    from skewless.apps.computation import Computation
+    from skewless.apps.records.inputs import Input
+    from skewless.apps.tpch.tables import TableFiles
+
+    Found = Input | TableFiles
 
 _TOP = 20
 _LONGEST_CELL = 80
+#: The kind of records that is several tables.
+TABLES = "tables"
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
 def run_application(
-    options: RunOptions, kind: str, make: Callable[[Input | None, dict[str, Any]], Application]
+    options: RunOptions, kind: str, make: Callable[[Any, dict[str, Any]], Computation[Any]]
 ) -> None:
     """Run an application on records of the user, or on generated ones of a kind.
 
@@ -42,14 +47,14 @@ def run_application(
     with refusing_bad_input():
         settings = _settings(options)
         _require_options(options)
-        records = _input(options)
+        records = _input(options, kind)
         application = make(records, settings)
         if records is not None:
-            for option, names in application.columns().items():
+            for option, names in (application.columns() or {"--input": ()}).items():
                 records.require_columns(list(names), option)
         if options.stream:
             application.require_stream()
-        n_records = 0 if options.generate is None else _n_generated(options.generate)
+        n_records = 0 if options.generate is None else _n_generated(options.generate, kind)
     chosen: Any = application.strategy
     warm = [chosen if isinstance(chosen, str) else chosen.name]
     with scratch_folder() as scratch, spark_session(options.master, scratch, warm) as spark:
@@ -85,7 +90,7 @@ def _settings(options: RunOptions) -> dict[str, Any]:
 
 def _require_options(options: RunOptions) -> None:
     """Raise ValueError where options are out of range, or do not go together."""
-    from skewless.apps.outputs import is_begun, require_writable
+    from skewless.apps.records.outputs import is_begun, require_writable
     from skewless.spark.session_arguments import require_session
 
     require_session("skewless", options.master, "1g", None)
@@ -109,8 +114,7 @@ def _require_options(options: RunOptions) -> None:
         require_writable(output, going_on=checkpoint is not None and is_begun(checkpoint))
 
 
-def _input(options: RunOptions) -> Input | None:
-    from skewless.apps.inputs import find_input, is_remote
+def _input(options: RunOptions, kind: str) -> Found | None:
 
     if (options.input_ is None) == (options.generate is None):
         raise ValueError("give one of --input PATH and --generate RECORDS")
@@ -118,27 +122,36 @@ def _input(options: RunOptions) -> Input | None:
         if options.format_ != "auto":
             raise ValueError("--format goes with --input")
         return None
-    records = find_input(options.input_, options.format_)
-    if options.stream and not is_remote(options.input_) and not Path(options.input_).is_dir():
-        raise ValueError(f"--stream reads a folder, and {options.input_!r} is a file")
+    records = _found(kind, options.input_, options.format_)
+    if options.stream:
+        records.require_folder()
     return records
 
 
-def _n_generated(text: str) -> int:
-    from skewless.apps.generated import MOST_RECORDS, N_FILES
+def _found(kind: str, path: str, format: str = "auto") -> Found:
+    if kind == TABLES:
+        from skewless.apps.tpch.tables import find_tables
 
-    return reading.count(text, "--generate", least=N_FILES, most=MOST_RECORDS)
+        return find_tables(path, format)
+    from skewless.apps.records.inputs import find_input
+
+    return find_input(path, format)
 
 
-def _generated(kind: str, folder: Path, n_records: int) -> Input:
-    from skewless.apps.generated import write_generated
-    from skewless.apps.inputs import find_input
+def _n_generated(text: str, kind: str) -> int:
+    from skewless.apps.records.generated import MOST_RECORDS, fewest_records
+
+    return reading.count(text, "--generate", least=fewest_records(kind), most=MOST_RECORDS)
+
+
+def _generated(kind: str, folder: Path, n_records: int) -> Found:
+    from skewless.apps.records.generated import write_generated
 
     write_generated(kind, folder, n_records)
-    return find_input(str(folder))
+    return _found(kind, str(folder))
 
 
-def _run_batch(application: Application, records: Any, output: str | None) -> None:
+def _run_batch(application: Computation[Any], records: Any, output: str | None) -> None:
     results = application.of(records)
     if output is not None:
         results.write.parquet(output)
@@ -147,9 +160,9 @@ def _run_batch(application: Application, records: Any, output: str | None) -> No
 
 
 def _run_stream(
-    spark: Any, application: Application, records: Input, options: RunOptions, scratch: Path
+    spark: Any, application: Computation[Any], records: Found, options: RunOptions, scratch: Path
 ) -> None:
-    from skewless.apps.generated import FILES_PER_BATCH
+    from skewless.apps.records.generated import FILES_PER_BATCH
 
     n_files = options.files_per_batch
     if n_files is None and options.generate is not None:
@@ -188,7 +201,7 @@ def _page_of(checkpoint: str, options: RunOptions) -> contextlib.AbstractContext
     """Return what serves the live page while the stream runs, if that was asked for."""
     if not options.dashboard:
         return contextlib.nullcontext()
-    from skewless.apps.outputs import ledger_beside
+    from skewless.apps.records.outputs import ledger_beside
     from skewless.spark.balance.history import History
     from skewless.spark.ledger.ledger import Ledger
 
@@ -206,7 +219,7 @@ def _where_it_goes_on(options: RunOptions, n_done: int) -> str:
     return f"stopped: the same command goes on {batches}, by the checkpoint {options.checkpoint}"
 
 
-def _show(application: Application, results: Any) -> None:
+def _show(application: Computation[Any], results: Any) -> None:
     first = application.ranked(results, _TOP)
     found = {name for name in first.columns if name not in application.about}
     numbers = {name for name, kind in first.dtypes if kind.split("(")[0] in _NUMBERS}

@@ -51,7 +51,7 @@ def job_document(runs: Sequence[Record], about: str) -> Document:
     """Return the page as a document of Bokeh."""
     if not runs:
         raise ValueError("runs must be at least one, not 0")
-    names = tuple(Sign(str(run["strategy"]), _colour(i)) for i, run in enumerate(runs))
+    names = tuple(Sign(str(run["strategy"]), colour_of(i)) for i, run in enumerate(runs))
     boxes = tuple(sign._replace(kind="box") for sign in names)
     sections = [
         Section("summary", "Results", ""),
@@ -91,7 +91,7 @@ def job_document(runs: Sequence[Record], about: str) -> Document:
 def summary(runs: Sequence[Record]) -> str:
     """Return the table of results, and whether they are those of plain Spark, as HTML."""
     best = max(run["records_per_second"] for run in runs)
-    rows = "".join(_row(run, best, _colour(number)) for number, run in enumerate(runs))
+    rows = "".join(_row(run, best, colour_of(number)) for number, run in enumerate(runs))
     kind = "bad" if any(run["differences"] for run in runs) else "good"
     return (
         "<table><thead><tr><th>strategy</th><th class='number'>records / s</th>"
@@ -154,7 +154,7 @@ def load_bars(runs: Sequence[Record]) -> Any:
             top="load",
             width=0.9 * width,
             source=source,
-            fill_color=_colour(number),
+            fill_color=colour_of(number),
             line_color=None,
         )
         add_tips(
@@ -164,13 +164,14 @@ def load_bars(runs: Sequence[Record]) -> Any:
     return plot
 
 
-def over_batches(runs: Sequence[Record], what: str, label: str) -> Any:
+def over_batches(runs: Sequence[Record], what: str, label: str, name: str | None = None) -> Any:
     """Return one line per run: a number of each micro-batch, where it is known.
 
-    `what` is a number of the batches, or `throughput`, their records per second.
+    `what` is a number of the batches, or `throughput`, their records per second. `name` is that of
+    the plot in its document, if there are several of the same number.
     """
     settings = {"y_range": DataRange1d(range_padding=0.2)} if what == "replication" else {}
-    plot = canvas(what, "micro-batch", label, **settings)
+    plot = canvas(name or what, "micro-batch", label, **settings)
     for number, run in enumerate(runs):
         source = ColumnDataSource(
             {
@@ -179,7 +180,7 @@ def over_batches(runs: Sequence[Record], what: str, label: str) -> Any:
                 "strategy": [str(run["strategy"])] * len(run["batches"]),
             }
         )
-        line = add_line(plot, source, "batch", "value", _colour(number))
+        line = add_line(plot, source, "batch", "value", colour_of(number))
         tips = [("", "@strategy"), ("micro-batch", "@batch"), (label, "@value{0,0.[000]}")]
         add_tips(plot, tips, [line])
     if what in ("throughput", "seconds"):
@@ -198,5 +199,6 @@ def _names(runs: Sequence[Record]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _colour(number: int) -> str:
+def colour_of(number: int) -> str:
+    """Return the colour of the run with this number."""
     return COLOURS[number % len(COLOURS)]

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from bokeh.embed import file_html
-from bokeh.layouts import column
-from bokeh.models import Div
-from bokeh.resources import INLINE
+from bokeh.document import Document
 
-from skewless.dashboard.job_report import Record, over_batches
-from skewless.private_files import write_private
+from skewless.dashboard.job_report import Record, colour_of, over_batches
+from skewless.dashboard.page_style import Section, Sign, frame, write_document
 
-_WIDTH = 1140
+TITLE = "skewless: keyed state that moves"
+
+
+class _Plot(NamedTuple):
+    """A number of the micro-batches: its title, what it means, and the title of its axis."""
+
+    what: str
+    title: str
+    about: str
+    label: str
+
+
+_PLOTS = (
+    _Plot(
+        "imbalance",
+        "imbalance",
+        "How much more the busiest worker had than the mean. 0 is perfect.",
+        "(max − mean) / mean",
+    ),
+    _Plot("moved", "state moved", "Of all state that the workers hold.", "share of the state"),
+    _Plot("seconds", "batch time", "Seconds that Spark took for a micro-batch.", "seconds"),
+)
 
 
 def write_keyed_state(records: Sequence[Record], about: str, path: Path) -> None:
@@ -25,28 +44,35 @@ def write_keyed_state(records: Sequence[Record], about: str, path: Path) -> None
     """
     if not records:
         raise ValueError("records must be at least one, not 0")
-    parts = [Div(text=f"<h2>Keyed state that moves</h2><p>{escape(about)}</p>", width=_WIDTH)]
-    for scenario in dict.fromkeys(record["scenario"] for record in records):
-        mine = [record for record in records if record["scenario"] == scenario]
-        runs = [
-            {
-                "strategy": strategy,
-                "batches": [
-                    {
-                        "batch": record["batch"],
-                        "imbalance": record["imbalance"],
-                        "moved": record["moved"],
-                        "seconds": record.get("wall"),
-                    }
-                    for record in mine
-                    if record["strategy"] == strategy
-                ],
-            }
-            for strategy in dict.fromkeys(record["strategy"] for record in mine)
-        ]
-        name = escape(scenario)
-        parts.append(over_batches(runs, "imbalance", f"{name}: imbalance", "(max − mean) / mean"))
-        parts.append(over_batches(runs, "moved", f"{name}: state moved", "share of the state"))
-        if any(batch["seconds"] is not None for run in runs for batch in run["batches"]):
-            parts.append(over_batches(runs, "seconds", f"{name}: seconds", "seconds"))
-    write_private(path, file_html(column(*parts), INLINE, "skewless: keyed state"))
+    doc = Document()
+    sections = []
+    for number, scenario in enumerate(dict.fromkeys(record["scenario"] for record in records)):
+        runs = list(_runs([record for record in records if record["scenario"] == scenario]))
+        legend = tuple(Sign(run["strategy"], colour_of(i)) for i, run in enumerate(runs))
+        for what, title, says, label in _PLOTS:
+            known = any(batch[what] is not None for run in runs for batch in run["batches"])
+            if known:
+                name = f"{what}-{number}"
+                doc.add_root(over_batches(runs, what, label, name))
+                sections.append(Section(name, f"{scenario}: {title}", says, legend))
+    heading = f"<h1>{TITLE}</h1><p>{escape(about)}</p>"
+    frame(doc, TITLE, heading, (), sections)
+    write_document(doc, path)
+
+
+def _runs(records: Sequence[Record]) -> Iterator[dict[str, Any]]:
+    """Yield each strategy with its micro-batches."""
+    for strategy in dict.fromkeys(record["strategy"] for record in records):
+        yield {
+            "strategy": str(strategy),
+            "batches": [
+                {
+                    "batch": record["batch"],
+                    "imbalance": record["imbalance"],
+                    "moved": record["moved"],
+                    "seconds": record.get("wall"),
+                }
+                for record in records
+                if record["strategy"] == strategy
+            ],
+        }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skewless.diagnosis.key_column import count_keys
+from skewless.diagnosis.key_facts import count_keys
 from skewless.metrics import imbalance
 from skewless.strategies import Hash
 from skewless.workloads import Trace

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from skewless import registry
-from skewless.arrays import Ints, Keys
+from skewless.diagnosis.key_facts import TOP, KeyFacts, count_facts
+from skewless.diagnosis.salting import Salting
 from skewless.simulator import simulate
-from skewless.simulator.replicas import ReplicaCounter
+from skewless.strategy import AnyStrategy
 from skewless.workloads.workload import Workload
 
 #: Strategies that stand for what one can do: by hash, at random, and by what the keys are.
 COMPARED = ("hash", "shuffle", "pkg", "pd-stream", "cascade", "cascade-ahead", "mixed")
 #: Below this imbalance of hashing, nothing needs to be changed.
 HARMLESS = 0.2
-_TOP = 20
-_PARTS = 10
+#: Numbers of salts that stand for what is written by hand.
+SALTS = (4, 16)
+_POINTS = 40  # of the curve
 _FEWEST_PER_WORKER = 20  # records; with fewer, loads differ by chance
-_MOST_KEYS = 1 << 21  # counted exactly; beyond, light keys are forgotten
-
-
-class KeyCounts(NamedTuple):
-    """The keys of a stream and how often each came; light ones may be missing."""
-
-    keys: Keys
-    counts: Ints
-    n_records: int
-    n_keys: int  # all of them: exact, or an estimate where there are millions
 
 
 @dataclass(frozen=True)
@@ -55,6 +46,9 @@ class KeyReport:
     n_above_fair_share: int  # keys that one worker alone cannot carry
     drift: float  # of the heaviest keys from one tenth of the stream to the next: 0 none, 1 all
     measured: tuple[Measured, ...]
+    drifts: tuple[float, ...]  # the same for each tenth but the first
+    curve: tuple[tuple[int, float], ...]  # rank and share of some of the heaviest keys
+    n_simulated: int  # records that `measured` is about: all, or the first ones
 
     @property
     def skewed(self) -> bool:
@@ -99,64 +93,43 @@ class KeyReport:
         return asdict(self) | {"skewed": self.skewed, "advice": self.advice}
 
 
-def count_keys(chunks: Iterator[Keys]) -> KeyCounts:
-    """Return how often each key came; beyond some millions of keys, light ones are forgotten."""
-    keys: Keys = np.empty(0, np.uint64)
-    counts: Ints = np.empty(0, np.int64)
-    n_records = 0
-    distinct = ReplicaCounter(_MOST_KEYS)
-    for chunk in chunks:
-        n_records += chunk.size
-        distinct.add(chunk, np.zeros(chunk.size, np.int32))
-        new, times = np.unique(chunk, return_counts=True)
-        both = np.concatenate([keys, new])
-        keys, index = np.unique(both, return_inverse=True)
-        counts = np.bincount(index, np.concatenate([counts, times]), keys.size).astype(np.int64)
-        if keys.size > _MOST_KEYS:
-            kept = np.argpartition(counts, -_MOST_KEYS // 2)[-_MOST_KEYS // 2 :]
-            kept.sort()
-            keys, counts = keys[kept], counts[kept]
-    return KeyCounts(keys, counts, n_records, round(distinct.counts()[0]))
-
-
-def drift_of(parts: Sequence[KeyCounts], top: int = _TOP) -> float:
-    """Return the mean Jaccard distance of the heaviest keys of consecutive parts.
-
-    >>> one = KeyCounts(np.array([1, 2], np.uint64), np.array([5, 3]), 8, 2)
-    >>> other = KeyCounts(np.array([2, 3], np.uint64), np.array([5, 3]), 8, 2)
-    >>> drift_of([one, one]), round(drift_of([one, other]), 2)
-    (0.0, 0.67)
-    """
-    heaviest = [
-        set(part.keys[np.argsort(-part.counts, kind="stable")[:top]].tolist()) for part in parts
-    ]
-    distances = [
-        1.0 - len(one & other) / len(one | other)
-        for one, other in pairwise(heaviest)
-        if one | other
-    ]
-    return float(np.mean(distances)) if distances else 0.0
-
-
 def diagnose_keys(
     workload: Workload, *, n_workers: int, window: int = 10_000, n_sources: int = 4, seed: int = 0
 ) -> KeyReport:
     """Return what the keys of a stream look like, and what strategies would do with them."""
-    counted = count_keys(workload.chunks(seed))
-    if not counted.n_records:
-        raise ValueError("there are no records")
-    shares = counted.counts / counted.n_records
-    order = np.argsort(-shares, kind="stable")
+    facts = count_facts(workload, n_workers=n_workers, seed=seed)
+    return report_on(
+        facts, workload, n_workers=n_workers, window=window, n_sources=n_sources, seed=seed
+    )
+
+
+def report_on(
+    facts: KeyFacts,
+    workload: Workload,
+    *,
+    n_workers: int,
+    window: int = 10_000,
+    n_sources: int = 4,
+    seed: int = 0,
+) -> KeyReport:
+    """Return the same from what is known by counting; strategies are simulated on `workload`.
+
+    `workload` may be the beginning of the stream that was counted.
+    """
+    strategies: dict[str, AnyStrategy] = {name: registry.make(name) for name in COMPARED}
+    strategies |= {f"salt-{salts}": Salting(salts) for salts in SALTS}
     measured = []
-    for name in COMPARED:
+    n_simulated = 0
+    for name, strategy in strategies.items():
         run = simulate(
-            registry.make(name),
+            strategy,
             workload,
             n_workers=n_workers,
             n_sources=n_sources,
             seed=seed,
             window=window,
         ).summary()
+        n_simulated = run["records"]
         measured.append(
             Measured(
                 name,
@@ -165,19 +138,26 @@ def diagnose_keys(
                 run["replication"],
             )
         )
+    shares = [(key, records / facts.n_records) for key, records in facts.heaviest]
     return KeyReport(
-        n_records=counted.n_records,
-        n_keys=counted.n_keys,
+        n_records=facts.n_records,
+        n_keys=facts.n_keys,
         n_workers=n_workers,
-        top_keys=tuple((int(counted.keys[i]), float(shares[i])) for i in order[:_TOP]),
-        n_above_fair_share=int((shares > 1.0 / n_workers).sum()),
-        drift=drift_of(list(_parts(workload, counted.n_records, seed))),
+        top_keys=tuple(shares[:TOP]),
+        n_above_fair_share=facts.n_above_fair_share,
+        drift=facts.drift,
         measured=tuple(measured),
+        drifts=facts.drifts,
+        curve=_curve([share for _, share in shares]),
+        n_simulated=n_simulated,
     )
 
 
-def _parts(workload: Workload, n_records: int, seed: int) -> Iterator[KeyCounts]:
-    """Yield the counts of each tenth of a stream."""
-    size = max(-(-n_records // _PARTS), 1)
-    for chunk in workload.chunks(seed, size):
-        yield count_keys(iter([chunk]))
+def _curve(shares: Sequence[float]) -> tuple[tuple[int, float], ...]:
+    """Return the share of the keys at some ranks, which are even on a logarithmic scale.
+
+    >>> _curve([0.5, 0.3, 0.2])
+    ((1, 0.5), (2, 0.3), (3, 0.2))
+    """
+    ranks = np.unique(np.geomspace(1, max(len(shares), 1), _POINTS).round().astype(int))
+    return tuple((rank, shares[rank - 1]) for rank in ranks.tolist() if rank <= len(shares))

@@ -52,7 +52,8 @@ class Trace:
     Parameters
     ----------
     path
-        The file or folder. In a folder, names that begin with `_` or `.` are left out.
+        The file or folder. In a folder, names that begin with `_` or `.` are left out, and so are
+        empty files, but of Parquet.
     key
         The columns that are the key; as text with commas between them. Plain text has none.
         Columns of CSV files are hashed as the text that is written there.
@@ -327,7 +328,9 @@ def _files_of(path: str) -> list[Path]:
     )
     if not files:
         raise ValueError(f"trace: path must be a folder with files in it, not {shown(path)}")
-    return files
+    # Jobs leave empty files behind, which have no records. An empty Parquet file is broken.
+    full = [file for file in files if file.stat().st_size or _suffix(file) in (".parquet", ".pq")]
+    return full or files
 
 
 def _format_by_name(file: Path) -> str:

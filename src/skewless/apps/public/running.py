@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from skewless.apps.public.query import Query
-from skewless.apps.streams import finish
+from skewless.apps.running.streams import finish
 
 _BATCH = "batch"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skewless.apps.stream_files import event_times, write_stream_files
+from skewless.apps.records.stream_files import event_times, write_stream_files
 from skewless.parameters import check_types, require
 from skewless.workloads import ShiftingZipf
 

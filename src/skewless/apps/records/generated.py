@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skewless.apps.drifting_words import DriftingWords
-from skewless.apps.stream_files import event_times, write_stream_files
+from skewless.apps.records.drifting_words import DriftingWords
+from skewless.apps.records.stream_files import event_times, write_stream_files
+from skewless.apps.tpch.generating import TpchStream
 from skewless.arrays import Ints
 from skewless.workloads import ShiftingZipf
 
@@ -64,8 +65,12 @@ _TALK = [
 def write_generated(kind: str, folder: Path, n_records: int) -> None:
     """Write a stream of trades, posts, positions, flows, voters or words into a new folder.
 
-    It lasts ten minutes of event time, from 2026-01-01 on. The hot keys change four times.
+    It lasts ten minutes of event time, from 2026-01-01 on. The hot keys change four times. "tables"
+    are those of TPC-H, with so many line items: see `TpchStream`.
     """
+    if kind == "tables":
+        TpchStream(n_items=n_records, n_files=FILES_PER_BATCH).write(folder)
+        return
     if kind == "words":
         DriftingWords(
             n_records=n_records, n_batches=_N_BATCHES, n_files=FILES_PER_BATCH, seconds=_SECONDS
@@ -80,6 +85,11 @@ def write_generated(kind: str, folder: Path, n_records: int) -> None:
     }[kind]
     columns = {"ts": event_times(n_records, _SECONDS), **make(np.random.default_rng(0), n_records)}
     write_stream_files(pa.table(columns), folder, _N_BATCHES, FILES_PER_BATCH)
+
+
+def fewest_records(kind: str) -> int:
+    """Return how many records of a kind there must be at least, so that no file is empty."""
+    return TpchStream.fewest(FILES_PER_BATCH) if kind == "tables" else N_FILES
 
 
 def _trades(rng: _Rng, n: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skewless.parameters import nearest
+from skewless.spark.diagnosis.counted_keys import BEGIN, FILE, ROW
 
 _FORMATS = {
     ".parquet": "parquet",
@@ -40,9 +41,12 @@ class Input:
     format: str
     separator: str = ","
     first: Path | None = None  # a file to look into; None where only Spark can look
+    names: tuple[str, ...] = ()  # the columns of CSV files without a header
 
     def columns(self) -> list[str] | None:
         """Return the names of the columns; None where only Spark can tell."""
+        if self.names:
+            return list(self.names)
         if self.first is None:
             return None
         if self.format == "text":
@@ -64,28 +68,60 @@ class Input:
                 hint = nearest(name, there or [], "column")
                 raise ValueError(f"{option}: {hint}; {self.path!r} has {', '.join(there or [])}")
 
+    def require_folder(self) -> None:
+        """Raise ValueError where this is a file, which cannot grow; as far as can be seen."""
+        if not is_remote(self.path) and not Path(self.path).is_dir():
+            raise ValueError(f"--stream reads a folder, and {self.path!r} is a file")
+
     def read(self, spark: SparkSession) -> DataFrame:
         """Return the records."""
-        return self._words(spark.read.options(**self._options).format(self.format).load(self.path))
+        reader = spark.read.options(**self._options).format(self.format)
+        if self.names:
+            reader = reader.schema(self._texts)
+        return self._words(reader.load(self.path))
+
+    def read_in_places(self, spark: SparkSession) -> DataFrame:
+        """Return the records, with the columns that say where each of them is in the files.
+
+        What is empty in a CSV file is an empty text, and not null.
+        """
+        reader = spark.read.options(**self._options).format(self.format)
+        places = [F.col("_metadata.file_path").alias(FILE)]
+        places += [F.col("_metadata.file_block_start").alias(BEGIN)]
+        records = reader.load(self.path).select("*", *places)
+        if self.format == "csv":
+            records = records.na.fill("")
+        records = self._words(records, FILE, BEGIN)
+        return records.withColumn(ROW, F.monotonically_increasing_id())
 
     def read_stream(self, spark: SparkSession, files_per_batch: int | None = None) -> DataFrame:
         """Return the records as a stream; a micro-batch takes so many files, or all there are."""
         options: dict[str, Any] = dict(self._options)
         if files_per_batch is not None:
             options["maxFilesPerTrigger"] = files_per_batch
-        found = spark.read.options(**self._options).format(self.format).load(self.path).schema
+        if self.names:
+            found: Any = self._texts
+        else:
+            found = spark.read.options(**self._options).format(self.format).load(self.path).schema
         reader = spark.readStream.schema(found).options(**options).format(self.format)
         return self._words(reader.load(self.path))
 
     @property
     def _options(self) -> dict[str, Any]:
-        return {"header": True, "sep": self.separator} if self.format == "csv" else {}
+        if self.format != "csv":
+            return {}
+        return {"header": not self.names, "sep": self.separator}
 
-    def _words(self, records: DataFrame) -> DataFrame:
+    @property
+    def _texts(self) -> str:
+        """The columns of files without a header, as Spark spells a schema."""
+        return ", ".join(f"`{name}` string" for name in self.names)
+
+    def _words(self, records: DataFrame, *kept: str) -> DataFrame:
         if self.format != "text":
             return records
         words = F.filter(F.split("value", r"\s+"), lambda word: word != "")
-        return records.select(F.explode(words).alias(WORD))
+        return records.select(F.explode(words).alias(WORD), *kept)
 
     def _schema(self, file: Path) -> Any:
         if self.format == "parquet":
@@ -121,12 +157,30 @@ def find_input(path: str, format: str = "auto") -> Input:
             f"give --format, one of {', '.join(known)}"
         )
     if len(kinds) > 1:
-        found = ", ".join(sorted(str(kind) for kind in kinds))
-        raise ValueError(f"--input: {path!r} has files of several formats ({found})")
-    with files[0].open("rb"):  # says best what is wrong with a file that cannot be read
+        first_of = {str(_format_of(file.name)): file.name for file in reversed(files)}
+        found = ", ".join(f"{kind} ({first_of[kind]!r})" for kind in sorted(first_of))
+        raise ValueError(
+            f"--input: {path!r} has files of several formats: {found}; give a folder or a file of "
+            "one, or --format to read all of them as one"
+        )
+    format = str(kinds.pop())
+    first = _first_with_records(path, files, format)
+    separator = "\t" if _ending(first.name) == ".tsv" else ","
+    return Input(path, format, separator, first)
+
+
+def _first_with_records(path: str, files: list[Path], format: str) -> Path:
+    """Return a file to look into; raise where all are empty, or one that must not be is."""
+    full = [file for file in files if file.stat().st_size]
+    if not full:
+        what = "is empty" if files == [Path(path)] else "has only empty files"
+        raise ValueError(f"--input: {path!r} {what}")
+    if format == "parquet" and len(full) < len(files):
+        empty = next(file for file in files if file not in full)
+        raise ValueError(f"--input: {str(empty)!r} is empty, which no Parquet file is")
+    with full[0].open("rb"):  # says best what is wrong with a file that cannot be read
         pass
-    separator = "\t" if _ending(files[0].name) == ".tsv" else ","
-    return Input(path, str(kinds.pop()), separator, files[0])
+    return full[0]
 
 
 def is_remote(path: str) -> bool:

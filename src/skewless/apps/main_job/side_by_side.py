@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from skewless.apps.drifting_words import SCHEMA
-from skewless.apps.lookups import CountLookedUp
-from skewless.apps.streams import finish
+from skewless.apps.main_job.lookups import CountLookedUp
+from skewless.apps.records.drifting_words import SCHEMA
+from skewless.apps.running.streams import finish
 from skewless.metrics import imbalance
 from skewless.spark import aggregate
 from skewless.spark.balance.balance import BatchBalance, read_balance

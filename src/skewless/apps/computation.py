@@ -1,0 +1,108 @@
+"""What is computed on Spark from records: as a batch, or on a stream to its end."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from skewless.apps.records.outputs import ledger_beside
+from skewless.apps.running.streams import finish
+from skewless.spark.columns import quoted
+from skewless.spark.routing.route import DEFAULT_STRATEGY
+from skewless.strategy import AnyStrategy
+
+#: What is read: a DataFrame, or several of them.
+Records = TypeVar("Records")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computation(ABC, Generic[Records]):
+    """Something that is computed from records with keys, in a batch or on a stream.
+
+    Parameters
+    ----------
+    strategy
+        How the records are routed.
+    workers
+        The number of workers; None: Spark's number of shuffle partitions.
+    seed
+        Of the routing; None: see `aggregate`.
+    """
+
+    #: The columns of the results that rank them, the largest first.
+    ranks: ClassVar[tuple[str, ...]] = ()
+
+    strategy: str | AnyStrategy = DEFAULT_STRATEGY
+    workers: int | None = None
+    seed: int | None = None
+
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of the columns that are read, by option."""
+        return {}
+
+    @property
+    @abstractmethod
+    def about(self) -> tuple[str, ...]:
+        """The columns of the results that say what a row is about."""
+
+    @property
+    @abstractmethod
+    def mode(self) -> str:
+        """How a stream is written: "complete" or "append"."""
+
+    @abstractmethod
+    def compute(self, records: Records, ledger: str | None = None) -> DataFrame:
+        """Return what is found, before `choose`."""
+
+    def choose(self, found: DataFrame) -> DataFrame:
+        """Return what the user wants to see of it; never a stream."""
+        return found
+
+    def require_stream(self) -> None:
+        """Raise ValueError where this cannot be computed on a stream."""
+
+    def of(self, records: Records) -> DataFrame:
+        """Return the results of a batch."""
+        return self.choose(self.compute(records))
+
+    def ranked(self, results: DataFrame, n: int) -> DataFrame:
+        """Return the first results by rank, and by the other columns among equal ones."""
+        names = [name for name in results.columns if name not in self.ranks]
+        order = [F.desc(quoted(name)) for name in self.ranks]
+        return results.orderBy(*order, *(F.asc(quoted(name)) for name in names)).limit(n)
+
+    def stream(
+        self,
+        records: Records,
+        output: str,
+        checkpoint: str,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> StreamingQuery:
+        """Run on a stream until there is nothing left to read; results go to `output`, Parquet.
+
+        A later run with the same checkpoint goes on where this one ended. The ledger lies beside
+        the checkpoint. `progress` is told the number of micro-batches that are done. The query
+        that is returned has ended; it knows what its micro-batches took.
+        """
+        self.require_stream()
+        found = self.compute(records, ledger_beside(checkpoint))
+        complete = self.mode == "complete"
+
+        def write(rows: DataFrame, batch: int) -> None:
+            # A batch that is run again replaces what it has written before.
+            where = output if complete else f"{output}/batch={batch}"
+            self.choose(rows).write.mode("overwrite").parquet(where)
+            progress(batch + 1)
+
+        return finish(
+            found.writeStream.outputMode(self.mode)
+            .option("checkpointLocation", checkpoint)
+            .foreachBatch(write)
+            .trigger(availableNow=True)
+        )

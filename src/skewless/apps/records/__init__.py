@@ -1,0 +1,1 @@
+"""The records of an application: files that are given, streams that are made, where results go."""

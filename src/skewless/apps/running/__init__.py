@@ -1,0 +1,1 @@
+"""A Spark session that people watch, and a stream that runs to its end."""

@@ -1,0 +1,187 @@
+"""Makes the tables that TPC-H's query 5 reads, with foreign keys by Zipf's law, from a seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skewless.apps.records.stream_files import event_times, write_stream_files
+from skewless.arrays import Floats, Ints
+from skewless.parameters import check_types, require
+
+_ITEMS_PER_ORDER = 4
+_ORDERS_PER_CUSTOMER = 10
+_ITEMS_PER_SUPPLIER = 600
+_FEWEST = 25  # customers and suppliers: one for each nation
+_REGIONS = ["AFRICA", "AMERICA", "ASIA", "EUROPE", "MIDDLE EAST"]
+#: The nations of each region, in the order of the regions.
+_NATIONS = [
+    ["ALGERIA", "ETHIOPIA", "KENYA", "MOROCCO", "MOZAMBIQUE"],
+    ["ARGENTINA", "BRAZIL", "CANADA", "PERU", "UNITED STATES"],
+    ["CHINA", "INDIA", "INDONESIA", "JAPAN", "VIETNAM"],
+    ["FRANCE", "GERMANY", "ROMANIA", "RUSSIA", "UNITED KINGDOM"],
+    ["EGYPT", "IRAN", "IRAQ", "JORDAN", "SAUDI ARABIA"],
+]
+_MONEY = pa.decimal128(15, 2)
+
+
+@dataclass(frozen=True)
+class TpchStream:
+    """Orders and line items as streams, with skewed foreign keys; the same seed, the same files.
+
+    All foreign keys follow Zipf's law with exponent `z`: the customers of orders, the suppliers of
+    line items, and the orders of line items. In TPC-H a line item ships up to four months after
+    its order. Here it ships up to `span` seconds after it: its order is one of those of the last
+    `span` seconds. So the hot orders keep changing. Orders and line items come evenly.
+
+    Parameters
+    ----------
+    n_items
+        Line items. There is an order for every four of them, a customer for every 40, and a
+        supplier for every 600, as in TPC-H.
+    z
+        The exponent.
+    seconds
+        How long the streams last, in event time.
+    span
+        For how many seconds line items of an order come.
+    n_batches, n_files
+        Micro-batches, and files of each table in a micro-batch.
+    seed
+        Of all draws.
+    """
+
+    n_items: int = 100_000
+    z: float = 0.8
+    seconds: int = 900
+    span: int = 300
+    n_batches: int = 12
+    n_files: int = 2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse parameters out of range."""
+        check_types(self)
+        require(self, "z", 0 <= self.z <= 10, "at least 0 and at most 10")
+        for name in ("seconds", "span", "n_batches", "n_files"):
+            require(self, name, getattr(self, name) >= 1, "at least 1")
+        least = self.fewest(self.n_files, self.n_batches)
+        require(self, "n_items", self.n_items >= least, f"at least one order per file, {least}")
+        require(self, "seed", self.seed >= 0, "at least 0")
+
+    @staticmethod
+    def fewest(n_files: int, n_batches: int = 12) -> int:
+        """Return the fewest line items: an order for each file."""
+        return _ITEMS_PER_ORDER * n_batches * n_files
+
+    @property
+    def n_orders(self) -> int:
+        """How many orders there are."""
+        return self.n_items // _ITEMS_PER_ORDER
+
+    @property
+    def n_customers(self) -> int:
+        """How many customers there are."""
+        return max(self.n_orders // _ORDERS_PER_CUSTOMER, _FEWEST)
+
+    @property
+    def n_suppliers(self) -> int:
+        """How many suppliers there are."""
+        return max(self.n_items // _ITEMS_PER_SUPPLIER, _FEWEST)
+
+    def orders(self) -> pa.Table:
+        """Return all orders."""
+        rng = np.random.default_rng([self.seed, 0])
+        return pa.table(
+            {
+                "o_orderkey": np.arange(1, self.n_orders + 1),
+                "o_custkey": self._skewed(rng, self.n_orders, self.n_customers),
+                "o_orderdate": event_times(self.n_orders, self.seconds),
+            }
+        )
+
+    def line_items(self) -> pa.Table:
+        """Return all line items."""
+        rng = np.random.default_rng([self.seed, 1])
+        return pa.table(
+            {
+                "l_orderkey": self._recent_orders(rng),
+                "l_suppkey": self._skewed(rng, self.n_items, self.n_suppliers),
+                "l_extendedprice": _money(rng.integers(90_000, 10_500_000, self.n_items)),
+                "l_discount": _money(rng.integers(0, 11, self.n_items)),
+                "l_shipdate": event_times(self.n_items, self.seconds),
+            }
+        )
+
+    def write(self, folder: Path) -> None:
+        """Write a folder for each table, those of the streams in files by time."""
+        for name, table in (("orders", self.orders()), ("lineitem", self.line_items())):
+            write_stream_files(table, folder / name, self.n_batches, self.n_files)
+        for name, table in self._known().items():
+            (folder / name).mkdir()
+            pq.write_table(table, folder / name / f"{name}.parquet")
+
+    def _known(self) -> dict[str, pa.Table]:
+        """Return the tables that do not change."""
+        rng = np.random.default_rng([self.seed, 2])
+        n_nations = sum(map(len, _NATIONS))
+        nations = [(name, region) for region, names in enumerate(_NATIONS) for name in names]
+        return {
+            "customer": pa.table(
+                {
+                    "c_custkey": np.arange(1, self.n_customers + 1),
+                    "c_nationkey": rng.integers(0, n_nations, self.n_customers),
+                }
+            ),
+            "supplier": pa.table(
+                {
+                    "s_suppkey": np.arange(1, self.n_suppliers + 1),
+                    "s_nationkey": rng.integers(0, n_nations, self.n_suppliers),
+                }
+            ),
+            "nation": pa.table(
+                {
+                    "n_nationkey": np.arange(n_nations),
+                    "n_name": [name for name, _ in nations],
+                    "n_regionkey": pa.array([region for _, region in nations], pa.int64()),
+                }
+            ),
+            "region": pa.table({"r_regionkey": np.arange(len(_REGIONS)), "r_name": _REGIONS}),
+        }
+
+    def _skewed(self, rng: np.random.Generator, n: int, n_keys: int) -> Ints:
+        """Return keys from 1 on, whose ranks are in no order."""
+        weights = np.cumsum(self._weights(rng, n_keys))
+        ranks: Ints = 1 + np.searchsorted(weights, rng.random(n) * weights[-1], side="right")
+        return ranks
+
+    def _recent_orders(self, rng: np.random.Generator) -> Ints:
+        """Return for each line item an order that came at most `span` before it.
+
+        The orders of each span have all ranks, so at any time their shares follow Zipf's law.
+        """
+        n_recent = max(1, self.n_orders * self.span // self.seconds)
+        starts = range(0, self.n_orders, n_recent)
+        drawn = [self._weights(rng, n_recent) for _ in starts]
+        until = np.concatenate([[0.0], np.cumsum(np.concatenate(drawn)[: self.n_orders])])
+        # Both come evenly, so at line item i so many orders are there.
+        there = np.arange(self.n_items) * self.n_orders // self.n_items + 1
+        first = until[np.maximum(there - n_recent, 0)]
+        place = first + rng.random(self.n_items) * (until[there] - first)
+        orders: Ints = np.clip(np.searchsorted(until, place, side="right"), 1, there)
+        return orders
+
+    def _weights(self, rng: np.random.Generator, n: int) -> Floats:
+        weights: Floats = rng.permutation(np.arange(1.0, n + 1) ** -self.z)
+        return weights
+
+
+def _money(cents: Ints) -> pa.Array:
+    """Return hundredths as decimal numbers; they must not be negative."""
+    words = np.zeros((cents.size, 2), np.int64)  # 16 bytes each, the lower half first
+    words[:, 0] = cents
+    return pa.Array.from_buffers(_MONEY, cents.size, [None, pa.py_buffer(words)])

@@ -1,0 +1,101 @@
+"""Both ways of `skewless diagnose --key`: in this process, or by aggregations of Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skewless.cli.on_spark import scratch_folder, spark_session
+from skewless.diagnosis.key_column import KeyReport, diagnose_keys, report_on
+from skewless.diagnosis.key_facts import CURVE, PARTS, TOP, KeyFacts
+from skewless.workloads import Trace
+from skewless.workloads.trace import columns_of
+
+#: The values of keys by their hashes.
+Names = dict[int, tuple[Any, ...]]
+_REMOTE = "://"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be looked at.
+
+    Parameters
+    ----------
+    path, format
+        The file or folder.
+    key
+        The columns with commas; None: the words of a text.
+    n_workers, limit, window
+        Workers, the most records that are simulated, and records per window.
+    """
+
+    path: str
+    format: str
+    key: str | None
+    n_workers: int
+    limit: int
+    window: int
+
+    def is_text(self) -> bool:
+        """Return whether it is a text, which has words and no columns."""
+        if _REMOTE in self.path:
+            return self.format == "text"
+        return not columns_of(self.path, self.format)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the key."""
+        return [name.strip() for name in (self.key or "word").split(",")]
+
+
+def diagnose_in_memory(asked: Asked) -> tuple[KeyReport, Names]:
+    """Return the report on the first records, and the values of the heaviest keys."""
+    trace = Trace(
+        path=asked.path,
+        key=tuple(asked.columns),
+        limit=asked.limit,
+        format=asked.format,  # type: ignore[arg-type]
+    )
+    report = diagnose_keys(trace, n_workers=asked.n_workers, window=asked.window)
+    hashes = np.array([hashed for hashed, _ in report.top_keys], np.uint64)
+    return report, trace.values(hashes)
+
+
+def diagnose_on_spark(asked: Asked, master: str) -> tuple[KeyReport, Names]:
+    """Return the report on all records; strategies are simulated on the first ones."""
+    from skewless.apps.records.inputs import find_input
+    from skewless.spark.session_arguments import require_session
+
+    require_session("skewless", master, "1g", None)
+    records = find_input(asked.path, "json" if asked.format == "jsonl" else asked.format)
+    records.require_columns(asked.columns, "--key")
+    with scratch_folder() as scratch, spark_session(master, scratch, []) as spark:
+        return report_by_spark(asked, records.read_in_places(spark))
+
+
+def report_by_spark(asked: Asked, records: Any) -> tuple[KeyReport, Names]:
+    """Return the report from a DataFrame of all records, with their places."""
+    from skewless.spark.diagnosis.counted_keys import count_on_spark
+
+    counted = count_on_spark(
+        records,
+        asked.columns,
+        n_workers=asked.n_workers,
+        heaviest=CURVE,
+        top=TOP,
+        parts=PARTS,
+        beginning=asked.limit,
+    )
+    facts = KeyFacts(
+        counted.n_records,
+        counted.n_keys,
+        counted.n_above_fair_share,
+        counted.heaviest,
+        counted.tops,
+    )
+    beginning = counted.beginning
+    report = report_on(facts, beginning, n_workers=asked.n_workers, window=asked.window)
+    return report, counted.values

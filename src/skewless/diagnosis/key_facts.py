@@ -1,0 +1,124 @@
+"""What counting tells about the keys of a stream: how many, which are heavy, how they drift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from skewless.arrays import Ints, Keys
+from skewless.simulator.replicas import ReplicaCounter
+from skewless.workloads.workload import Workload
+
+#: The heaviest keys that are listed, and those of each part that drift goes by.
+TOP = 20
+#: Into so many parts a stream is cut to see drift.
+PARTS = 10
+#: So many of the heaviest keys make the curve.
+CURVE = 1_000
+_MOST_KEYS = 1 << 21  # counted exactly; beyond, light keys are forgotten
+
+
+class KeyFacts(NamedTuple):
+    """What counting tells; here it is counted in memory, and elsewhere by Spark.
+
+    Parameters
+    ----------
+    n_records, n_keys
+        How many there are; the keys are an estimate where they are millions, counted in memory.
+    n_above_fair_share
+        Keys that one worker alone cannot carry.
+    heaviest
+        The hash and the records of the heaviest keys, at most `CURVE` of them, in order. Among
+        equal ones the smaller hash comes first.
+    tops
+        The hashes of the `TOP` heaviest keys of each part of the stream.
+    """
+
+    n_records: int
+    n_keys: int
+    n_above_fair_share: int
+    heaviest: tuple[tuple[int, int], ...]
+    tops: tuple[tuple[int, ...], ...]
+
+    @property
+    def drifts(self) -> tuple[float, ...]:
+        """The Jaccard distance of the heaviest keys of each part to those of the next."""
+        return distances(self.tops)
+
+    @property
+    def drift(self) -> float:
+        """The mean of these distances: 0 none change, 1 all."""
+        return float(np.mean(self.drifts)) if self.drifts else 0.0
+
+
+class KeyCounts(NamedTuple):
+    """The keys of a stream and how often each came; light ones may be missing."""
+
+    keys: Keys
+    counts: Ints
+    n_records: int
+    n_keys: int  # all of them: exact, or an estimate where there are millions
+
+    def heaviest(self, most: int) -> Ints:
+        """Return where the heaviest keys are, the heaviest first."""
+        # Keys are in order, so a stable sort puts the smaller hash first among equal ones.
+        return np.argsort(-self.counts, kind="stable")[:most]
+
+
+def count_facts(workload: Workload, *, n_workers: int, seed: int = 0) -> KeyFacts:
+    """Return what counting the keys tells, piece by piece in bounded memory."""
+    counted = count_keys(workload.chunks(seed))
+    if not counted.n_records:
+        raise ValueError("there are no records")
+    heaviest = counted.heaviest(CURVE)
+    size = part_size(counted.n_records)
+    parts = [count_keys(iter([chunk])) for chunk in workload.chunks(seed, size)]
+    return KeyFacts(
+        n_records=counted.n_records,
+        n_keys=counted.n_keys,
+        n_above_fair_share=int((counted.counts * n_workers > counted.n_records).sum()),
+        heaviest=tuple(
+            zip(counted.keys[heaviest].tolist(), counted.counts[heaviest].tolist(), strict=True)
+        ),
+        tops=tuple(tuple(part.keys[part.heaviest(TOP)].tolist()) for part in parts),
+    )
+
+
+def part_size(n_records: int) -> int:
+    """Return how many records a part of the stream has; the last one may have fewer."""
+    return max(-(-n_records // PARTS), 1)
+
+
+def count_keys(chunks: Iterator[Keys]) -> KeyCounts:
+    """Return how often each key came; beyond some millions of keys, light ones are forgotten."""
+    keys: Keys = np.empty(0, np.uint64)
+    counts: Ints = np.empty(0, np.int64)
+    n_records = 0
+    distinct = ReplicaCounter(_MOST_KEYS)
+    for chunk in chunks:
+        n_records += chunk.size
+        distinct.add(chunk, np.zeros(chunk.size, np.int32))
+        new, times = np.unique(chunk, return_counts=True)
+        both = np.concatenate([keys, new])
+        keys, index = np.unique(both, return_inverse=True)
+        counts = np.bincount(index, np.concatenate([counts, times]), keys.size).astype(np.int64)
+        if keys.size > _MOST_KEYS:
+            kept = np.argpartition(counts, -_MOST_KEYS // 2)[-_MOST_KEYS // 2 :]
+            kept.sort()
+            keys, counts = keys[kept], counts[kept]
+    return KeyCounts(keys, counts, n_records, round(distinct.counts()[0]))
+
+
+def distances(tops: Sequence[Sequence[int]]) -> tuple[float, ...]:
+    """Return the Jaccard distance of each set of keys to the next.
+
+    >>> [round(distance, 2) for distance in distances([[1, 2], [1, 2], [2, 3]])]
+    [0.0, 0.67]
+    """
+    sets = [set(top) for top in tops]
+    return tuple(
+        1.0 - len(one & other) / len(one | other) for one, other in pairwise(sets) if one | other
+    )

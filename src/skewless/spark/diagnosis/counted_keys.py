@@ -1,0 +1,155 @@
+"""Counts the keys of files by aggregations of Spark: the driver holds counts, never the records."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import numpy as np
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from skewless.arrays import Keys
+from skewless.spark.columns import internal, quoted
+from skewless.spark.diagnosis.sampled_keys import SampledKeys
+
+#: Where a record is: its file, where the part of it begins that one task reads, and a number that
+#: counts up along this part.
+FILE, BEGIN, ROW = internal("file"), internal("begin"), internal("row")
+_HASH, _PLACE, _FIRST, _N = internal("hash"), internal("place"), internal("first"), internal("n")
+_PART, _RANK, _VALUES = internal("part"), internal("rank"), internal("values")
+
+
+class CountedKeys(NamedTuple):
+    """What counting tells about the keys, and the keys of the first records.
+
+    Parameters
+    ----------
+    n_records, n_keys, n_above_fair_share
+        How many records and keys there are, and keys with more than a worker's share.
+    heaviest
+        The hash and the records of the heaviest keys; among equal ones the smaller hash first.
+    values
+        The values of the columns of these keys, by hash.
+    tops
+        The hashes of the heaviest keys of each part of the stream, in the same order.
+    beginning
+        The keys of the first records.
+    """
+
+    n_records: int
+    n_keys: int
+    n_above_fair_share: int
+    heaviest: tuple[tuple[int, int], ...]
+    values: dict[int, tuple[Any, ...]]
+    tops: tuple[tuple[int, ...], ...]
+    beginning: SampledKeys
+
+
+def count_on_spark(
+    records: DataFrame,
+    key: list[str],
+    *,
+    n_workers: int,
+    heaviest: int,
+    top: int,
+    parts: int,
+    beginning: int,
+) -> CountedKeys:
+    """Return what counting tells; it reads the records four times, and only the key of them.
+
+    Records are in the order of their files' names and of their places in them, as they are
+    without Spark.
+
+    Parameters
+    ----------
+    records
+        Records with the columns `FILE`, `BEGIN` and `ROW`.
+    key
+        The columns of the key.
+    n_workers
+        Among which the load is to be shared.
+    heaviest, top, parts
+        How many of the heaviest keys are returned, of all records and of each part of the stream,
+        and how many parts there are.
+    beginning
+        How many of the first records have their keys returned: 16 bytes each on the driver.
+    """
+    columns = [F.col(quoted(name)) for name in key]
+    hashed = records.select(F.xxhash64(*columns).alias(_HASH), *columns, FILE, BEGIN, ROW)
+    offsets, n_records = _offsets(hashed)
+    if not n_records:
+        raise ValueError("there are no records")
+    values = F.first(F.struct(*columns)).alias(_VALUES)
+    counts = hashed.groupBy(_HASH).agg(F.count("*").alias(_N), values)
+    counts = counts.persist(StorageLevel.DISK_ONLY)
+    try:
+        is_above = (F.col(_N) * n_workers > n_records).cast("bigint")
+        n_keys, n_above = counts.agg(F.count("*"), F.sum(is_above)).collect()[0]
+        rows = counts.orderBy(*_heaviest_first()).limit(heaviest).collect()
+    finally:
+        counts.unpersist()
+    placed = _placed(hashed, offsets)
+    return CountedKeys(
+        n_records=n_records,
+        n_keys=int(n_keys),
+        n_above_fair_share=int(n_above),
+        heaviest=tuple((_unsigned(row[_HASH]), int(row[_N])) for row in rows),
+        values={_unsigned(row[_HASH]): tuple(row[_VALUES]) for row in rows},
+        tops=_tops(placed, max(-(-n_records // parts), 1), top),
+        beginning=SampledKeys(_beginning(placed, beginning)),
+    )
+
+
+def _offsets(hashed: DataFrame) -> tuple[DataFrame, int]:
+    """Return how many records come before each part of a file, and how many there are in all."""
+    found = hashed.groupBy(FILE, BEGIN).agg(F.min(ROW).alias(_FIRST), F.count("*").alias(_N))
+    rows = sorted(found.collect(), key=lambda row: (_path(row[FILE]), row[BEGIN]))
+    before = 0
+    offsets = []
+    for row in rows:
+        offsets.append((row[FILE], row[BEGIN], before - row[_FIRST]))
+        before += row[_N]
+    schema = f"`{FILE}` string, `{BEGIN}` bigint, `{_FIRST}` bigint"
+    return hashed.sparkSession.createDataFrame(offsets, schema), before
+
+
+def _placed(hashed: DataFrame, offsets: DataFrame) -> DataFrame:
+    """Return the hash and the place of each record in the whole stream, from 0."""
+    joined = hashed.join(F.broadcast(offsets), [FILE, BEGIN])
+    return joined.select(_HASH, (F.col(ROW) + F.col(_FIRST)).alias(_PLACE))
+
+
+def _tops(placed: DataFrame, size: int, top: int) -> tuple[tuple[int, ...], ...]:
+    """Return the heaviest keys of each part of `size` records."""
+    part = F.expr(f"`{_PLACE}` div {size}").alias(_PART)
+    counts = placed.groupBy(part, _HASH).agg(F.count("*").alias(_N))
+    rank = F.row_number().over(Window.partitionBy(_PART).orderBy(*_heaviest_first()))
+    rows = counts.withColumn(_RANK, rank).where(F.col(_RANK) <= top).collect()
+    found: dict[int, list[tuple[int, int]]] = {}
+    for row in rows:
+        found.setdefault(row[_PART], []).append((row[_RANK], _unsigned(row[_HASH])))
+    return tuple(tuple(key for _, key in sorted(found[part])) for part in sorted(found))
+
+
+def _beginning(placed: DataFrame, n: int) -> Keys:
+    """Return the hashes of the first records, in order."""
+    table = placed.where(F.col(_PLACE) < n).select(_PLACE, _HASH).toArrow()
+    order = np.argsort(table[_PLACE].to_numpy())
+    hashes: Keys = table[_HASH].to_numpy()[order].view(np.uint64)
+    return hashes
+
+
+def _heaviest_first() -> list[Column]:
+    """Return the order of keys by records, and by their hash as a number without a sign."""
+    return [F.desc(_N), F.col(_HASH) < 0, F.col(_HASH)]
+
+
+def _unsigned(number: int) -> int:
+    return number % (1 << 64)
+
+
+def _path(address: str) -> PurePosixPath:
+    return PurePosixPath(unquote(address))

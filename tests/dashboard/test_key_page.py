@@ -1,0 +1,35 @@
+"""The page about keys: self-contained, with what the report says, and no HTML from keys."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("bokeh", reason="bokeh is not installed")
+
+from skewless.dashboard.key_page import write_key_page
+from skewless.diagnosis.key_column import diagnose_keys
+from skewless.workloads import Zipf
+
+
+def test_the_page_has_all_plots_and_needs_no_network(tmp_path: Path) -> None:
+    report = diagnose_keys(Zipf(z=1.4, n_keys=500, n_records=5_000), n_workers=8, window=1_000)
+    path = tmp_path / "keys.html"
+    keys = ["<script>alert(1)</script>", *(f"k{place}" for place in range(1, 20))]
+    write_key_page(report.as_dict(), keys, "<b>orders</b>", path)
+    page = path.read_text(encoding="utf-8")
+    for expected in (
+        "Share of the records by rank",
+        "The heaviest keys",
+        "Drift",
+        "fullest worker",
+        "salt-16",
+        "5,000 records",
+    ):
+        assert expected in page
+    assert "<script>alert(1)" not in page
+    assert "<b>orders" not in page
+    assert not re.search(r"<(script|link)[^>]+(src|href)=[\"']https?:", page)
+    assert path.stat().st_mode & 0o777 == 0o600
