@@ -116,3 +116,10 @@ def test_links_between_documents_lead_somewhere() -> None:
         if not (PROJECT / path.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_groups_of_tests_stay_together(request: pytest.FixtureRequest) -> None:
+    """Otherwise two processes compile the same kernels, and run the same queries twice."""
+    if "PYTEST_XDIST_WORKER" not in os.environ or not request.config.option.loadgroup:
+        pytest.skip("runs in one process, or without groups")
+    assert request.node.nodeid.endswith("@tests/test_repository.py")

@@ -58,7 +58,7 @@ def test_an_interrupt_ends_with_one_line_and_exit_code_130(
     def interrupted(writer: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skewless.apps.application.finish", interrupted)
+    monkeypatch.setattr("skewless.apps.computation.finish", interrupted)
     checkpoint = str(tmp_path / "checkpoint")
     kept = run(*command(tmp_path / "in", "--checkpoint", checkpoint))
     assert kept.exit_code == 130

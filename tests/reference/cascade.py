@@ -68,6 +68,8 @@ class CascadeReference:
         self.old_weight = 0.0
         self.old_records = 0.0
         self.watched = 0.0
+        self.first_weight = 0.0
+        self.weights_vary = False
         self.corrected: list[tuple[int, int]] = []  # after so many records, which key
         self.look_at = max(8 * n_workers, BLOCK)
         self.top = 0.0
@@ -205,7 +207,8 @@ class CascadeReference:
         new = total - self.watched
         record = self.unit * self.scale
         n_before = len(self.corrected)
-        if self.watched > 0 and new > 0 and self.keep < 1:
+        alike = not self.weights_vary
+        if alike and self.watched > 0 and new > 0 and self.keep < 1:
             for place in self.places():
                 seen = place.count - place.watched
                 expected = place.watched * (new / self.watched)
@@ -355,6 +358,10 @@ class CascadeReference:
         if weight > 0 and self.weight == 0 and self.old_weight == 0:
             self.measure_rooms(weight)
             self.heavy_from = 4.0 * weight
+        if self.first_weight == 0:
+            self.first_weight = weight
+        elif weight != self.first_weight:
+            self.weights_vary = True
         hashed = seeded(key, self.seed)
         amount = weight * self.unit
         number, rest = divmod(self.records % BLOCK, COUNT_EVERY)

@@ -90,3 +90,18 @@ def test_merging_is_no_worse_than_not_merging_when_hot_keys_change(strategy, eve
     # Sources that have merged go on from one state, so they fill the same workers at one time.
     assert found < 1.25 * alone + 0.01
     assert replicas_found < 1.02 * replicas_alone
+
+
+def test_a_key_of_few_heavy_records_is_not_taken_for_one_that_has_changed():
+    rng = np.random.default_rng(4)
+    hot = rng.random(12_000) < 0.01
+    keys = np.where(hot, 7, rng.integers(1_000, 1 << 40, 12_000)).astype(np.uint64)
+    weights = np.where(hot, 100.0, 1.0)
+    strategy = Cascade()
+    state = strategy.start(16, 1)
+    for begin in range(2_000, 12_000, 250):
+        part = slice(0, 2_000) if begin == 2_000 else slice(begin - 250, begin)
+        out = np.empty(keys[part].size, np.int32)
+        strategy.route_weighted(keys[part], weights[part], state, out)
+        counts = dict(zip(state.heavy.keys.tolist(), state.heavy.counts.tolist(), strict=True))
+        assert counts[7] > 0.2 * sum(counts.values())

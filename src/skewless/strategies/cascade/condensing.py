@@ -30,7 +30,8 @@ class CondensedCascade(NamedTuple):
     keys: Keys
     counts: Floats
     unit: Floats
-    watched: Floats  # of the same keys
+    recent: SmallInts  # which of the keys were counted since the last look
+    watched: Floats  # and what their counts were then; the other counts are the same
     wide: SmallInts  # which of the keys use more than one worker
     reaches: SmallInts  # and how many
     numbers: Floats
@@ -39,7 +40,7 @@ class CondensedCascade(NamedTuple):
     @property
     def grows(self) -> tuple[str, ...]:
         """What is as long as there are keys, and keys with several workers."""
-        return ("keys", "counts", "watched", "wide", "reaches")
+        return ("keys", "counts", "recent", "watched", "wide", "reaches")
 
     def check(self, fresh: CondensedCascade) -> None:
         """Refuse workers and places that are not there, and numbers that are none."""
@@ -47,7 +48,8 @@ class CondensedCascade(NamedTuple):
         for name in ("owners", "costs"):
             require_same(name, getattr(self, name), getattr(fresh, name))
         require_that(self.reaches.size == self.wide.size, "wide and reaches must be as many")
-        require_that(self.watched.size == n_keys, f"watched must be {n_keys}, one per key")
+        require_that(self.recent.size == self.watched.size, "recent and watched must be as many")
+        require_within("recent", self.recent, 0, n_keys - 1)
         check_counted(self, fresh)
         require_within("wide", self.wide, 0, n_keys - 1)
         require_within("reaches", self.reaches, 1, n_workers)
@@ -92,6 +94,8 @@ def condense(state: CascadeState) -> CondensedCascade:
     filled, used = counted(state.heavy)
     reaches = state.cursors[REACH::CURSORS][used]
     wide = np.flatnonzero(reaches > 1)
+    counts, watched = state.heavy.counts[used], state.watched[used]
+    recent = np.flatnonzero(watched != counts)
     return CondensedCascade(
         owners=state.owners.copy(),
         levels=state.levels.copy(),
@@ -99,9 +103,10 @@ def condense(state: CascadeState) -> CondensedCascade:
         costs=state.costs.copy(),
         filled=filled,
         keys=state.heavy.keys[used],
-        counts=state.heavy.counts[used],
+        counts=counts,
         unit=state.heavy.unit.copy(),
-        watched=state.watched[used],
+        recent=recent.astype(np.int32),
+        watched=watched[recent],
         wide=wide.astype(np.int32),
         reaches=reaches[wide],
         numbers=state.numbers.copy(),
@@ -125,11 +130,18 @@ def watched_together(parts: Sequence[CondensedCascade], heavy: HeavyKeys) -> Flo
     """Return the mean of what all sources watch, at the places where `heavy` has their keys."""
     watched = np.zeros(heavy.keys.size)
     keys = np.concatenate([part.keys for part in parts])
-    amounts = np.concatenate([part.watched / part.unit[0] for part in parts])
+    amounts = np.concatenate([_watched(part) / part.unit[0] for part in parts])
     order = np.lexsort((amounts, keys))  # so that the order of the sources does not matter
     found, starts = np.unique(keys[order], return_index=True)
     if found.size:
         means = np.add.reduceat(amounts[order], starts) / len(parts)
         places = np.flatnonzero(heavy.counts > 0.0)
         watched[places] = means[np.searchsorted(found, heavy.keys[places])]
+    return watched
+
+
+def _watched(part: CondensedCascade) -> Floats:
+    """Return the count of each key at the last look."""
+    watched: Floats = part.counts.copy()
+    watched[part.recent] = part.watched
     return watched

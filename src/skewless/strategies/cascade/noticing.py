@@ -3,8 +3,9 @@
 Counts fade slowly, so that chance does not change what is heavy. When hot keys change, the old ones
 would stay the heaviest for long, and the new ones would be graded as if they were light. So every
 few records the counts are compared with the last ones. A key whose records since then are far from
-what its count promised gets the count that these records promise. In a stream that does not change
-this happens to no key.
+what its count predicts gets the count that these records imply. In a stream that does not change
+this happens to no key. Where weights vary, nothing is corrected: a few heavy records would look
+like a change.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from skewless.strategies.cascade.state import (
     OLD_WEIGHT,
     RECORDS,
     SCALE,
+    VARIES,
     WATCHED,
     WEIGHT,
     CascadeState,
@@ -44,7 +46,8 @@ def notice(state: CascadeState) -> None:
     total = (numbers[OLD_WEIGHT] + numbers[WEIGHT]) * heavy.unit[0]
     new = total - numbers[WATCHED]
     is_corrected = False
-    if numbers[WATCHED] > 0.0 and new > 0.0 and numbers[KEEP] < 1.0:
+    alike = state.counters[VARIES] == 0
+    if alike and numbers[WATCHED] > 0.0 and new > 0.0 and numbers[KEEP] < 1.0:
         record = heavy.unit[0] * numbers[SCALE]
         least = _SURE * record
         rate = new / numbers[WATCHED]

@@ -39,6 +39,7 @@ from skewless.strategies.cascade.state import (
     COUNT_EVERY,
     CURSORS,
     END,
+    FIRST,
     FLOOR,
     HEAVY,
     LAG,
@@ -54,6 +55,7 @@ from skewless.strategies.cascade.state import (
     RECORDS,
     SCALE,
     SWEEP_AT,
+    VARIES,
     WAITING,
     WEIGHT,
     CascadeState,
@@ -228,6 +230,19 @@ def _measure_by_the_first(weights: Floats | None, state: CascadeState) -> None:
 
 
 @kernel
+def _compare_weights(weights: Floats | None, state: CascadeState, begin: I64, end: I64) -> None:
+    """Note whether all records so far weigh the same: only then `notice` can tell chance."""
+    if weights is None:
+        end = begin + 1
+    for i in range(begin, end):
+        weight = _weight(weights, i)
+        if state.numbers[FIRST] == 0.0:
+            state.numbers[FIRST] = weight
+        elif weight != state.numbers[FIRST]:
+            state.counters[VARIES] = 1
+
+
+@kernel
 def route_records(keys: Keys, weights: Floats | None, state: CascadeState, out: Workers) -> None:
     """Route by the state; without weights every record weighs 1."""
     if state.numbers[WEIGHT] == 0.0 and state.numbers[OLD_WEIGHT] == 0.0:
@@ -242,6 +257,7 @@ def route_records(keys: Keys, weights: Floats | None, state: CascadeState, out: 
         end = min(i + length - records % length, keys.size)
         for j in range(begin, end):
             state.hashes[j + shift] = seeded(keys[j], state.seed[0])
+        _compare_weights(weights, state, begin, end)
         _look_up(keys, state, begin, end, shift)
         state.counters[CHANGED] = 0
         while True:

@@ -22,7 +22,8 @@ KEEP = 6  # the part of a count that a sweep keeps
 SCALE = 7  # weight of an average record: rooms are multiples of it
 HANDICAP = 8  # the part of a worker's excess that a sweep adds to its handicap
 WATCHED = 9  # faded weight of all records at the last look at `watched`, in stored counts
-NUMBERS = 10
+FIRST = 10  # the first weight of a record that is not 0; 0: there was none
+NUMBERS = 11
 
 # Positions in `rooms`; all are differences from the mean level.
 LIGHT_ROOM = 0  # a light key leaves a worker above this
@@ -43,7 +44,8 @@ STEPS = 4  # steps taken in search of a worker, see `may_search`
 KNOWN = 5  # records since the last sweep that a merge has added to the old ones
 AWAITING = 6  # 1 + the records at the last message, until the answer comes; 0: none is awaited
 LOOK_AT = 7  # the number of records at which counts are looked at again
-COUNTERS = 8
+VARIES = 8  # 1 if records have had different weights
+COUNTERS = 9
 
 # Columns of `marks`, a row per place.
 ROOM = 0  # how far above the mean the key takes workers, at the most

@@ -33,6 +33,7 @@ from skewless.strategies.cascade.state import (
     CURSORS,
     DEBT,
     EPOCH,
+    FIRST,
     HANDICAP,
     HEAVY,
     HEAVY_PARTS,
@@ -57,6 +58,7 @@ from skewless.strategies.cascade.state import (
     SPOTS_PER_SLOT,
     STEPS,
     SWEEP_AT,
+    VARIES,
     WAITING,
     WATCHED,
     WEIGHT,
@@ -270,6 +272,7 @@ class Cascade:
             state.numbers[[WEIGHT, OLD_WEIGHT, OLD_RECORDS]] = 0.0, *_faded(merged)
             state.counters[KNOWN] = since
         state.counters[AWAITING] = 0
+        state.counters[VARIES] = max(own.counters[VARIES], merged.counters[VARIES])
         _begin_block(state, int(own.counters[RECORDS]), since, int(stretch(own.counters[EPOCH])))
         watch(state)
         prepare(state)
@@ -302,8 +305,12 @@ class Cascade:
         numbers[OLD_RECORDS] = unordered_mean([_faded(part)[1] for part in parts])
         watched = [part.numbers[WATCHED] / part.unit[0] for part in parts]
         numbers[WATCHED] = unordered_mean(watched)
+        firsts = {float(part.numbers[FIRST]) for part in parts} - {0.0}
+        numbers[FIRST] = min(firsts, default=0.0)
         since = sum(_since_sweep(part) for part in parts) // len(parts)
         left = [int(part.counters[LOOK_AT] - part.counters[RECORDS]) for part in parts]
+        varies = len(firsts) > 1 or any(part.counters[VARIES] for part in parts)
+        merged.counters[VARIES] = int(varies)
         merged.counters[KNOWN] = since
         merged.counters[[STEPS, AWAITING]] = 0
         n_records = max(int(part.counters[RECORDS]) for part in parts)
@@ -312,6 +319,8 @@ class Cascade:
         # Where merges are more frequent than blocks end, no source ever comes to it.
         if merged.counters[RECORDS] >= merged.counters[LOOK_AT]:
             notice(merged)
+            # Corrected counts may change the order of the keys in their buckets.
+            return self.merge_condensed([condense(merged)], fresh)
         return merged
 
 
