@@ -259,6 +259,7 @@ def test_compare_writes_a_page_that_needs_no_network(tmp_path):
     assert all(name in result.stdout for name in registry.names())
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_demo_says_that_all_results_equal_plain_spark(spark, monkeypatch, tmp_path):
     lend_session(spark, monkeypatch)

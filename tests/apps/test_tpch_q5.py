@@ -72,6 +72,7 @@ def test_a_batch_is_what_spark_sql_says_for_each_window(spark: Any, folder: Path
     assert first[0].revenue >= first[1].revenue > 0
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("watermark", [None, "1 second"])
 def test_a_stream_is_what_spark_sql_says_for_each_window(

@@ -100,6 +100,7 @@ def test_without_a_ledger_the_state_means_the_same_in_every_form(
             run(aggregate(df, "k", {name: one}), "update", tmp_path / name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["auto", pytest.param("local", marks=pytest.mark.slow)])
 def test_duplicates_may_be_dropped_within_the_watermark_before(
     spark: Any, tmp_path: Path, strategy: str

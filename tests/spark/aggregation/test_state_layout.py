@@ -269,6 +269,7 @@ def test_a_changed_query_is_refused_and_the_right_one_goes_on(spark: Any, tmp_pa
     assert identity["blocks"] == FORMAT
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:no ledger")
 def test_other_windows_are_refused_even_where_they_meet_no_state(

@@ -55,6 +55,7 @@ def routed_here(costs: Sequence[float]) -> list[int]:
     return [int(worker) for worker in out]
 
 
+@pytest.mark.slow
 def test_nothing_costs_nothing_and_what_is_no_cost_counts_as_one(numbered: DataFrame) -> None:
     costs = [cost for _, cost in COSTS]
     wanted = routed_here(costs)

@@ -33,6 +33,7 @@ for batch in range(n):
 """
 
 
+@pytest.mark.slow
 def test_processes_that_publish_at_once_all_get_the_same_plan(ledger):
     n_batches = 8
     processes = [

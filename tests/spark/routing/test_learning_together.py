@@ -67,6 +67,7 @@ def one_and_eight(strategy: Any, keys: Keys, folder: Path, monkeypatch: Any) -> 
     return np.array([(imbalance(w, N_WORKERS), replicas(keys, w)) for w in (one, eight)])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(JIT_OFF, reason="measures a long stream")
 def test_eight_sources_learn_as_one_by_dalton(tmp_path, monkeypatch):
     # A million records: the first batches, of which each source learns from an eighth before it

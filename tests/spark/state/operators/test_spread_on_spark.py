@@ -72,6 +72,7 @@ def test_hot_keys_of_batches(
         assert on == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("untrusted", [False, True])
 def test_a_key_that_becomes_hot_while_a_stream_runs(
     spark: Any, tmp_path: Path, untrusted: bool
