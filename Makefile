@@ -59,11 +59,12 @@ soak: $(READY) ## Run keyed state for 2,000 micro-batches: nothing may grow (SKE
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m soak tests/faults tests/spark/state
 
 test-matrix: $(READY) ## Compare with plain Spark: every strategy, window and output mode
-	@$(WITH_JAVA) SKEWLESS_FULL_MATRIX=1 $(BIN)/python -m pytest tests/spark
+	@$(WITH_JAVA) SKEWLESS_FULL_MATRIX=1 $(BIN)/python -m pytest \
+		-m "not soak and not faults and not statistics" tests/spark
 
 test-versions: $(READY) ## Try every verb on Spark 4.1, 4.2 and 4.3, classic and Connect (VERSIONS="4.1 4.2" for some)
-	@$(WITH_JAVA) $(BIN)/python scripts/test_versions.py $(VERSIONS)
-	$(BIN)/python benchmarks/tables.py
+	@$(WITH_JAVA) $(BIN)/python scripts/test_versions.py $(VERSIONS); ended=$$?; \
+		$(BIN)/python benchmarks/tables.py && exit $$ended
 
 test-cluster: $(READY) ## Submit packed jobs to a standalone cluster on this machine, and kill executors
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m cluster tests/cluster

@@ -127,6 +127,9 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
         "give one of --vehicle COLUMN and --positions": [
             *["run", "road-condition", "--generate", "10", "--vehicle", "v", "--positions"]
         ],
+        "give one of --vehicle": [
+            *["run", "road-condition", "--generate", "10", "--vehicle", "vehicle", "--positions"]
+        ],
         "--stream needs --watermark": ["run", "clustering", "--generate", "10", "--stream"],
     }
     for message, command in cases.items():

@@ -97,13 +97,28 @@ def test_a_refused_command_makes_no_folder(tmp_path):
         ),
         ("hash", ["--forwarding"], "--forwarding: none of the chosen strategies"),
         ("hash", ["--slides", "2"], "--slides: windows can overlap where"),
+        (
+            "dalton,hash",
+            ["--forwarding", "--slides", "2", "--json"],
+            "--slides: windows can overlap where --timing has merge, or with --forwarding by "
+            "strategies that tell what needs merging, and not with hash",
+        ),
+        ("hash", ["--event", "fail@200"], "--event takes KIND@RECORD:worker=NUMBER, or at="),
+        ("hash", ["--event", "fail@200:3"], "--event takes KIND@RECORD:worker=NUMBER, or at="),
+        (
+            "fish",
+            ["--sync", "interval=80,shortest=10"],
+            "--sync: shortest and longest go with adaptive=yes",
+        ),
         ("hash", ["--zipf", "-1"], "--zipf must be a number from 0 to 20, not -1.0"),
         ("hash", ["--keys", "0"], "--keys must be from 1 to 2^48, not 0"),
         ("hash", ["--with", "z=2"], "--with z=… cannot be combined with an option that sets it"),
     ],
 )
 def test_messages_name_the_option(strategy, options, message):
-    assert message in refused("simulate", "--strategy", strategy, *ZIPF, *options)
+    command = ["simulate", "--strategy", strategy, *ZIPF, *options]
+    assert message in refused(*command)
+    assert run(*command).stdout == ""  # no strategy has run before
 
 
 def test_messages_about_traces_name_the_option(tmp_path):

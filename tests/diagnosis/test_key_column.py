@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from skewless.cli import app
+from skewless.cli.diagnosing_keys import Asked
 from skewless.diagnosis.key_candidates import rank_columns
 from skewless.diagnosis.key_column import diagnose_keys
 from skewless.diagnosis.key_facts import count_keys
@@ -136,11 +137,19 @@ def test_the_command_reads_texts_and_event_logs(tmp_path):
     [
         ([], "give --input PATH"),
         (["--input", "a", "--event-log", "b"], "give --input PATH"),
-        (["--input", "missing.parquet"], "there is no file or folder 'missing.parquet'"),
+        (["--input", "missing.parquet"], "--input: there is no file or folder 'missing.parquet'"),
+        (["--input", "missing.csv", "--key", "k"], "--input: there is no file or folder 'missing"),
+        (
+            ["--input", "s3a://orders/2026", "--key", "k"],
+            "--input: only Spark can open 's3a://orders/2026'; add --spark",
+        ),
+        (["--input", "s3a://a/b.txt"], "--input: only Spark can open 's3a://a/b.txt'; add --spark"),
+        (["--input", "x", "--key", "k", "--master", "local[2]"], "--master goes with --spark"),
+        (["--event-log", "x", "--key", "k"], "--key goes with --input, not with --event-log"),
         (["--event-log", "missing"], "there is no file or folder 'missing'"),
         (["--event-log", "missing", "--slow", "1"], "--slow must be above 1"),
         (["--input", "x", "--workers", "0"], "--workers must be"),
-        (["--input", "x", "--format", "xml"], "format must be one of auto, csv"),
+        (["--input", "x", "--format", "xml"], "--format must be one of auto, csv"),
         (["--event-log", "x", "--page", "y"], "--page goes with --input and --key"),
     ],
 )
@@ -168,6 +177,31 @@ def test_empty_files_of_a_folder_are_passed_over_and_broken_ones_named(tmp_path)
     (tmp_path / "c.parquet").touch()
     broken = _run("--input", str(tmp_path), "--key", "user")
     assert "c.parquet' cannot be read as parquet" in broken.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--key", "land"], ["--key", "country", "--workers", "0"], ["--key", ""], []]
+)
+def test_a_refused_command_makes_no_folder_for_its_page(orders, tmp_path, arguments):
+    pytest.importorskip("bokeh", reason="bokeh is not installed")
+    page = tmp_path / "new" / "page.html"
+    assert _run("--input", str(orders), *arguments, "--page", str(page)).exit_code == 2
+    assert not page.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "format", "is_text"),
+    [
+        ("s3a://bucket/words.txt", "auto", True),
+        ("s3a://bucket/WORDS.TXT.gz", "auto", True),
+        ("s3a://bucket/words.txt", "csv", False),
+        ("s3a://bucket/words", "text", True),
+        ("s3a://bucket/words.txt.parquet", "auto", False),
+    ],
+)
+def test_a_text_that_only_spark_can_open_is_known_by_its_name(path, format, is_text):
+    asked = Asked(path, format, None, n_workers=2, limit=10, window=10)
+    assert asked.is_text() is is_text
 
 
 def test_a_page_needs_a_key(orders, tmp_path):

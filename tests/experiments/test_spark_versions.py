@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from skewless.experiments.spark_versions import table
+import re
+from pathlib import Path
+
+from skewless.experiments.spark_versions import PARTS, table
 
 
 def record(spark: str, mode: str, part: str, outcome: str = "passed") -> dict[str, str]:
@@ -22,6 +25,15 @@ def test_versions_are_ordered_as_numbers_and_what_did_not_run_is_not_claimed() -
         "| a | yes | **no** | yes |",
         "| b | not tried | not tried | not tried |",
     ]
+
+
+def test_parts_have_a_fixed_order_which_names_all_that_are_tried() -> None:
+    smoke = Path(__file__).parents[1] / "versions" / "test_smoke.py"
+    tried = re.findall(r'mark\.versions\("(.+)"\)', smoke.read_text(encoding="utf-8"))
+    assert set(tried) == set(PARTS)
+    records = [record("4.3.0", "classic", part) for part in ("new", *reversed(PARTS))]
+    lines = [line.split(" | ")[0].lstrip("| ") for line in table(records).splitlines()[2:]]
+    assert lines == [*PARTS, "new"]
 
 
 def test_runs_without_compiled_kernels_are_told() -> None:

@@ -1,4 +1,4 @@
-"""Applications on Spark, each small: they use what users use, and import nothing private.
+"""Applications on Spark, each small: they use what users use.
 
 Each file here is an application, or what several of them are made of. The folders have what is
 around them: `records` finds and makes their input, `running` starts Spark and waits for streams,

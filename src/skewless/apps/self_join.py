@@ -19,9 +19,10 @@ class SelfJoin(Application):
     """Pairs of trades of one symbol, on different sides, that are near each other in time.
 
     Trades are joined by their symbol, so each symbol is on one worker, with its recent trades as
-    its state. Each pair is returned once: its left trade has the side that comes first in the
-    order of texts, as "buy" does before "sell". A trade without a symbol, a time or a side is in
-    no pair; neither is one without a trader if there are traders.
+    its state; `join` spreads a symbol that is too hot for one worker. Each pair is returned once:
+    its left trade has the side that comes first in the order of texts, as "buy" does before "sell".
+    A trade without a symbol, a time or a side is in no pair; neither is one without a trader if
+    there are traders.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from skewless.cli.needs import needing_bokeh
 from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
 from skewless.cli.screen import console, progress_bar, small_bars
 
-_MOST_BATCHES = 30  # the ledger keeps no more
+_MOST_BATCHES = 30  # all are looked at in the end, and the ledger keeps the last 32
 _MOST_SLOTS = 1024  # each is a thread and a Python process
 _MOST_RECORDS = 1_000_000_000  # they are made in memory
 _LONGEST_US = 60_000_000

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from skewless.arguments import MOST_WORKERS
+from skewless.arguments import MOST_WORKERS, shown
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.diagnosing_keys import Asked, diagnose_in_memory, diagnose_on_spark
@@ -22,6 +22,7 @@ from skewless.diagnosis.key_candidates import Candidate, rank_columns
 from skewless.diagnosis.key_column import KeyReport
 from skewless.diagnosis.stages import Application, summarise
 from skewless.diagnosis.stragglers import SLOW, Straggler, find_stragglers
+from skewless.workloads.trace import is_remote
 
 _LISTED = 10
 
@@ -52,7 +53,9 @@ def diagnose(
     on_spark: Annotated[
         bool, typer.Option("--spark", help="Count all records on Spark; goes with --key.")
     ] = False,
-    master: Annotated[str, typer.Option(help="Where Spark runs, with --spark.")] = "local[*]",
+    master: Annotated[
+        str | None, typer.Option(help="Where Spark runs, with --spark; local[*] if not given.")
+    ] = None,
     page: Annotated[
         Path | None, typer.Option(help="Write a page with plots there; goes with --key.")
     ] = None,
@@ -68,8 +71,10 @@ def diagnose(
         for option, given in (("--spark", on_spark), ("--page", page is not None)):
             if given and event_log is not None:
                 raise ValueError(f"{option} goes with --input and --key, not with --event-log")
-        if page is not None:
-            reading.file_to_write(page, "--page")
+        if key is not None and event_log is not None and input_ is None:
+            raise ValueError("--key goes with --input, not with --event-log")
+        if master is not None and not on_spark:
+            raise ValueError("--master goes with --spark")
         if (input_ is None) == (event_log is None):
             raise ValueError("give --input PATH [--key COLUMN], or --event-log FILE")
         if event_log is not None:
@@ -84,17 +89,30 @@ def diagnose(
         n_records = reading.count(limit, "--limit", least=1)
         per_window = reading.count(window, "--window", least=1)
         asked = Asked(input_, format_, key, n_workers, n_records, per_window)
-        if key is None and not asked.is_text():
+        if is_remote(input_) and not on_spark:
+            raise ValueError(f"--input: only Spark can open {shown(input_)}; add --spark")
+        with reading.naming_input():
+            ranks = key is None and not asked.is_text()
+        if ranks:
             for option, given in (("--spark", on_spark), ("--page", page is not None)):
                 if given:
                     raise ValueError(f"{option} goes with --key COLUMN")
-            found = rank_columns(input_, n_workers=n_workers, limit=n_records, format=format_)
+            with reading.naming_input():
+                found = rank_columns(input_, n_workers=n_workers, limit=n_records, format=format_)
             _show_columns(found, n_workers, as_json=as_json)
             return
+
+        def checked() -> None:
+            if page is not None:
+                reading.file_to_write(page, "--page")
+
         if on_spark:
-            report, names = diagnose_on_spark(asked, master)
+            report, names = diagnose_on_spark(
+                asked, "local[*]" if master is None else master, checked
+            )
         else:
-            report, names = diagnose_in_memory(asked)
+            with reading.naming_input():
+                report, names = diagnose_in_memory(asked, checked)
     texts = [_text(names.get(hashed)) for hashed, _ in report.top_keys]
     _show_keys(report, texts, as_json=as_json)
     if not on_spark and not as_json and report.n_records == n_records:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +13,11 @@ from skewless.cli.on_spark import scratch_folder, spark_session
 from skewless.diagnosis.key_column import KeyReport, diagnose_keys, report_on
 from skewless.diagnosis.key_facts import CURVE, PARTS, TOP, KeyFacts
 from skewless.workloads import Trace
-from skewless.workloads.trace import columns_of
+from skewless.workloads.trace import columns_of, is_remote
 
 #: The values of keys by their hashes.
 Names = dict[int, tuple[Any, ...]]
-_REMOTE = "://"
+_TEXT = re.compile(r"\.txt(\.gz|\.bz2)?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,9 @@ class Asked:
 
     def is_text(self) -> bool:
         """Return whether it is a text, which has words and no columns."""
-        if _REMOTE in self.path:
-            return self.format == "text"
+        if is_remote(self.path):
+            by_name = self.format == "auto" and _TEXT.search(self.path.split("?")[0]) is not None
+            return by_name or self.format == "text"
         return not columns_of(self.path, self.format)
 
     @property
@@ -51,27 +54,39 @@ class Asked:
         return [name.strip() for name in (self.key or "word").split(",")]
 
 
-def diagnose_in_memory(asked: Asked) -> tuple[KeyReport, Names]:
-    """Return the report on the first records, and the values of the heaviest keys."""
+def diagnose_in_memory(
+    asked: Asked, checked: Callable[[], object] = lambda: None
+) -> tuple[KeyReport, Names]:
+    """Return the report on the first records, and the values of the heaviest keys.
+
+    `checked` is called when the files and columns are there, before the work.
+    """
     trace = Trace(
         path=asked.path,
         key=tuple(asked.columns),
         limit=asked.limit,
         format=asked.format,  # type: ignore[arg-type]
     )
+    checked()
     report = diagnose_keys(trace, n_workers=asked.n_workers, window=asked.window)
     hashes = np.array([hashed for hashed, _ in report.top_keys], np.uint64)
     return report, trace.values(hashes)
 
 
-def diagnose_on_spark(asked: Asked, master: str) -> tuple[KeyReport, Names]:
-    """Return the report on all records; strategies are simulated on the first ones."""
+def diagnose_on_spark(
+    asked: Asked, master: str, checked: Callable[[], object] = lambda: None
+) -> tuple[KeyReport, Names]:
+    """Return the report on all records; strategies are simulated on the first ones.
+
+    `checked` is called before Spark starts, when what can be seen without it is there.
+    """
     from skewless.apps.records.inputs import find_input
     from skewless.spark.session_arguments import require_session
 
     require_session("skewless", master, "1g", None)
     records = find_input(asked.path, "json" if asked.format == "jsonl" else asked.format)
     records.require_columns(asked.columns, "--key")
+    checked()
     with scratch_folder() as scratch, spark_session(master, scratch, []) as spark:
         return report_by_spark(asked, records.read_in_places(spark))
 

@@ -99,7 +99,11 @@ def by_options(message: str, workload: str, settings: Mapping[str, str]) -> str:
         for name, option in _OF_WORKLOAD.items():
             if name not in settings:
                 options[f"{workload}: {name} "] = f"{option} "
-    # The longest beginning that fits says most.
+    return _by_beginning(message, options)
+
+
+def _by_beginning(message: str, options: Mapping[str, str]) -> str:
+    """Return a message whose beginning is replaced; the longest one that fits says most."""
     for beginning in sorted(options, key=len, reverse=True):
         if message.startswith(beginning):
             return options[beginning] + message[len(beginning) :]
@@ -120,6 +124,26 @@ def naming_options(workload: str, settings: Mapping[str, str]) -> Iterator[None]
         print(f"skewless: {line}", file=sys.stderr)
 
 
+#: How messages about files begin, where they were given by --input.
+_OF_INPUT = {
+    "trace: path": "--input",
+    "trace: key": "--key",
+    "trace: limit": "--limit",
+    "trace: format": "--format",
+    "trace:": "--input:",
+    "format ": "--format ",
+}
+
+
+@contextlib.contextmanager
+def naming_input() -> Iterator[None]:
+    """Let errors about the files of --input name that option."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise ValueError(_by_beginning(str(error), _OF_INPUT)) from None
+
+
 def timing(texts: list[str]) -> Timing | None:
     """Return how long things take, by texts like `service=1e-4`; None without any."""
     return parameters.make(Timing, pairs(texts, "--timing")) if texts else None
@@ -137,10 +161,13 @@ def events(texts: list[str]) -> list[Event]:
     for text in texts:
         head, colon, rest = text.partition(":")
         kind, at_sign, at = head.partition("@")
-        if colon and at_sign:
-            settings = {"kind": kind.strip(), "at": at.strip()} | pairs(rest.split(","), "--event")
-        else:
-            settings = pairs(text.split(","), "--event")
+        by_kind = bool(colon and at_sign)
+        try:
+            settings = pairs((rest if by_kind else text).split(","), "--event")
+        except ValueError:
+            raise ValueError(f"--event takes {_EVENT}, not {shown(text)}") from None
+        if by_kind:
+            settings = {"kind": kind.strip(), "at": at.strip()} | settings
         missing = [name for name in ("at", "worker", "kind") if name not in settings]
         if missing:
             raise ValueError(f"--event needs {missing[0]}=…: {_EVENT}, not {shown(text)}")
@@ -175,6 +202,8 @@ def sync(text: str, delay: str, n_sources: int) -> Sync | None:
             raise ValueError(
                 f"--sync: {parameters.nearest(name, parameters.names(Sync), 'setting')}"
             )
+    if not settings.get("adaptive") and settings.keys() & {"shortest", "longest"}:
+        raise ValueError("--sync: shortest and longest go with adaptive=yes")
     found = Sync(**settings)  # type: ignore[arg-type]
     found.delays(n_sources)
     return found

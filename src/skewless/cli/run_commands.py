@@ -99,7 +99,9 @@ def hashtags(
 def road_condition(
     options: WindowOptions,
     cell: Annotated[str, typer.Option(help="The column with the cell of the map.")] = "cell",
-    vehicle: Annotated[str, typer.Option(help="The column with the vehicle.")] = "vehicle",
+    vehicle: Annotated[
+        str | None, typer.Option(help="The column with the vehicle; 'vehicle' if not given.")
+    ] = None,
     speed: Annotated[str, typer.Option(help="The column with its speed.")] = "speed",
     least: Annotated[int, typer.Option(help="Only cells with so many vehicles.")] = 1,
     positions: Annotated[
@@ -115,9 +117,10 @@ def road_condition(
     def make(records: Input | None, settings: dict[str, Any]) -> Application:
         from skewless.apps.road_condition import RoadCondition
 
-        if positions and vehicle != "vehicle":
+        if positions and vehicle is not None:
             raise ValueError("give one of --vehicle COLUMN and --positions")
-        return RoadCondition(cell, None if positions else vehicle, speed, least, **settings)
+        known = None if positions else "vehicle" if vehicle is None else vehicle
+        return RoadCondition(cell, known, speed, least, **settings)
 
     run_application(options, "positions", make)
 

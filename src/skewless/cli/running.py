@@ -115,7 +115,6 @@ def _require_options(options: RunOptions) -> None:
 
 
 def _input(options: RunOptions, kind: str) -> Found | None:
-
     if (options.input_ is None) == (options.generate is None):
         raise ValueError("give one of --input PATH and --generate RECORDS")
     if options.input_ is None:

@@ -87,6 +87,16 @@ def _speeds(text: str | None, n_workers: int) -> Floats | None:
     return np.tile(pattern, n_workers // len(pattern))
 
 
+def _require_forwarding(chosen: Sequence[AnyStrategy], *, asked: bool) -> None:
+    """Refuse windows that overlap unless all strategies forward; nothing is merged here."""
+    without = [one.name for one in chosen if not asked or not isinstance(one, Forwards)]
+    if without:
+        raise ValueError(
+            "--slides: windows can overlap where --timing has merge, or with --forwarding by "
+            f"strategies that tell what needs merging, and not with {', '.join(without)}"
+        )
+
+
 def _tell_who_ignores_speeds(chosen: Sequence[AnyStrategy]) -> None:
     """Say which strategies treat all workers alike, though their workers differ in speed."""
     blind = [one.name for one in chosen if not isinstance(one, Rescales)]
@@ -198,6 +208,8 @@ def simulate_command(
             raise ValueError("--forwarding: none of the chosen strategies tells what needs merging")
         clock = reading.timing(timing or [])
         n_slides = reading.count(slides, "--slides", least=1, most=1 << 20)
+        if n_slides > 1 and (clock is None or not clock.merge):
+            _require_forwarding(chosen, asked=forwarding)
         happens = reading.events(event or [])
         cells = []
         for n in reading.counts(workers, "--workers", least=1, most=MOST_WORKERS):

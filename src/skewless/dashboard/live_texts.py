@@ -84,7 +84,7 @@ def hot_keys(history: Record) -> str:
     batch = last_with_records(history)
     keys = [] if batch is None else batch["hot_keys"]
     if not keys:
-        return "<p class='note'>Workers have not told their heaviest keys.</p>"
+        return "<p class='note'>No worker has reported its heaviest keys.</p>"
     highest = max(key["share"] for key in keys)
     rows = "".join(_row(key, highest) for key in keys)
     return (

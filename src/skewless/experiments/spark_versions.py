@@ -7,6 +7,18 @@ from collections.abc import Sequence
 from skewless.experiments.tables import Row, markdown
 
 _SHOWN = {"passed": "yes", "failed": "**no**", "skipped": "not tried"}
+#: The order of the lines: a part that is run again alone stays where it is. Others come last.
+PARTS = (
+    "`route`, batch",
+    "`aggregate`, batch, ready aggregations",
+    "`aggregate`, batch, own aggregators and windows",
+    "`aggregate`, batch, zero/reduce/merge/finish",
+    "`aggregate`, stream, ready aggregations, ledger and restart",
+    "`aggregate`, stream, own aggregators, ledger and restart",
+    "`hot_keys`, `observe_hot_keys`",
+    "`process`, stream, ledger and restart",
+    "continuous processing and real-time mode: refused",
+)
 _MODES = {"classic": "classic", "connect": "Connect"}
 
 
@@ -20,7 +32,9 @@ def table(records: Sequence[Row]) -> str:
     | `route` | yes |
     """
     columns = sorted({(_numbers(r["spark"]), r["spark"], r["mode"]) for r in records})
-    parts = list(dict.fromkeys(record["part"] for record in records))
+    found = dict.fromkeys(record["part"] for record in records)
+    parts = [part for part in PARTS if part in found]
+    parts += [part for part in found if part not in PARTS]
     ended = {(r["spark"], r["mode"], r["part"]): r["outcome"] for r in records}
     headings = [f"{spark}, {_MODES[mode]}" for _, spark, mode in columns]
     rows = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -36,6 +37,7 @@ _FORMATS = {
     ".txt": "text",
 }
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+_REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 # Readers work ahead by some blocks of this size; a CSV or JSON record must fit into one.
 _BLOCK_BYTES = 1 << 20
 
@@ -291,6 +293,15 @@ def _suffix(file: Path) -> str:
     if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
     return suffixes[-1] if suffixes else ""
+
+
+def is_remote(path: str) -> bool:
+    """Return whether a path is an address that only Spark can open.
+
+    >>> is_remote("s3a://orders/2026"), is_remote("orders/2026")
+    (True, False)
+    """
+    return bool(_REMOTE.match(path))
 
 
 def columns_of(path: str, format: str = "auto") -> dict[str, pa.DataType]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from pyspark.sql import functions as F
 
 from skewless.parameters import nearest
 from skewless.spark.diagnosis.counted_keys import BEGIN, FILE, ROW
+from skewless.workloads.trace import is_remote
 
 _FORMATS = {
     ".parquet": "parquet",
@@ -28,7 +28,6 @@ _FORMATS = {
     ".txt": "text",
 }
 _COMPRESSED = (".gz", ".bz2")
-_REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 #: The column of the words of a text.
 WORD = "word"
 
@@ -181,11 +180,6 @@ def _first_with_records(path: str, files: list[Path], format: str) -> Path:
     with full[0].open("rb"):  # says best what is wrong with a file that cannot be read
         pass
     return full[0]
-
-
-def is_remote(path: str) -> bool:
-    """Return whether a path is an address that only Spark can open."""
-    return bool(_REMOTE.match(path))
 
 
 def _files(path: Path) -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from skewless.apps.records.inputs import is_remote
+from skewless.workloads.trace import is_remote
 
 _OURS = (".parquet", ".crc", "_SUCCESS")
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from skewless.apps.records.inputs import Input, find_input, is_remote
+from skewless.apps.records.inputs import Input, find_input
+from skewless.workloads.trace import is_remote
 
 #: The columns that query 5 reads, and their types here.
 READ = {

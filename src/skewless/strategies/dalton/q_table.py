@@ -7,10 +7,10 @@ The best place of a row is the winner of a tournament over its values, so that a
 costs O(log n) instead of a scan over all workers. Mostly it costs O(1): the value that changes is
 the best one, and while it stays above all others of its row, every match ends as before.
 
-A source keeps what it learned since its last message to the others: an answer does not have these
-rewards and must have each once, and the next message must have no other. Learning is the
-affine map Q ↦ (1 − γ)·Q + γ·R. Many of them in a row are again one such map, (1 − γ)^m·Q + b, so m
-and b per value are all that has to be kept, however many rewards there are.
+A source keeps what it learned since its last message to the others. An answer lacks these rewards,
+so the source adds each of them to it once. The next message has these rewards and no others.
+Learning is the affine map Q ↦ (1 − γ)·Q + γ·R. Many of them in a row are again one such map,
+(1 − γ)^m·Q + b, so m and b per value are all that has to be kept, however many rewards there are.
 """
 
 from __future__ import annotations

@@ -91,9 +91,9 @@ def join(
         Keys with more records than one worker can take are spread over several parts: a record of
         one side goes to one part, a record of the other side to all of them, so each pair is met
         once. Parts are placed like keys. None: hot keys are found, unless `how` is "full". {}: no
-        key is spread. Or the keys, and into how many parts their left side is cut: {"hot": 8}; a
-        tuple for several columns. Only with `how` "inner" or "left", and such keys cannot change
-        while a ledger is used.
+        further key is spread, and keys that were spread before a restart stay so. Or the keys, and
+        into how many parts their left side is cut: {"hot": 8}; a tuple for several columns. Only
+        with `how` "inner" or "left", and such keys cannot change while a ledger is used.
     placement
         `strategy`, `workers`, `max_workers`, `interval`, `window`, `cost`, `seed`, `ledger` and
         `untrusted_keys`, as for `process`.

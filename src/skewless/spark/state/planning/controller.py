@@ -52,7 +52,7 @@ class Controller:
     workers
         How many workers a query without state begins with.
     asked
-        The number of workers that the user gave, None if he gave none.
+        The number of workers that the user gave, None if none was given.
     most
         The most workers that the query can have: its partitions.
     interval

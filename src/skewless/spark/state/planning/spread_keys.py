@@ -66,8 +66,8 @@ class SpreadRule:
     Parameters
     ----------
     may
-        Whether records of the first stream, and of the second one, can be spread: not those of a
-        stream whose records must be in all parts because of what the join returns.
+        Whether records of the first stream, and of the second one, can be spread: not where the
+        *other* stream's records are returned if they meet none: these must be in one part alone.
     within
         In microseconds, how far apart the records of a pair may be.
     detects

@@ -119,7 +119,7 @@ def keep_report(
     if from_bytes(there, f"{shown(ledger.folder)}/{name}").about.get("attempt") == attempt:
         raise RuntimeError(NOT_A_PARTITION)
     # The report is that of another attempt, which may have failed just because of this. So this
-    # attempt leaves a trace of its own, which goes with the folder.
+    # attempt leaves a trace of its own, which is deleted with the folder.
     trace = f"{name}.attempt-{attempt}"
     if files.create(trace, token.encode()) != token.encode():
         raise RuntimeError(NOT_A_PARTITION)
