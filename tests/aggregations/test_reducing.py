@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from skewless import aggregations as aggs
+from skewless.aggregations.aggregator import PerKey
 
 
 class Largest:
@@ -129,3 +130,15 @@ def test_our_own_aggregators_are_no_reducers() -> None:
     assert not aggs.is_reducer(Ours())
     assert not aggs.is_reducer(aggs.count())
     assert aggs.is_reducer(Largest())
+
+
+def test_an_object_may_say_that_it_does_not_merge() -> None:
+    class Alone(Declared):
+        merges = False
+
+    assert aggs.reducing(Declared()).merges
+    assert not aggs.reducing(Alone()).merges
+    assert not PerKey(aggs.reducing(Alone())).aggregator.merges
+    Alone.merges = 1  # type: ignore[assignment]
+    with pytest.raises(ValueError, match="Alone: merges must be True or False, not 1"):
+        PerKey(aggs.reducing(Alone()))

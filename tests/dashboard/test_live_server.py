@@ -13,6 +13,7 @@ pytest.importorskip("bokeh", reason="the page is drawn by Bokeh")
 
 from dashboard.histories import splitting
 from dashboard.pages import read_page
+from skewless.dashboard import live_server
 from skewless.dashboard.live_server import LOOPBACK, live_page
 
 
@@ -77,3 +78,39 @@ def test_a_port_that_is_taken_is_refused_in_one_line():
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"--port {port} cannot be used: .*in use"):
             live_page(splitting, port).__enter__()
+
+
+def test_any_error_of_looking_is_shown_and_the_page_goes_on(monkeypatch, caplog):
+    monkeypatch.setattr(live_server, "_LOOK_EVERY_S", 0.001)
+    server, looks = None, []
+
+    def look():
+        looks.append(None if server is None else server._history["problem"])
+        if 2 <= len(looks) <= 4:
+            raise KeyError("lost")
+        if len(looks) == 6:
+            server._is_over.set()
+        return splitting()
+
+    server = live_server._Server(look, 0)
+    server._look_again()
+    assert looks[1:] == [None, "KeyError: 'lost'", "KeyError: 'lost'", "KeyError: 'lost'", None]
+    assert server._history["problem"] is None
+    assert len(caplog.records) == 1
+
+
+def test_a_page_that_does_not_start_in_time_leaves_nothing(monkeypatch):
+    monkeypatch.setattr(live_server, "_START_WITHIN_S", 0.01)
+    made = live_server.BokehTornado
+
+    def slow(*given, **named):
+        server._is_over.wait(30.0)
+        return made(*given, **named)
+
+    monkeypatch.setattr(live_server, "BokehTornado", slow)
+    server = live_server._Server(splitting, 0)
+    with pytest.raises(OSError, match="did not start within"):
+        server.start()
+    assert not any(thread.is_alive() for thread in server._threads)
+    with socket.socket() as other:
+        assert other.connect_ex((LOOPBACK, server.port)) != 0

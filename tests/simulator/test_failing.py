@@ -48,6 +48,13 @@ def test_what_a_failing_worker_has_is_lost_or_sent_again():
         assert times.latencies.sum() == (5 if replay else 2)
 
 
+def test_a_worker_may_fail_256_times():
+    clock = _clock(failing=(0,) * 256)
+    _send(clock, [0, 0, 0, 1])
+    clock.fail(0, _to(1), replay=False)
+    assert clock.finish().lost.tolist() == [3]
+
+
 def test_what_was_done_before_is_kept():
     clock = _clock(emit=1.0)
     _send(clock, [0, 0, 0])  # sent at 0, 1 and 2, done at 1, 2 and 3; it is 3 then

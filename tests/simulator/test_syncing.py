@@ -93,6 +93,39 @@ def test_a_sync_that_falls_between_two_rounds_is_at_its_record():
     assert [sync.sent for sync in run.syncs] == list(range(701, 6_011, 701))
 
 
+@pytest.mark.parametrize(
+    "sync",
+    [
+        Sync(103),
+        Sync(103, delay=[0, 31, 5, 0, 0, 211, 0, 2], adaptive=True),
+        Sync(50, delay=[80, 1, 0, 0, 0, 0, 0, 0], work=7),
+        Sync(3),
+    ],
+    ids=str,
+)
+def test_nothing_but_messages_says_when_sources_sync(sync):
+    options = {"n_workers": 4, "n_sources": 8, "window": 100, "sync": sync}
+    stream = Zipf(z=1.5, n_keys=300, n_records=1_511)
+    # FISH would hear of the workers' times with a clock.
+    dalton = Dalton(stats_window=200, slide=100)
+    plain = simulate(dalton, stream, **options)
+    timed = simulate(dalton, stream, **options, timing=Timing(service=1e-4))
+    forwarding = simulate(dalton, stream, **options, forwarding=True)
+    assert plain.syncs == timed.syncs == forwarding.syncs
+    assert plain.loads.tolist() == timed.loads.tolist() == forwarding.loads.tolist()
+    if sync.interval == 103 and not sync.adaptive:
+        assert [one.sent for one in plain.syncs] == list(range(103, 1_511, 103))
+        fish = simulate(Fish(), stream, **options, timing=Timing(service=1e-4))
+        assert fish.syncs == plain.syncs
+
+
+def test_an_interval_shorter_than_a_round_is_a_round():
+    stream = Zipf(z=1.5, n_keys=300, n_records=101)
+    runs = [simulate(Fish(), stream, n_workers=4, n_sources=8, sync=sync) for sync in (1, 7, 8)]
+    assert [one.sent for one in runs[0].syncs] == list(range(8, 101, 8))
+    assert runs[0].syncs == runs[1].syncs == runs[2].syncs
+
+
 def test_a_late_answer_is_followed_by_the_next_message_at_once():
     run = simulate(Fish(), STREAM, n_workers=8, n_sources=4, sync=400, sync_delay=500)
     assert [sync.sent for sync in run.syncs[:3]] == [400, 900, 1_400]

@@ -37,7 +37,8 @@ def reducing(
     ----------
     reducer
         The object. `reduce(buffer, value)` gets one record at a time: the value of the column, None
-        for null, or a tuple of the values if there are several inputs.
+        for null, or a tuple of the values if there are several inputs. Its attribute `merges`, if
+        it has one, counts as that of an `Aggregator`.
     inputs
         The column that it reads, or several; None: its attribute `inputs`.
     state
@@ -92,6 +93,7 @@ class Reducing(Aggregator[Any]):
         self.inputs = inputs
         self.state = state
         self.result = result
+        self.merges = getattr(reducer, "merges", True)
 
     def __repr__(self) -> str:
         """Show the user's object."""

@@ -31,6 +31,7 @@ from skewless.dashboard.live_page import fill_document
 LOOPBACK = "127.0.0.1"
 _LOOK_EVERY_S = 1.0
 _START_WITHIN_S = 60.0
+_LOGGER = logging.getLogger("skewless")
 
 
 @dataclass(frozen=True)
@@ -91,22 +92,34 @@ class _Server:
         for thread in self._threads:
             thread.start()
         if not self._is_ready.wait(_START_WITHIN_S):
+            self.stop()
             raise OSError(f"the live page did not start within {_START_WITHIN_S:.0f} s")
         if self._problem is not None:
             self.stop()
             raise self._problem
 
     def stop(self) -> None:
-        """End both threads."""
+        """End both threads, and listen no more."""
         self._is_over.set()
         if self._loop is not None:
             self._loop.add_callback(self._loop.stop)
         for thread in self._threads:
             thread.join(timeout=10.0)
+        self._socket.close()  # also where the thread that serves hangs
 
     def _look_again(self) -> None:
+        problem = ""
         while not self._is_over.wait(_LOOK_EVERY_S):
-            found = self._look()
+            try:
+                found, now = self._look(), ""
+            except Exception as error:
+                # Whatever it is: an error that ended this thread would leave a page that looks
+                # alive and shows nothing new. The next look may succeed again.
+                now = " ".join(f"{type(error).__name__}: {error}".split())
+                found = {**self._history, "problem": now}
+                if now != problem:  # not again every second
+                    _LOGGER.warning("the live page cannot read its query", exc_info=True)
+            problem = now
             if found != self._history:  # else pages would get the same columns again
                 self._history = found
 
@@ -131,7 +144,8 @@ class _Server:
             server.start()
             self._loop = server.io_loop
             self._is_ready.set()
-            server.io_loop.start()
+            if not self._is_over.is_set():  # else `stop` may have come before there was a loop
+                server.io_loop.start()
         except BaseException as error:
             self._problem = error
             self._is_ready.set()

@@ -30,7 +30,7 @@ class InFlight(NamedTuple):
     costs: Floats
     keys: Keys
     size: Ints  # [1]
-    fails: NDArray[np.uint8]  # by worker: how often it will fail
+    fails: Ints  # by worker: how often it will fail
 
 
 #: What there is of each record.
@@ -54,7 +54,7 @@ def none_in_flight(n_workers: int) -> InFlight:
         costs=times,
         keys=np.empty(0, np.uint64),
         size=np.zeros(1, np.int64),
-        fails=np.zeros(n_workers, np.uint8),
+        fails=np.zeros(n_workers, np.int64),
     )
 
 

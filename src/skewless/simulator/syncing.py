@@ -30,7 +30,8 @@ class Sync:
     ----------
     interval
         DSYNC: from one message of a source to its next. Strategies that decide by window send at
-        the end of the window in which it is due.
+        the end of the window in which it is due. An interval shorter than a round, in which each
+        source routes one record, counts as a round: before, a source has nothing new to tell.
     delay
         How long a message takes, to the reducer or back; one number, or one per source.
     work
@@ -142,14 +143,16 @@ class Exchanges:
         self._strategy = strategy
         self._n_sources = n_sources
         self._by_batch = strategy.traits.decides == "batch"
-        self._interval = sync.interval
-        self._bounds = sync.bounds
+        self._interval = max(sync.interval, n_sources)
+        least, most = sync.bounds
+        self._bounds = max(least, n_sources), max(most, n_sources)
         self._delays = sync.delays(n_sources)
         self._work = sync.work
         self._now = 0
         self._sent = [0] * n_sources  # when the last message went off
         self._counted = [0] * n_sources  # from where the interval counts
         self._arrivals = [_FAR] * n_sources  # when the answer comes
+        self._not_before = [0] * n_sources  # when the next message may go off
         self._messages: dict[int, Any] = {}  # of sources that wait for the others
         self._late: set[int] = set()
         self._answer: tuple[Any, int] | None = None
@@ -166,8 +169,11 @@ class Exchanges:
     def _next_event(self, source: int) -> int:
         if self._waits(source):
             return self._arrivals[source]
-        # An interval that became shorter may be over already: then in the next round.
-        return max(self._counted[source] + self._interval, self._now + self._n_sources)
+        return self._due(source)
+
+    def _due(self, source: int) -> int:
+        """Return when the next message goes off: it depends on messages only, on no other cut."""
+        return max(self._counted[source] + self._interval, self._not_before[source])
 
     def exchange(self, now: int, states: list[Any]) -> list[Any]:
         """Deliver and send what is due now; messages without delay arrive at once."""
@@ -176,7 +182,7 @@ class Exchanges:
         sending = [
             source
             for source in range(self._n_sources)
-            if not self._waits(source) and now >= self._counted[source] + self._interval
+            if not self._waits(source) and now >= self._due(source)
         ]
         if not sending:
             return states
@@ -191,7 +197,13 @@ class Exchanges:
         for source in sending:
             if isinstance(self._strategy, Waits) and self._arrivals[source] > now:
                 self._strategy.wait(states[source])
-        return self._deliver(states)
+        states = self._deliver(states)
+        for source in range(self._n_sources):
+            # An interval may be over already, because it became shorter or because the source had
+            # waited for the others: then the message goes off in the next round.
+            if not self._waits(source) and self._due(source) <= now:
+                self._not_before[source] = now + self._n_sources
+        return states
 
     def _beginning(self, source: int) -> int:
         """Return from where the next interval counts: for batches, from where it was due."""

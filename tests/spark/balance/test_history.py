@@ -239,3 +239,32 @@ def test_keyed_state_has_moves_state_and_other_numbers_of_workers(tmp_path):
     image = live_columns.load_map(told)["image"][0]
     assert image.shape == (3, 4)
     assert np.isnan(image[2, :3]).all()
+
+
+def test_what_is_known_of_purged_batches_is_forgotten(tmp_path):
+    ledger = made(tmp_path / "ledger", 5)
+    history = History(ledger)
+    history.look()
+    assert history._settled == {0, 1, 2, 3}
+    for kind in ("reports", "workers"):
+        for folder in sorted((tmp_path / "ledger" / kind).iterdir())[:3]:
+            shutil.rmtree(folder)
+    for plan in sorted((tmp_path / "ledger" / "plans").iterdir())[:3]:
+        plan.unlink()
+    history.look()
+    assert history._settled == {3}
+    assert [batch["batch"] for batch in history.as_dict()["batches"]] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("item string, __skewless_part int", "item string"),
+        ("item string, __skewless_part_0a1b2c3d int", "item string"),
+        ("item string, part int", "item string, part int"),
+    ],
+)
+def test_the_key_is_told_by_the_users_columns(tmp_path, key, told):
+    ledger = Ledger(str(tmp_path / "ledger"))
+    ledger.claim({**IDENTITY, "key": key})
+    assert look(ledger)["key"] == told

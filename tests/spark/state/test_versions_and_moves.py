@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 from skewless.spark import scale_to
+from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
+from skewless.spark.state.planning import requests
 from skewless.strategies import Mixed
 from spark.state.chains import SCHEMA, chain, chained, in_order, random_moves, records
 from spark.state.without_spark import Query, files_of
@@ -75,3 +77,14 @@ def test_a_restart_may_bring_another_strategy(tmp_path: Path) -> None:
     assert found == chained(tables)
     # Strategies with a routing table go on with each other's.
     assert are_whole == [False, False, False, True, True, False, False, True]
+
+
+def test_a_request_that_is_listed_and_gone_ends_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "_PAUSE_S", 0.0)
+    ledger = Ledger(str(tmp_path))
+    (tmp_path / requests.request_file(3)).parent.mkdir(parents=True)
+    (tmp_path / requests.request_file(3)).symlink_to(tmp_path / "nothing")
+    with pytest.raises(LedgerCorrupt, match=requests.request_file(3)):
+        requests.latest_request(ledger)

@@ -6,6 +6,7 @@ few listings of folders, and the files of the batches that are new.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 from skewless import metrics
 from skewless.spark.balance.balance import BatchBalance, batch_balance, read_hot_keys
 from skewless.spark.balance.text_tables import printable
+from skewless.spark.columns import internal
 from skewless.spark.ledger.entry_checks import corrupt
 from skewless.spark.ledger.files import from_json
 from skewless.spark.ledger.folder import Folder, open_folder, shown
@@ -135,7 +137,7 @@ class History:
             "query": printable(self._query),
             "place": shown(self.ledger.folder),
             "strategy": printable(strategy),
-            "key": printable(str(identity.get("key", ""))),
+            "key": printable(_users_key(str(identity.get("key", "")))),
             "workers": len(seen[-1].relative) if seen else identity.get("workers"),
             "tolerance": tolerance,
             "keeps_state": "process" in identity,
@@ -163,6 +165,7 @@ class History:
             self._runs, self._last = runs, None
             self._settled.clear()
         batches = self._batches()
+        self._settled.intersection_update(batches)  # those that were purged do not come back
         problems = []
         for batch in batches[-REMEMBERED:]:
             if batch in self._settled:
@@ -290,6 +293,15 @@ def _relative(balance: BatchBalance, speeds: tuple[float, ...] | None) -> tuple[
         return tuple(0.0 for _ in loads)
     relative: list[float] = metrics.relative_loads(loads, speeds).tolist()
     return tuple(relative)
+
+
+def _users_key(key: str) -> str:
+    """Return the columns of a key without the one of ours by which joins spread keys.
+
+    >>> _users_key("item string, __skewless_part int")
+    'item string'
+    """
+    return re.sub(rf", {internal('part')}(_[0-9a-f]{{8}})? int$", "", key)
 
 
 def _tolerance(identity: Mapping[str, Any]) -> float | None:

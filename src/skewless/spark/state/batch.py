@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from skewless.spark.state.grouping import received
 from skewless.spark.state.parts import Parts
 from skewless.spark.state.planning.placing import Placing
-from skewless.spark.state.planning.spread_keys import MOST_KEYS, all_parts
+from skewless.spark.state.planning.spread_keys import MOST_KEYS, all_parts, warn_of_left_out
 from skewless.spark.state.tasks import hash_seed
 from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.state_tables import FOREVER, LIVE
@@ -54,19 +54,23 @@ def planned(
     # Hashing spreads the light keys evenly.
     rest = np.full(n_workers, max(0.0, total - float(loads.sum())) / n_workers)
     spread: list[tuple[int, int]] = []
-    for number, row in enumerate(heavy if parts is not None else []):
-        assert parts is not None
-        n_parts = parts.rule.parts_of(row["first"], row["second"], total / n_workers, n_workers)
-        if n_parts == 1 or len(spread) == MOST_KEYS:
-            continue
-        spread.append((row["hash"], n_parts))
-        once, everywhere = row["first"], row["second"]
-        if n_parts < 0:
-            once, everywhere = everywhere, once
-        others = all_parts(hashes[number], abs(n_parts))[1:]
-        loads[number] = once / abs(n_parts) + everywhere
-        hashes = np.concatenate([hashes, others])
-        loads = np.concatenate([loads, np.full(others.size, loads[number])])
+    if parts is not None:
+        n_left_out, mean = 0, total / n_workers
+        for number, row in enumerate(heavy):
+            n_parts = parts.rule.parts_of(row["first"], row["second"], mean, n_workers)
+            if n_parts == 1 or len(spread) == MOST_KEYS:
+                n_left_out += n_parts != 1
+                continue
+            spread.append((row["hash"], n_parts))
+            once, everywhere = row["first"], row["second"]
+            if n_parts < 0:
+                once, everywhere = everywhere, once
+            others = all_parts(hashes[number], abs(n_parts))[1:]
+            loads[number] = once / abs(n_parts) + everywhere
+            hashes = np.concatenate([hashes, others])
+            loads = np.concatenate([loads, np.full(others.size, loads[number])])
+        if n_left_out:
+            warn_of_left_out(n_left_out)
     if moves:
         keys = placing.keys_of(hashes)
         order = np.argsort(keys)

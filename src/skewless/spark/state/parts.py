@@ -37,7 +37,9 @@ def in_parts(
     """
     number = F.abs(n_parts)
     goes_everywhere = is_right == (n_parts > 0)
-    one = F.array(F.pmod(content, number).cast("int"))
+    # Most keys are not spread: their records need not be hashed.
+    own = F.when(number == 1, F.lit(0)).otherwise(F.pmod(content, number).cast("int"))
+    one = F.array(own)
     every = F.sequence(F.lit(0), number - 1)
     chosen = F.when(goes_everywhere & ~missing, every).otherwise(one)
     rows = df.select("*", F.explode(chosen).alias(_PARTS))

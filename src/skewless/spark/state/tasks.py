@@ -13,6 +13,7 @@ from pyspark import TaskContext
 from skewless.aggregations.columns import bitmap_of
 from skewless.arrays import Ints, Keys
 from skewless.kernels.hashing import seed_array
+from skewless.spark.columns import internal
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.names import run_name
@@ -132,12 +133,15 @@ class StateTasks:
             "moved": start.n_moved,
         }
         keys = layout.keys(worked.changed)
+        # The last column is ours where plans spread keys, and where the user names such keys.
+        named = layout.key.names[-1].startswith(internal("part"))
+        has_part = named or self.controller.spread is not None
         report = report_entry(
             hashes_of(worked.changed),
             worked.counts,
             worked.costs,
             worked.new_bytes,
-            lambda row: ", ".join(_text(key[row]) for key in keys),
+            lambda row: _key_text([key[row] for key in keys], has_part=has_part),
             about,
             None if self.controller.spread is None else _sides(keys, worked),
             plan.spread.part_hashes(),
@@ -195,6 +199,14 @@ def _sides(keys: list[Any], worked: Worked) -> tuple[Ints, Ints]:
     for key in keys:
         meets &= bitmap_of(key)
     return (worked.counts - worked.n_second) * meets, worked.n_second * meets
+
+
+def _key_text(values: list[Any], *, has_part: bool) -> str:
+    """Return a key as text, by the user's columns; of a spread key, the part comes behind."""
+    if not has_part:
+        return ", ".join(map(_text, values))
+    text, part = ", ".join(map(_text, values[:-1])), values[-1].as_py()
+    return f"{text} (part {part})" if part else text
 
 
 def _text(value: Any) -> str:

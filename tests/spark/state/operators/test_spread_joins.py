@@ -15,11 +15,13 @@ from skewless.keys import hash_keys
 from skewless.spark import scale_to
 from skewless.spark.ledger import LedgerMismatch
 from skewless.spark.state.operators.join_processor import SIDE, TIME
+from skewless.spark.state.planning import spread_keys
 from skewless.spark.state.planning.controller import parted
 from skewless.spark.state.planning.spread_keys import (
     SpreadKeys,
     SpreadRule,
     all_parts,
+    next_spread,
     part_hashes,
 )
 from skewless.spark.state.planning.state_plan import Observed
@@ -172,6 +174,44 @@ def test_another_how_is_refused_while_its_records_would_be_in_several_parts(
     later = SpreadQuery(tmp_path, "right", least=8, run="later", workers=None)
     with pytest.raises(LedgerMismatch, match=r"how: records of the left side are spread for 1 hot"):
         later.plan(4)
+
+
+def test_another_how_is_taken_when_nothing_is_held_of_spread_keys() -> None:
+    spread = SpreadKeys(
+        np.array([7], np.uint64),
+        np.array([4], np.int32),
+        np.array([4], np.int32),
+        np.array([10], np.int64),
+    )
+    right = SpreadRule(MAY["right"], 5)
+    with pytest.raises(LedgerMismatch, match="how: records of the left side"):
+        next_spread(right, spread, [], 4, 14, 20)
+    assert not next_spread(right, spread, [], 4, 15, 20).hashes.size
+
+
+def test_hot_keys_beyond_the_most_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(spread_keys, "MOST_KEYS", 1)
+    hot = [(f"hot-{i % 3}", i, i * SECOND // 100) for i in range(120)]
+    for number in range(4):
+        query = SpreadQuery(tmp_path, "left", least=8, run=f"run-{number // 3}", workers=8)
+        query.step(number, with_part(both_sides(hot, [])))
+        assert query.spread.hashes.size == (number > 0)
+    told = [one.message for one in caplog.records if "not spread" in one.message]
+    assert len(told) == 2  # one for each run
+    assert told[0].startswith("join: 2 more hot keys are not spread, because 1 are already")
+
+
+def test_hot_keys_are_told_by_the_users_columns(tmp_path: Path) -> None:
+    hot = [("big, sale", i, i * SECOND // 100) for i in range(120)]
+    texts = []
+    for number in range(2):
+        query = SpreadQuery(tmp_path, "left", least=8, workers=2)
+        query.step(number, with_part(both_sides(hot, [])))
+        reports = query.ledger.read_workers(number).values()
+        texts.append(sorted(text for report in reports for text, _, _ in report.about["top"]))
+    assert texts == [["big, sale"], ["big, sale", "big, sale (part 1)"]]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from skewless.spark.state.planning.spread_keys import (
     SpreadRule,
     all_parts,
     next_spread,
+    warn_of_left_out,
 )
 from skewless.spark.state.planning.state_plan import (
     Moving,
@@ -118,6 +119,13 @@ class Controller:
         elif is_time and isinstance(self.strategy, Rebalances):
             placing = self._rebalanced(placing, parted(observed, spread))
             moving = Moving(*last.placing.changed(placing))
+        about = self._about(request, last)
+        told = last.about.get("left_out")  # the run that was told of keys that are not spread
+        if spread.n_left_out and told != run_name(ledger.run):
+            warn_of_left_out(spread.n_left_out)
+            told = run_name(ledger.run)
+        if told is not None:
+            about["left_out"] = told
         behind = latest
         if shape.processor.second_stream is not None:
             behind = None if latest is None or second is None else min(latest, second)
@@ -130,7 +138,7 @@ class Controller:
             last.watermark,
             latest,
             second,
-            self._about(request, last),
+            about,
             spread,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from skewless.arguments import MOST_WORKERS, whole
 from skewless.spark.ledger.files import LedgerCorrupt
 from skewless.spark.ledger.folder import open_folder, shown
@@ -10,6 +12,9 @@ from skewless.spark.ledger.statements import read_statement, statement
 from skewless.spark.state.planning.state_plan import read_entry
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.names import REQUEST, REQUESTS, request_file
+
+#: How often the last request is looked for, and the pause between: listings may lag behind.
+_TRIES, _PAUSE_S = 5, 0.1
 
 
 def scale_to(ledger: str, n: int) -> None:
@@ -56,17 +61,21 @@ def scale_to(ledger: str, n: int) -> None:
 
 def latest_request(ledger: Ledger) -> tuple[int, int] | None:
     """Return the number of the last request and the workers that it asks for, or None."""
-    while True:
+    for attempt in range(_TRIES):
+        if attempt:
+            time.sleep(_PAUSE_S)
         numbers = _numbers(ledger)
         if not numbers:
             return None
         number = max(numbers)
         name = request_file(number)
+        where = f"{shown(ledger.folder)}/{name}"
         data = open_folder(ledger.folder).read(name)
         if data is not None:
             break
         # It was purged after it was listed: then there is a newer one.
-    where = f"{shown(ledger.folder)}/{name}"
+    else:
+        raise LedgerCorrupt(f"{where} is listed, but there is no such file to read")
     workers = read_statement(data, "scale", where, dict).get("workers")
     if type(workers) is not int or not 1 <= workers <= MOST_WORKERS:
         raise LedgerCorrupt(f"{where}: workers must be from 1 to {MOST_WORKERS}, not {workers!r}")

@@ -9,6 +9,7 @@ where they are, and meet whatever comes there.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,7 @@ LEAST_RECORDS = 1_000
 #: Spread keys are looked up one by one for each record.
 MOST_KEYS = 256
 _MOST_PARTS = 1 << 20
+_LOGGER = logging.getLogger("skewless")
 _ARRAYS = {"hashes": np.uint64, "parts": np.int32, "before": np.int32, "seen": np.int64}
 
 
@@ -46,12 +48,16 @@ class SpreadKeys:
         Into how many, without a sign, in the version that the batch reads; 1: it was not spread.
     seen
         In microseconds: no row that is held of the key is later than this.
+    n_left_out
+        Hot keys that are not spread because there are MOST_KEYS already; the ledger does not keep
+        it.
     """
 
     hashes: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
     parts: Any = field(default_factory=lambda: np.empty(0, np.int32))
     before: Any = field(default_factory=lambda: np.empty(0, np.int32))
     seen: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    n_left_out: int = 0
 
     def part_hashes(self) -> Keys:
         """Return the hashes of all parts of all keys, ascending."""
@@ -144,7 +150,6 @@ def next_spread(
     changes
         Whether keys may be spread now, or into more parts.
     """
-    require_allowed(rule, last)
     hashes = np.concatenate([np.empty(0, np.uint64), *(r.hashes for r in reports)])
     firsts = np.concatenate([np.empty(0), *(r.firsts for r in reports)]).astype(np.int64)
     seconds = np.concatenate([np.empty(0), *(r.seconds for r in reports)]).astype(np.int64)
@@ -152,6 +157,7 @@ def next_spread(
     hashes, firsts, seconds = hashes[order], firsts[order], seconds[order]
     mean = sum(report.records for report in reports) / n_workers
     rows: dict[int, tuple[int, int, int]] = {}
+    n_left_out = 0
     for hashed, parts, seen in zip(last.hashes, last.parts, last.seen, strict=True):
         at = _places(hashes, all_parts(hashed, abs(int(parts))))
         n_first, n_second = (int(n.sum()) if at.size else 0 for n in (firsts[at], seconds[at]))
@@ -172,15 +178,32 @@ def next_spread(
         heavy = np.flatnonzero(~known & (firsts + seconds > mean))
         for row in heavy[np.argsort(-(firsts + seconds)[heavy], kind="stable")].tolist():
             parts = rule.parts_of(int(firsts[row]), int(seconds[row]), mean, n_workers)
-            if parts != 1 and len(rows) < MOST_KEYS:
+            if parts == 1:
+                continue
+            if len(rows) < MOST_KEYS:
                 rows[int(hashes[row])] = (parts, 1, latest)
+            else:
+                n_left_out += 1
     keys = sorted(rows)
     columns = list(zip(*(rows[key] for key in keys), strict=True)) or [(), (), ()]
-    return SpreadKeys(
+    found = SpreadKeys(
         np.array(keys, np.uint64),
         np.array(columns[0], np.int32),
         np.array(columns[1], np.int32),
         np.array(columns[2], np.int64),
+        n_left_out,
+    )
+    require_allowed(rule, found)  # of keys that were let go, nothing is held any more
+    return found
+
+
+def warn_of_left_out(n_keys: int) -> None:
+    """Tell that hot keys stay on one worker each."""
+    _LOGGER.warning(
+        "join: %d more hot keys are not spread, because %d are already, which is the most: each of "
+        "them stays on one worker",
+        n_keys,
+        MOST_KEYS,
     )
 
 
