@@ -7,16 +7,12 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, ClassVar
 
-import numpy as np
-
 from skewless.arrays import Workers
 from skewless.experiments.tables import Row, markdown
 from skewless.metrics import imbalance
 from skewless.simulator import simulate
 from skewless.strategies import Mixed
 from skewless.workloads import FluctuatingZipf
-from skewless.workloads.fluctuating_zipf import Frequencies
-from skewless.workloads.zipf import zipf_probabilities
 
 SEED = 0
 Z, F = 0.85, 1.0
@@ -81,20 +77,9 @@ class PlacedZipf(FluctuatingZipf):
 
     first_workers: ClassVar[Workers]  # of each key, set by `stream`
 
-    def start(self, seed: int) -> Frequencies:
-        """Return the frequency of each key in the first interval, with its given worker."""
-        owners = self.first_workers
-        by_rank = zipf_probabilities(self.z, self.n_keys)
-        counts = np.bincount(owners, minlength=self.n_workers)
-        return Frequencies(
-            by_rank=by_rank,
-            key_at=np.arange(self.n_keys),
-            rank_of=np.arange(self.n_keys),
-            owners=owners,
-            members=np.argsort(owners, kind="stable"),
-            starts=np.concatenate(([0], np.cumsum(counts))),
-            loads=np.bincount(owners, by_rank, self.n_workers).astype(np.float64),
-        )
+    def first_owners(self, seed: int) -> Workers:
+        """Return the given workers."""
+        return self.first_workers
 
 
 def stream(size: Size, f: float, first_workers: Workers | None = None) -> FluctuatingZipf:

@@ -201,13 +201,18 @@ class FluctuatingZipf(Ranked):
             raise ValueError(f"fluctuation: owners: {error}") from None
         require(self, "owners", family == "moving", "a strategy of the moving family")
 
-    def start(self, seed: int) -> Frequencies:
-        """Return the frequency of each key in the first interval: key i has rank i."""
+    def first_owners(self, seed: int) -> SmallInts:
+        """Return the worker that has each key in the first interval."""
         keys: Keys = np.empty(self.n_keys, np.uint64)
         hash_ranks(np.arange(1, self.n_keys + 1), keys)
         owners: SmallInts = np.empty(self.n_keys, np.int32)
         strategy = registry.make(self.owners)
         strategy.route(keys, strategy.start(self.n_workers, seed_number(seed)), owners)
+        return owners
+
+    def start(self, seed: int) -> Frequencies:
+        """Return the frequency of each key in the first interval: key i has rank i."""
+        owners = self.first_owners(seed)
         by_rank = zipf_probabilities(self.z, self.n_keys)
         counts = np.bincount(owners, minlength=self.n_workers)
         loads: Floats = np.zeros(self.n_workers, np.float64)

@@ -79,7 +79,7 @@ class Parts:
 
     def counts(self, df: DataFrame) -> list[Column]:
         """Return how many records of the left and of the right side a key has, without nulls."""
-        is_right, known = df[quoted(self.side)], ~any_null(df, self.key)
+        is_right, known = df[quoted(self.side)], ~any_null(self.key)
         return [
             F.count_if(known & ~is_right).alias("first"),
             F.count_if(known & is_right).alias("second"),
@@ -102,9 +102,7 @@ class Parts:
             The column of the plan that holds the hashes of spread keys, and their parts; None: no
             key is spread.
         """
-        missing = F.lit(False)
-        for name in self.key:
-            missing = missing | F.col(inputs[name]).isNull()
+        missing = any_null([inputs[name] for name in self.key])
         part = inputs[self.part]
         own = F.xxhash64(F.col(hashed), F.col(part))
         of_part = F.when(F.col(part) == 0, F.col(hashed)).otherwise(own)
@@ -127,9 +125,9 @@ def hashable(fields: Mapping[str, str]) -> list[str]:
     return [name for name, kind in fields.items() if "map<" not in kind and "variant" not in kind]
 
 
-def any_null(df: DataFrame, key: Sequence[str]) -> Column:
+def any_null(key: Sequence[str]) -> Column:
     """Return whether a column of the key is null."""
     missing = F.lit(False)
     for name in key:
-        missing = missing | df[quoted(name)].isNull()
+        missing = missing | F.col(quoted(name)).isNull()
     return missing

@@ -62,7 +62,7 @@ class NamedKeys:
             for column, value in zip(columns, values, strict=True):
                 equal = equal & (column == F.lit(value))
             n_parts = F.when(equal, F.lit(number)).otherwise(n_parts)
-        return in_parts(df, self.column, n_parts, any_null(df, key), is_right, content)
+        return in_parts(df, self.column, n_parts, any_null(key), is_right, content)
 
 
 @dataclass(frozen=True)
