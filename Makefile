@@ -10,7 +10,7 @@ WITH_JAVA = JAVA_HOME=$$($(BIN)/python scripts/find_java.py) && export JAVA_HOME
 PYTEST = $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # What neither `make test` nor `make test-slow` runs has a target of its own.
-USUAL := not statistics and not faults and not browser and not versions and not cluster and not package and not kafka and not soak
+USUAL := not statistics and not faults and not browser and not versions and not cluster and not package and not kafka and not delta and not soak
 
 # Cases of each kind for `make fuzz`.
 CASES ?= 2000
@@ -22,7 +22,7 @@ export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-nojit test-statistics test-faults test-nightly test-browser test-matrix
 .PHONY: lint format bench bench-spark test-versions test-cluster package
-.PHONY: docs soak pictures test-kafka fuzz overview frontier reproduce docs-tables java clean bench-public
+.PHONY: docs soak pictures test-kafka test-delta fuzz overview frontier reproduce docs-tables java clean bench-public
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,11 @@ test-browser: $(READY) ## Look at the pages in Chromium, light, dark and on a ph
 test-kafka: $(READY) ## Start a Kafka broker, kill it, and compare the results (fetches jars into .jars)
 	@$(WITH_JAVA) $(BIN)/python scripts/fetch_jars.py kafka "$$JAVA_HOME" && \
 		$(BIN)/python -m pytest -m kafka tests/kafka
+
+test-delta: $(READY) ## Read and write Delta tables on Spark 4.2, with micro-batches that run twice (fetches jars into .jars)
+	@$(WITH_JAVA) $(BIN)/python scripts/fetch_jars.py delta "$$JAVA_HOME" && \
+		python=$$($(BIN)/python scripts/spark_environment.py 4.2) && PYSPARK_PYTHON=$$python \
+		$$python -m pytest -m delta -o filterwarnings=default -p no:cacheprovider tests/delta_lake
 
 soak: $(READY) ## Run keyed state for 2,000 micro-batches: nothing may grow (SKEWLESS_SOAK_BATCHES=number)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m soak tests/faults tests/spark/state
@@ -93,6 +98,7 @@ bench: $(READY) ## Measure what a routing decision costs
 bench-spark: $(READY) ## Measure routing on Spark against hashing, salting and round-robin (DATA=folder adds streams)
 	$(WITH_JAVA) $(BIN)/python benchmarks/spark_speed.py
 	$(WITH_JAVA) $(BIN)/python benchmarks/spark_alternatives.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/break_even.py $(if $(DATA),--data $(DATA))
 	$(WITH_JAVA) $(BIN)/python benchmarks/aggregate_speed.py $(if $(DATA),--data $(DATA))
 
 bench-public: $(READY) ## Measure NEXMark, ShuffleBench and TPC-H Q5 on Spark, for docs/public-benchmarks.md and docs/applications.md

@@ -1,18 +1,22 @@
 """Measure cascade-ahead against what a user could write instead; write raw records and the table.
 
 Each job partitions the same records in its own way, then does the same work with them. The jobs of
-a cell take turns, so that all numbers are ratios inside one run.
+a cell take turns, so that all numbers are ratios inside one run. The case with a real server needs
+`redis-server` in the path, and is left out where there is none.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import socket
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -31,27 +35,35 @@ Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 SALTS = (2, 4, 8, 16, 32)
 N_FILES = 8
 _SCHEMA = pa.schema([("records", pa.int64()), ("keys", pa.int64())])
+_SKETCH = 4096  # bytes of a partial result
 
 
 @dataclass(frozen=True)
 class Case:
-    """Some work: what a record costs, and what a key costs on each worker that has it."""
+    """Some work: what a record costs, and what a key costs on each worker that has it.
+
+    A task waits for something outside, computes, calls a server, or makes a partial result for
+    each key, which is shuffled and merged afterwards. What calls and partial results cost is
+    measured here, for `hot_keys` to predict with.
+    """
 
     name: str
     per_record: float
     per_pair: float
     records: int
     slots: tuple[int, ...]
-    waits: bool  # for something outside; else it computes
+    kind: Literal["waits", "computes", "calls", "sketches"]
 
 
 CASES = (
-    Case("computing, 5 µs per record", 5e-6, 0.0, 1_000_000, (2,), waits=False),
-    Case("computing, 20 µs per record", 20e-6, 0.0, 400_000, (2,), waits=False),
-    Case("computing, 100 µs per record", 100e-6, 0.0, 100_000, (2,), waits=False),
-    Case("an outside call, 100 µs per record", 100e-6, 0.0, 400_000, (8, 32), waits=True),
-    Case("a model per key: 5 ms, and 50 µs per record", 50e-6, 5e-3, 400_000, (8, 32), waits=True),
-    Case("a file per key: 20 ms, and 5 µs per record", 5e-6, 20e-3, 400_000, (32,), waits=True),
+    Case("computing, 5 µs per record", 5e-6, 0.0, 1_000_000, (2,), "computes"),
+    Case("computing, 20 µs per record", 20e-6, 0.0, 400_000, (2,), "computes"),
+    Case("computing, 100 µs per record", 100e-6, 0.0, 100_000, (2,), "computes"),
+    Case("a call to Redis per record", 0.0, 0.0, 100_000, (8,), "calls"),
+    Case("an outside call, 100 µs per record", 100e-6, 0.0, 400_000, (8, 32), "waits"),
+    Case("a partial result of 4 KB per key", 1e-6, 0.0, 100_000, (8,), "sketches"),
+    Case("a model per key: 5 ms, and 50 µs per record", 50e-6, 5e-3, 400_000, (8, 32), "waits"),
+    Case("a file per key: 20 ms, and 5 µs per record", 5e-6, 20e-3, 400_000, (32,), "waits"),
 )
 
 
@@ -62,17 +74,21 @@ def main(
     most: Annotated[int, typer.Option(help="Records of a stream, at most.")] = 1 << 30,
 ) -> None:
     results: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as name:
+    with contextlib.ExitStack() as stack:
+        name = stack.enter_context(tempfile.TemporaryDirectory())
+        port = stack.enter_context(redis())
         for case in CASES:
-            if only not in case.name:
+            if only not in case.name or (case.kind == "calls" and port is None):
                 continue
             streams = dict(written_streams(Path(name), min(case.records, most), data))
             for slots in case.slots:
                 spark = session("alternatives", master=f"local[{slots}]")
+                job: Job | None = None
                 for stream, path in streams.items():
                     df = spark.read.parquet(str(path)).cache()
                     df.count()
-                    results += measured(case, stream, df, slots, repeats)
+                    job = job or Job.of(case, port, df, slots)  # by the first stream, which is even
+                    results += measured(job, stream, df, slots, repeats)
                     df.unpersist()
                 spark.stop()
             shutil.rmtree(name)
@@ -103,31 +119,78 @@ def write_files(folder: Path, keys: Any) -> Path:
     return folder
 
 
+@dataclass(frozen=True)
+class Job:
+    """A case on this machine: its work, and what that costs."""
+
+    case: Case
+    work: Work
+    per_record: float
+    per_pair: float
+
+    @classmethod
+    def of(cls, case: Case, port: int | None, even: DataFrame, slots: int) -> Job:
+        """Return the job; costs that are not given are measured on a stream of even keys."""
+        if case.kind == "waits":
+            return cls(case, waiting(case), case.per_record, case.per_pair)
+        if case.kind == "computes":
+            return cls(case, computing(case), case.per_record, 0.0)
+        if case.kind == "calls":
+            assert port is not None
+            work = calling(port)
+            return cls(case, work, seconds_of_a_call(port), 0.0)
+        job = cls(case, sketching(), case.per_record, 0.0)
+        few, many = (
+            [job.run(jobs_of(even, slots)[name]()) for _ in range(2)][1]
+            for name in ("hash", "round-robin")
+        )
+        per_pair = max(0.0, slots * (many[0] - few[0]) / (many[2] - few[2]))
+        return cls(case, job.work, case.per_record, per_pair)
+
+    def run(self, df: DataFrame) -> tuple[float, int, int]:
+        """Run it; return its seconds, and how many records and (key, worker) pairs it saw."""
+        begin = time.perf_counter()
+        keys = df.select("key")
+        if self.case.kind == "sketches":
+            partial = keys.mapInArrow(self.work, "key string, records bigint, sketch binary")
+            merged = partial.groupBy("key").agg(
+                F.sum("records").alias("records"),
+                F.count("*").alias("keys"),
+                F.max("sketch").alias("sketch"),
+            )
+            rows = merged.agg(F.sum("records"), F.sum("keys"), F.max(F.length("sketch")))
+            n_records, n_pairs, _ = rows.first() or (0, 0, 0)
+            return time.perf_counter() - begin, int(n_records), int(n_pairs)
+        rows = keys.mapInArrow(self.work, "records bigint, keys bigint").toArrow()
+        seconds = time.perf_counter() - begin
+        return seconds, sum(rows["records"].to_pylist()), sum(rows["keys"].to_pylist())
+
+
 def measured(
-    case: Case, stream: str, df: DataFrame, slots: int, repeats: int
+    job: Job, stream: str, df: DataFrame, slots: int, repeats: int
 ) -> list[dict[str, Any]]:
     """Return the raw records of one cell."""
-    work = waiting(case) if case.waits else computing(case)
+    case = job.case
     predicted = hot_keys(
         df,
         "key",
         workers=slots,
         strategies=["cascade-ahead", "cascade", "pd-stream"],
-        per_record=case.per_record,
-        per_pair=case.per_pair,
+        per_record=job.per_record,
+        per_pair=job.per_pair,
     ).fastest
     jobs = jobs_of(df, slots)
-    run(jobs["cascade"](), work)  # starts the Python workers of all slots
+    job.run(jobs["cascade"]())  # starts the Python workers of all slots
     results = []
-    turns = [(turn, job) for turn in range(repeats) for job in jobs]
-    for turn, job in track(turns, f"{case.name}, {stream}, {slots} slots"):
-        seconds, n_records, n_pairs = run(jobs[job](), work)
+    turns = [(turn, name) for turn in range(repeats) for name in jobs]
+    for turn, name in track(turns, f"{case.name}, {stream}, {slots} slots"):
+        seconds, n_records, n_pairs = job.run(jobs[name]())
         results.append(
             {
                 "case": case.name,
                 "stream": stream,
                 "slots": slots,
-                "job": job,
+                "job": name,
                 "turn": turn,
                 "seconds": seconds,
                 "records": n_records,
@@ -158,14 +221,6 @@ def jobs_of(df: DataFrame, slots: int) -> dict[str, Callable[[], DataFrame]]:
         "cascade": lambda: route(df, "key", strategy="cascade", workers=slots, seed=0),
         "cascade-ahead": lambda: route(df, "key", strategy="cascade-ahead", workers=slots, seed=0),
     }
-
-
-def run(df: DataFrame, work: Work) -> tuple[float, int, int]:
-    """Run the job; return its seconds, and how many records and (key, worker) pairs it saw."""
-    begin = time.perf_counter()
-    rows = df.select("key").mapInArrow(work, "records bigint, keys bigint").toArrow()
-    seconds = time.perf_counter() - begin
-    return seconds, sum(rows["records"].to_pylist()), sum(rows["keys"].to_pylist())
 
 
 def waiting(case: Case) -> Work:
@@ -205,6 +260,86 @@ def computing(case: Case) -> Work:
         yield pa.RecordBatch.from_pylist([{"records": n_records, "keys": len(known)}], schema)
 
     return work
+
+
+def sketching() -> Work:
+    """Return work that makes a partial result for each key of the task."""
+    size = _SKETCH
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counts: dict[str, int] = {}
+        for batch in batches:
+            for count in batch.column(0).value_counts().to_pylist():
+                counts[count["values"]] = counts.get(count["values"], 0) + count["counts"]
+        keys = list(counts)
+        for begin in range(0, len(keys), 1000):
+            some = keys[begin : begin + 1000]
+            sketches = [key.encode()[:size].ljust(size, b"0") for key in some]
+            columns = [pa.array(some), pa.array([counts[key] for key in some]), pa.array(sketches)]
+            yield pa.RecordBatch.from_arrays(columns, ["key", "records", "sketch"])
+
+    return work
+
+
+@contextlib.contextmanager
+def redis() -> Iterator[int | None]:
+    """Start a server of Redis on this machine alone; yield its port, None without one."""
+    program = shutil.which("redis-server")
+    if program is None:
+        print("redis-server was not found: the case that calls it is left out")
+        yield None
+        return
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = int(found.getsockname()[1])
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    server = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
+    try:
+        while True:
+            with contextlib.suppress(ConnectionRefusedError), connection(port):
+                break
+            time.sleep(0.05)
+        yield port
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def connection(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port))
+
+
+def calling(port: int) -> Work:
+    """Return work that counts each record in Redis, and waits for each answer."""
+    schema = _SCHEMA
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import socket
+
+        known: set[str] = set()
+        n_records = 0
+        server = socket.create_connection(("127.0.0.1", port))
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with server:
+            for batch in batches:
+                for key in batch.column(0).to_pylist():
+                    known.add(key)
+                    name = key.encode()
+                    server.sendall(b"*2\r\n$4\r\nINCR\r\n$%d\r\n%s\r\n" % (len(name), name))
+                    answer = server.recv(64)
+                    assert answer.startswith(b":"), answer
+                n_records += batch.num_rows
+        yield pa.RecordBatch.from_pylist([{"records": n_records, "keys": len(known)}], schema)
+
+    return work
+
+
+def seconds_of_a_call(port: int) -> float:
+    """Return how long one call takes, from one connection."""
+    batch = pa.RecordBatch.from_pydict({"key": ["a"] * 5_000})
+    begin = time.perf_counter()
+    list(calling(port)(iter([batch])))
+    return (time.perf_counter() - begin) / batch.num_rows
 
 
 def rounds_for(seconds: float) -> int:

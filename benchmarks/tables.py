@@ -6,6 +6,7 @@ from frontier import RECORDS, write_documents
 from skewless.experiments import (
     aggregate_speed,
     alternatives,
+    break_even,
     giants,
     grouping_cost,
     keyed_state,
@@ -29,6 +30,7 @@ OVERVIEW = RESULTS / "overview.jsonl"
 SPARK_SPEED = RESULTS / "spark_speed.jsonl"
 FIRST_ROUTE = RESULTS / "first_route.jsonl"
 ALTERNATIVES = RESULTS / "spark_alternatives.jsonl"
+BREAK_EVEN = RESULTS / "break_even.jsonl"
 GIANTS = RESULTS / "giants.jsonl"
 MIXED = PROJECT / "docs" / "strategies" / "mixed.md"
 AGGREGATE_SPEED = RESULTS / "aggregate_speed.jsonl"
@@ -57,6 +59,7 @@ def write_all() -> None:
     write_spark_versions()
     write_spark_tables()
     write_alternatives()
+    write_break_even()
     write_giants()
     write_learning_together()
     write_skewed_writes()
@@ -154,6 +157,14 @@ def write_alternatives() -> None:
         write_table(BENCHMARKS, "alternatives summary", alternatives.summary(records))
         write_table(PROJECT / "README.md", "alternatives", alternatives.by_case(records))
         write_table(PROJECT / "README.md", "alternatives summary", alternatives.summary(records))
+
+
+def write_break_even() -> None:
+    if BREAK_EVEN.exists():
+        records = read_records(BREAK_EVEN)
+        write_table(BENCHMARKS, "break-even", break_even.table(records))
+        few = [r for r in records if r["stream"].startswith("Zipf") and r["slots"] == 32]
+        write_table(PROJECT / "README.md", "break-even", break_even.table(few))
 
 
 if __name__ == "__main__":

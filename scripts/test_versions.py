@@ -7,39 +7,14 @@ each part ended goes to the raw records from which `make docs-tables` writes the
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
-VERSIONS = ("4.1", "4.2", "4.3")
+from spark_environment import PROJECT, VERSIONS, checked, environment
+
 MODES = ("classic", "connect")
-PROJECT = Path(__file__).resolve().parent.parent
-ENVIRONMENTS = PROJECT / ".venv-versions"
 RECORDS = PROJECT / "benchmarks" / "results" / "spark_versions.jsonl"
-#: What differs from one version of Spark to the next; all else is as in constraints.txt.
-_SPARKS_OWN = re.compile(r"^(pyspark|py4j)==.*\n", re.MULTILINE)
-
-
-def environment(version: str) -> Path:
-    """Return the Python of the environment with a version of Spark, which is made if need be."""
-    folder = ENVIRONMENTS / version
-    python = folder / "bin" / "python"
-    ready = folder / "ready"
-    constraints = (PROJECT / "constraints.txt").read_text(encoding="utf-8")
-    wanted = _SPARKS_OWN.sub("", constraints)
-    if ready.exists() and ready.read_text(encoding="utf-8") == wanted:
-        return python
-    print(f"Making .venv-versions/{version} (a few minutes).", file=sys.stderr, flush=True)
-    subprocess.check_call([sys.executable, "-m", "venv", "--clear", str(folder)])
-    pins = folder / "constraints.txt"
-    pins.write_text(wanted, encoding="utf-8")
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-input"]
-    packages = [f"pyspark[connect]~={version}.0", "pytest", "hypothesis"]
-    command = [*pip, "-c", str(pins), "-e", ".[spark]", *packages]
-    subprocess.check_call(command, cwd=PROJECT)
-    ready.write_text(wanted, encoding="utf-8")
-    return python
 
 
 def passes(python: Path, version: str, mode: str) -> bool:
@@ -62,10 +37,7 @@ def passes(python: Path, version: str, mode: str) -> bool:
 
 def main() -> None:
     """Run the suite on the versions that are named, or on all."""
-    versions = sys.argv[1:] or list(VERSIONS)
-    unknown = [version for version in versions if version not in VERSIONS]
-    if unknown:
-        sys.exit(f"versions of Spark are {', '.join(VERSIONS)}, not {', '.join(unknown)}")
+    versions = checked(sys.argv[1:] or list(VERSIONS))
     failed = []
     for version in versions:
         python = environment(version)

@@ -9,9 +9,11 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 
 from command_line import lend_session, let_java_be_found, refused, run
 from skewless import registry, workloads
+from skewless.cli import app
 
 SMALL = ["--zipf", "1.2", "--keys", "1000", "--records", "2e4", "--workers", "8"]
 FROM_THE_NETWORK = r"<(script|link)[^>]+(src|href)=[\"']https?:"
@@ -335,3 +337,51 @@ def test_simulate_says_which_strategies_ignore_speeds():
     assert told.exit_code == 0
     assert "--capacities: pkg treat all workers alike" in told.stderr
     assert "cascade treat" not in told.stderr
+
+
+def every_command(group, path=()):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from every_command(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def test_every_command_tells_programs_what_it_tells_people():
+    without = [
+        " ".join(path)
+        for path, command in every_command(typer.main.get_command(app))
+        if not any("--json" in option.opts for option in command.params)
+    ]
+    assert not without
+
+
+def test_check_and_compare_print_one_json_object_per_line(tmp_path):
+    checked = run("check", "hash", "--json")
+    assert checked.exit_code == 0, checked.output
+    lines = [json.loads(line) for line in checked.stdout.splitlines()]
+    assert len(lines) > 3
+    assert all(line["passed"] for line in lines)
+    page = tmp_path / "page.html"
+    compared = run("compare", "--records", "2000", "--out", str(page), "--json")
+    assert compared.exit_code == 0, compared.output
+    rows = [json.loads(line) for line in compared.stdout.splitlines()]
+    assert {row["strategy"] for row in rows} == set(registry.names())
+    assert page.exists()
+
+
+def test_a_setting_that_is_given_twice_is_refused():
+    command = ("simulate", "--strategy", "cascade", "--zipf", "1.2", "--sources", "2")
+    assert "--sync sets 'interval' twice" in refused(*command, "--sync", "interval=10,interval=20")
+    assert "--set sets 'seed' twice" in refused(*command, "--set", "seed=1", "--set", "seed=2")
+
+
+def test_the_table_says_how_often_sources_merged_and_what_a_failure_lost():
+    command = ("simulate", "--strategy", "cascade", "--zipf", "1.2", "--records", "20000")
+    merged = run(*command, "--sources", "2", "--sync", "5000").output
+    assert "merged 3 times" in merged or "merged 4 times" in merged
+    assert "merged" not in run(*command).output
+    timing = ("--timing", "service=1e-4", "--timing", "rate=1e5")
+    failed = run(*command, *timing, "--event", "fail@5000:worker=1,queued=lost").output
+    assert "lost" in failed
+    assert "replayed" in failed

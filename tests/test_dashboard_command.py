@@ -1,6 +1,7 @@
 """`skewless dashboard` and `run --dashboard`: what they refuse, write and serve."""
 
 import contextlib
+import json
 import os
 import signal
 import stat
@@ -39,6 +40,16 @@ def test_once_writes_a_page_for_its_owner_alone(ledger, tmp_path):
     assert "Load per worker over time" in html
     assert "hot <key>" not in html
     assert os.name == "nt" or stat.S_IMODE(page.stat().st_mode) == 0o600
+
+
+def test_programs_get_an_object_per_micro_batch(ledger, tmp_path):
+    told = run("dashboard", str(ledger), "--json")
+    assert told.exit_code == 0, told.output
+    [batch] = [json.loads(line) for line in told.stdout.splitlines()]
+    assert batch["batch"] == 0
+    assert batch["loads"] == [2, 1, 0]
+    both = refused("dashboard", str(ledger), "--json", "--once", str(tmp_path / "page.html"))
+    assert "give one of --json and --once" in both
 
 
 def test_what_is_no_ledger_is_refused_in_one_line(ledger, tmp_path):
@@ -98,7 +109,8 @@ def test_without_bokeh_one_line_says_what_to_install(ledger):
     )
     assert done.returncode == 2
     assert done.stderr == (
-        "skewless: the page with the plots needs Bokeh: pip install 'skewless[dashboard]'\n"
+        "skewless: the page with the plots needs Bokeh: install skewless with its extra "
+        "'dashboard'\n"
     )
 
 
@@ -108,6 +120,7 @@ def test_dashboard_goes_with_stream(monkeypatch):
     assert "--dashboard goes with --stream" in said
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_stream_has_its_page_while_it_runs(spark, monkeypatch):
     """The page is up before the first micro-batch, and has seen the last one at the end."""

@@ -1,5 +1,7 @@
 """`skewless run APP`, as people and scripts use it."""
 
+import json
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -26,9 +28,14 @@ def test_run_wordcount_prints_the_top_or_writes_all(same_session, tmp_path):
         ["null", "1"],
         ["y", "1"],
     ]
+    told = run(*command, "--workers", "2", "--strategy", "pkg", "--json")
+    assert told.exit_code == 0, told.output
+    objects = [json.loads(line) for line in told.stdout.splitlines()]
+    assert {one["user"]: one["count"] for one in objects} == {"x": 2, "y": 1, None: 1}
     out = tmp_path / "out"
-    written = run(*command, "--workers", "2", "--stream", "--output", str(out))
+    written = run(*command, "--workers", "2", "--stream", "--output", str(out), "--json")
     assert written.exit_code == 0, written.output
+    assert json.loads(written.stdout) == {"output": str(out)}
     rows = pq.read_table(out).to_pylist()
     assert {row["user"]: row["count"] for row in rows} == {"x": 2, "y": 1, None: 1}
 

@@ -93,7 +93,14 @@ def rows(found: DataFrame) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        # A stream of it is compared below.
+        pytest.param(name, marks=pytest.mark.slow if name == "self-join" else [])
+        for name in CASES
+    ],
+)
 def test_a_batch_finds_what_plain_spark_finds(spark: Any, streams: Any, name: str) -> None:
     application, kind, query = CASES[name]
     records = streams(kind).read(spark)

@@ -51,6 +51,7 @@ def by_sql(spark: Any, tables: Tables, **asked: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in spark.sql(query, **tables._asdict()).collect())
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_batch_is_what_spark_sql_says_for_each_window(spark: Any, folder: Path) -> None:
     tables = find_tables(str(folder)).read(spark)

@@ -24,7 +24,12 @@ PAIRS = [
 ]
 # Whatever must be true of the defaults, and of variants that merge otherwise.
 WITH_OWN_STREAMS = [
-    pytest.param(case, check, id=f"{case!r}-{check.name}")
+    pytest.param(
+        case,
+        check,
+        id=f"{case!r}-{check.name}",
+        marks=[] if case in DEFAULTS else pytest.mark.slow,
+    )
     for case in MERGING
     for check in applicable(case)
     if check.streams is not None

@@ -62,7 +62,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[] if case in ("parquet", "text") else pytest.mark.slow)
+        for case in CASES
+    ],
+)
 def test_the_reports_of_both_ways_are_equal(
     spark: Any, records: pa.Table, tmp_path: Path, case: str
 ) -> None:

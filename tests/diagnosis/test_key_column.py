@@ -13,7 +13,7 @@ from skewless.cli.diagnosing_keys import Asked
 from skewless.diagnosis.key_candidates import rank_columns
 from skewless.diagnosis.key_column import diagnose_keys
 from skewless.diagnosis.key_facts import count_keys
-from skewless.workloads import EvolvingZipf, Zipf
+from skewless.workloads import EvolvingZipf, Trace, Zipf
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,19 @@ def test_skew_and_drift_are_seen_and_even_keys_need_nothing():
     moving = EvolvingZipf(z=1.4, n_keys=10_000, n_records=60_000, period=15_000)
     still = diagnose_keys(Zipf(z=2.0, n_keys=10_000, n_records=60_000), n_workers=4)
     assert diagnose_keys(moving, n_workers=4).drift > still.drift
+
+
+def test_rare_keys_that_come_and_go_are_no_drift(tmp_path):
+    """A dozen keys are always the heaviest; one of three more has a record here and there."""
+    rng = np.random.default_rng(3)
+    keys = rng.choice(12, 40_000).astype(np.uint64)
+    places = rng.choice(keys.size, 12, replace=False)
+    keys[places] = 100 + rng.integers(0, 3, places.size)
+    pq.write_table(pa.table({"k": keys.astype(np.int64)}), tmp_path / "keys.parquet")
+    trace = Trace(path=str(tmp_path / "keys.parquet"), key=("k",))
+    rare = diagnose_keys(trace, n_workers=4)
+    assert rare.n_keys == 15
+    assert rare.drift == 0.0
 
 
 def test_salting_by_hand_splits_every_key_and_cannot_split_a_hot_one_enough():
@@ -148,9 +161,14 @@ def test_the_command_reads_texts_and_event_logs(tmp_path):
         (["--event-log", "x", "--key", "k"], "--key goes with --input, not with --event-log"),
         (["--event-log", "missing"], "there is no file or folder 'missing'"),
         (["--event-log", "missing", "--slow", "1"], "--slow must be above 1"),
+        (["--event-log", "x", "--workers", "4"], "--workers goes with --input"),
+        (["--event-log", "x", "--limit", "9"], "--limit goes with --input"),
+        (["--event-log", "x", "--window", "9"], "--window goes with --input"),
+        (["--event-log", "x", "--format", "csv"], "--format goes with --input"),
+        (["--input", "x", "--slow", "2"], "--slow goes with --event-log"),
         (["--input", "x", "--workers", "0"], "--workers must be"),
         (["--input", "x", "--format", "xml"], "--format must be one of auto, csv"),
-        (["--event-log", "x", "--page", "y"], "--page goes with --input and --key"),
+        (["--event-log", "x", "--page", "y"], "--page goes with --input"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message):

@@ -30,7 +30,7 @@ def test_python_functions_go_on_and_route_says_what_to_install(
         assert said["warned"] == "[]"
         assert said["python"] == said["after"] == bare
         line = said["refused"]
-        assert f"run `{bare} -m pip install skewless==" in line
+        assert f"skewless is not installed in the workers' Python, {bare}: install version" in line
 
         # Whoever insists on the daemon gets a line as well.
         asked = REFUSED.partition('print("after"')[0]

@@ -112,5 +112,5 @@ def test_the_wheel_installs_and_runs_in_an_empty_environment(
     # Without the extras, one line says what to install.
     refused = said("run", "wordcount", "--generate", "100", code=2)
     assert refused.strip().splitlines() == [
-        "skewless: this needs PySpark (pyspark is missing): pip install 'skewless[spark]'"
+        "skewless: this needs PySpark (pyspark is missing): install skewless with its extra 'spark'"
     ]

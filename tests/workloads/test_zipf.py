@@ -74,6 +74,7 @@ def test_memory_does_not_grow_with_the_domain_or_the_stream() -> None:
     assert peak < 1_000_000  # two arrays of a chunk are 16 kB; the rest is the test's own
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_makes_the_same_keys_from_ranks(spark: object) -> None:
     workload = Zipf(z=1.0, n_keys=1_000, n_records=500)

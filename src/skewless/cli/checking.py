@@ -8,6 +8,7 @@ import typer
 
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
+from skewless.cli.screen import AsJson, print_json
 
 #: Changed states from a file: enough to find an index that is not checked.
 _TAMPERED = 60
@@ -19,6 +20,7 @@ def check(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Set a parameter: name=value.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check a strategy against the contract; exit code 1 when it breaks it."""
     from skewless.checks import CheckFailed, check_strategy
@@ -31,7 +33,7 @@ def check(
     except CheckFailed as error:
         raise stopped(str(error), 1) from None
     for name in passed:
-        print(f"passed  {name.replace('_', ' ')}")
+        _tell(name.replace("_", " "), as_json)
     unsafe = failures_elsewhere([subject], _TAMPERED)
     if unsafe:
         raise stopped(
@@ -39,4 +41,11 @@ def check(
             "state a method `check(fresh)` that refuses it; see skewless.sound",
             1,
         )
-    print(f"passed  {_TAMPERED} tampered states are refused or safe")
+    _tell(f"{_TAMPERED} tampered states are refused or safe", as_json)
+
+
+def _tell(passed: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"check": passed, "passed": True})
+    else:
+        print(f"passed  {passed}")

@@ -11,7 +11,7 @@ from skewless import registry, workloads
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.needs import needing_bokeh
-from skewless.cli.screen import console, progress_bar
+from skewless.cli.screen import AsJson, console, print_json, progress_bar
 from skewless.cli.simulating import comparison_table
 from skewless.simulator import simulate
 
@@ -22,6 +22,7 @@ def compare(
         "out/comparison.html"
     ),
     records: Annotated[str, typer.Option(help="Records of the stream.")] = "2e6",
+    as_json: AsJson = False,
 ) -> None:
     """Simulate every strategy on a skewed stream whose hot keys drift: a table and a page."""
     with needing_bokeh():
@@ -46,6 +47,9 @@ def compare(
                 )
             )
             bar.update(task, visible=False)
-    console().print(comparison_table(runs))
+            if as_json:
+                print_json(runs[-1].summary())
     write_page(runs, out)
-    print(f"\nThe plots: {out}")
+    if not as_json:
+        console().print(comparison_table(runs))
+        print(f"\nThe plots: {out}")

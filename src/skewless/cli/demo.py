@@ -13,7 +13,7 @@ from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
-from skewless.cli.screen import console, progress_bar, small_bars
+from skewless.cli.screen import AsJson, console, print_json, progress_bar, small_bars
 
 _MOST_BATCHES = 30  # all are looked at in the end, and the ledger keeps the last 32
 _MOST_SLOTS = 1024  # each is a thread and a Python process
@@ -39,6 +39,7 @@ def demo(
         int, typer.Option(help="What a word costs each worker that has it, in microseconds.")
     ] = 3000,
     seed: Annotated[int, typer.Option(help="Seed of the words and of the routing.")] = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Score drifting words on Spark by hash, round-robin and Cascade: a table and a page of plots.
 
@@ -67,7 +68,8 @@ def demo(
         f"by {workers} workers. A worker loads the model of each word that it gets in a "
         f"micro-batch: {load_us:,} µs. Each record then takes {work_us} µs. Both are sleeps."
     )
-    console().print(about, soft_wrap=True)
+    if not as_json:
+        console().print(about, soft_wrap=True)
     with scratch_folder() as scratch, progress_bar() as bar:
         steps = bar.add_task("making the words", total=4 + len(names))
 
@@ -107,11 +109,15 @@ def demo(
                 )
                 bar.update(task, visible=False)
     summaries = [run.summary(truth) for run in runs]
-    console().print(job_table(summaries))
     write_job_report(summaries, about, out)
-    if len(summaries) > 1:
-        print(f"\n{comparison(summaries)}")
-    print(f"\n{equality(summaries)}\nThe plots: {out}")
+    if as_json:
+        for summary in summaries:
+            print_json(summary)
+    else:
+        console().print(job_table(summaries))
+        if len(summaries) > 1:
+            print(f"\n{comparison(summaries)}")
+        print(f"\n{equality(summaries)}\nThe plots: {out}")
     if any(summary["differences"] for summary in summaries):
         raise stopped("a result differs from plain Spark's: this is a bug", 1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +15,7 @@ from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.diagnosing_keys import Asked, diagnose_in_memory, diagnose_on_spark
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.on_spark import require_spark
-from skewless.cli.screen import console, seconds_text
+from skewless.cli.screen import AsJson, console, print_json, seconds_text
 from skewless.diagnosis.event_log import read_events
 from skewless.diagnosis.key_candidates import Candidate, rank_columns
 from skewless.diagnosis.key_column import KeyReport
@@ -42,14 +41,21 @@ def diagnose(
     format_: Annotated[
         str, typer.Option("--format", help="parquet, csv, jsonl or text; auto goes by the name.")
     ] = "auto",
-    workers: Annotated[str, typer.Option(help="Number of workers.")] = "16",
+    workers: Annotated[str | None, typer.Option(help="Number of workers; 16 if not given.")] = None,
     limit: Annotated[
-        str, typer.Option(help="At most so many records; on Spark, to simulate.")
-    ] = "5e6",
-    window: Annotated[str, typer.Option(help="Records per window.")] = "10000",
+        str | None,
+        typer.Option(help="At most so many records; on Spark, to simulate. 5e6 if not given."),
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(help="Records per window; 10000 if not given.")
+    ] = None,
     slow: Annotated[
-        float, typer.Option(help="A task is slow if it takes so many times the median.")
-    ] = SLOW,
+        float | None,
+        typer.Option(
+            help=f"With --event-log: a task is slow at so many times the median; {SLOW:g} if "
+            "not given."
+        ),
+    ] = None,
     on_spark: Annotated[
         bool, typer.Option("--spark", help="Count all records on Spark; goes with --key.")
     ] = False,
@@ -59,7 +65,7 @@ def diagnose(
     page: Annotated[
         Path | None, typer.Option(help="Write a page with plots there; goes with --key.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of tables.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Tell whether records or a finished job are skewed, and what would help."""
     if page is not None:
@@ -68,26 +74,35 @@ def diagnose(
     if on_spark:
         require_spark()
     with refusing_bad_input():
-        for option, given in (("--spark", on_spark), ("--page", page is not None)):
+        for option, given in (
+            ("--spark", on_spark),
+            ("--page", page is not None),
+            ("--key", key is not None and input_ is None),
+            ("--workers", workers is not None),
+            ("--limit", limit is not None),
+            ("--window", window is not None),
+            ("--format", format_ != "auto"),
+        ):
             if given and event_log is not None:
-                raise ValueError(f"{option} goes with --input and --key, not with --event-log")
-        if key is not None and event_log is not None and input_ is None:
-            raise ValueError("--key goes with --input, not with --event-log")
+                raise ValueError(f"{option} goes with --input, not with --event-log")
+        if slow is not None and event_log is None:
+            raise ValueError("--slow goes with --event-log")
         if master is not None and not on_spark:
             raise ValueError("--master goes with --spark")
         if (input_ is None) == (event_log is None):
             raise ValueError("give --input PATH [--key COLUMN], or --event-log FILE")
         if event_log is not None:
-            if not slow > 1.0:
+            least = SLOW if slow is None else slow
+            if not least > 1.0:
                 raise ValueError(f"--slow must be above 1, not {slow}")
             application = summarise(read_events(event_log))
-            stragglers = find_stragglers(application, slow=slow)
+            stragglers = find_stragglers(application, slow=least)
             _show_stages(application, stragglers, as_json=as_json)
             return
         assert input_ is not None
-        n_workers = reading.count(workers, "--workers", least=1, most=MOST_WORKERS)
-        n_records = reading.count(limit, "--limit", least=1)
-        per_window = reading.count(window, "--window", least=1)
+        n_workers = reading.count(workers or "16", "--workers", least=1, most=MOST_WORKERS)
+        n_records = reading.count(limit or "5e6", "--limit", least=1)
+        per_window = reading.count(window or "10000", "--window", least=1)
         asked = Asked(input_, format_, key, n_workers, n_records, per_window)
         if is_remote(input_) and not on_spark:
             raise ValueError(f"--input: only Spark can open {shown(input_)}; add --spark")
@@ -114,7 +129,7 @@ def diagnose(
             with reading.naming_input():
                 report, names = diagnose_in_memory(asked, checked)
     texts = [_text(names.get(hashed)) for hashed, _ in report.top_keys]
-    _show_keys(report, texts, as_json=as_json)
+    _show_keys(report, texts, per_window, as_json=as_json)
     if not on_spark and not as_json and report.n_records == n_records:
         print(f"{n_records:,} records were read, which is --limit; --spark counts all there are.")
     if page is not None:
@@ -127,7 +142,7 @@ def diagnose(
 def _show_stages(application: Application, stragglers: list[Straggler], *, as_json: bool) -> None:
     if as_json:
         for one in stragglers:
-            print(json.dumps(one.as_dict()))
+            print_json(one.as_dict())
         return
     seconds = sum(stage.seconds for stage in application.stages)
     print(
@@ -170,7 +185,7 @@ def _show_stages(application: Application, stragglers: list[Straggler], *, as_js
 def _show_columns(found: list[Candidate], n_workers: int, *, as_json: bool) -> None:
     if as_json:
         for one in found:
-            print(json.dumps(one.as_dict()))
+            print_json(one.as_dict())
         return
     if not found:
         print("No column could be a key: all are measured values, identifiers, or constant.")
@@ -191,10 +206,10 @@ def _show_columns(found: list[Candidate], n_workers: int, *, as_json: bool) -> N
     print("\nLook closer with --key COLUMN.")
 
 
-def _show_keys(report: KeyReport, texts: Sequence[str], *, as_json: bool) -> None:
+def _show_keys(report: KeyReport, texts: Sequence[str], per_window: int, *, as_json: bool) -> None:
     if as_json:
         listed = list(texts[:_LISTED])
-        print(json.dumps(report.as_dict() | {"top_key_texts": listed}, ensure_ascii=False))
+        print_json(report.as_dict() | {"top_key_texts": listed})
         return
     print(
         f"{report.n_records:,} records, {report.n_keys:,} keys; "
@@ -205,7 +220,7 @@ def _show_keys(report: KeyReport, texts: Sequence[str], *, as_json: bool) -> Non
     print("Heaviest keys: " + ", ".join(f"{text} {share:.1%}" for text, (_, share) in hottest))
     table = Table(box=None)
     table.add_column("strategy", no_wrap=True)
-    for heading in ("fullest worker", "workers per key", "in the whole stream"):
+    for heading in ("fullest worker", "workers per key", "in all windows"):
         table.add_column(heading, justify="right", no_wrap=True)
     for one in report.measured:
         table.add_row(
@@ -215,6 +230,10 @@ def _show_keys(report: KeyReport, texts: Sequence[str], *, as_json: bool) -> Non
             f"{one.replicas_in_all:.3f}",
         )
     console().print(table)
+    print(
+        f"Fullest worker: its load / the fair share. It and workers per key are means over windows "
+        f"of {per_window:,} records; the last column is about all records at once."
+    )
     if report.n_simulated < report.n_records:
         print(f"The strategies were simulated on the first {report.n_simulated:,} records.")
     print(f"\n{report.advice}")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.table import Table
 
 from skewless import parameters, registry, workloads
 from skewless.cli.application import app
-from skewless.cli.screen import console
+from skewless.cli.screen import AsJson, console, print_json
 from skewless.strategy import Merges, Rebalances, Rescales, Weighs
 
 
@@ -37,14 +35,12 @@ def _settings_text(settings: dict[str, Any]) -> str:
 
 
 @app.command("strategies")
-def list_strategies(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
-) -> None:
+def list_strategies(as_json: AsJson = False) -> None:
     """List the strategies with their parameters."""
     rows = [_describe(registry.get(name)) for name in registry.names()]
     if as_json:
         for row in rows:
-            print(json.dumps(row))
+            print_json(row)
         return
     table = Table("strategy", "family", "workers per key", "what it does", "parameters", box=None)
     for row in rows:
@@ -56,9 +52,7 @@ def list_strategies(
 
 
 @app.command("workloads")
-def list_workloads(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
-) -> None:
+def list_workloads(as_json: AsJson = False) -> None:
     """List the workloads with their parameters (set them with --with name=value)."""
     rows: list[dict[str, Any]] = [
         {
@@ -70,7 +64,7 @@ def list_workloads(
     ]
     if as_json:
         for row in rows:
-            print(json.dumps(row))
+            print_json(row)
         return
     table = Table("workload", "what it is", "parameters", box=None)
     for row in rows:

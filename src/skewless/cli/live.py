@@ -15,6 +15,7 @@ from skewless.arguments import path_text, whole
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.needs import needing_bokeh, needing_spark
+from skewless.cli.screen import AsJson, print_json
 
 _LARGEST_PORT = 65_535
 
@@ -33,19 +34,28 @@ def dashboard(
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Print the address, and open no browser.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show load, imbalance, replicas, moves, state and hot keys of a query, while it runs or after.
 
     All is read from the files of the ledger; a running query is neither slowed down nor changed.
+    With --json, what the page would show now is printed instead, a line per micro-batch.
     """
-    with needing_bokeh():
-        from skewless.dashboard.live_page import write_live_page
+    if not as_json:
+        with needing_bokeh():
+            from skewless.dashboard.live_page import write_live_page
     with needing_spark():
         from skewless.spark.balance.history import find_history
     with refusing_bad_input():
         path_text(ledger, "LEDGER", "a folder, as a path or as a URI")
         whole(port, "--port", most=_LARGEST_PORT)
+        if as_json and once is not None:
+            raise ValueError("give one of --json and --once FILE")
         history = find_history(ledger)
+        if as_json:
+            for batch in history.as_dict()["batches"]:
+                print_json(batch)
+            return
         if once is not None:
             reading.file_to_write(once, "--once")
             write_live_page(history.as_dict(), once)

@@ -18,7 +18,7 @@ def needing_bokeh() -> Iterator[None]:
         if (error.name or "").split(".")[0] != "bokeh":
             raise
         raise stopped(
-            "the page with the plots needs Bokeh: pip install 'skewless[dashboard]'", 2
+            "the page with the plots needs Bokeh: install skewless with its extra 'dashboard'", 2
         ) from None
 
 
@@ -32,5 +32,7 @@ def needing_spark() -> Iterator[None]:
             raise
         older = " on Python 3.11 or later" if sys.version_info < (3, 11) else ""
         raise stopped(
-            f"this needs PySpark ({error.name} is missing): pip install 'skewless[spark]'{older}", 2
+            f"this needs PySpark ({error.name} is missing): install skewless with its extra "
+            f"'spark'{older}",
+            2,
         ) from None

@@ -24,6 +24,8 @@ def pairs(texts: list[str], option: str) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise ValueError(f"{option} takes name=value, not {shown(text)}")
+        if name.strip() in found:
+            raise ValueError(f"{option} sets {shown(name.strip())} twice")
         found[name.strip()] = value.strip()
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from skewless.arguments import path_text
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.needs import needing_bokeh
-from skewless.cli.screen import console, progress_bar
+from skewless.cli.screen import AsJson, console, print_json, progress_bar
 from skewless.experiments.reproduction.catalogue import all_figures, select
 from skewless.experiments.reproduction.document import about_size
 from skewless.experiments.reproduction.figure import QUICK, SIZES, Figure, Size
@@ -62,7 +61,7 @@ def _folder(out: Path) -> Path:
 def _list(figures: Sequence[Figure], as_json: bool) -> None:
     if as_json:
         for figure in figures:
-            print(json.dumps({"name": figure.name, "title": figure.title}))
+            print_json({"name": figure.name, "title": figure.title})
         return
     table = Table("figure", "what it shows", box=None)
     for figure in figures:
@@ -91,7 +90,7 @@ def reproduce(
         Path | None, typer.Option(help="Write a page with all plots to this file.")
     ] = None,
     only_list: Annotated[bool, typer.Option("--list", help="List the figures, and end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per figure.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure the tables and figures of the papers, and say which of their claims hold."""
     with refusing_bad_input():
@@ -114,7 +113,7 @@ def reproduce(
             write_reproduction(results, PAPER_NAMES, about, page)
     if as_json:
         for one in results:
-            print(json.dumps(without_plots(one)))
+            print_json(without_plots(one))
     else:
         _show(results, page)
     failed = [one for one in results if one["verdict"] == FAILED]

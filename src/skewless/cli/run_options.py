@@ -61,6 +61,10 @@ class RunOptions:
         int | None, typer.Option(help="Seed of the routing; a random one if not given.")
     ] = None
     master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[*]"
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print all results, one JSON object per line, in no order."),
+    ] = False
 
     def timing(self) -> dict[str, str]:
         """Return what was said about times and windows."""

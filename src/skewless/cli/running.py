@@ -16,7 +16,7 @@ from skewless.cli.live import serving
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
 from skewless.cli.run_options import RunOptions
-from skewless.cli.screen import console, progress_bar
+from skewless.cli.screen import console, print_json, progress_bar
 
 if TYPE_CHECKING:
     from skewless.apps.computation import Computation
@@ -64,11 +64,14 @@ def run_application(
             if options.stream:
                 _run_stream(spark, application, records, options, scratch)
             else:
-                _run_batch(application, records.read(spark), options.output)
+                _run_batch(application, records.read(spark), options)
         except (ValueError, OSError) as error:
             raise stopped(str(error), 2) from None
     if options.output is not None:
-        print(f"The results: {options.output}")
+        if options.as_json:
+            print_json({"output": options.output})
+        else:
+            print(f"The results: {options.output}")
 
 
 def _settings(options: RunOptions) -> dict[str, Any]:
@@ -150,12 +153,12 @@ def _generated(kind: str, folder: Path, n_records: int) -> Found:
     return _found(kind, str(folder))
 
 
-def _run_batch(application: Computation[Any], records: Any, output: str | None) -> None:
+def _run_batch(application: Computation[Any], records: Any, options: RunOptions) -> None:
     results = application.of(records)
-    if output is not None:
-        results.write.parquet(output)
+    if options.output is not None:
+        results.write.parquet(options.output)
     else:
-        _show(application, results)
+        _show(application, results, options.as_json)
 
 
 def _run_stream(
@@ -188,11 +191,13 @@ def _run_stream(
     if options.output is not None:
         return
     if not Path(output).exists():
-        print("There is nothing new.")
+        if not options.as_json:
+            print("There is nothing new.")
         return
     results = spark.read.parquet(output)
-    _show(application, results.drop("batch") if application.mode == "append" else results)
-    if application.mode == "append" and "window" in results.columns:
+    without_batch = results.drop("batch") if application.mode == "append" else results
+    _show(application, without_batch, options.as_json)
+    if not options.as_json and application.mode == "append" and "window" in results.columns:
         print("Windows that the watermark has not passed yet are not shown.")
 
 
@@ -218,7 +223,10 @@ def _where_it_goes_on(options: RunOptions, n_done: int) -> str:
     return f"stopped: the same command goes on {batches}, by the checkpoint {options.checkpoint}"
 
 
-def _show(application: Computation[Any], results: Any) -> None:
+def _show(application: Computation[Any], results: Any, as_json: bool) -> None:
+    if as_json:
+        _print_all(results)
+        return
     first = application.ranked(results, _TOP)
     found = {name for name in first.columns if name not in application.about}
     numbers = {name for name, kind in first.dtypes if kind.split("(")[0] in _NUMBERS}
@@ -229,6 +237,15 @@ def _show(application: Computation[Any], results: Any) -> None:
         cells = [(row[name], name in numbers & found) for name in first.columns]
         table.add_row(*[_number(value) if counts else _text(value) for value, counts in cells])
     console().print(table)
+
+
+def _print_all(results: Any) -> None:
+    """Print every result as Spark writes it in JSON, with its nulls."""
+    from pyspark.sql import functions as F
+
+    lines = results.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}))
+    for row in lines.toLocalIterator():
+        print(row[0])
 
 
 def _number(value: Any) -> str:

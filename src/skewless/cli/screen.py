@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
+
+#: The option of every command that tells something.
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for programs.")]
+
+
+def print_json(told: dict[str, Any]) -> None:
+    """Print one object on a line of its own."""
+    print(json.dumps(told), flush=True)
 
 
 def console() -> Console:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +16,7 @@ from skewless.arguments import MOST_WORKERS, seed_number, shown
 from skewless.arrays import Floats
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
-from skewless.cli.screen import bytes_text, console, progress_bar, seconds_text
+from skewless.cli.screen import AsJson, bytes_text, console, print_json, progress_bar, seconds_text
 from skewless.simulator import Run, simulate
 from skewless.simulator.membership import Membership
 from skewless.simulator.starting import MOST_SOURCES
@@ -174,7 +173,7 @@ def simulate_command(
         Path | None,
         typer.Option(help="Write a row per window into this Parquet file; its folder is made."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Route a stream by one or more strategies and measure balance, replicas and cost."""
     with refusing_bad_input():
@@ -251,7 +250,7 @@ def simulate_command(
                 runs.append(one(cell, lambda done, task=task: bar.update(task, completed=done)))  # type: ignore[misc]
             bar.update(task, visible=False)
             if as_json:
-                print(json.dumps(runs[-1].summary()), flush=True)
+                print_json(runs[-1].summary())
     if windows is not None:
         write_windows(runs, windows)
     if not as_json:
@@ -265,9 +264,12 @@ def comparison_table(runs: list[Run]) -> Table:
         f"{first['workload']}: {first['records']:,} records, {first['keys']:,} keys, "
         f"{first['sources']} source(s), windows of {first['window']:,} records"
     )
+    if merging := [row for run in runs if "syncs" in (row := run.summary())]:
+        title += f", merged {max(row['syncs'] for row in merging):,} times"
     table = Table(title=title, title_justify="left", box=None)
     table.add_column("strategy", no_wrap=True)
     timed = "throughput" in first
+    failed = timed and any(run.summary()["lost"] or run.summary()["replayed"] for run in runs)
     for heading in (
         "workers",
         "imbalance",
@@ -278,6 +280,7 @@ def comparison_table(runs: list[Run]) -> Table:
         "ns / record",
         "state",
         *(("records / s", "latency", "99 %") if timed else ()),
+        *(("lost", "replayed") if failed else ()),
     ):
         table.add_column(heading, justify="right", no_wrap=True)
     for run in runs:
@@ -302,6 +305,7 @@ def comparison_table(runs: list[Run]) -> Table:
             f"{row['ns_per_record']:.1f}",
             bytes_text(row["state_bytes"]),
             *times,
+            *((f"{row['lost']:,}", f"{row['replayed']:,}") if failed else ()),
         )
     for n, limit in sorted({(r.n_workers, r.summary()["replication_limit"]) for r in runs}):
         table.add_row(

@@ -39,7 +39,8 @@ def rank_columns(
 ) -> list[Candidate]:
     """Return the columns that could be keys, the most uneven one first.
 
-    Left out are columns of measured values, with nearly as many values as records, or with one.
+    Left out are columns of measured values and of times, with nearly as many values as records, or
+    with one.
     The first `limit` records are looked at.
     """
     found = []
@@ -69,6 +70,7 @@ def rank_columns(
 
 
 def _could_be_key(kind: pa.DataType) -> bool:
-    """Return whether values of a type are names, rather than measured or nested ones."""
+    """Return whether values of a type are names, rather than measured, nested or times."""
     kinds = pa.types
-    return not (kinds.is_floating(kind) or kinds.is_nested(kind) or kinds.is_null(kind))
+    others = (kinds.is_floating, kinds.is_nested, kinds.is_null, kinds.is_temporal)
+    return not any(is_other(kind) for is_other in others)

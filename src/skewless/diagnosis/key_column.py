@@ -75,8 +75,9 @@ class KeyReport:
             )
         split, moved = self.of("cascade-ahead"), self.of("mixed")
         lines = [
-            f"With hashing the fullest worker has {hashing:.2f} times its fair share. Where "
-            f"results of a key can be merged, cascade-ahead has {split.slowest:.2f} at "
+            f"With hashing the fullest worker has {hashing:.2f} times its fair share. Where a "
+            "key's results can be merged (`aggregate`, or `route` before a function of your own, "
+            f'strategy="cascade-ahead"), it would have {split.slowest:.2f} at '
             f"{split.replicas:.2f} workers per key.",
         ]
         if moved.slowest < hashing:
@@ -85,7 +86,10 @@ class KeyReport:
             if heavy and moved.slowest - 1.0 > HARMLESS:
                 keys = "one key is" if heavy == 1 else f"{heavy} keys are"
                 because = f", because {keys} too heavy for one worker"
-            lines.append(f"Where they cannot, mixed has {moved.slowest:.2f}{because}.")
+            lines.append(
+                'Where they cannot (`process`, strategy="mixed"), it would have '
+                f"{moved.slowest:.2f}{because}."
+            )
         return " ".join(lines)
 
     def as_dict(self) -> dict[str, Any]:

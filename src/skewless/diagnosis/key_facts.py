@@ -16,6 +16,8 @@ from skewless.workloads.workload import Workload
 TOP = 20
 #: Into so many parts a stream is cut to see drift.
 PARTS = 10
+#: A key with a smaller share of a part is not heavy there. Rare keys come and go by chance.
+HEAVY = 0.001
 #: So many of the heaviest keys make the curve.
 CURVE = 1_000
 _MOST_KEYS = 1 << 21  # counted exactly; beyond, light keys are forgotten
@@ -34,7 +36,8 @@ class KeyFacts(NamedTuple):
         The hash and the records of the heaviest keys, at most `CURVE` of them, in order. Among
         equal ones the smaller hash comes first.
     tops
-        The hashes of the `TOP` heaviest keys of each part of the stream.
+        The hashes of the `TOP` heaviest keys of each part of the stream; none with a share of the
+        part below `HEAVY`.
     """
 
     n_records: int
@@ -62,10 +65,11 @@ class KeyCounts(NamedTuple):
     n_records: int
     n_keys: int  # all of them: exact, or an estimate where there are millions
 
-    def heaviest(self, most: int) -> Ints:
-        """Return where the heaviest keys are, the heaviest first."""
+    def heaviest(self, most: int, least: float = 0.0) -> Ints:
+        """Return where the heaviest keys with `least` records are, the heaviest first."""
         # Keys are in order, so a stable sort puts the smaller hash first among equal ones.
-        return np.argsort(-self.counts, kind="stable")[:most]
+        first = np.argsort(-self.counts, kind="stable")[:most]
+        return first[self.counts[first] >= least]
 
 
 def count_facts(workload: Workload, *, n_workers: int, seed: int = 0) -> KeyFacts:
@@ -83,7 +87,7 @@ def count_facts(workload: Workload, *, n_workers: int, seed: int = 0) -> KeyFact
         heaviest=tuple(
             zip(counted.keys[heaviest].tolist(), counted.counts[heaviest].tolist(), strict=True)
         ),
-        tops=tuple(tuple(part.keys[part.heaviest(TOP)].tolist()) for part in parts),
+        tops=tuple(tuple(part.keys[part.heaviest(TOP, HEAVY * size)].tolist()) for part in parts),
     )
 
 
@@ -113,12 +117,10 @@ def count_keys(chunks: Iterator[Keys]) -> KeyCounts:
 
 
 def distances(tops: Sequence[Sequence[int]]) -> tuple[float, ...]:
-    """Return the Jaccard distance of each set of keys to the next.
+    """Return the Jaccard distance of each set of keys to the next; two empty ones are the same.
 
     >>> [round(distance, 2) for distance in distances([[1, 2], [1, 2], [2, 3]])]
     [0.0, 0.67]
     """
     sets = [set(top) for top in tops]
-    return tuple(
-        1.0 - len(one & other) / len(one | other) for one, other in pairwise(sets) if one | other
-    )
+    return tuple(len(one ^ other) / max(len(one | other), 1) for one, other in pairwise(sets))

@@ -137,8 +137,8 @@ def what_to_install(python: str) -> str:
     """Return the line that says what is missing where, and how to mend it."""
     return (
         f"skewless is not installed in the workers' Python, {python}: "
-        f"run `{python} -m pip install skewless=={skewless.__version__}` on each machine, or let "
-        "PYSPARK_PYTHON name a Python that has it"
+        f"install version {skewless.__version__} there on each machine, or let PYSPARK_PYTHON name "
+        "a Python that has it"
     )
 
 

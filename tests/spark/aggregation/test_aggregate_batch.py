@@ -145,6 +145,7 @@ def test_one_key_alone_is_one_row(skewed: DataFrame) -> None:
     assert len(compare(hot, ["k"], native(), workers=4)) == 1
 
 
+@pytest.mark.slow
 def test_keys_of_every_type_group_as_in_plain_spark(spark: Any) -> None:
     nan, zero = float("nan"), -0.0
     moment = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)
@@ -261,6 +262,7 @@ def test_transform_takes_it(skewed: DataFrame) -> None:
     assert_same_rows(ours.collect(), plain(skewed, ["k"], None, names=["n"]).collect(), ["k"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu"])
 def test_windows_begin_where_sparks_begin(skewed: DataFrame, settings: Any, zone: str) -> None:
     settings("spark.sql.session.timeZone", zone)

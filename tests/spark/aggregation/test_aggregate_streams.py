@@ -64,7 +64,6 @@ CASES += [("local", *way, merging) for way in FEW for merging in ("spark", "ours
 #: One of each kind of merging, window and form; the others take minutes.
 QUICK = [
     ("cascade", "none", "update", "ours"),
-    ("hash", "sliding", "update", "spark"),
     ("local", "sliding", "append", "spark"),
     ("plain", "none", "update", "spark"),
 ]

@@ -63,6 +63,7 @@ def test_windows_of_extreme_times_are_those_of_plain_spark(
     assert ours == plain != "refused"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [False, True], ids=["merged by Spark", "merged here"])
 @pytest.mark.parametrize("time", [LIMIT, -LIMIT - 1])
 def test_at_the_limits_there_is_what_plain_spark_has(spark: Any, time: int, own: bool) -> None:

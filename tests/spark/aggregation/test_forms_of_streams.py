@@ -29,6 +29,7 @@ from spark.streams import (
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_as_its_ledger_began(spark: Any, tmp_path: Path) -> None:
     write_file(tmp_path / "in", 0, records(200, seed=1))
     df = read_stream(spark, tmp_path / "in")

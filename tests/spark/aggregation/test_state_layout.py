@@ -291,6 +291,7 @@ def test_other_windows_are_refused_even_where_they_meet_no_state(
     assert "state windows: 120000000 µs long" in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:no ledger")
 def test_a_state_of_the_first_format_is_refused_by_spark(spark: Any, tmp_path: Path) -> None:

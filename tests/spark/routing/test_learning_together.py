@@ -77,6 +77,7 @@ def test_eight_sources_learn_as_one_by_dalton(tmp_path, monkeypatch):
     assert (eight <= 1.1 * one).all()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(JIT_OFF, reason="measures a long stream")
 def test_eight_sources_learn_as_one_by_pstream(tmp_path, monkeypatch):
     # One run is one draw of the coins, and so is its imbalance: the mean of some streams counts.

@@ -55,7 +55,9 @@ def run(
         query.stop()
 
 
-@pytest.mark.parametrize("strategy", ["cascade", "cascade-ahead"])
+@pytest.mark.parametrize(
+    "strategy", [pytest.param("cascade", marks=pytest.mark.slow), "cascade-ahead"]
+)
 def test_a_query_that_failed_continues_with_equal_results_and_plans(
     spark: Any, tmp_path: Path, strategy: str
 ) -> None:

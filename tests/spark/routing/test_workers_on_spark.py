@@ -117,6 +117,7 @@ def test_a_worker_of_half_the_speed_gets_half_of_the_records(spark: Any, tmp_pat
     assert 0.4 * others <= loads[1] <= 0.7 * others
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["fish", pytest.param("cascade", marks=pytest.mark.slow)])
 def test_a_restart_with_other_workers_equals_plain_spark(
     spark: Any, tmp_path: Path, strategy: str

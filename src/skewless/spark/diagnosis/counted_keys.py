@@ -56,6 +56,7 @@ def count_on_spark(
     heaviest: int,
     top: int,
     parts: int,
+    heavy: float,
     beginning: int,
 ) -> CountedKeys:
     """Return what counting tells; it reads the records four times, and only the key of them.
@@ -74,6 +75,8 @@ def count_on_spark(
     heaviest, top, parts
         How many of the heaviest keys are returned, of all records and of each part of the stream,
         and how many parts there are.
+    heavy
+        The share of a part that a key has at least to be among the heaviest of the part.
     beginning
         How many of the first records have their keys returned: 16 bytes each on the driver.
     """
@@ -92,13 +95,14 @@ def count_on_spark(
     finally:
         counts.unpersist()
     placed = _placed(hashed, offsets)
+    size = max(-(-n_records // parts), 1)
     return CountedKeys(
         n_records=n_records,
         n_keys=int(n_keys),
         n_above_fair_share=int(n_above),
         heaviest=tuple((_unsigned(row[_HASH]), int(row[_N])) for row in rows),
         values={_unsigned(row[_HASH]): tuple(row[_VALUES]) for row in rows},
-        tops=_tops(placed, max(-(-n_records // parts), 1), top),
+        tops=_tops(placed, size, top, heavy * size),
         beginning=SampledKeys(_beginning(placed, beginning)),
     )
 
@@ -122,15 +126,16 @@ def _placed(hashed: DataFrame, offsets: DataFrame) -> DataFrame:
     return joined.select(_HASH, (F.col(ROW) + F.col(_FIRST)).alias(_PLACE))
 
 
-def _tops(placed: DataFrame, size: int, top: int) -> tuple[tuple[int, ...], ...]:
-    """Return the heaviest keys of each part of `size` records."""
+def _tops(placed: DataFrame, size: int, top: int, least: float) -> tuple[tuple[int, ...], ...]:
+    """Return the heaviest keys of each part of `size` records, with `least` records each."""
     part = F.expr(f"`{_PLACE}` div {size}").alias(_PART)
     counts = placed.groupBy(part, _HASH).agg(F.count("*").alias(_N))
     rank = F.row_number().over(Window.partitionBy(_PART).orderBy(*_heaviest_first()))
     rows = counts.withColumn(_RANK, rank).where(F.col(_RANK) <= top).collect()
-    found: dict[int, list[tuple[int, int]]] = {}
+    found: dict[int, list[tuple[int, int]]] = {row[_PART]: [] for row in rows}
     for row in rows:
-        found.setdefault(row[_PART], []).append((row[_RANK], _unsigned(row[_HASH])))
+        if row[_N] >= least:
+            found[row[_PART]].append((row[_RANK], _unsigned(row[_HASH])))
     return tuple(tuple(key for _, key in sorted(found[part])) for part in sorted(found))
 
 

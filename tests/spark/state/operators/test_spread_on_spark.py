@@ -48,9 +48,9 @@ def of_spark(spark: Any, left: pa.Table, right: pa.Table, how: str) -> list[Any]
     ("how", "n_left", "n_right", "is_spread"),
     [
         ("inner", 2_500, 60, True),
-        ("inner", 60, 2_500, True),
+        pytest.param("inner", 60, 2_500, True, marks=pytest.mark.slow),
         ("left", 2_500, 60, True),
-        ("right", 60, 2_500, True),
+        pytest.param("right", 60, 2_500, True, marks=pytest.mark.slow),
         ("left", 60, 2_500, False),  # the right side would have to be spread
         ("full", 2_500, 60, False),
     ],
