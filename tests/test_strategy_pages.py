@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reference.cascade import CascadeReference
+from reference.cascade.cascade import CascadeReference
 from skewless import registry
 
 PAGES = Path(__file__).parent.parent / "docs" / "strategies"

@@ -1,6 +1,6 @@
-"""The array types of the vocabulary, so that signatures read the same everywhere."""
+"""The array types of the vocabulary, so that signatures read the same everywhere; views of them."""
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,3 +21,18 @@ U64: TypeAlias = Any
 I64: TypeAlias = Any
 I32: TypeAlias = Any
 F64: TypeAlias = Any
+
+
+_Array = TypeVar("_Array", bound=NDArray[Any])
+
+
+def read_only(array: _Array) -> _Array:
+    """Return a view that cannot be written.
+
+    The compiler has a type of its own for arrays that cannot be written, such as Arrow's, and
+    compiles a kernel for each type that it meets. Strategies hand all keys and weights to their
+    kernels in this way, so that each kernel is compiled once.
+    """
+    view: _Array = array.view()
+    view.flags.writeable = False
+    return view

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.distinct import estimate as reference_estimate
-from reference.distinct import n_distinct, registers_of
+from reference.kernels.distinct import estimate as reference_estimate
+from reference.kernels.distinct import n_distinct, registers_of
 from skewless._jit import kernel
 from skewless.kernels.distinct import add, estimate, registers
 

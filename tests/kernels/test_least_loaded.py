@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.least_loaded import least_loaded
+from reference.kernels.least_loaded import least_loaded
 from skewless._jit import kernel
 from skewless.kernels.least_loaded import (
     CURSOR,

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.ring import ReferenceRing
+from reference.kernels.ring import ReferenceRing
 from skewless._jit import kernel
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.ring import candidates, owner, ring

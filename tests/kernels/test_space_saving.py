@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.space_saving import SpaceSavingReference, merged_reference
+from reference.kernels.space_saving import SpaceSavingReference, merged_reference
 from skewless._jit import JIT_OFF, kernel
 from skewless.arrays import Floats, Keys
 from skewless.kernels import space_saving as ss

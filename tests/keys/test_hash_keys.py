@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keys.make_spark_vectors import CASES, VECTORS, column
-from reference.xxhash64 import spark_hash, xxh64
+from reference.kernels.xxhash64 import spark_hash, xxh64
 from skewless.kernels.xxhash64 import SPARK_SEED, hash_long, hash_ranks
 from skewless.keys import hash_keys
 

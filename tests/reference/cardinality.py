@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from reference.hashing import seeded, seeds, two_workers
+from reference.kernels.hashing import seeded, seeds, two_workers
 
 
 class Window:

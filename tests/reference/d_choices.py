@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from decimal import Decimal, localcontext
 from itertools import islice
 
-from reference.hashing import candidates, seeded, seeds
+from reference.kernels.hashing import candidates, seeded, seeds
 from reference.w_choices import HotKeys
 
 

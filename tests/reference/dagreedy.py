@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 
-from reference.hashing import seeded, seeds, to_worker
+from reference.kernels.hashing import seeded, seeds, to_worker
 
 HALF = Fraction(1, 2)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from reference.hashing import seeded, seeds, to_worker
-from reference.space_saving import SpaceSavingReference
+from reference.kernels.hashing import seeded, seeds, to_worker
+from reference.kernels.space_saving import SpaceSavingReference
 
 
 def longest_first(jobs: list[float], n_workers: int) -> list[int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from reference.hashing import seeded, seeds, to_worker
-from reference.ring import ReferenceRing
+from reference.kernels.hashing import seeded, seeds, to_worker
+from reference.kernels.ring import ReferenceRing
 
 
 def route(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reference.hashing import seeded, seeds
+from reference.kernels.hashing import seeded, seeds
 
 
 def fair_shares(loads: list[int], n_records: int) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from reference.hashing import seeded, seeds, two_workers
+from reference.kernels.hashing import seeded, seeds, two_workers
 
 
 def route(keys: Iterable[int], n_workers: int, seed: int) -> list[int]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.stats import binom
 
-from reference.hashing import seeded, seeds, two_workers
+from reference.kernels.hashing import seeded, seeds, two_workers
 
 
 def search_probability(count: int, length: int, confidence: float, error: float = 1e-4) -> float:

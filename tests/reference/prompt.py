@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from reference.hashing import seeded, seeds
+from reference.kernels.hashing import seeded, seeds
 
 
 def ceiling(a: int, b: int) -> int:

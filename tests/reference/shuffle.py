@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from reference.hashing import seeds
+from reference.kernels.hashing import seeds
 
 
 def route(keys: Iterable[int], n_workers: int, seed: int, source: int = 0) -> list[int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from reference.hashing import seeded, seeds, two_workers
-from reference.space_saving import SpaceSavingReference
+from reference.kernels.hashing import seeded, seeds, two_workers
+from reference.kernels.space_saving import SpaceSavingReference
 
 
 class HotKeys:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skewless.simulator import Event, Timing, simulate
-from skewless.simulator.clock import Clock
+from skewless.simulator.timed.clock import Clock
 from skewless.strategies import Cascade, Fish, Hash, Mixed, PartialKey, Shuffle
 from skewless.workloads import Zipf
 

@@ -5,7 +5,7 @@ import pytest
 
 from skewless.simulator import Timing, simulate
 from skewless.simulator.forwarding import SlidingPartials, partials, slide_of
-from skewless.simulator.merge_stage import MergeStage
+from skewless.simulator.timed.merge_stage import MergeStage
 from skewless.strategies import Hash, PartialKey
 from skewless.strategies.dalton import Dalton
 from skewless.workloads import Zipf

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import hash as reference_ring
-from reference import mixed_family as reference
-from reference.mixed import n_entries
+from reference.rebalancing import mixed_family as reference
+from reference.rebalancing.mixed import n_entries
 from skewless.checks import check_strategy
 from skewless.strategies.min_mig import MinMig
 from skewless.strategies.min_table import MinTable
@@ -22,7 +22,7 @@ from skewless.strategy import Report
 from strategies.streams import as_keys
 
 FAMILY = {
-    "mixed": (Mixed, reference.mixed),
+    "mixed": (Mixed, reference.rebalancing.mixed),
     "mixed-bf": (MixedBruteForce, reference.mixed_brute_force),
     "min-table": (MinTable, reference.min_table),
     "min-mig": (MinMig, reference.min_mig),

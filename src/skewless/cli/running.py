@@ -225,7 +225,10 @@ def _where_it_goes_on(options: RunOptions, n_done: int) -> str:
 
 def _show(application: Computation[Any], results: Any, as_json: bool) -> None:
     if as_json:
-        _print_all(results)
+        from skewless.apps.records.outputs import json_lines
+
+        for line in json_lines(results):
+            print(line)
         return
     first = application.ranked(results, _TOP)
     found = {name for name in first.columns if name not in application.about}
@@ -237,15 +240,6 @@ def _show(application: Computation[Any], results: Any, as_json: bool) -> None:
         cells = [(row[name], name in numbers & found) for name in first.columns]
         table.add_row(*[_number(value) if counts else _text(value) for value, counts in cells])
     console().print(table)
-
-
-def _print_all(results: Any) -> None:
-    """Print every result as Spark writes it in JSON, with its nulls."""
-    from pyspark.sql import functions as F
-
-    lines = results.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}))
-    for row in lines.toLocalIterator():
-        print(row[0])
 
 
 def _number(value: Any) -> str:

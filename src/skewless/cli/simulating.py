@@ -20,7 +20,7 @@ from skewless.cli.screen import AsJson, bytes_text, console, print_json, progres
 from skewless.simulator import Run, simulate
 from skewless.simulator.membership import Membership
 from skewless.simulator.starting import MOST_SOURCES
-from skewless.simulator.timing import require_events
+from skewless.simulator.timed.timing import require_events
 from skewless.simulator.window_records import write_windows
 from skewless.strategy import AnyStrategy, Begins, Forwards, Merges, Rescales
 from skewless.workloads import Workload

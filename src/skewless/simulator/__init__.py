@@ -1,11 +1,11 @@
 """Sources, workers and windows without an engine: millions of records in seconds."""
 
-from skewless.simulator.clock import WindowTimes
 from skewless.simulator.run import Rebalance, Run
 from skewless.simulator.simulate import simulate
 from skewless.simulator.syncing import Exchange, Sync
 from skewless.simulator.tally import Windows
-from skewless.simulator.timing import Event, Timing
+from skewless.simulator.timed.clock import WindowTimes
+from skewless.simulator.timed.timing import Event, Timing
 
 __all__ = [
     "Event",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Floats, Keys
-from skewless.simulator.timing import Event, Timing
+from skewless.simulator.timed.timing import Event, Timing
 from skewless.strategy import AnyStrategy, Moves, Rescales, RescalesKeys
 
 

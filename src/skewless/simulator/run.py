@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from skewless import metrics
 from skewless.arrays import Floats, Ints
-from skewless.simulator.clock import WindowTimes
 from skewless.simulator.forwarding import Slide
-from skewless.simulator.measuring import latency_quantile
 from skewless.simulator.syncing import Exchange
 from skewless.simulator.tally import Windows
+from skewless.simulator.timed.clock import WindowTimes
+from skewless.simulator.timed.measuring import latency_quantile
 
 
 @dataclass(frozen=True)

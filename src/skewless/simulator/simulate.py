@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from skewless.arguments import seed_number, shown, whole
 from skewless.parameters import as_dict
-from skewless.simulator.clock import Clock
 from skewless.simulator.forwarding import Forwarding
 from skewless.simulator.membership import Membership
 from skewless.simulator.records import read_records
@@ -24,7 +23,8 @@ from skewless.simulator.starting import (
 )
 from skewless.simulator.syncing import Exchanges, Sync
 from skewless.simulator.tally import Tally
-from skewless.simulator.timing import Event, Timing, require_events
+from skewless.simulator.timed.clock import Clock
+from skewless.simulator.timed.timing import Event, Timing, require_events
 from skewless.state import state_bytes
 from skewless.strategy import AnyStrategy, Forwards, Merges
 from skewless.workloads.workload import Weighted, Workload

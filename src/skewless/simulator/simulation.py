@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Floats, Keys, SmallInts, Workers
-from skewless.simulator.clock import Clock
 from skewless.simulator.dealing import collect, deal, shares, stretches
 from skewless.simulator.forwarding import Forwarding
 from skewless.simulator.membership import Membership
@@ -17,7 +16,8 @@ from skewless.simulator.records import Records, decide, joined
 from skewless.simulator.run import Rebalance
 from skewless.simulator.syncing import Exchanges
 from skewless.simulator.tally import Tally, Windows
-from skewless.simulator.timing import Event
+from skewless.simulator.timed.clock import Clock
+from skewless.simulator.timed.timing import Event
 from skewless.state import copy_state
 from skewless.strategy import (
     AnyStrategy,

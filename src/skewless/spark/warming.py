@@ -27,6 +27,4 @@ def warm_strategy(strategy: AnyStrategy) -> None:
     Whether a job has weights is not known here, and compiling for them too would make
     every job wait for what few use. The first job with weights on a machine compiles for itself.
     """
-    keys = np.empty(0, np.uint64)
-    keys.flags.writeable = False  # as Arrow's are: for others the kernels are compiled apart
-    strategy.route(keys, strategy.start(2, seed=0), np.empty(0, np.int32))
+    strategy.route(np.empty(0, np.uint64), strategy.start(2, seed=0), np.empty(0, np.int32))

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import I64, Ints, Keys, Words, Workers
+from skewless.arrays import I64, Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table
 from skewless.parameters import MOST_PLACES, check_types, require, require_count
@@ -159,7 +159,7 @@ class CardinalityMinimal:
 
     def route(self, keys: Keys, state: CardinalityState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        _route(keys, state, out)
+        _route(read_only(keys), state, out)
 
 
 @dataclass(frozen=True)
@@ -217,4 +217,4 @@ class CountAffinity:
 
     def route(self, keys: Keys, state: CardinalityState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        _route(keys, state, out)
+        _route(read_only(keys), state, out)

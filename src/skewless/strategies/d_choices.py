@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, Words, Workers
+from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, Words, Workers, read_only
 from skewless.kernels.fewest_choices import fewest_choices
 from skewless.kernels.hashing import GOLDEN, mix, seed_array, seeded, to_worker, two_workers
 from skewless.kernels.head import Head, head, is_hot
@@ -165,4 +165,4 @@ class DChoices:
 
     def route(self, keys: Keys, state: DChoicesState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        _route(keys, state, out)
+        _route(read_only(keys), state, out)

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import I32, I64, U64, Ints, Keys, SmallInts, Words, Workers
+from skewless.arrays import I32, I64, U64, Ints, Keys, SmallInts, Words, Workers, read_only
 from skewless.kernels.bits import add_worker, lowest_bit, without_lowest, words_for
 from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.key_table import (
@@ -270,4 +270,4 @@ class DAGreedy:
 
     def route(self, keys: Keys, state: DAGreedyState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        _route(keys, state, out)
+        _route(read_only(keys), state, out)

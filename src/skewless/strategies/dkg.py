@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import Floats, Ints, Keys, SmallInts, Words, Workers
+from skewless.arrays import Floats, Ints, Keys, SmallInts, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.key_table import ABSENT, KeyTable, get, key_table, put
 from skewless.kernels.space_saving import SpaceSaving, entries, offer, space_saving
@@ -167,18 +167,18 @@ class DKG:
 
     def route(self, keys: Keys, state: DKGState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        _route(keys, state, out)
+        _route(read_only(keys), state, out)
 
     def rebalance(self, report: Report, state: DKGState) -> tuple[DKGState, Moves]:
         """Make a plan from the first report, or from every one if asked to."""
         origins = np.empty(report.keys.size, np.int32)
-        _route(report.keys, state, origins)
+        _route(read_only(report.keys), state, origins)
         rest = rest_by_worker(report, int(state.n_workers[0]))
         total = float(report.loads.sum()) + float(rest.sum())
         if total > 0 and (self.relearn or state.learned[0] == 0):
             state = self._plan(report, rest, total, state)
         targets = np.empty(report.keys.size, np.int32)
-        _route(report.keys, state, targets)
+        _route(read_only(report.keys), state, targets)
         moved = origins != targets
         return state, Moves(report.keys[moved], origins[moved], targets[moved])
 

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import Floats, Ints, Keys, Words, Workers
+from skewless.arrays import Floats, Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.ring import Ring, owner, ring
 from skewless.parameters import MOST_POINTS, check_types, require_count
@@ -119,9 +119,9 @@ class Hash:
     def route(self, keys: Keys, state: HashState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
         if self.ring:
-            _route_by_ring(keys, state, out)
+            _route_by_ring(read_only(keys), state, out)
         else:
-            _route_by_modulo(keys, state, out)
+            _route_by_modulo(read_only(keys), state, out)
 
     def rescale(
         self, state: HashState, n_workers: int, capacities: Floats | None = None

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import Ints, Keys, Words, Workers
+from skewless.arrays import Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.two_choices import send_to_lighter
 from skewless.sound import MOST_COUNTED, require_same, require_within
@@ -78,4 +78,4 @@ class PartialKey:
 
     def route(self, keys: Keys, state: PartialKeyState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        _route(keys, state, out)
+        _route(read_only(keys), state, out)

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import Ints, Keys, Workers
+from skewless.arrays import Ints, Keys, Workers, read_only
 from skewless.kernels.hashing import seed_array
 from skewless.sound import require_same, require_within
 from skewless.strategy import Traits
@@ -77,4 +77,4 @@ class Shuffle:
 
     def route(self, keys: Keys, state: ShuffleState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        _route(keys, state, out)
+        _route(read_only(keys), state, out)

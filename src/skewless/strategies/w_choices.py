@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import Ints, Keys, Words, Workers
+from skewless.arrays import Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.head import Head, head, is_hot
 from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
@@ -111,4 +111,4 @@ class WChoices:
 
     def route(self, keys: Keys, state: WChoicesState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        _route(keys, state, out)
+        _route(read_only(keys), state, out)

@@ -8,7 +8,7 @@ from skewless import registry, workloads
 from skewless.experiments.reproduction.figure import FULL, QUICK, TINY
 from skewless.experiments.reproduction.papers.dalton import FIGURES
 from skewless.experiments.reproduction.verdicts import judge, judge_figure
-from skewless.simulator.timing import Timing
+from skewless.simulator.timed.timing import Timing
 
 #: The panels of Figures 1 and 7 to 15.
 NUMBERS = (

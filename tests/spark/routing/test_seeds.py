@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from reference.hashing import TWO_TO_32, seeded, seeds
+from reference.kernels.hashing import TWO_TO_32, seeded, seeds
 from skewless.arrays import Keys
 from skewless.keys import hash_keys
 from skewless.spark.columns import grouping_key

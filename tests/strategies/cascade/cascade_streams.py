@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from reference.cascade import CascadeReference
+from reference.cascade.cascade import CascadeReference
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.cascade.heavy_keys import n_places
 from skewless.strategies.cascade.state import (

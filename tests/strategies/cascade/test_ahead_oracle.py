@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.cascade_ahead import AheadReference
+from reference.cascade.cascade_ahead import AheadReference
 from skewless.strategies.cascade import CascadeAhead
 from skewless.strategies.cascade.ahead.state import BLOCK, FADED, SCALE
 from skewless.strategies.cascade.heavy_keys import n_places

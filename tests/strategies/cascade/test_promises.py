@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reference.cascade import CascadeReference
+from reference.cascade.cascade import CascadeReference
 from skewless import metrics
 from skewless.kernels.hashing import seeded
 from skewless.simulator import simulate

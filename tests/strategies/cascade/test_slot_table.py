@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.hashing import to_worker
+from reference.kernels.hashing import to_worker
 from skewless.strategies.cascade.slot_table import (
     SLOTS_PER_WORKER,
     reassigned,

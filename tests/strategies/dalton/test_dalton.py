@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.cases import without_own_streams
-from reference.dalton import ReferenceDalton
+from reference.dalton.dalton import ReferenceDalton
 from skewless.checks import check_strategy
 from skewless.simulator import simulate
 from skewless.strategies.dalton import Dalton

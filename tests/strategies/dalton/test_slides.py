@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.slides import ReferenceWindow
+from reference.dalton.slides import ReferenceWindow
 from skewless.strategies.dalton.slides import (
     TOTAL,
     advance,

@@ -6,8 +6,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from reference import dalton_together as reference
-from reference.dalton import ReferenceDalton
+from reference.dalton import dalton_together as reference
+from reference.dalton.dalton import ReferenceDalton
 from skewless.experiments import learning_together
 from skewless.keys import hash_keys
 from skewless.simulator.cooperation import merge_and_fork

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.waiting import least_waiting
+from reference.kernels.waiting import least_waiting
 from skewless.kernels.bits import words_for
 from skewless.strategies.fish.waiting import (
     LEVELS,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference.adaptive_count_min import AdaptiveCountMinReference
+from reference.pstream.adaptive_count_min import AdaptiveCountMinReference
 from skewless._jit import JIT_OFF
 from skewless.arrays import Bytes, Keys
 from skewless.kernels.hashing import draw, seed_array, seeded

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.bloom import BagReference
+from reference.pstream.bloom import BagReference
 from skewless._jit import JIT_OFF, kernel
 from skewless.arrays import Bytes, Keys
 from skewless.strategies.pstream import bloom as bf

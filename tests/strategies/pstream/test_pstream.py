@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference import pstream as reference
+from reference.pstream import pstream as reference
 from skewless._jit import JIT_OFF
 from skewless.strategies import Hash
 from skewless.strategies.pstream import PStream

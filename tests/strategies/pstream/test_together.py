@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from reference import pstream as reference
-from reference import pstream_together
+from reference.pstream import pstream as reference
+from reference.pstream import pstream_together
 from skewless._jit import JIT_OFF
 from skewless.simulator.cooperation import merge_and_fork
 from skewless.state import copy_state, named_arrays

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import hash as reference_ring
-from reference import mixed as reference
+from reference.rebalancing import mixed as reference
 from skewless.strategies.rebalancing import routing_table
 from skewless.strategies.rebalancing.discretisation import discretise
 from skewless.strategies.rebalancing.ordering import descending_order

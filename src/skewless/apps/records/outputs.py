@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from skewless.workloads.trace import is_remote
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _OURS = (".parquet", ".crc", "_SUCCESS")
 
@@ -40,3 +45,13 @@ def require_writable(output: str, going_on: bool) -> None:
     ]
     if not path.is_dir() or strange:
         raise ValueError(f"--output: {output!r} holds other things than results of an earlier run")
+
+
+def json_lines(results: DataFrame) -> Iterator[str]:
+    """Yield every result as Spark writes it in JSON, with its nulls."""
+    from pyspark.sql import functions as F
+
+    for row in results.select(
+        F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
+    ).toLocalIterator():
+        yield row[0]

@@ -9,7 +9,7 @@ from typing import Any
 from skewless import registry, workloads
 from skewless.experiments.tables import Row
 from skewless.simulator import simulate
-from skewless.simulator.timing import Event, Timing
+from skewless.simulator.timed.timing import Event, Timing
 
 #: Columns of a summary that depend on the machine, so they are no part of a raw record.
 _OF_THE_MACHINE = ("ns_per_record", "plan_seconds_mean", "planned_plan_seconds_mean")

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
+from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers, read_only
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.least_loaded import lower_bounds
 from skewless.parameters import check_types, require
@@ -199,13 +199,13 @@ class Cascade:
 
     def route(self, keys: Keys, state: CascadeState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        route_records(keys, None, state, out)
+        route_records(read_only(keys), None, state, out)
 
     def route_weighted(
         self, keys: Keys, weights: Floats, state: CascadeState, out: Workers
     ) -> None:
         """Fill `out` with the worker of each record, where a record costs its weight."""
-        route_records(keys, weights, state, out)
+        route_records(read_only(keys), read_only(weights), state, out)
 
     def rescale(
         self, state: CascadeState, n_workers: int, capacities: Floats | None = None

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import Keys, Workers
+from skewless.arrays import Keys, Workers, read_only
 from skewless.kernels.hashing import seed_array
 from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
 from skewless.state import copy_state
@@ -165,7 +165,7 @@ class Dalton:
 
     def route(self, keys: Keys, state: Bandit, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        route(keys, state, out)
+        route(read_only(keys), state, out)
 
     def forwards(self, keys: Keys, workers: Workers, state: Bandit) -> NDArray[np.bool_]:
         """Return for records just routed whether their result needs no merging by key.

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skewless.arrays import Floats, Keys, Words, Workers
+from skewless.arrays import Floats, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array
 from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
 from skewless.state import copy_state
@@ -174,7 +174,7 @@ class Fish:
 
     def route(self, keys: Keys, state: Grants, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        route(keys, state, out)
+        route(read_only(keys), state, out)
 
     def waiting(self, state: Grants) -> Floats:
         """Return C_w: the records that wait for each worker, as this source infers it."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import betaincinv
 
-from skewless.arrays import Floats, Keys, Workers
+from skewless.arrays import Floats, Keys, Workers, read_only
 from skewless.kernels.bits import words_for
 from skewless.kernels.hashing import seed_array
 from skewless.parameters import check_types, require, require_count
@@ -144,7 +144,7 @@ class PdStream:
 
     def route(self, keys: Keys, state: PdStreamState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        route(keys, state, out)
+        route(read_only(keys), state, out)
 
     def merge(self, states: Sequence[PdStreamState]) -> PdStreamState:
         """Return the plan of all sources: one window, and one entry for each hot key in it.

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import Ints, Keys, SmallInts, Words, Workers
+from skewless.arrays import Ints, Keys, SmallInts, Words, Workers, read_only
 from skewless.kernels.hashing import draw, seed_array, seeded, to_worker
 from skewless.parameters import check_types, require
 from skewless.sound import require_same, require_within
@@ -188,7 +188,7 @@ class PStream:
 
     def route(self, keys: Keys, state: PStreamState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        _route(keys, state, out)
+        _route(read_only(keys), state, out)
 
     def wait(self, state: PStreamState) -> None:
         """Let `state`, of which a copy was sent off, keep apart what it learns until `fork`."""

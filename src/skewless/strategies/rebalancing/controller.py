@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skewless.arrays import Floats, Keys, Workers
+from skewless.arrays import Floats, Keys, Workers, read_only
 from skewless.parameters import MOST_POINTS, check_types, require, require_count
 from skewless.strategies.rebalancing import routing_table
 from skewless.strategies.rebalancing.goals import (
@@ -94,11 +94,11 @@ class TableRouting(ABC):
 
     def route(self, keys: Keys, state: TableState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
-        routing_table.route_by_table(keys, state, out)
+        routing_table.route_by_table(read_only(keys), state, out)
 
     def route_weighted(self, keys: Keys, weights: Floats, state: TableState, out: Workers) -> None:
         """Fill `out` as `route` does: what records cost counts in the reports, not in routing."""
-        routing_table.route_by_table(keys, state, out)
+        routing_table.route_by_table(read_only(keys), state, out)
 
     def rescale(
         self, state: TableState, n_workers: int, capacities: Floats | None = None

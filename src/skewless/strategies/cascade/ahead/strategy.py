@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from skewless.arrays import Floats, Keys, Workers
+from skewless.arrays import Floats, Keys, Workers, read_only
 from skewless.kernels.hashing import seed_array
 from skewless.parameters import check_types, require
 from skewless.state import copy_state
@@ -119,11 +119,11 @@ class CascadeAhead:
 
     def route(self, keys: Keys, state: AheadState, out: Workers) -> None:
         """Fill `out` with the worker of each record of this batch."""
-        route_records(keys, None, state, out)
+        route_records(read_only(keys), None, state, out)
 
     def route_weighted(self, keys: Keys, weights: Floats, state: AheadState, out: Workers) -> None:
         """Fill `out` with the worker of each record, where a record costs its weight."""
-        route_records(keys, weights, state, out)
+        route_records(read_only(keys), read_only(weights), state, out)
 
     def begin(self, state: AheadState, n_records: int) -> None:
         """Begin an interval of about so many records of this source; 0 if that is not known."""

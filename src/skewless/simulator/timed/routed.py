@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints, Keys, Workers
 from skewless.simulator.dealing import refill, shares, stretches
-from skewless.simulator.queueing import Batch
+from skewless.simulator.timed.queueing import Batch
 
 
 class Routed(NamedTuple):

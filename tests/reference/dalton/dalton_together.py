@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 
-from reference.dalton import FOR_EVER, LEAST, ReferenceDalton, Row
+from reference.dalton.dalton import FOR_EVER, LEAST, ReferenceDalton, Row
 
 
 class Known:

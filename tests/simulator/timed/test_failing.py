@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless.simulator import Event, Timing, simulate
-from skewless.simulator.clock import Clock
+from skewless.simulator.timed.clock import Clock
 from skewless.strategies import Cascade, Fish, Hash, Mixed, PartialKey
 from skewless.workloads import Zipf
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
-from skewless.simulator import in_flight, parking
-from skewless.simulator.in_flight import InFlight
-from skewless.simulator.measuring import Times
-from skewless.simulator.parking import Parked
-from skewless.simulator.queueing import FULL, Batch, Queues, Rules
+from skewless.simulator.timed import in_flight, parking
+from skewless.simulator.timed.in_flight import InFlight
+from skewless.simulator.timed.measuring import Times
+from skewless.simulator.timed.parking import Parked
+from skewless.simulator.timed.queueing import FULL, Batch, Queues, Rules
 
 
 class Outcome(NamedTuple):

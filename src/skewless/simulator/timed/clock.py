@@ -9,15 +9,15 @@ import numpy as np
 
 from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
 from skewless.kernels.hashing import seed_array
-from skewless.simulator import in_flight, parking, queueing
-from skewless.simulator.failing import fail
-from skewless.simulator.held_keys import HeldKeys
-from skewless.simulator.measuring import Times, no_times
-from skewless.simulator.merge_stage import MergeStage
-from skewless.simulator.queueing import Queues, Rules
-from skewless.simulator.routed import Routed, by_source, no_batch
 from skewless.simulator.starting import require_memory
-from skewless.simulator.timing import LONGEST_SECONDS, Timing
+from skewless.simulator.timed import in_flight, parking, queueing
+from skewless.simulator.timed.failing import fail
+from skewless.simulator.timed.held_keys import HeldKeys
+from skewless.simulator.timed.measuring import Times, no_times
+from skewless.simulator.timed.merge_stage import MergeStage
+from skewless.simulator.timed.queueing import Queues, Rules
+from skewless.simulator.timed.routed import Routed, by_source, no_batch
+from skewless.simulator.timed.timing import LONGEST_SECONDS, Timing
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reference.mixed import limits_of, total_of
+from reference.rebalancing.mixed import limits_of, total_of
 
 
 def readjust(costs, homes, sigma, tolerance, capacities, rest):

@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from typing import Any
 
-from reference.mixed_goals import donor_limits
+from reference.rebalancing.mixed_goals import donor_limits
 
 Key = Any
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable
 
-from reference.hashing import GOLDEN, TWO_TO_64, mix, seeded, seeds, to_worker
+from reference.kernels.hashing import GOLDEN, TWO_TO_64, mix, seeded, seeds, to_worker
 
 LEAST = -2.0
 FOR_EVER = 2**62

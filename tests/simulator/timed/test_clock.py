@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless.simulator import Timing, simulate
-from skewless.simulator.clock import Clock
-from skewless.simulator.measuring import latency_quantile
+from skewless.simulator.timed.clock import Clock
+from skewless.simulator.timed.measuring import latency_quantile
 from skewless.strategies import Hash, Shuffle
 from skewless.workloads import Zipf
 

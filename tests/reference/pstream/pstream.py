@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 
-from reference import distinct
-from reference.hashing import GOLDEN, TWO_TO_64, mix, scaled, seeded, seeds, to_worker
+from reference.kernels import distinct
+from reference.kernels.hashing import GOLDEN, TWO_TO_64, mix, scaled, seeded, seeds, to_worker
 
 
 def draw(seed: int, counter: int) -> int:

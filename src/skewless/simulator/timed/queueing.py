@@ -15,9 +15,9 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts
 from skewless.kernels.hashing import draw, to_unit
-from skewless.simulator.in_flight import InFlight, remember
-from skewless.simulator.measuring import Times, note
-from skewless.simulator.parking import Parked, drop_first, park
+from skewless.simulator.timed.in_flight import InFlight, remember
+from skewless.simulator.timed.measuring import Times, note
+from skewless.simulator.timed.parking import Parked, drop_first, park
 
 ARRIVALS = ("full", "even", "poisson", "bursts")
 FULL, _EVEN, _POISSON, _BURSTS = range(4)

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from reference.hashing import mix, seeded
-from reference.pstream import Predictor, draw, lower
+from reference.kernels.hashing import mix, seeded
+from reference.pstream.pstream import Predictor, draw, lower
 
 
 def wait(own: Predictor) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from reference.hashing import GOLDEN, TWO_TO_32, TWO_TO_64, mix, seeded, seeds
+from reference.kernels.hashing import GOLDEN, TWO_TO_32, TWO_TO_64, mix, seeded, seeds
 
 BLOCK = 1 << 14
 TABLE = 2 * BLOCK

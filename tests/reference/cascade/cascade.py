@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
-from reference.hashing import GOLDEN, TWO_TO_32, TWO_TO_64, mix, seeded, seeds
+from reference.cascade.place import Place
+from reference.kernels.hashing import GOLDEN, TWO_TO_32, TWO_TO_64, mix, seeded, seeds
 
 PLACES_PER_BUCKET = 8
 SLOTS_PER_WORKER = 32
@@ -16,25 +16,6 @@ FEW = 8
 MOST_WAITING = 32
 STEPS_PER_RECORD = 16
 SAVED_PER_WORKER = 1024
-
-
-@dataclass
-class Place:
-    """Where one key is counted, and how far it has come in its order of workers."""
-
-    key: int = 0
-    count: float = 0.0
-    watched: float = 0.0  # the count at the last look
-    is_heavy: bool = False
-    room: float = 0.0
-    limit: float = 0.0
-    recheck: float = 0.0
-    floor: float = 0.0
-    order: list[int] = field(default_factory=list)
-    reach: int = 1
-    position: int = 1  # of many: where it looks next
-    waiting: list[int] = field(default_factory=list)  # of many: who was seen to have room
-    turn: int = 0  # of few: with whom it is
 
 
 class CascadeReference:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts
-from skewless.simulator.measuring import Times, note
+from skewless.simulator.timed.measuring import Times, note
 
 
 class InFlight(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from reference.mixed import attempt, n_entries, state_moved
-from reference.mixed_goals import Aims, aims_of, excess, loads_of, relaxed
+from reference.rebalancing.mixed import attempt, n_entries, state_moved
+from reference.rebalancing.mixed_goals import Aims, aims_of, excess, loads_of, relaxed
 
 
 class Task(NamedTuple):

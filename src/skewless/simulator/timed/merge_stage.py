@@ -6,7 +6,7 @@ import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers
 from skewless.simulator.forwarding import SlidingPartials, partials
-from skewless.simulator.timing import Timing
+from skewless.simulator.timed.timing import Timing
 
 
 class MergeStage:
