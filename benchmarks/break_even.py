@@ -29,7 +29,7 @@ from skewless.spark.diagnosis.alternatives import (
     round_robin,
     salted,
 )
-from skewless.spark.diagnosis.costs import ROUTE_SECONDS, Costs
+from skewless.spark.diagnosis.costs import Costs, Moving
 from skewless.spark.diagnosis.predicting import BASELINE, Job, routed
 from skewless.spark.diagnosis.sampled_keys import SampledKeys
 from tables import BREAK_EVEN, write_break_even
@@ -37,6 +37,7 @@ from tables import BREAK_EVEN, write_break_even
 N_RECORDS, N_KEYS, N_FILES = 400_000, 2_000, 8
 SLOTS = (8, 32, 128)
 PER_RECORD = (0.0, 5e-6, 50e-6, 500e-6)
+MOVING = {LOCAL: Moving.NONE, ROUND_ROBIN: Moving.DEALT, OURS: Moving.ROUTED}
 
 
 def main(
@@ -75,10 +76,7 @@ def measured(stream: str, keys: Keys) -> Iterator[Row]:
                 priced = Job(sample, slots, slots, keys.size, costs)
                 times.append(
                     {
-                        name: priced.seconds(
-                            *found, per_record=ROUTE_SECONDS if name == OURS else 0.0
-                        )
-                        or 0.0
+                        name: priced.seconds(*found, MOVING.get(name, Moving.SHUFFLED)) or 0.0
                         for name, found in counted.items()
                     }
                 )

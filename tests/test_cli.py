@@ -309,7 +309,7 @@ def test_without_pyspark_one_line_says_what_to_install():
     program = "import sys; sys.modules['pyspark'] = None; import skewless.cli; skewless.cli.main()"
     done = subprocess.run([sys.executable, "-c", program, "demo"], capture_output=True, text=True)
     assert done.returncode == 2
-    assert re.fullmatch(r"skewless: this needs PySpark .*skewless\[spark\]'.*\n", done.stderr)
+    assert re.fullmatch(r"skewless: this needs PySpark .*extra 'spark'.*\n", done.stderr)
 
 
 def test_the_command_line_starts_without_pyspark_and_bokeh():
@@ -381,7 +381,14 @@ def test_the_table_says_how_often_sources_merged_and_what_a_failure_lost():
     merged = run(*command, "--sources", "2", "--sync", "5000").output
     assert "merged 3 times" in merged or "merged 4 times" in merged
     assert "merged" not in run(*command).output
-    timing = ("--timing", "service=1e-4", "--timing", "rate=1e5")
-    failed = run(*command, *timing, "--event", "fail@5000:worker=1,queued=lost").output
+    timing = ("--timing", "service=1e-4", "--timing", "queue=50")
+    failed = run(*command, *timing, "--event", "fail@5000:worker=15,queued=lost").output
     assert "lost" in failed
     assert "replayed" in failed
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "skewless", "--version"], capture_output=True, text=True
+    )
+    assert done.stdout == run("--version").stdout

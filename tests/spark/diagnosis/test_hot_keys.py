@@ -93,10 +93,15 @@ def test_sparks_own_hash_takes_the_place_of_ours() -> None:
 @pytest.mark.parametrize(
     ("per_record", "per_pair", "fastest"),
     [
-        (1e-4, 0.0, {"round-robin"}),  # records alone cost something: any spreading will do
+        (
+            1e-4,
+            0.0,
+            {"round-robin", "salt-8"},
+        ),  # records alone: any spreading will do
         (1e-4, 1e-1, {"hash"}),  # keys alone do: no second copy of any key
-        (1e-4, 1e-3, {"cascade"}),  # both do
-        (1e-9, 0.0, {"round-robin", "hash", "salt-8"}),  # too little work to decide about
+        (1e-3, 1e-2, {"cascade"}),  # both do
+        (1e-4, 1e-3, {"salt-4"}),  # both do, for less than a second: routing begins too late
+        (1e-9, 0.0, {"local"}),  # too little work to move a record for
     ],
 )
 def test_the_fastest_depends_on_the_costs(per_record: float, per_pair: float, fastest: Any) -> None:
@@ -117,11 +122,14 @@ def test_time_is_that_of_tasks_on_slots() -> None:
     keys = np.zeros(100, np.uint64)
     by_hash = predict(job(keys, n_slots=4, costs=Costs(0.01, 5.0)), chosen_strategies("hash"))
     found = by_name(by_hash)
-    assert found["hash"].seconds == pytest.approx(6.0)
+    # The shuffle of so few records takes less than a millisecond.
+    assert found["hash"].seconds == pytest.approx(6.0, abs=1e-3)
     assert found["round-robin"].seconds == pytest.approx(2 * (13 * 0.01 + 5.0), abs=0.02)
     # A tenth of the records: each stands for ten.
     part = Job(SampledKeys(keys), 8, 4, 1_000, Costs(0.01, 5.0))
-    assert by_name(predict(part, chosen_strategies("hash")))["hash"].seconds == pytest.approx(15.0)
+    assert by_name(predict(part, chosen_strategies("hash")))["hash"].seconds == pytest.approx(
+        15.0, abs=1e-3
+    )
 
 
 def test_two_measurements_give_the_two_costs() -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 from skewless.spark.balance.balance import HotKey
 from skewless.spark.balance.text_tables import number, percent, printable, text_table
 from skewless.spark.diagnosis.alternatives import LOCAL, ROUND_ROBIN
-from skewless.spark.diagnosis.costs import ROUTE_SECONDS, Costs
+from skewless.spark.diagnosis.costs import ROUTE_SECONDS, SHUFFLE_SECONDS, STAGE_SECONDS, Costs
 from skewless.spark.diagnosis.predicting import BASELINE, LIMIT, PLAIN, Prediction
 
 #: Below this predicted imbalance, hashing alone is good enough.
@@ -83,8 +83,9 @@ class HotKeys:
                 f"{_duration(self.costs.per_pair)} for each key on each worker."
             )
             told.append(
-                f"A strategy adds {_duration(ROUTE_SECONDS)} for each record. The shuffle itself, "
-                "which all but local share, is left out."
+                f"A shuffle takes {_duration(SHUFFLE_SECONDS)} for each record; all but local have "
+                f"one. A strategy adds {_duration(ROUTE_SECONDS)}, and {_duration(STAGE_SECONDS)} "
+                "to start. Large records take longer."
             )
         return tuple(told)
 

@@ -6,11 +6,34 @@ import heapq
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 
 from skewless.arguments import shown
 
+# What it costs to bring records to their tasks, on a slow machine; on a fast one it is less, and
+# never what decides where the work itself takes seconds.
+#: Seconds per small record for a shuffle.
+SHUFFLE_SECONDS = 1.0e-6
+#: Seconds per record that a shuffle without a key takes in addition: Spark sorts before it.
+SORT_SECONDS = 1.0e-6
 #: Seconds per record for deciding in Python: nearly all of it is Spark's way to Python and back.
-ROUTE_SECONDS = 0.4e-6
+ROUTE_SECONDS = 0.8e-6
+#: Seconds for one more stage of Python tasks, however few records there are.
+STAGE_SECONDS = 0.5
+
+
+class Moving(Enum):
+    """How records come to the tasks that work on them: seconds per record, and at all."""
+
+    NONE = (0.0, 0.0)
+    SHUFFLED = (SHUFFLE_SECONDS, 0.0)
+    DEALT = (SHUFFLE_SECONDS + SORT_SECONDS, 0.0)
+    ROUTED = (SHUFFLE_SECONDS + ROUTE_SECONDS, STAGE_SECONDS)
+
+    def seconds(self, records: int, n_slots: int) -> float:
+        """Return how long that takes."""
+        per_record, at_all = self.value
+        return at_all + per_record * records / n_slots
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from skewless.spark.diagnosis.alternatives import (
     round_robin,
     salted,
 )
-from skewless.spark.diagnosis.costs import ROUTE_SECONDS, Costs, makespan
+from skewless.spark.diagnosis.costs import Costs, Moving, makespan
 from skewless.spark.diagnosis.sampled_keys import SampledKeys
 from skewless.spark.routing.plans import Routing
 from skewless.strategy import AnyStrategy
@@ -97,7 +97,7 @@ class Job:
     seed: int = 0
     batch_size: int = 10_000
 
-    def seconds(self, loads: Ints, pairs: Ints, *, per_record: float = 0.0) -> float | None:
+    def seconds(self, loads: Ints, pairs: Ints, moving: Moving) -> float | None:
         """Return the time of the tasks, which have so many records and keys each.
 
         A sample has fewer records than the job. Its keys may be fewer too: the pairs of the job
@@ -110,7 +110,7 @@ class Job:
             self.costs.seconds(scale * records, n)
             for records, n in zip(loads.tolist(), pairs.tolist(), strict=True)
         ]
-        return makespan(each, self.n_slots) + per_record * self.records / self.n_slots
+        return makespan(each, self.n_slots) + moving.seconds(self.records, self.n_slots)
 
 
 def chosen_strategies(wanted: str | Iterable[str | AnyStrategy] | None) -> list[AnyStrategy]:
@@ -149,9 +149,11 @@ def predict(
             one = _prediction(job, BASELINE, PLAIN, workers)
         else:
             workers = routed(job, strategy)
-            one = _prediction(job, strategy.name, strategy.traits.family, workers, ROUTE_SECONDS)
+            family = strategy.traits.family
+            one = _prediction(job, strategy.name, family, workers, Moving.ROUTED)
         found.append(_with_makespan(job, one, strategy))
-    found.append(_prediction(job, ROUND_ROBIN, PLAIN, round_robin(job.sample, job.n_workers)))
+    dealt = round_robin(job.sample, job.n_workers)
+    found.append(_prediction(job, ROUND_ROBIN, PLAIN, dealt, Moving.DEALT))
     for name, workers in salted(job.sample, job.n_workers):
         found.append(_prediction(job, name, PLAIN, workers))
     found.append(_local(job))
@@ -172,7 +174,7 @@ def routed(job: Job, strategy: AnyStrategy) -> Workers:
 
 
 def _prediction(
-    job: Job, name: str, family: str, workers: Workers, per_record: float = 0.0
+    job: Job, name: str, family: str, workers: Workers, moving: Moving = Moving.SHUFFLED
 ) -> Prediction:
     loads = np.bincount(workers, minlength=job.n_workers)
     pairs = job.sample.pairs(workers, job.n_workers)
@@ -181,7 +183,7 @@ def _prediction(
         family,
         metrics.imbalance(loads),
         metrics.replication(int(pairs.sum()), job.sample.n_keys),
-        seconds=job.seconds(loads, pairs, per_record=per_record),
+        seconds=job.seconds(loads, pairs, moving),
     )
 
 
@@ -198,7 +200,7 @@ def _local(job: Job) -> Prediction:
         PLAIN,
         metrics.imbalance(spread),
         metrics.replication(int(pairs.sum()), job.sample.n_keys),
-        seconds=job.seconds(loads, pairs),
+        seconds=job.seconds(loads, pairs, Moving.NONE),
     )
 
 
