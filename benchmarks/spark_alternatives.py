@@ -35,7 +35,7 @@ Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 SALTS = (2, 4, 8, 16, 32)
 N_FILES = 8
 _SCHEMA = pa.schema([("records", pa.int64()), ("keys", pa.int64())])
-_SKETCH = 4096  # bytes of a partial result
+_SKETCH = 32_768  # bytes of a partial result
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ CASES = (
     Case("computing, 5 µs per record", 5e-6, 0.0, 1_000_000, (2,), "computes"),
     Case("computing, 20 µs per record", 20e-6, 0.0, 400_000, (2,), "computes"),
     Case("computing, 100 µs per record", 100e-6, 0.0, 100_000, (2,), "computes"),
-    Case("a call to Redis per record", 0.0, 0.0, 100_000, (8,), "calls"),
+    Case("a call to Redis per record", 0.0, 0.0, 300_000, (8,), "calls"),
     Case("an outside call, 100 µs per record", 100e-6, 0.0, 400_000, (8, 32), "waits"),
-    Case("a partial result of 4 KB per key", 1e-6, 0.0, 100_000, (8,), "sketches"),
+    Case("a partial result of 32 KB per key", 1e-6, 0.0, 200_000, (8,), "sketches"),
     Case("a model per key: 5 ms, and 50 µs per record", 50e-6, 5e-3, 400_000, (8, 32), "waits"),
     Case("a file per key: 20 ms, and 5 µs per record", 5e-6, 20e-3, 400_000, (32,), "waits"),
 )
