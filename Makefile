@@ -48,7 +48,7 @@ test-faults: $(READY) ## Kill tasks, stages, executors and drivers, and compare 
 test-nightly: $(READY) ## Kill by chance, a hundred times (SKEWLESS_KILL_SEED=7 repeats a run)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m nightly tests/faults
 
-test-browser: $(READY) ## Look at the pages in Chromium, light, dark and on a phone (pictures: out/browser)
+test-browser: $(READY) docs ## Look at pages and site in Chromium, light, dark and on a phone (pictures: out/browser)
 	@$(BIN)/python -m pytest -m browser tests/browser
 
 test-kafka: $(READY) ## Start a Kafka broker, kill it, and compare the results (fetches jars into .jars)

@@ -111,8 +111,13 @@ class Tab:
             assert time.monotonic() < limit, f"never true: {expression}; {self.errors}"
             await asyncio.sleep(0.2)
 
+    async def read(self, address: str) -> None:
+        """Open a page without plots, and wait until all of it is there."""
+        await self.call("Page.navigate", url=address)
+        await self.until("document.readyState === 'complete' && location.protocol !== 'about:'")
+
     async def open(self, address: str) -> None:
-        """Open a page of ours, and wait until it is drawn in the colours of the screen."""
+        """Open a page with plots, and wait until it is drawn in the colours of the screen."""
         await self.call("Page.navigate", url=address)
         await self.until("document.documentElement.dataset.dressed !== undefined")
         await self.until("Bokeh.documents[0].is_idle")
