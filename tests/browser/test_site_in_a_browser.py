@@ -1,4 +1,4 @@
-"""The documentation site in a real browser: readable, on a phone as well, and nothing is fetched."""
+"""The documentation site in a real browser: readable on any screen, and nothing is fetched."""
 
 import asyncio
 from pathlib import Path
