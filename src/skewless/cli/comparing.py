@@ -24,7 +24,10 @@ def compare(
     records: Annotated[str, typer.Option(help="Records of the stream.")] = "2e6",
     as_json: AsJson = False,
 ) -> None:
-    """Simulate every strategy on a skewed stream whose hot keys drift: a table and a page."""
+    """Simulate every strategy on a skewed stream whose hot keys drift: a table and a page.
+
+    There are 32 workers, 4 sources and 100,000 keys; `simulate` has options for them.
+    """
     with needing_bokeh():
         from skewless.dashboard.comparison import write_page
     with refusing_bad_input():

@@ -39,12 +39,18 @@ def diagnose(
         Path | None, typer.Option(help="The event log of a Spark application instead.")
     ] = None,
     format_: Annotated[
-        str, typer.Option("--format", help="parquet, csv, jsonl or text; auto goes by the name.")
+        str,
+        typer.Option(
+            "--format", help="parquet, csv, jsonl (or json) or text; auto goes by the name."
+        ),
     ] = "auto",
     workers: Annotated[str | None, typer.Option(help="Number of workers; 16 if not given.")] = None,
     limit: Annotated[
         str | None,
-        typer.Option(help="At most so many records; on Spark, to simulate. 5e6 if not given."),
+        typer.Option(
+            help="Read at most so many records; 5e6 if not given. With --spark all are counted, "
+            "and so many simulated."
+        ),
     ] = None,
     window: Annotated[
         str | None, typer.Option(help="Records per window; 10000 if not given.")
@@ -103,6 +109,7 @@ def diagnose(
         n_workers = reading.count(workers or "16", "--workers", least=1, most=MOST_WORKERS)
         n_records = reading.count(limit or "5e6", "--limit", least=1)
         per_window = reading.count(window or "10000", "--window", least=1)
+        format_ = "jsonl" if format_ == "json" else format_  # as `run` calls it
         asked = Asked(input_, format_, key, n_workers, n_records, per_window)
         if is_remote(input_) and not on_spark:
             raise ValueError(f"--input: only Spark can open {shown(input_)}; add --spark")
@@ -115,6 +122,8 @@ def diagnose(
             with reading.naming_input():
                 found = rank_columns(input_, n_workers=n_workers, limit=n_records, format=format_)
             _show_columns(found, n_workers, as_json=as_json)
+            if not as_json and any(one.n_records == n_records for one in found):
+                print(f"{n_records:,} records were read, which is --limit.")
             return
 
         def checked() -> None:

@@ -25,9 +25,7 @@ def dashboard(
     ledger: Annotated[
         str, typer.Argument(help="The ledger folder of a query: a path, or a URI such as s3://…")
     ],
-    port: Annotated[
-        int, typer.Option(help="On which to listen, on this machine alone; 0: a free one.")
-    ] = 0,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
     once: Annotated[
         Path | None, typer.Option(help="Write one self-contained page instead, and end.")
     ] = None,

@@ -78,7 +78,9 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="The same as --size quick.")] = False,
     size: Annotated[
         str | None,
-        typer.Option(help="tiny, quick, or full: as published, as far as one machine can."),
+        typer.Option(
+            help="tiny, quick, or full: as published, as far as one machine can. Full if not given."
+        ),
     ] = None,
     jobs: Annotated[
         str | None, typer.Option(help="Processes that measure; one per core by default.")

@@ -103,7 +103,7 @@ def road_condition(
         str | None, typer.Option(help="The column with the vehicle; 'vehicle' if not given.")
     ] = None,
     speed: Annotated[str, typer.Option(help="The column with its speed.")] = "speed",
-    least: Annotated[int, typer.Option(help="Only cells with so many vehicles.")] = 1,
+    least: Annotated[int, typer.Option(help="Only cells with at least so many vehicles.")] = 1,
     positions: Annotated[
         bool,
         typer.Option("--positions", help="Count positions, where vehicles are not known."),
@@ -133,7 +133,7 @@ def ddos_flows(
     destination: Annotated[
         str, typer.Option(help="The column with the destination.")
     ] = "destination",
-    least: Annotated[int, typer.Option(help="Only sources with so many flows.")] = 1,
+    least: Annotated[int, typer.Option(help="Only sources with at least so many flows.")] = 1,
 ) -> None:
     """Count the flows of each source address and their destinations (Pd-Stream)."""
 

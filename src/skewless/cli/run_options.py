@@ -45,7 +45,10 @@ class RunOptions:
         str | None, typer.Option(help="Where the stream keeps its state; the next run goes on.")
     ] = None
     format_: Annotated[
-        str, typer.Option("--format", help="parquet, csv, json or text; auto goes by the name.")
+        str,
+        typer.Option(
+            "--format", help="parquet, csv, json (or jsonl) or text; auto goes by the name."
+        ),
     ] = "auto"
     files_per_batch: Annotated[
         int | None, typer.Option(help="Files of a micro-batch; all that are there if not given.")

@@ -24,10 +24,18 @@ from skewless.simulator.timed.timing import require_events
 from skewless.simulator.window_records import write_windows
 from skewless.strategy import AnyStrategy, Begins, Forwards, Merges, Rescales
 from skewless.workloads import Workload
+from skewless.workloads.trace import columns_of
 
 
 def _optional(text: str | None, option: str) -> int | None:
     return None if text is None else reading.count(text, option)
+
+
+def _words(trace: Path, settings: dict[str, str]) -> str:
+    """Return the key of a text, which has words and no columns; raise ValueError for others."""
+    if columns_of(str(trace), settings.get("format", "auto")):
+        raise ValueError("--trace needs --key COLUMN (several with commas)")
+    return "word"
 
 
 def _workload(
@@ -44,9 +52,8 @@ def _workload(
     if trace is not None:
         if name is not None or "z" in given or "n_keys" in given:
             raise ValueError("--trace cannot be combined with --workload, --zipf or --keys")
-        if key is None:
-            raise ValueError("--trace needs --key COLUMN (several with commas)")
-        columns = {"key": key} | {k: v for k, v in given.items() if k == "weight"}
+        columns = {"key": key or _words(trace, settings)}
+        columns |= {k: v for k, v in given.items() if k == "weight"}
         limit = given.get("limit", given.get("n_records"))
         return workloads.make("trace", path=str(trace), limit=limit, **columns, **settings)
     if key is not None or "limit" in given or "weight" in given:
@@ -110,7 +117,9 @@ def simulate_command(
         typer.Option(help="Names with commas, 'all', or module:Class for one's own."),
     ],
     workers: Annotated[str, typer.Option(help="Number of workers; several with commas.")] = "16",
-    sources: Annotated[str, typer.Option(help="Sources; record i goes through i mod S.")] = "1",
+    sources: Annotated[
+        str, typer.Option(help="Number of sources; record i goes to source i mod that number.")
+    ] = "1",
     seed: Annotated[int, typer.Option(help="Seed of workload and routing.")] = 0,
     zipf: Annotated[float | None, typer.Option(help="Exponent of the Zipf distribution.")] = None,
     keys: Annotated[str | None, typer.Option(help="Keys in the domain, e.g. 1e5.")] = None,
@@ -122,7 +131,8 @@ def simulate_command(
         list[str] | None, typer.Option("--with", help="Set a workload parameter: name=value.")
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="A file of records: Parquet, CSV, JSON lines or text.")
+        Path | None,
+        typer.Option(help="Records: Parquet, CSV, JSON lines, or text, of which each word is one."),
     ] = None,
     key: Annotated[str | None, typer.Option(help="The trace's key column(s).")] = None,
     weight: Annotated[
@@ -163,7 +173,10 @@ def simulate_command(
         ),
     ] = None,
     slides: Annotated[
-        str, typer.Option(help="Slides of a window, where windows overlap; --window is the slide.")
+        str,
+        typer.Option(
+            help="Slides per window, for windows that overlap; --window is then one slide."
+        ),
     ] = "1",
     forwarding: Annotated[
         bool,

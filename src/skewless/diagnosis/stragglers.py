@@ -163,8 +163,7 @@ def _remedy(stage: Stage, cause: Cause, slowest: int) -> str:
     if cause == "executor":
         return (
             f"the tasks of executor {stage.tasks.executors[slowest]} are slow: look at that "
-            "machine, or set spark.speculation; skewless.spark.route(strategy='fish') gives it "
-            "fewer records"
+            "machine, or set spark.speculation"
         )
     # Generated code hides the operators of a stage; then those of its query tell.
     for names in (stage.operators, stage.plan):

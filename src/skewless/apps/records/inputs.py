@@ -140,6 +140,7 @@ def find_input(path: str, format: str = "auto") -> Input:
     with `_` or `.` are left out, as Spark does.
     """
     known = sorted(set(_FORMATS.values()))
+    format = "json" if format == "jsonl" else format  # as traces call it
     if format not in ("auto", *known):
         raise ValueError(f"--format must be one of auto, {', '.join(known)}, not {format!r}")
     if is_remote(path):
