@@ -392,3 +392,10 @@ def test_the_module_is_the_command():
         [sys.executable, "-m", "skewless", "--version"], capture_output=True, text=True
     )
     assert done.stdout == run("--version").stdout
+
+
+def test_the_words_of_a_text_need_no_key(tmp_path):
+    (tmp_path / "words.txt").write_text("to be or not to be\n" * 50)
+    told = run("simulate", "--strategy", "pkg", "--trace", str(tmp_path / "words.txt"), "--json")
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["keys"] == 4

@@ -40,9 +40,7 @@ def diagnose(
     ] = None,
     format_: Annotated[
         str,
-        typer.Option(
-            "--format", help="parquet, csv, jsonl (or json) or text; auto goes by the name."
-        ),
+        typer.Option("--format", help="parquet, csv, jsonl or text; auto goes by the name."),
     ] = "auto",
     workers: Annotated[str | None, typer.Option(help="Number of workers; 16 if not given.")] = None,
     limit: Annotated[

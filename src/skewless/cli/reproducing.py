@@ -79,7 +79,7 @@ def reproduce(
     size: Annotated[
         str | None,
         typer.Option(
-            help="tiny, quick, or full: as published, as far as one machine can. Full if not given."
+            help="tiny, quick, or full, the default: as published, as far as one machine can."
         ),
     ] = None,
     jobs: Annotated[

@@ -46,9 +46,7 @@ class RunOptions:
     ] = None
     format_: Annotated[
         str,
-        typer.Option(
-            "--format", help="parquet, csv, json (or jsonl) or text; auto goes by the name."
-        ),
+        typer.Option("--format", help="parquet, csv, jsonl or text; auto goes by the name."),
     ] = "auto"
     files_per_batch: Annotated[
         int | None, typer.Option(help="Files of a micro-batch; all that are there if not given.")
