@@ -1,4 +1,4 @@
-"""Compute from which cost of a key per worker on routing by key pays; write the records and table.
+"""Compute which costs of a key per worker let routing by key pay; write the records and table.
 
 Nothing is timed. The loads and (key, worker) pairs of each job are counted as `hot_keys` counts
 them, and the costs are turned into seconds as it does. `spark_alternatives.py` measures some of
@@ -19,7 +19,7 @@ import typer
 from skewless import registry, workloads
 from skewless.arrays import Keys, Workers
 from skewless.experiments.alternatives import OURS
-from skewless.experiments.break_even import PER_PAIR, first_that_pays
+from skewless.experiments.break_even import PER_PAIR, best_other, costs_that_pay
 from skewless.experiments.tables import Row, write_records
 from skewless.keys import hash_keys
 from skewless.spark.diagnosis.alternatives import (
@@ -34,7 +34,9 @@ from skewless.spark.diagnosis.predicting import BASELINE, Job, routed
 from skewless.spark.diagnosis.sampled_keys import SampledKeys
 from tables import BREAK_EVEN, write_break_even
 
-N_RECORDS, N_KEYS, N_FILES = 400_000, 2_000, 8
+N_RECORDS, N_KEYS, N_FILES = 2_000_000, 10_000, 8
+#: Records of a job for each that is counted, where they are generated.
+TIMES = 10
 SLOTS = (8, 32, 128)
 PER_RECORD = (0.0, 5e-6, 50e-6, 500e-6)
 MOVING = {LOCAL: Moving.NONE, ROUND_ROBIN: Moving.DEALT, OURS: Moving.ROUTED}
@@ -61,34 +63,37 @@ def streams(data: Path | None) -> Iterator[tuple[str, Keys]]:
 
 def measured(stream: str, keys: Keys) -> Iterator[Row]:
     """Yield a raw record for each number of slots and cost of a record."""
+    records = keys.size * (TIMES if stream.startswith("Zipf") else 1)
     sizes = [part.size for part in np.array_split(keys, N_FILES)]
     sample = SampledKeys(keys, tuple(sizes))
     for slots in SLOTS:
-        job = Job(sample, slots, slots, keys.size)
+        job = Job(sample, slots, slots, records)
         counted = {
             name: (np.bincount(workers, minlength=n), sample.pairs(workers, n))
             for name, (workers, n) in jobs(job).items()
         }
+        last = len(PER_PAIR) - 1
         for per_record in PER_RECORD:
             times = []
             for per_pair in PER_PAIR:
                 costs = Costs(per_record, per_pair)
-                priced = Job(sample, slots, slots, keys.size, costs)
+                priced = Job(sample, slots, slots, records, costs)
                 times.append(
                     {
                         name: priced.seconds(*found, MOVING.get(name, Moving.SHUFFLED)) or 0.0
                         for name, found in counted.items()
                     }
                 )
-            first = first_that_pays(times)
-            last_before = times[max((len(times) if first is None else first) - 1, 0)]
+            pays = costs_that_pay(times)
             yield {
                 "stream": stream,
                 "slots": slots,
                 "per_record": per_record,
-                "per_pair": None if first is None else PER_PAIR[first],
-                # What is the best just before.
-                "before": min(last_before, key=lambda name: last_before[name]),
+                "from": None if pays is None else PER_PAIR[pays[0]],
+                "to": None if pays is None else PER_PAIR[pays[1]],
+                # What is the best just outside.
+                "below": None if pays is None else best_other(times[max(pays[0] - 1, 0)])[0],
+                "above": None if pays is None else best_other(times[min(pays[1] + 1, last)])[0],
             }
 
 

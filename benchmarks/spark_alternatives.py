@@ -182,7 +182,8 @@ def measured(
     jobs = jobs_of(df, slots)
     job.run(jobs["cascade"]())  # starts the Python workers of all slots
     results = []
-    turns = [(turn, name) for turn in range(repeats) for name in jobs]
+    # Backwards in every second turn: a machine that becomes busy hits others.
+    turns = [(turn, name) for turn in range(repeats) for name in list(jobs)[:: 1 - 2 * (turn % 2)]]
     for turn, name in track(turns, f"{case.name}, {stream}, {slots} slots"):
         seconds, n_records, n_pairs = job.run(jobs[name]())
         results.append(

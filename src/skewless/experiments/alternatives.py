@@ -52,8 +52,7 @@ def cells(records: Sequence[Row]) -> Iterator[Cell]:
     for name, there in by_cell.items():
         jobs = dict.fromkeys(record["job"] for record in there)
         seconds = {
-            job: min(record["seconds"] for record in there if record["job"] == job)
-            for job in jobs
+            job: min(record["seconds"] for record in there if record["job"] == job) for job in jobs
         }
         yield Cell(*name, seconds, there[0].get("predicted"))
 

@@ -1,4 +1,4 @@
-"""The table of break-even costs: what a key must cost on a worker before routing by it pays."""
+"""The table of break-even costs: what a key costs on a worker where routing by it pays."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from skewless.experiments.alternatives import ALIKE, OURS
 from skewless.experiments.tables import Row, markdown
 
 #: Costs of a key on each worker that has it, in seconds.
-PER_PAIR = tuple(10.0 ** (step / 4) for step in range(-24, 1))
+PER_PAIR = tuple(round(10.0 ** (step / 6), 9) for step in range(-36, 7))
 
 
-def first_that_pays(times: Sequence[Mapping[str, float]]) -> int | None:
-    """Return from where on ours is the fastest by more than chance, to the end; None: never.
+def costs_that_pay(times: Sequence[Mapping[str, float]]) -> tuple[int, int] | None:
+    """Return the first and the last place where ours is the fastest by more than chance, or None.
 
     `times` has the seconds of each job, by its name, for costs that grow.
 
     >>> slow, fast = {"cascade-ahead": 2.0, "hash": 2.0}, {"cascade-ahead": 1.0, "hash": 2.0}
-    >>> first_that_pays([fast, slow, fast, fast]), first_that_pays([slow])
-    (2, None)
+    >>> costs_that_pay([slow, fast, fast, slow]), costs_that_pay([slow])
+    ((1, 2), None)
     """
-    found = None
-    for number in reversed(range(len(times))):
-        others = [seconds for job, seconds in times[number].items() if job != OURS]
-        if min(others) <= ALIKE * times[number][OURS]:
-            break
-        found = number
-    return found
+    found = [number for number, one in enumerate(times) if best_other(one)[1] > ALIKE * one[OURS]]
+    return (found[0], found[-1]) if found else None
+
+
+def best_other(times: Mapping[str, float]) -> tuple[str, float]:
+    """Return the fastest job that is not ours, and its seconds."""
+    name = min((job for job in times if job != OURS), key=lambda job: times[job])
+    return name, times[name]
 
 
 def table(records: Sequence[Row]) -> str:
@@ -46,9 +47,12 @@ def table(records: Sequence[Row]) -> str:
 
 
 def _cell(record: Row) -> str:
-    if record["per_pair"] is None:
+    if record["from"] is None:
         return "never"
-    return f"{_duration(record['per_pair'])} ({record['before']})"
+    begin = f"{_duration(record['from'])} ({record['below']})"
+    if record["to"] >= PER_PAIR[-1]:
+        return f"from {begin} on"
+    return f"{begin} – {_duration(record['to'])} ({record['above']})"
 
 
 def _duration(seconds: float) -> str:
@@ -59,5 +63,5 @@ def _duration(seconds: float) -> str:
     """
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
-            return f"{seconds / size:.2g} {unit}"
+            return f"{seconds / size:.3g} {unit}"
     return "0"
