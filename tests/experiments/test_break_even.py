@@ -16,10 +16,11 @@ def test_ours_must_be_better_by_more_than_chance_than_the_best_of_the_others():
 
 
 def test_a_row_has_the_costs_between_which_it_pays():
+    job = {"slots": 8, "per_record": 5e-6, "below": "local", "above": "hash"}
     rows = [
-        {"stream": s, "slots": 8, "per_record": 5e-6, "from": f, "to": t, "below": "local", "above": "hash"}
-        for s, f, t in (("a", 1e-3, 0.1), ("b", None, None), ("c", 2e-3, PER_PAIR[-1]))
-    ]  # fmt: skip
+        {**job, "stream": stream, "from": begin, "to": end}
+        for stream, begin, end in (("a", 1e-3, 0.1), ("b", None, None), ("c", 2e-3, PER_PAIR[-1]))
+    ]
     assert table(rows).splitlines()[2] == (
         "| 5 µs | 8 | 1 ms (local) – 100 ms (hash) | never | from 2 ms (local) on |"
     )
