@@ -28,12 +28,14 @@ if importlib.util.find_spec("pyspark") is None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep tests together that need the same kernels or the same queries.
 
     One process then compiles the kernels of a system while another has other work, and no query of
     a module runs twice.
     """
+    if not config.pluginmanager.hasplugin("xdist"):  # environments of other versions of Spark
+        return
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
 
