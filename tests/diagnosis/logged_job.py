@@ -10,17 +10,20 @@ runs).
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 N_RECORDS = 400
-SECONDS = 0.006  # that a record takes
+SECONDS = 0.02  # that a record takes
 FILLER = 3_000_000  # characters: files of a log are rolled after 10 MiB at the earliest
 
 
@@ -32,25 +35,46 @@ def main(work: str, folder: str, *settings: str) -> None:
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": f"file:{folder}",
         "spark.sql.shuffle.partitions": "4",
+        # With so few records, adaptive execution would make one task of all.
+        "spark.sql.adaptive.coalescePartitions.enabled": "false",
     } | dict(setting.split("=", 1) for setting in settings)
     for name, value in given.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    context = spark.sparkContext
     if given.get("spark.eventLog.rolling.enabled") == "true":
-        spark.sparkContext.setLocalProperty("filler", "x" * FILLER)
+        context.setLocalProperty("filler", "x" * FILLER)
         for _ in range(4):
-            spark.sparkContext.parallelize([1], 1).count()
-        spark.sparkContext.setLocalProperty("filler", None)
+            context.parallelize([1], 1).count()
+        context.setLocalProperty("filler", None)
+    context.setJobDescription("even")  # Python processes start, which can take as long as the work
+    _do(work, spark.range(0, 40, 1, 2).select(F.col("id").alias("key"), "id"), folder)
+    if work == "killed":
+        java = context._jvm.java.lang.ProcessHandle.current().pid()
+        threading.Thread(target=_kill_when_begun, args=(java, folder), daemon=True).start()
+    context.setJobDescription("hot")
     key = F.when(F.col("id") % 5 < 3, 0).otherwise(F.col("id") % 40)
-    keyed = spark.range(0, N_RECORDS, 1, 2).select(key.alias("key"), "id")
     try:
-        if work == "keys":
-            keyed.groupBy("key").applyInPandas(_per_key, "key long").count()
-        else:
-            functions = {"records": _per_record, "fails": _failing, "killed": _killing}
-            keyed.repartition(4, "key").mapInArrow(functions[work], keyed.schema).count()
+        _do(work, spark.range(0, N_RECORDS, 1, 2).select(key.alias("key"), "id"), folder)
     finally:
         spark.stop()
+
+
+def _do(work: str, keyed: DataFrame, folder: str) -> None:
+    if work == "keys":
+        keyed.groupBy("key").applyInPandas(_per_key, "key long").count()
+        return
+    functions = {"records": _per_record, "fails": _failing, "killed": _waiting(folder)}
+    keyed.repartition(4, "key").mapInArrow(functions[work], keyed.schema).count()
+
+
+def _kill_when_begun(java: int, folder: str) -> None:
+    """End driver and executor at once, as if the machine were lost."""
+    while not Path(f"{folder}.begun").exists():
+        time.sleep(0.2)
+    time.sleep(2.0)
+    os.kill(java, signal.SIGKILL)
+    os._exit(1)
 
 
 def _per_record(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -71,16 +95,16 @@ def _failing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def _killing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        if batch.num_rows > N_RECORDS / 2:
-            time.sleep(600.0)
-        yield batch
+def _waiting(folder: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows > N_RECORDS / 2:
+                Path(f"{folder}.begun").touch()
+                time.sleep(60.0)
+            yield batch
+
+    return wait
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "killed":  # as a driver that runs out of memory or time
-        import threading
-
-        threading.Timer(20.0, lambda: os._exit(1)).start()
     main(*sys.argv[1:])

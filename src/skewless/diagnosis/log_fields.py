@@ -68,6 +68,18 @@ def failure_text(reason: dict[str, Any]) -> str:
     """
     kind = str(reason.get("Reason") or "unknown")
     named = [reason.get(name) for name in ("Class Name", "Loss Reason", "Description", "Message")]
-    lines = [line for text in named if text for line in str(text).splitlines()[:1]]
-    text = " ".join(": ".join([kind, *lines]).split())
-    return "".join(sign if sign.isprintable() else "?" for sign in text[:_LONGEST])
+    text = ": ".join([kind, *(_telling_line(str(one)) for one in named if one)])
+    text = " ".join(text.split())[:_LONGEST]
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
+def _telling_line(text: str) -> str:
+    """Return the first line; of what Python raised, the last one that is not indented.
+
+    >>> _telling_line("Traceback (most recent call last):\\n  File x\\nMemoryError: full\\n SQL")
+    'MemoryError: full'
+    """
+    lines = [line for line in text.splitlines() if line.strip()] or [""]
+    if "Traceback (most recent call last)" in text:
+        lines = [line for line in lines if not line[0].isspace()][::-1] or lines
+    return lines[0]
