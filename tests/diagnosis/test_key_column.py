@@ -78,6 +78,23 @@ def test_skew_and_drift_are_seen_and_even_keys_need_nothing():
     assert diagnose_keys(moving, n_workers=4).drift > still.drift
 
 
+def test_chance_is_no_skew():
+    """A window has 78 records per worker: even keys leave 1.3 times the mean on the fullest."""
+    keys = Zipf(z=0.0, n_keys=1_000_000, n_records=30_000)
+    even = diagnose_keys(keys, n_workers=128)
+    assert even.of("hash").slowest > 1.25
+    assert not even.skewed
+    assert "Keep plain Spark" in even.advice
+    assert diagnose_keys(Zipf(z=1.4, n_keys=10_000, n_records=30_000), n_workers=128).skewed
+
+
+def test_the_advice_names_what_plain_spark_can_do():
+    advice = diagnose_keys(Zipf(z=1.4, n_keys=10_000, n_records=20_000), n_workers=8).advice
+    assert "sum, count, min, max" in advice
+    assert "combines before the shuffle" in advice
+    assert "repartition(8)" in advice
+
+
 def test_rare_keys_that_come_and_go_are_no_drift(tmp_path):
     """A dozen keys are always the heaviest; one of three more has a record here and there."""
     rng = np.random.default_rng(3)

@@ -1,75 +1,11 @@
-"""Event logs: read in every form that Spark writes, refused in one line, and understood."""
+"""Stages with a straggler: told from those without, with the cause and a remedy that fits."""
 
-import gzip
 import json
 
-import pyarrow as pa
 import pytest
 
-from skewless.diagnosis.event_log import LogError, read_events
+from diagnosis.log_events import START, found, stage_end, task
 from skewless.diagnosis.stages import summarise
-from skewless.diagnosis.stragglers import find_stragglers
-
-
-def task(
-    stage,
-    partition,
-    seconds,
-    records=0,
-    *,
-    executor="1",
-    shuffle=True,
-    reason="Success",
-    launched=0,
-):
-    read = {"Total Records Read": records, "Local Bytes Read": records * 10}
-    given = {"Records Read": records, "Bytes Read": records * 10}
-    return {
-        "Event": "SparkListenerTaskEnd",
-        "Stage ID": stage,
-        "Stage Attempt ID": 0,
-        "Task End Reason": {"Reason": reason},
-        "Task Info": {
-            "Index": partition,
-            "Executor ID": executor,
-            "Launch Time": launched,
-            "Finish Time": launched + int(seconds * 1000),
-        },
-        "Task Metrics": {
-            "Executor Run Time": int(seconds * 1000),
-            "Shuffle Read Metrics": read if shuffle else {},
-            "Input Metrics": {} if shuffle else given,
-        },
-    }
-
-
-def stage_end(stage, *operators):
-    scopes = [
-        {"Scope": json.dumps({"id": "1", "name": o}, separators=(",", ":"))} for o in operators
-    ]
-    info = {"Stage ID": stage, "Stage Attempt ID": 0, "Stage Name": f"stage {stage}"}
-    info |= {"RDD Info": scopes, "Submission Time": 1000, "Completion Time": 9000}
-    return {"Event": "SparkListenerStageCompleted", "Stage Info": info}
-
-
-START = [
-    {"Event": "SparkListenerLogStart", "Spark Version": "4.3.0"},
-    {"Event": "SparkListenerApplicationStart", "App Name": "clicks"},
-    {
-        "Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart",
-        "executionId": 3,
-        "description": "count at\n Clicks",
-    },
-    {
-        "Event": "SparkListenerJobStart",
-        "Stage IDs": [0, 1],
-        "Properties": {"spark.sql.execution.id": "3"},
-    },
-]
-
-
-def found(*events):
-    return find_stragglers(summarise([*START, *events]))
 
 
 def test_a_hot_key_is_told_from_even_tasks():
@@ -144,19 +80,6 @@ def test_the_first_wave_is_slow_and_no_straggler():
     assert (one.slowest_partition, one.cause) == (8, "records")
 
 
-def test_tasks_that_never_ended_and_logs_without_an_end_are_told():
-    start = {
-        "Event": "SparkListenerTaskStart",
-        "Stage ID": 4,
-        "Task Info": {"Task ID": 77, "Index": 5, "Launch Time": 1000},
-    }
-    later = task(3, 0, 1.0, 5, launched=9000)
-    told = summarise([*START, start, later])
-    assert not told.complete
-    assert [(t.stage, t.partition, t.seconds) for t in told.unfinished] == [(4, 5, 9.0)]
-    assert summarise([*START, {"Event": "SparkListenerApplicationEnd"}]).complete
-
-
 def test_dear_records_are_told_from_many():
     tasks = [task(0, i, 6.0 if i == 3 else 1.0, 1000) for i in range(4)]
     (one,) = found(*tasks, stage_end(0, "Other"))
@@ -176,61 +99,42 @@ def test_what_is_no_problem_is_not_named():
     assert summarise(START).stages == ()
 
 
-def test_a_stage_without_an_end_is_left_out():
-    assert summarise([*START, task(0, 0, 1.0, 5)]).stages == ()
+@pytest.mark.parametrize("hot", [1, 2, 3])
+def test_hot_tasks_are_seen_among_few_and_where_they_are_half_of_all(hot):
+    """The mean of both tasks in the middle would be above half of the slowest."""
+    tasks = [task(0, i, 60.0 if i < hot else 1.0, 9000 if i < hot else 10) for i in range(2 * hot)]
+    (one,) = found(*tasks, stage_end(0, "MapInArrow", seconds=60))
+    assert (one.cause, one.median_seconds, one.slowest_seconds) == ("records", 1.0, 60.0)
+    assert one.saved_seconds == pytest.approx(29.5)
 
 
-EVENTS = [*START, task(0, 0, 1.0, 5), stage_end(0, "Exchange")]
-LINES = "".join(json.dumps(event) + "\n" for event in EVENTS)
+def test_what_fills_the_slots_anyway_would_not_be_saved():
+    """One task of 10 s at the beginning, and 200 of 1 s on two slots: the other slot is full."""
+    long = [task(0, 0, 10.0, 9000)]
+    beside = [task(0, 1 + i, 1.0, 900, launched=1000 * i) for i in range(105)]
+    after = [task(0, 106 + i, 1.0, 900, launched=10_000 + 1000 * i) for i in range(95)]
+    (one,) = found(*long, *beside, *after, stage_end(0, "MapInArrow", seconds=105))
+    assert one.saved_seconds == pytest.approx(0.0, abs=0.01)
+    # At the end the same task runs alone, and half of it could be saved.
+    even = [task(0, i, 1.0, 900, launched=1000 * (i // 2)) for i in range(200)]
+    last = [task(0, 200, 10.0, 9000, launched=100_000)]
+    (one,) = found(*even, *last, stage_end(0, "MapInArrow", seconds=110))
+    assert one.saved_seconds == pytest.approx(5.0)
 
 
-def test_logs_are_read_plain_compressed_rolled_and_unfinished(tmp_path):
-    (tmp_path / "plain").write_text(LINES)
-    (tmp_path / "running.inprogress").write_text(LINES + '{"Event": "Spark')
-    (tmp_path / "a.gz").write_bytes(gzip.compress(LINES.encode()))
-    with pa.CompressedOutputStream(str(tmp_path / "b.zstd"), "zstd") as out:
-        out.write(LINES.encode())
-    for name in ("plain", "running.inprogress", "a.gz", "b.zstd"):
-        assert list(read_events(tmp_path / name)) == EVENTS
-    rolled = tmp_path / "eventlog_v2_app"
-    rolled.mkdir()
-    (rolled / "appstatus_app").write_text("")
-    cut = LINES.index("\n", len(LINES) // 2) + 1
-    (rolled / "events_10_app").write_text(LINES[cut:])
-    (rolled / "events_9_app").write_text(LINES[:cut])
-    assert list(read_events(rolled)) == EVENTS
+def test_the_cost_of_records_is_no_matter_of_routing_without_a_shuffle():
+    tasks = [task(0, i, 6.0 if i == 3 else 1.0, 1000, shuffle=False) for i in range(4)]
+    (one,) = found(*tasks, stage_end(0, "Scan parquet", "MapInArrow"))
+    assert one.cause == "cost"
+    assert "skewless.spark.route" not in one.remedy
+    assert "weight=" not in one.remedy
+    assert "repartition(n)" in one.remedy
+    shuffled = [task(0, i, 6.0 if i == 3 else 1.0, 1000) for i in range(4)]
+    (one,) = found(*shuffled, stage_end(0, "MapInArrow"))
+    assert "weight=" in one.remedy
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("missing", None, "there is no file or folder"),
-        ("text", b"no json\nat all\n", "line 1 of .* is no event"),
-        ("other", b'{"a": 1}\n', "line 1 of .* is no event"),
-        ("deep", b"[" * 100_000 + b"\n", "line 1 of .* is no event"),
-        ("empty", b"", "has no events"),
-        ("unfinished", b"hello world", "has no events"),
-        ("binary", b"\xff\xfe\x00\n" * 50, "cannot be read"),
-        ("broken.gz", b"\x1f\x8bnonsense", "cannot be read"),
-        ("log.lz4", b"LZ4Block", "compressed by lz4"),
-        ("log.snappy", b"", "compressed by snappy"),
-    ],
-)
-def test_what_is_no_log_is_refused_in_one_line(tmp_path, name, content, message):
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(LogError, match=message) as refused:
-        list(read_events(tmp_path / name))
-    assert "\n" not in str(refused.value)
-
-
-def test_a_folder_of_applications_names_them(tmp_path):
-    (tmp_path / "eventlog_v2_a").mkdir()
-    (tmp_path / "eventlog_v2_b").mkdir()
-    with pytest.raises(LogError, match="name one of eventlog_v2_a, eventlog_v2_b"):
-        list(read_events(tmp_path))
-    (tmp_path / "eventlog_v2_b").rmdir()
-    with pytest.raises(LogError, match="without files like events_1"):
-        list(read_events(tmp_path))
-    with pytest.raises(LogError, match="without files like events_1"):
-        list(read_events(tmp_path / "eventlog_v2_a"))
+def test_a_broadcast_join_does_not_make_an_aggregation_a_join():
+    tasks = [task(0, i, 9.0 if i == 0 else 1.0, 9000 if i == 0 else 1000) for i in range(4)]
+    (one,) = found(*tasks, stage_end(0, "BroadcastHashJoin", "ObjectHashAggregate"))
+    assert one.remedy.startswith("an aggregation")

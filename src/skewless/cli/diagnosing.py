@@ -13,14 +13,13 @@ from skewless.arguments import MOST_WORKERS, shown
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.diagnosing_keys import Asked, diagnose_in_memory, diagnose_on_spark
+from skewless.cli.diagnosing_logs import show_log
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.on_spark import require_spark
-from skewless.cli.screen import AsJson, console, print_json, seconds_text
-from skewless.diagnosis.event_log import read_events
+from skewless.cli.screen import AsJson, console, print_json
 from skewless.diagnosis.key_candidates import Candidate, rank_columns
 from skewless.diagnosis.key_column import KeyReport
-from skewless.diagnosis.stages import Application, summarise
-from skewless.diagnosis.stragglers import SLOW, Straggler, find_stragglers
+from skewless.diagnosis.stragglers import SLOW
 from skewless.workloads.trace import is_remote
 
 _LISTED = 10
@@ -99,9 +98,7 @@ def diagnose(
             least = SLOW if slow is None else slow
             if not least > 1.0:
                 raise ValueError(f"--slow must be above 1, not {slow}")
-            application = summarise(read_events(event_log))
-            stragglers = find_stragglers(application, slow=least)
-            _show_stages(application, stragglers, as_json=as_json)
+            show_log(event_log, slow=least, as_json=as_json)
             return
         assert input_ is not None
         n_workers = reading.count(workers or "16", "--workers", least=1, most=MOST_WORKERS)
@@ -144,49 +141,6 @@ def diagnose(
             write_key_page(report.as_dict(), texts, input_, page)
         if not as_json:
             print(f"\nThe page: {page}")
-
-
-def _show_stages(application: Application, stragglers: list[Straggler], *, as_json: bool) -> None:
-    if as_json:
-        for one in stragglers:
-            print_json(one.as_dict())
-        return
-    seconds = sum(stage.seconds for stage in application.stages)
-    print(
-        f"{application.name or 'application'}: {len(application.stages)} stages with tasks, "
-        f"{seconds_text(seconds)} in stages, Spark {application.spark or 'of unknown version'}"
-    )
-    if not application.complete:
-        print("The log has no end: the application was killed, still runs, or the log is damaged.")
-    for task in application.unfinished[:_LISTED]:
-        print(
-            f"Stage {task.stage}: the task of partition {task.partition} had not ended after "
-            f"{seconds_text(task.seconds)}."
-        )
-    if not application.stages:
-        print("No stage has ended with tasks, so nothing is known about skew.")
-        return
-    if not stragglers:
-        print("No stage has a task far above the others: skew is not what makes it slow.")
-        return
-    table = Table(box=None)
-    for heading in ("stage", "tasks", "median", "slowest", "of its records", "to save"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("what it does")
-    for one in stragglers[:_LISTED]:
-        table.add_row(
-            f"{one.stage}.{one.attempt}",
-            str(one.tasks),
-            seconds_text(one.median_seconds),
-            seconds_text(one.slowest_seconds),
-            f"{one.share_of_records:.0%}",
-            seconds_text(one.saved_seconds),
-            ", ".join(one.operators) or one.name,
-        )
-    console().print(table)
-    for one in stragglers[:_LISTED]:
-        what = f" ({one.job})" if one.job else ""
-        print(f"\nStage {one.stage}{what}, partition {one.slowest_partition}: {one.remedy}.")
 
 
 def _show_columns(found: list[Candidate], n_workers: int, *, as_json: bool) -> None:

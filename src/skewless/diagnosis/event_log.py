@@ -20,6 +20,7 @@ _CODECS = {".zstd": "zstd", ".zst": "zstd", ".gz": "gzip"}
 _UNREADABLE = (".lz4", ".lzf", ".snappy")  # Spark frames these in its own way
 _ROLLED = re.compile(r"events_(\d+)_.+")
 _UNFINISHED = ".inprogress"
+_COMPACTED = ".compact"  # after the codec; events of jobs that ended are left out of such a file
 
 
 class LogError(ValueError):
@@ -37,7 +38,7 @@ def log_files(path: str | Path) -> list[Path]:
         (int(match[1]), file) for file in place.iterdir() if (match := _ROLLED.match(file.name))
     ]
     if rolled:
-        return [file for _, file in sorted(rolled)]
+        return _without_compacted(sorted(rolled))
     inside = sorted(
         folder.name for folder in place.iterdir() if folder.name.startswith("eventlog_")
     )
@@ -51,6 +52,24 @@ def log_files(path: str | Path) -> list[Path]:
     raise LogError(
         f"event log: {shown(str(path))} is a folder without files like events_1_APPLICATION"
     )
+
+
+def is_compacted(path: str | Path) -> bool:
+    """Return whether Spark has left events of ended jobs out of a log to make it smaller."""
+    return any(file.name.endswith(_COMPACTED) for file in log_files(path))
+
+
+def _without_compacted(rolled: list[tuple[int, Path]]) -> list[Path]:
+    """Return the last compact file and what is newer; it stands for all files up to its number.
+
+    Spark removes those only later. A compact file that is still being written counts as none.
+    """
+    files = [(n, file) for n, file in rolled if not file.name.endswith(_COMPACTED + _UNFINISHED)]
+    compact = [(number, file) for number, file in files if file.name.endswith(_COMPACTED)]
+    if not compact:
+        return [file for _, file in files]
+    last, begin = compact[-1]
+    return [begin, *(file for number, file in files if number > last)]
 
 
 def read_events(path: str | Path) -> Iterator[Event]:
@@ -90,14 +109,14 @@ def _events_of(file: Path, *, is_last: bool) -> Iterator[Event]:
 def _event(line: str) -> Event | None:
     try:
         event = json.loads(line)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # also a number of thousands of digits
         return None
     return event if isinstance(event, dict) and isinstance(event.get("Event"), str) else None
 
 
 def _opened(file: Path) -> IO[str]:
     """Return the lines of a file, decompressed where its name says so."""
-    name = file.name.removesuffix(_UNFINISHED)
+    name = file.name.removesuffix(_COMPACTED).removesuffix(_UNFINISHED)
     if name.endswith(_UNREADABLE):
         raise LogError(
             f"event log: {shown(str(file))} is compressed by {name.rpartition('.')[2]}, which "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,12 +18,16 @@ from skewless.workloads.workload import Workload
 
 #: Strategies that stand for what one can do: by hash, at random, and by what the keys are.
 COMPARED = ("hash", "shuffle", "pkg", "pd-stream", "cascade", "cascade-ahead", "mixed")
-#: Below this imbalance of hashing, nothing needs to be changed.
+#: Below this imbalance of hashing, beside that by chance, nothing needs to be changed.
 HARMLESS = 0.2
 #: Numbers of salts that stand for what is written by hand.
 SALTS = (4, 16)
 _POINTS = 40  # of the curve
 _FEWEST_PER_WORKER = 20  # records; with fewer, loads differ by chance
+_MERGED_ALREADY = (
+    "If all you compute is sum, count, min, max or the like, plain Spark combines before the "
+    "shuffle, and skew hardly hurts."
+)
 
 
 @dataclass(frozen=True)
@@ -49,11 +54,25 @@ class KeyReport:
     drifts: tuple[float, ...]  # the same for each tenth but the first
     curve: tuple[tuple[int, float], ...]  # rank and share of some of the heaviest keys
     n_simulated: int  # records that `measured` is about: all, or the first ones
+    window: int  # records
 
     @property
     def skewed(self) -> bool:
         """Whether hashing would leave one worker with much more than the others."""
-        return self.of("hash").slowest - 1.0 > HARMLESS
+        return self._is_uneven(self.of("hash"))
+
+    @property
+    def chance(self) -> float:
+        """The imbalance that even keys have in a window, about.
+
+        The largest of n deviations of the normal distribution, in units of the mean: a window has
+        few records for each of many workers.
+        """
+        n_records = max(min(self.window, self.n_simulated), 1)
+        return math.sqrt(2.0 * math.log(self.n_workers) * self.n_workers / n_records)
+
+    def _is_uneven(self, one: Measured) -> bool:
+        return one.slowest - 1.0 > HARMLESS + self.chance
 
     def of(self, strategy: str) -> Measured:
         """Return what one of the strategies would do."""
@@ -61,7 +80,7 @@ class KeyReport:
 
     @property
     def advice(self) -> str:
-        """What to do, in two sentences."""
+        """What to do, in a few sentences."""
         if self.n_records < _FEWEST_PER_WORKER * self.n_workers:
             return (
                 f"{self.n_records:,} records are too few for {self.n_workers} workers to tell "
@@ -71,7 +90,8 @@ class KeyReport:
         if not self.skewed:
             return (
                 f"Hashing is even enough: the fullest worker has {hashing:.2f} times its fair "
-                "share. Keep plain Spark."
+                f"share, and even keys would have about {1.0 + self.chance:.2f} by chance. Keep "
+                "plain Spark."
             )
         split, moved = self.of("cascade-ahead"), self.of("mixed")
         lines = [
@@ -83,13 +103,17 @@ class KeyReport:
         if moved.slowest < hashing:
             heavy = self.n_above_fair_share
             because = ""
-            if heavy and moved.slowest - 1.0 > HARMLESS:
+            if heavy and self._is_uneven(moved):
                 keys = "one key is" if heavy == 1 else f"{heavy} keys are"
                 because = f", because {keys} too heavy for one worker"
             lines.append(
                 'Where they cannot (`process`, strategy="mixed"), it would have '
                 f"{moved.slowest:.2f}{because}."
             )
+        lines.append(
+            f"If only records cost something, and no key does, repartition({self.n_workers}) "
+            f"spreads them as well. {_MERGED_ALREADY}"
+        )
         return " ".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
@@ -154,6 +178,7 @@ def report_on(
         drifts=facts.drifts,
         curve=_curve([share for _, share in shares]),
         n_simulated=n_simulated,
+        window=window,
     )
 
 

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints
 from skewless.diagnosis.event_log import Event
-
-_DEEPEST = 200  # operators on top of each other
+from skewless.diagnosis.log_fields import (
+    failure_text,
+    fields,
+    plan_operators,
+    stage_operators,
+    whole,
+)
 
 
 @dataclass(frozen=True)
 class Tasks:
-    """The tasks of one stage that ended well, one entry each."""
+    """The tasks of one stage that ended well, and those that did not end, one entry each."""
 
-    seconds: Floats  # in the executor
-    records: Ints  # read from a shuffle, or from input
+    seconds: Floats  # in the executor; so far, if it did not end
+    records: Ints  # read from a shuffle, or from input; 0 if it did not end
     bytes: Ints
     executors: tuple[str, ...]
     partitions: Ints
     launched: Ints  # in milliseconds
     ended: Ints
+    is_done: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One attempt of a stage that ended."""
+    """One attempt of a stage."""
 
     number: int
     attempt: int
@@ -38,25 +45,31 @@ class Stage:
     operators: tuple[str, ...]  # what runs in it, as Spark calls it
     plan: tuple[str, ...]  # what runs in the whole query
     reads_shuffle: bool
-    seconds: float  # from its submission to its end
+    seconds: float  # from its submission to its end, or to the end of the log
+    complete: bool  # whether it ended, and well
     tasks: Tasks
-
-
-@dataclass
-class _Gathering:
-    """What was met of a stage so far."""
-
-    rows: list[tuple[float, int, int, str, int, int, int]] = field(default_factory=list)
-    shuffled: int = 0
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A task that had not ended when the log did."""
+    """A task that had not ended when the log did, or that was killed; no other did its work."""
+
+    stage: int
+    attempt: int
+    partition: int
+    seconds: float  # until the last event of the log, or until it was killed
+    killed: bool
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A partition whose tasks failed, and none succeeded in any attempt of the stage."""
 
     stage: int
     partition: int
-    seconds: float  # until the last event of the log
+    failures: int
+    seconds: float  # of the longest of these tasks
+    reason: str  # of the last failure
 
 
 @dataclass(frozen=True)
@@ -68,151 +81,241 @@ class Application:
     stages: tuple[Stage, ...]
     complete: bool  # whether the log has the end of the application
     unfinished: tuple[Unfinished, ...]  # the longest first
+    failed: tuple[Failed, ...]  # those with the most failures first
+    open_jobs: int  # that began and did not end
+
+    @property
+    def tells_all(self) -> bool:
+        """Whether all work that began is in the log with its end."""
+        return not (self.unfinished or self.failed or self.open_jobs)
+
+
+class _Task(NamedTuple):
+    seconds: float
+    records: int
+    bytes: int
+    executor: str
+    partition: int
+    launched: int
+    ended: int
+    is_done: bool
+
+
+@dataclass
+class _Attempt:
+    """What was met of an attempt of a stage so far."""
+
+    info: dict[str, Any] = field(default_factory=dict)
+    tasks: list[_Task] = field(default_factory=list)
+    killed: list[_Task] = field(default_factory=list)
+    shuffled: int = 0
+    has_ended: bool = False
+
+
+_Identity = tuple[int, int]  # of an attempt: the number of its stage, and its own
+
+
+@dataclass
+class _Met:
+    """What was met of an application so far."""
+
+    name: str = ""
+    spark: str = ""
+    complete: bool = False
+    last: int = 0  # time in milliseconds
+    attempts: dict[_Identity, _Attempt] = field(default_factory=dict)
+    ended: dict[_Identity, None] = field(default_factory=dict)  # in order
+    jobs: dict[int, tuple[str, tuple[str, ...]]] = field(default_factory=dict)  # by stage
+    open_jobs: set[int] = field(default_factory=set)
+    plans: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    queries: dict[str, str] = field(default_factory=dict)
+    running: dict[int, tuple[_Identity, _Task]] = field(default_factory=dict)
+    succeeded: set[tuple[int, int]] = field(default_factory=set)  # stage and partition
+    failed: dict[tuple[int, int], Failed] = field(default_factory=dict)
+
+    def begin_query(self, event: Event) -> None:
+        query = str(event.get("executionId"))
+        self.queries[query] = str(event.get("description", ""))
+        self.plans[query] = plan_operators(event.get("sparkPlanInfo"))
+
+    def begin_job(self, event: Event) -> None:
+        properties = fields(event.get("Properties"))
+        query = str(properties.get("spark.sql.execution.id"))
+        described = properties.get("spark.job.description") or self.queries.get(query, "")
+        stage_ids = event.get("Stage IDs")
+        for stage_id in stage_ids if isinstance(stage_ids, list) else ():
+            self.jobs[whole(stage_id)] = str(described), self.plans.get(query, ())
+        if "Job ID" in event:
+            self.open_jobs.add(whole(event["Job ID"]))
+        self.last = max(self.last, whole(event.get("Submission Time")))
+
+    def meet_stage(self, event: Event, *, has_ended: bool) -> None:
+        info = fields(event.get("Stage Info"))
+        identity = whole(info.get("Stage ID")), whole(info.get("Stage Attempt ID"))
+        attempt = self.attempts.setdefault(identity, _Attempt())
+        attempt.info = info
+        attempt.has_ended = has_ended
+        times = whole(info.get("Submission Time")), whole(info.get("Completion Time"))
+        self.last = max(self.last, *times)
+        if has_ended:
+            self.ended[identity] = None
+
+    def begin_task(self, event: Event) -> None:
+        identity, task = _task(event)
+        info = fields(event.get("Task Info"))
+        self.running[whole(info.get("Task ID"))] = identity, task
+        self.last = max(self.last, task.launched)
+
+    def end_task(self, event: Event) -> None:
+        identity, task = _task(event)
+        self.running.pop(whole(fields(event.get("Task Info")).get("Task ID")), None)
+        self.last = max(self.last, task.ended)
+        attempt = self.attempts.setdefault(identity, _Attempt())
+        place = identity[0], task.partition
+        reason = fields(event.get("Task End Reason"))
+        seconds = max(task.ended - task.launched, 0) / 1e3
+        if task.is_done:
+            attempt.tasks.append(task)
+            metrics = fields(event.get("Task Metrics"))
+            shuffle = fields(metrics.get("Shuffle Read Metrics"))
+            attempt.shuffled += whole(shuffle.get("Total Records Read"))
+            self.succeeded.add(place)
+        elif reason.get("Reason") == "TaskKilled":  # the stage was given up, or a copy was faster
+            attempt.killed.append(task._replace(seconds=seconds))
+        elif reason.get("Reason") not in ("Resubmitted", "TaskCommitDenied"):  # it did its work
+            before = self.failed.get(place)
+            self.failed[place] = Failed(
+                stage=identity[0],
+                partition=task.partition,
+                failures=1 + (before.failures if before else 0),
+                seconds=max(seconds, before.seconds if before else 0.0),
+                reason=failure_text(reason),
+            )
+
+    def unfinished(self) -> dict[_Identity, list[tuple[_Task, bool]]]:
+        """Return the tasks without an end by their stage, with whether they were killed.
+
+        Of several tasks for the same partition, the longest counts. Where one did succeed, the
+        others were copies of it.
+        """
+        longest: dict[tuple[int, int], tuple[_Identity, _Task, bool]] = {}
+        alive = [
+            (identity, task._replace(seconds=max(self.last - task.launched, 0) / 1e3), False)
+            for identity, task in self.running.values()
+        ]
+        killed = [
+            (identity, task, True)
+            for identity, attempt in self.attempts.items()
+            for task in attempt.killed
+        ]
+        for identity, task, is_killed in alive + killed:
+            place = identity[0], task.partition
+            known = longest.get(place)
+            if place not in self.succeeded and (known is None or known[1].seconds < task.seconds):
+                longest[place] = identity, task, is_killed
+        found: dict[_Identity, list[tuple[_Task, bool]]] = {}
+        for identity, task, is_killed in longest.values():
+            ended = task.ended if is_killed else max(self.last, task.launched)
+            found.setdefault(identity, []).append((task._replace(ended=ended), is_killed))
+        return found
+
+    def application(self) -> Application:
+        unfinished = self.unfinished()
+        stages = []
+        for identity in dict.fromkeys([*self.ended, *self.attempts, *unfinished]):
+            attempt = self.attempts.get(identity, _Attempt())
+            tasks = [*attempt.tasks, *(task for task, _ in unfinished.get(identity, ()))]
+            if tasks:
+                stages.append(self._stage(identity, attempt, tasks))
+        told = [
+            Unfinished(*identity, task.partition, task.seconds, is_killed)
+            for identity, tasks in unfinished.items()
+            for task, is_killed in tasks
+        ]
+        failed = [one for place, one in self.failed.items() if place not in self.succeeded]
+        return Application(
+            self.name,
+            self.spark,
+            tuple(stages),
+            self.complete,
+            tuple(sorted(told, key=lambda task: -task.seconds)),
+            tuple(sorted(failed, key=lambda one: (-one.failures, one.stage, one.partition))),
+            len(self.open_jobs),
+        )
+
+    def _stage(self, identity: _Identity, attempt: _Attempt, tasks: list[_Task]) -> Stage:
+        info = attempt.info
+        job, plan = self.jobs.get(identity[0], ("", ()))
+        begin = whole(info.get("Submission Time")) or min(task.launched for task in tasks)
+        at_last = max(task.ended for task in tasks) if attempt.has_ended else self.last
+        end = whole(info.get("Completion Time")) or at_last
+        columns = _Task(*zip(*tasks, strict=True))  # type: ignore[arg-type]
+        return Stage(
+            number=identity[0],
+            attempt=identity[1],
+            name=str(info.get("Stage Name", "")),
+            job=" ".join(job.split()),
+            operators=stage_operators(info),
+            plan=plan,
+            reads_shuffle=attempt.shuffled > 0,
+            seconds=max(end - begin, 0) / 1e3,
+            complete=attempt.has_ended and not info.get("Failure Reason"),
+            tasks=Tasks(
+                seconds=np.array(columns.seconds, np.float64),
+                records=np.array(columns.records, np.int64),
+                bytes=np.array(columns.bytes, np.int64),
+                executors=tuple(columns.executor),
+                partitions=np.array(columns.partition, np.int64),
+                launched=np.array(columns.launched, np.int64),
+                ended=np.array(columns.ended, np.int64),
+                is_done=np.array(columns.is_done, np.bool_),
+            ),
+        )
 
 
 def summarise(events: Iterable[Event]) -> Application:
-    """Return the stages of an application, in the order in which they ended."""
-    name = spark = ""
-    gathered: dict[tuple[int, int], _Gathering] = {}
-    jobs: dict[int, tuple[str, tuple[str, ...]]] = {}
-    plans: dict[str, tuple[str, ...]] = {}
-    queries: dict[str, str] = {}
-    stages = []
-    running: dict[int, tuple[int, int, int]] = {}
-    last = 0
-    complete = False
+    """Return the stages of an application: in the order in which they ended, then the open ones."""
+    met = _Met()
     for event in events:
         kind = event["Event"].rpartition(".")[2]
         if kind == "SparkListenerLogStart":
-            spark = str(event.get("Spark Version", ""))
+            met.spark = str(event.get("Spark Version", ""))
         elif kind == "SparkListenerApplicationStart":
-            name = str(event.get("App Name", ""))
+            met.name = str(event.get("App Name", ""))
         elif kind == "SparkListenerSQLExecutionStart":
-            query = str(event.get("executionId"))
-            queries[query] = str(event.get("description", ""))
-            plans[query] = tuple(dict.fromkeys(_nodes(event.get("sparkPlanInfo"))))
+            met.begin_query(event)
         elif kind == "SparkListenerJobStart":
-            properties = _fields(event.get("Properties"))
-            described = _job_text(properties, queries)
-            plan = plans.get(str(properties.get("spark.sql.execution.id")), ())
-            stage_ids = event.get("Stage IDs")
-            for stage_id in stage_ids if isinstance(stage_ids, list) else ():
-                jobs[_whole(stage_id)] = described, plan
+            met.begin_job(event)
+        elif kind == "SparkListenerJobEnd":
+            met.open_jobs.discard(whole(event.get("Job ID")))
         elif kind == "SparkListenerApplicationEnd":
-            complete = True
+            met.complete = True
         elif kind == "SparkListenerTaskStart":
-            info = _fields(event.get("Task Info"))
-            partition = _whole(info.get("Partition ID", info.get("Index")))
-            began = _whole(info.get("Launch Time"))
-            running[_whole(info.get("Task ID"))] = _whole(event.get("Stage ID")), partition, began
-            last = max(last, began)
+            met.begin_task(event)
         elif kind == "SparkListenerTaskEnd":
-            info = _fields(event.get("Task Info"))
-            running.pop(_whole(info.get("Task ID")), None)
-            last = max(last, _whole(info.get("Finish Time")))
-            attempt = (_whole(event.get("Stage ID")), _whole(event.get("Stage Attempt ID")))
-            _add_task(gathered.setdefault(attempt, _Gathering()), event)
+            met.end_task(event)
+        elif kind == "SparkListenerStageSubmitted":
+            met.meet_stage(event, has_ended=False)
         elif kind == "SparkListenerStageCompleted":
-            info = _fields(event.get("Stage Info"))
-            identity = (_whole(info.get("Stage ID")), _whole(info.get("Stage Attempt ID")))
-            found = gathered.pop(identity, _Gathering())
-            if found.rows:
-                job, plan = jobs.get(identity[0], ("", ()))
-                stages.append(_stage(identity, info, job, plan, found))
-    unfinished = [
-        Unfinished(stage, partition, max(last - began, 0) / 1e3)
-        for stage, partition, began in running.values()
-    ]
-    unfinished.sort(key=lambda task: -task.seconds)
-    return Application(name, spark, tuple(stages), complete, tuple(unfinished))
+            met.meet_stage(event, has_ended=True)
+    return met.application()
 
 
-def _job_text(properties: dict[str, Any], queries: dict[str, str]) -> str:
-    described = properties.get("spark.job.description")
-    return str(described or queries.get(str(properties.get("spark.sql.execution.id")), ""))
-
-
-def _add_task(stage: _Gathering, event: Event) -> None:
-    info, metrics = _fields(event.get("Task Info")), _fields(event.get("Task Metrics"))
-    if _fields(event.get("Task End Reason")).get("Reason") != "Success":
-        return
-    shuffle = _fields(metrics.get("Shuffle Read Metrics"))
-    read = _fields(metrics.get("Input Metrics"))
-    shuffled = _whole(shuffle.get("Total Records Read"))
-    sent = _whole(shuffle.get("Remote Bytes Read")) + _whole(shuffle.get("Local Bytes Read"))
-    stage.shuffled += shuffled
-    stage.rows.append(
-        (
-            _whole(metrics.get("Executor Run Time")) / 1e3,
-            shuffled + _whole(read.get("Records Read")),
-            sent + _whole(read.get("Bytes Read")),
-            str(info.get("Executor ID", "")),
-            _whole(info.get("Partition ID", info.get("Index"))),
-            _whole(info.get("Launch Time")),
-            _whole(info.get("Finish Time")),
-        )
+def _task(event: Event) -> tuple[_Identity, _Task]:
+    """Return the attempt that a task belongs to, and what an event says about the task."""
+    info, metrics = fields(event.get("Task Info")), fields(event.get("Task Metrics"))
+    shuffle = fields(metrics.get("Shuffle Read Metrics"))
+    read = fields(metrics.get("Input Metrics"))
+    sent = whole(shuffle.get("Remote Bytes Read")) + whole(shuffle.get("Local Bytes Read"))
+    task = _Task(
+        seconds=whole(metrics.get("Executor Run Time")) / 1e3,
+        records=whole(shuffle.get("Total Records Read")) + whole(read.get("Records Read")),
+        bytes=sent + whole(read.get("Bytes Read")),
+        executor=str(info.get("Executor ID", "")),
+        partition=whole(info.get("Partition ID", info.get("Index"))),
+        launched=whole(info.get("Launch Time")),
+        ended=whole(info.get("Finish Time")),
+        is_done=fields(event.get("Task End Reason")).get("Reason") == "Success",
     )
-
-
-def _stage(
-    identity: tuple[int, int],
-    info: dict[str, Any],
-    job: str,
-    plan: tuple[str, ...],
-    found: _Gathering,
-) -> Stage:
-    seconds, records, sizes, executors, partitions, launched, ended = zip(*found.rows, strict=True)
-    begin, end = _whole(info.get("Submission Time")), _whole(info.get("Completion Time"))
-    return Stage(
-        number=identity[0],
-        attempt=identity[1],
-        name=str(info.get("Stage Name", "")),
-        job=" ".join(job.split()),
-        operators=_operators(info),
-        plan=plan,
-        reads_shuffle=found.shuffled > 0,
-        seconds=max(end - begin, 0) / 1e3,
-        tasks=Tasks(
-            seconds=np.array(seconds, np.float64),
-            records=np.array(records, np.int64),
-            bytes=np.array(sizes, np.int64),
-            executors=executors,
-            partitions=np.array(partitions, np.int64),
-            launched=np.array(launched, np.int64),
-            ended=np.array(ended, np.int64),
-        ),
-    )
-
-
-def _operators(info: dict[str, Any]) -> tuple[str, ...]:
-    """Return the operators of a stage by the scopes of its RDDs, without repetition."""
-    found: dict[str, None] = {}
-    rdds = info.get("RDD Info")
-    for rdd in rdds if isinstance(rdds, list) else ():
-        scope = str(_fields(rdd).get("Scope") or "")
-        # {"id":"7","name":"FlatMapGroupsInPandas"}
-        name = scope.partition('"name":"')[2].partition('"')[0]
-        if name:
-            found[name] = None
-    return tuple(found)
-
-
-def _nodes(plan: object, depth: int = 0) -> Iterator[str]:
-    """Yield the names of the operators of a plan, from the last one down."""
-    fields = _fields(plan)
-    if name := str(fields.get("nodeName") or ""):
-        yield name
-    children = fields.get("children")
-    if isinstance(children, list) and depth < _DEEPEST:
-        for child in children:
-            yield from _nodes(child, depth + 1)
-
-
-def _fields(value: object) -> dict[str, Any]:
-    """Return an object of the log; what is missing or odd counts as empty."""
-    return value if isinstance(value, dict) else {}
-
-
-def _whole(value: object) -> int:
-    """Return a number of the log; what is missing or odd counts as 0."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+    identity = whole(event.get("Stage ID")), whole(event.get("Stage Attempt ID"))
+    return identity, task

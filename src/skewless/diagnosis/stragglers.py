@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from skewless.arrays import Floats, Ints
 from skewless.diagnosis.stages import Application, Stage
 
 #: Tasks that end sooner are no problem, whatever their ratio.
@@ -16,7 +17,9 @@ SHORTEST_SECONDS = 0.5
 #: A task counts as slow if it takes so many times the median.
 SLOW = 2.0
 
-Cause = Literal["records", "input", "executor", "cost"]
+Cause = Literal["records", "input", "executor", "cost", "unfinished"]
+
+_PER_RECORD = ("MapInArrow", "MapInPandas", "ArrowEvalPython", "BatchEvalPython", "MapPartitions")
 
 #: Operators of Spark's that keep the records of a key together, and what helps there.
 _REMEDIES = (
@@ -29,7 +32,8 @@ _REMEDIES = (
         "a Python function per key: skewless.spark.aggregate with an Aggregator splits a hot key",
     ),
     (
-        ("SortMergeJoin", "ShuffledHashJoin", "BroadcastHashJoin", "StreamingSymmetricHashJoin"),
+        # Not BroadcastHashJoin: it needs no shuffle, so a hot key is not its doing.
+        ("SortMergeJoin", "ShuffledHashJoin", "StreamingSymmetricHashJoin"),
         "a join: Spark's adaptive execution splits skewed partitions of a batch join "
         "(spark.sql.adaptive.skewJoin); for streams skewless.spark.join spreads a hot key",
     ),
@@ -38,8 +42,9 @@ _REMEDIES = (
         "a window function per key: no key can be split; see whether the hot key needs it",
     ),
     (
-        ("MapInArrow", "MapInPandas", "ArrowEvalPython", "BatchEvalPython", "MapPartitions"),
-        "work per record after a shuffle by key: skewless.spark.route in place of the repartition",
+        _PER_RECORD,
+        "work per record after a shuffle by key: skewless.spark.route in place of the repartition, "
+        "or repartition(n) without a key if nothing is loaded or kept per key",
     ),
     (
         ("ObjectHashAggregate", "HashAggregate", "SortAggregate"),
@@ -47,6 +52,7 @@ _REMEDIES = (
         "(count_distinct, collect_list): skewless.spark.aggregate splits their hot keys",
     ),
 )
+_ONE_KEY = "records of one key: skewless.spark.hot_keys names it and says what helps"
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,10 @@ class Straggler:
     median_seconds: float
     slowest_seconds: float
     slowest_partition: int
-    share_of_records: float  # of the slowest task; 1 / tasks would be fair
+    share_of_records: float | None  # of the slowest task, fair is 1 / tasks; None: not known
+    stage_seconds: float
     saved_seconds: float  # by which the stage would be shorter if its tasks were alike
+    complete: bool  # whether the stage ended, and well
     cause: Cause
     remedy: str
 
@@ -78,16 +86,20 @@ def find_stragglers(
     """Return the stages with a slow task, those first where balance would save most."""
     found = []
     for stage in application.stages:
-        seconds = stage.tasks.seconds
-        median = float(np.median(seconds))
-        is_slow = (seconds >= shortest) & (seconds >= slow * median)
-        if seconds.size < 2 or not is_slow.any():
+        tasks = stage.tasks
+        seconds = tasks.seconds
+        if seconds.size < 2 or not tasks.is_done.any():
+            continue
+        usual = _usual_seconds(stage)
+        is_slow = (seconds >= shortest) & (seconds >= slow * usual)
+        if not is_slow.any():
             continue
         slowest = _most_telling(stage, is_slow)
         cause = _cause(stage, slowest)
         if cause == "cost" and _only_the_first_wave(stage, is_slow):
             continue  # Python processes start, caches fill: nothing that balance could save
-        records = int(stage.tasks.records.sum())
+        records = float(tasks.records.sum(dtype=np.float64))
+        share = float(tasks.records[slowest] / records) if records else 0.0
         found.append(
             Straggler(
                 stage=stage.number,
@@ -96,11 +108,13 @@ def find_stragglers(
                 job=stage.job,
                 operators=stage.operators,
                 tasks=seconds.size,
-                median_seconds=median,
+                median_seconds=usual,
                 slowest_seconds=float(seconds[slowest]),
-                slowest_partition=int(stage.tasks.partitions[slowest]),
-                share_of_records=float(stage.tasks.records[slowest] / records) if records else 0.0,
-                saved_seconds=float(seconds[slowest] - seconds.mean()),
+                slowest_partition=int(tasks.partitions[slowest]),
+                share_of_records=share if tasks.is_done[slowest] else None,
+                stage_seconds=stage.seconds,
+                saved_seconds=_saved_seconds(stage, slowest),
+                complete=stage.complete,
                 cause=cause,
                 remedy=_remedy(stage, cause, slowest),
             )
@@ -108,12 +122,58 @@ def find_stragglers(
     return sorted(found, key=lambda one: -one.saved_seconds)
 
 
+def _lower_median(values: Floats | Ints) -> float:
+    """Return the median; of an even number of values, the lower one in the middle.
+
+    The mean of both would hide a straggler among two tasks, and hot tasks that are half of all.
+
+    >>> _lower_median(np.array([60.0, 1.0])), _lower_median(np.array([3, 1, 2]))
+    (1.0, 2.0)
+    """
+    middle = (values.size - 1) // 2
+    return float(np.partition(values, middle)[middle])
+
+
+def _usual_seconds(stage: Stage) -> float:
+    """Return the lower median of the time of tasks.
+
+    A task that did not end counts if it already takes as long as the others. If it has just begun,
+    it says nothing.
+    """
+    tasks = stage.tasks
+    counts = tasks.is_done | (tasks.seconds >= _lower_median(tasks.seconds[tasks.is_done]))
+    return _lower_median(tasks.seconds[counts])
+
+
+def _saved_seconds(stage: Stage, slowest: int) -> float:
+    """Return by how much a stage would be shorter if its tasks were alike.
+
+    It cannot be shorter than its work, spread over as many tasks as ran at the same time.
+    """
+    seconds = stage.tasks.seconds
+    above_mean = float(seconds[slowest] - seconds.mean())
+    idle = stage.seconds - float(seconds.sum()) / _most_at_once(stage)
+    return max(0.0, min(above_mean, idle))
+
+
+def _most_at_once(stage: Stage) -> int:
+    """Return how many tasks ran at the same time at most; they tell of the slots of the stage."""
+    tasks = stage.tasks
+    times = np.concatenate([tasks.launched, np.maximum(tasks.ended, tasks.launched)])
+    steps = np.repeat([1, -1], tasks.launched.size)
+    # By time; of the same time ends first: a slot is used again at once.
+    in_order = np.lexsort((steps, times))
+    return max(1, int(np.cumsum(steps[in_order]).max()))
+
+
 def _most_telling(stage: Stage, is_slow: NDArray[np.bool_]) -> int:
     """Return the slowest task; one that has many records goes before those that start up."""
-    records = stage.tasks.records
-    heavy = is_slow & (records >= 1.5 * max(float(np.median(records)), 1.0))
-    among = heavy if heavy.any() else is_slow
-    return int(np.where(among, stage.tasks.seconds, -1.0).argmax())
+    tasks = stage.tasks
+    heavy = is_slow & (tasks.records >= 1.5 * max(_lower_median(tasks.records[tasks.is_done]), 1.0))
+    among = is_slow & ~tasks.is_done
+    if not among.any():
+        among = heavy if heavy.any() else is_slow
+    return int(np.where(among, tasks.seconds, -1.0).argmax())
 
 
 def _only_the_first_wave(stage: Stage, is_slow: NDArray[np.bool_]) -> bool:
@@ -130,9 +190,11 @@ def _only_the_first_wave(stage: Stage, is_slow: NDArray[np.bool_]) -> bool:
 def _cause(stage: Stage, slowest: int) -> Cause:
     """Return why a task is slow: it has more records, a slow machine, or records that cost more."""
     tasks = stage.tasks
-    time = tasks.seconds[slowest] / max(float(np.median(tasks.seconds)), 1e-3)
+    if not tasks.is_done[slowest]:
+        return "unfinished"
+    time = tasks.seconds[slowest] / max(_usual_seconds(stage), 1e-3)
     for sizes in (tasks.records, tasks.bytes):
-        usual = max(float(np.median(sizes)), 1.0)
+        usual = max(_lower_median(sizes[tasks.is_done]), 1.0)
         if sizes[slowest] / usual >= max(1.5, np.sqrt(time)):
             return "records" if stage.reads_shuffle else "input"
     return "executor" if _on_a_slow_executor(stage, slowest) else "cost"
@@ -141,7 +203,7 @@ def _cause(stage: Stage, slowest: int) -> Cause:
 def _on_a_slow_executor(stage: Stage, slowest: int) -> bool:
     """Tell whether most tasks of the slowest one's executor, and few others, are slow."""
     tasks = stage.tasks
-    slow = tasks.seconds >= SLOW * np.median(tasks.seconds)
+    slow = tasks.seconds >= SLOW * _usual_seconds(stage)
     suspect = tasks.executors[slowest]
     all_tasks = Counter(tasks.executors)
     slow_tasks = Counter(e for e, is_slow in zip(tasks.executors, slow, strict=True) if is_slow)
@@ -165,14 +227,33 @@ def _remedy(stage: Stage, cause: Cause, slowest: int) -> str:
             f"the tasks of executor {stage.tasks.executors[slowest]} are slow: look at that "
             "machine, or set spark.speculation"
         )
-    # Generated code hides the operators of a stage; then those of its query tell.
-    for names in (stage.operators, stage.plan):
-        for operators, remedy in _REMEDIES:
-            if any(name.startswith(operators) for name in names):
-                return remedy
+    if cause == "unfinished":
+        unknown = "it did not end, so the log does not tell its records"
+        if not stage.reads_shuffle:
+            return f"{unknown}; look at what it reads, and at its executor"
+        return f"{unknown}; if they are many: {_by_operators(stage) or _ONE_KEY}"
     if cause == "cost":
-        return (
+        if not stage.reads_shuffle:
+            return (
+                "some records cost more than others, and no shuffle put them together: more and "
+                "smaller partitions (repartition(n) before the work) spread them, or look at the "
+                "slow partition"
+            )
+        by_key = _by_operators(stage, without=_PER_RECORD)
+        return by_key or (
             "some records cost more than others: give route their cost as weight=, or look at the "
             "slow partition"
         )
-    return "records of one key: skewless.spark.hot_keys names it and says what helps"
+    return _by_operators(stage) or _ONE_KEY
+
+
+def _by_operators(stage: Stage, without: tuple[str, ...] = ()) -> str:
+    """Return what helps where one of the known operators runs, or nothing.
+
+    Generated code hides the operators of a stage; then those of its query tell.
+    """
+    for names in (stage.operators, stage.plan):
+        for operators, remedy in _REMEDIES:
+            if operators != without and any(name.startswith(operators) for name in names):
+                return remedy
+    return ""

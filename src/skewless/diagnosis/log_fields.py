@@ -1,0 +1,85 @@
+"""Reads single fields of an event, which may be missing or odd."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from skewless.arguments import shown
+from skewless.diagnosis.event_log import LogError
+
+#: More than any count, size or time in a log. Sums of them still fit into an array of integers.
+BEYOND = 1 << 53
+_DEEPEST = 200  # operators on top of each other
+_LONGEST = 160  # signs of a reason
+
+
+def fields(value: object) -> dict[str, Any]:
+    """Return an object of the log; what is missing or odd counts as empty."""
+    return value if isinstance(value, dict) else {}
+
+
+def whole(value: object) -> int:
+    """Return a number of the log; what is missing or odd counts as 0."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    if abs(value) >= BEYOND:
+        raise LogError(
+            f"event log: {shown(value)} is no number of Spark's: counts and times are below 2^53"
+        )
+    return value
+
+
+def stage_operators(info: dict[str, Any]) -> tuple[str, ...]:
+    """Return the operators of a stage by the scopes of its RDDs, without repetition."""
+    found: dict[str, None] = {}
+    rdds = info.get("RDD Info")
+    for rdd in rdds if isinstance(rdds, list) else ():
+        scope = str(fields(rdd).get("Scope") or "")
+        # {"id":"7","name":"FlatMapGroupsInPandas"}
+        name = scope.partition('"name":"')[2].partition('"')[0]
+        if name:
+            found[name] = None
+    return tuple(found)
+
+
+def plan_operators(plan: object) -> tuple[str, ...]:
+    """Return the operators of a query, from the last one down, without repetition."""
+    return tuple(dict.fromkeys(_nodes(plan)))
+
+
+def _nodes(plan: object, depth: int = 0) -> Iterator[str]:
+    node = fields(plan)
+    if name := str(node.get("nodeName") or ""):
+        yield name
+    children = node.get("children")
+    if isinstance(children, list) and depth < _DEEPEST:
+        for child in children:
+            yield from _nodes(child, depth + 1)
+
+
+def failure_text(reason: dict[str, Any]) -> str:
+    """Return why a task failed, in one short line.
+
+    >>> failure_text({"Reason": "ExceptionFailure", "Class Name": "java.lang.OutOfMemoryError"})
+    'ExceptionFailure: java.lang.OutOfMemoryError'
+    >>> failure_text({})
+    'unknown'
+    """
+    kind = str(reason.get("Reason") or "unknown")
+    named = [reason.get(name) for name in ("Class Name", "Loss Reason", "Description", "Message")]
+    text = ": ".join([kind, *(_telling_line(str(one)) for one in named if one)])
+    text = " ".join(text.split())[:_LONGEST]
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
+def _telling_line(text: str) -> str:
+    """Return the first line; of what Python raised, the last one that is not indented.
+
+    >>> _telling_line("Traceback (most recent call last):\\n  File x\\nMemoryError: full\\n SQL")
+    'MemoryError: full'
+    """
+    lines = [line for line in text.splitlines() if line.strip()] or [""]
+    if "Traceback (most recent call last)" in text:
+        lines = [line for line in lines if not line[0].isspace()][::-1] or lines
+    return lines[0]

@@ -1,0 +1,105 @@
+"""Event logs are read in every form that Spark writes, and refused in one line."""
+
+import gzip
+import json
+
+import pyarrow as pa
+import pytest
+
+from command_line import refused
+from diagnosis.log_events import START, stage_end, task
+from skewless.diagnosis.event_log import LogError, is_compacted, log_files, read_events
+
+EVENTS = [*START, task(0, 0, 1.0, 5), stage_end(0, "Exchange")]
+LINES = "".join(json.dumps(event) + "\n" for event in EVENTS)
+
+
+def test_logs_are_read_plain_compressed_rolled_and_unfinished(tmp_path):
+    (tmp_path / "plain").write_text(LINES)
+    (tmp_path / "running.inprogress").write_text(LINES + '{"Event": "Spark')
+    (tmp_path / "a.gz").write_bytes(gzip.compress(LINES.encode()))
+    with pa.CompressedOutputStream(str(tmp_path / "b.zstd"), "zstd") as out:
+        out.write(LINES.encode())
+    for name in ("plain", "running.inprogress", "a.gz", "b.zstd"):
+        assert list(read_events(tmp_path / name)) == EVENTS
+    rolled = tmp_path / "eventlog_v2_app"
+    rolled.mkdir()
+    (rolled / "appstatus_app").write_text("")
+    cut = LINES.index("\n", len(LINES) // 2) + 1
+    (rolled / "events_10_app").write_text(LINES[cut:])
+    (rolled / "events_9_app").write_text(LINES[:cut])
+    assert list(read_events(rolled)) == EVENTS
+    assert not is_compacted(rolled)
+
+
+def test_of_a_compacted_log_the_compact_file_and_what_is_newer_are_read(tmp_path):
+    folder = tmp_path / "eventlog_v2_app"
+    folder.mkdir()
+    (folder / "appstatus_app.inprogress").write_text("")
+    lines = LINES.splitlines(keepends=True)
+    with pa.CompressedOutputStream(str(folder / "events_3_app.zstd.compact"), "zstd") as out:
+        out.write("".join(lines[:3]).encode())
+    with pa.CompressedOutputStream(str(folder / "events_4_app.zstd"), "zstd") as out:
+        out.write("".join(lines[3:]).encode())
+    assert list(read_events(folder)) == EVENTS
+    assert is_compacted(folder)
+    # What it was made of is removed later; a compact file before it, too.
+    for older in ("events_1_app.zstd.compact", "events_2_app.zstd", "events_3_app.zstd"):
+        (folder / older).write_bytes((folder / "events_4_app.zstd").read_bytes())
+    (folder / "events_4_app.zstd.compact.inprogress").write_bytes(b"half of it")
+    names = ["events_3_app.zstd.compact", "events_4_app.zstd"]
+    assert [file.name for file in log_files(folder)] == names
+    assert list(read_events(folder)) == EVENTS
+
+
+def test_a_plain_compact_file_alone_is_read(tmp_path):
+    (tmp_path / "events_7_app.compact").write_text(LINES)
+    assert list(read_events(tmp_path / "events_7_app.compact")) == EVENTS
+    assert list(read_events(tmp_path)) == EVENTS
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**53])
+@pytest.mark.parametrize("field", ["Stage ID", "Launch Time", "Finish Time"])
+def test_a_number_that_no_log_has_is_refused_in_one_line(tmp_path, number, field):
+    event = task(0, 0, 1.0, 5)
+    (event if field in event else event["Task Info"])[field] = number
+    (tmp_path / "log").write_text(LINES + json.dumps(event) + "\n")
+    assert f"{number} is no number of Spark's" in refused(
+        "diagnose", "--event-log", str(tmp_path / "log")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("missing", None, "there is no file or folder"),
+        ("text", b"no json\nat all\n", "line 1 of .* is no event"),
+        ("other", b'{"a": 1}\n', "line 1 of .* is no event"),
+        ("deep", b"[" * 100_000 + b"\n", "line 1 of .* is no event"),
+        ("digits", b'{"Event": ' + b"9" * 5000 + b"}\n", "line 1 of .* is no event"),
+        ("empty", b"", "has no events"),
+        ("unfinished", b"hello world", "has no events"),
+        ("binary", b"\xff\xfe\x00\n" * 50, "cannot be read"),
+        ("broken.gz", b"\x1f\x8bnonsense", "cannot be read"),
+        ("log.lz4", b"LZ4Block", "compressed by lz4"),
+        ("log.snappy", b"", "compressed by snappy"),
+    ],
+)
+def test_what_is_no_log_is_refused_in_one_line(tmp_path, name, content, message):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(LogError, match=message) as error:
+        list(read_events(tmp_path / name))
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_of_applications_names_them(tmp_path):
+    (tmp_path / "eventlog_v2_a").mkdir()
+    (tmp_path / "eventlog_v2_b").mkdir()
+    with pytest.raises(LogError, match="name one of eventlog_v2_a, eventlog_v2_b"):
+        list(read_events(tmp_path))
+    (tmp_path / "eventlog_v2_b").rmdir()
+    with pytest.raises(LogError, match="without files like events_1"):
+        list(read_events(tmp_path))
+    with pytest.raises(LogError, match="without files like events_1"):
+        list(read_events(tmp_path / "eventlog_v2_a"))
