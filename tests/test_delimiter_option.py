@@ -28,7 +28,8 @@ def test_simulate_takes_it_as_a_parameter_of_the_trace(visits):
     command = ["simulate", "--strategy", "hash", "--workers", "2", "--trace", visits, "--json"]
     routed = run(*command, "--key", "user", "--with", "delimiter=;")
     assert routed.exit_code == 0, routed.output
-    assert json.loads(routed.stdout)["n_records"] == 300
+    row = json.loads(routed.stdout)
+    assert (row["records"], row["keys"]) == (300, 8)
     no_key = ["simulate", "--strategy", "hash", "--trace", visits, "--with", "delimiter=;"]
     assert "--trace needs --key COLUMN" in refused(*no_key)
 
