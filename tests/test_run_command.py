@@ -40,6 +40,18 @@ def test_run_wordcount_prints_the_top_or_writes_all(same_session, tmp_path):
     assert {row["user"]: row["count"] for row in rows} == {"x": 2, "y": 1, None: 1}
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("form", ["auto", "plain", "local"])
+def test_run_takes_the_forms_of_aggregate_and_any_delimiter(same_session, tmp_path, form):
+    (tmp_path / "a.csv").write_text("user;n\nx,1;1\ny;2\nx,1;3\n")
+    command = ["run", "wordcount", "--input", str(tmp_path), "--key", "user", "--delimiter", ";"]
+    for more in ([], ["--stream"]):
+        told = run(*command, "--workers", "2", "--strategy", form, "--json", *more)
+        assert told.exit_code == 0, told.output
+        objects = [json.loads(line) for line in told.stdout.splitlines()]
+        assert {one["user"]: one["count"] for one in objects} == {"x,1": 2, "y": 1}
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_run_makes_records_for_those_who_have_none(same_session, tmp_path):
@@ -123,6 +135,29 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
             *["run", "road-condition", "--generate", "10", "--slide", "1 hour"]
         ],
         "--within: a duration must": ["run", "self-join", "--generate", "10", "--within", "soon"],
+        "--strategy: 'auto' goes with applications that aggregate, and this one joins: use": [
+            *["run", "self-join", "--generate", "10", "--strategy", "auto"]
+        ],
+        "--strategy: 'plain' goes with applications that aggregate": [
+            *["run", "tpch-q5", "--generate", "1e3", "--strategy", "plain"]
+        ],
+        "--strategy: 'local' goes with applications that aggregate": [
+            *["run", "self-join", "--generate", "10", "--strategy", "local"]
+        ],
+        "--strategy: 'plain' is for aggregations that Spark has": [
+            *["run", "clustering", "--generate", "10", "--strategy", "plain"]
+        ],
+        "--set: 'auto' has no parameters": [
+            *["run", "vwap", "--generate", "10", "--strategy", "auto", "--set", "a=1"]
+        ],
+        "--delimiter goes with --input": ["run", "vwap", "--generate", "10", "--delimiter", ";"],
+        "--delimiter cannot be given here": [
+            *["run", "tpch-q5", "--input", str(tmp_path), "--delimiter", ";"]
+        ],
+        "--delimiter must be one ASCII character": [
+            *count,
+            *["--key", "user", "--delimiter", ";;"],
+        ],
         "pkg": ["run", "self-join", "--generate", "10", "--strategy", "pkg"],
         "--alike must be above 0": ["run", "clustering", "--generate", "10", "--alike", "nan"],
         "--generate must be 96 … 100,000,000, not 95": ["run", "tpch-q5", "--generate", "95"],

@@ -99,5 +99,23 @@ def test_an_unknown_column_is_refused_with_the_nearest_one(tmp_path: Path) -> No
 def test_an_address_is_left_to_spark() -> None:
     found = find_input("s3a://bucket/words.csv")
     assert (found.format, found.columns()) == ("csv", None)
+    assert find_input("s3a://bucket/words.tsv.gz").separator == "\t"
+    assert find_input("s3a://bucket/words.csv", delimiter=";").separator == ";"
     with pytest.raises(ValueError, match="--format is needed"):
         find_input("s3a://bucket/words")
+
+
+def test_a_delimiter_is_taken_for_csv_and_refused_for_others(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("user;n\nx,y;1\n")
+    (tmp_path / "b.tsv").write_text("user|n\nx|1\n")
+    (tmp_path / "c.txt").write_text("a;b")
+    assert find_input(str(tmp_path / "a.csv"), delimiter=";").columns() == ["user", "n"]
+    assert find_input(str(tmp_path / "b.tsv"), delimiter="|").columns() == ["user", "n"]
+    assert find_input(str(tmp_path / "a.csv"), delimiter=r"\t").separator == "\t"
+    with pytest.raises(
+        ValueError, match=r"^--delimiter goes with CSV files, and '.*c\.txt' is read"
+    ):
+        find_input(str(tmp_path / "c.txt"), delimiter=";")
+    for wrong in ("", ";;", "é", '"', "\n"):
+        with pytest.raises(ValueError, match=r"^--delimiter must be one ASCII character"):
+            find_input(str(tmp_path / "a.csv"), delimiter=wrong)

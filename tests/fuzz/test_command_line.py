@@ -54,7 +54,7 @@ SIMULATE = {"--strategy": "pkg", "--zipf": "1", "--records": "1e3", "--workers":
 RUN = [
     *("--input", "--generate", "--strategy", "--set", "--workers", "--stream", "--output"),
     *("--checkpoint", "--watermark", "--format", "--files-per-batch", "--seed", "--master"),
-    "--dashboard",
+    *("--dashboard", "--delimiter"),
 ]
 WINDOWS = ["--time", "--window", "--slide"]
 OPTIONS = {
@@ -94,6 +94,7 @@ OPTIONS = {
             "--limit",
             "--window",
             "--slow",
+            "--delimiter",
             "--spark",
             "--master",
             "--page",

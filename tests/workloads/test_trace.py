@@ -80,6 +80,34 @@ def test_tabs_keep_the_columns_of_tsv_apart(tmp_path: Path) -> None:
     assert keys_of(Trace(path=str(path))) == hash_keys(["a,b"]).tolist()
 
 
+@pytest.mark.parametrize(
+    ("delimiter", "between"), [(";", ";"), ("|", "|"), (r"\t", "\t"), ("\t", "\t"), (" ", " ")]
+)
+def test_any_delimiter_keeps_columns_apart(tmp_path: Path, delimiter: str, between: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(f"key{between}b\na,b{between}1\n")
+    trace = Trace(path=str(path), delimiter=delimiter, weight="b")
+    assert keys_of(trace) == hash_keys(["a,b"]).tolist()
+    weights = trace.weights(0)
+    assert weights is not None
+    assert next(weights).tolist() == [1.0]
+    assert list(trace.values(hash_keys(["a,b"])).values()) == [("a,b",)]
+    assert [*trace_module.columns_of(str(path), delimiter=delimiter)] == ["key", "b"]
+
+
+def test_a_delimiter_that_is_none_or_of_no_csv_is_refused(tmp_path: Path, parquet: str) -> None:
+    (tmp_path / "a.csv").write_text("key\na\n")
+    (tmp_path / "a.txt").write_text("key")
+    for wrong in ("", ";;", "é", '"', "\n", "\0"):
+        with pytest.raises(ValueError, match=r"^trace: delimiter must be one ASCII character"):
+            Trace(path=str(tmp_path / "a.csv"), delimiter=wrong)
+    for other in (parquet, str(tmp_path / "a.txt")):
+        with pytest.raises(ValueError, match=r"^trace: delimiter goes with CSV files, and"):
+            Trace(path=other, delimiter=";")
+        with pytest.raises(ValueError, match=r"^trace: delimiter goes with CSV files, and"):
+            trace_module.columns_of(other, delimiter=";")
+
+
 def test_json_keys_have_the_types_of_json(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     times = ["2024-01-01 00:00:00", "2024-01-01T00:00:00Z", "today", None]

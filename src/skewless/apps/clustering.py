@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from skewless import aggregations
 from skewless.apps.vote_and_greedy import Clusters, greedy, vote
 from skewless.apps.windowed import Windowed
+from skewless.spark.aggregation.choosing import PLAIN
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,11 @@ class Clustering(Windowed):
         super().__post_init__()
         if not 0 < self.alike <= 1:
             raise ValueError(f"--alike must be above 0 and at most 1, not {self.alike!r}")
+        if self.strategy == PLAIN:
+            raise ValueError(
+                "--strategy: 'plain' is for aggregations that Spark has, and clusters are none: "
+                "use 'auto', 'local' or a name that `skewless strategies` lists"
+            )
 
     def require_stream(self) -> None:
         """Raise ValueError without a watermark: windows are clustered when they are complete."""

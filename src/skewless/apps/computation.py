@@ -13,8 +13,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from skewless.apps.records.outputs import ledger_beside
 from skewless.apps.running.streams import finish
+from skewless.spark.aggregation.choosing import FORMS
 from skewless.spark.columns import quoted
 from skewless.spark.routing.route import DEFAULT_STRATEGY
+from skewless.spark.state.arguments import moving_strategy
 from skewless.strategy import AnyStrategy
 
 #: What is read: a DataFrame, or several of them.
@@ -28,7 +30,8 @@ class Computation(ABC, Generic[Records]):
     Parameters
     ----------
     strategy
-        How the records are routed.
+        How the records are routed: a strategy, its name, or where the application aggregates one of
+        the forms of `aggregate`: "auto", "plain", "local".
     workers
         The number of workers; None: Spark's number of shuffle partitions.
     seed
@@ -106,3 +109,13 @@ class Computation(ABC, Generic[Records]):
             .foreachBatch(write)
             .trigger(availableNow=True)
         )
+
+
+def require_whole_keys(strategy: str | AnyStrategy) -> None:
+    """Raise ValueError unless a strategy keeps each key on one worker; the forms do not."""
+    if isinstance(strategy, str) and strategy in FORMS:
+        raise ValueError(
+            f"--strategy: {strategy!r} goes with applications that aggregate, and this one joins: "
+            "use 'mixed', 'min-table', 'min-mig', 'readj' or 'hash'"
+        )
+    moving_strategy(strategy)

@@ -9,8 +9,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from skewless.apps.application import Application, require_duration
+from skewless.apps.computation import require_whole_keys
 from skewless.spark import join
-from skewless.spark.state.arguments import AUTO, moving_strategy
+from skewless.spark.state.arguments import AUTO
 from skewless.strategy import AnyStrategy
 
 
@@ -61,7 +62,7 @@ class SelfJoin(Application):
         super().__post_init__()
         require_duration("--within", self.within, least=1)
         require_duration("--watermark", self.watermark)
-        moving_strategy(self.strategy)
+        require_whole_keys(self.strategy)
 
     @property
     def about(self) -> tuple[str, ...]:

@@ -9,12 +9,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from skewless.apps.application import require_duration
-from skewless.apps.computation import Computation
+from skewless.apps.computation import Computation, require_whole_keys
 from skewless.apps.tpch.tables import Tables
 from skewless.arguments import text
 from skewless.spark import join
 from skewless.spark.aggregation.windows import microseconds
-from skewless.spark.state.arguments import AUTO, moving_strategy
+from skewless.spark.state.arguments import AUTO
 from skewless.strategy import AnyStrategy
 
 #: The windows of a pair are made one by one.
@@ -76,7 +76,7 @@ class TpchQ5(Computation[Tables]):
                 f"--slide must be at least a {_MOST_WINDOWS:,}th of --window, {self.window}, "
                 f"not {self.slide!r}"
             )
-        moving_strategy(self.strategy)
+        require_whole_keys(self.strategy)
 
     @property
     def about(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from skewless.cli.diagnosing_keys import Asked, diagnose_in_memory, diagnose_on_
 from skewless.cli.diagnosing_logs import show_log
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.on_spark import require_spark
+from skewless.cli.run_options import DELIMITER
 from skewless.cli.screen import AsJson, console, print_json
 from skewless.diagnosis.key_candidates import Candidate, rank_columns
 from skewless.diagnosis.key_column import KeyReport
@@ -41,6 +42,7 @@ def diagnose(
         str,
         typer.Option("--format", help="parquet, csv, jsonl or text; auto goes by the name."),
     ] = "auto",
+    delimiter: Annotated[str | None, DELIMITER] = None,
     workers: Annotated[str | None, typer.Option(help="Number of workers; 16 if not given.")] = None,
     limit: Annotated[
         str | None,
@@ -85,6 +87,7 @@ def diagnose(
             ("--limit", limit is not None),
             ("--window", window is not None),
             ("--format", format_ != "auto"),
+            ("--delimiter", delimiter is not None),
         ):
             if given and event_log is not None:
                 raise ValueError(f"{option} goes with --input, not with --event-log")
@@ -105,7 +108,8 @@ def diagnose(
         n_records = reading.count(limit or "5e6", "--limit", least=1)
         per_window = reading.count(window or "10000", "--window", least=1)
         format_ = "jsonl" if format_ == "json" else format_  # as `run` calls it
-        asked = Asked(input_, format_, key, n_workers, n_records, per_window)
+        between = "auto" if delimiter is None else delimiter
+        asked = Asked(input_, format_, key, n_workers, n_records, per_window, between)
         if is_remote(input_) and not on_spark:
             raise ValueError(f"--input: only Spark can open {shown(input_)}; add --spark")
         with reading.naming_input():
@@ -115,7 +119,13 @@ def diagnose(
                 if given:
                     raise ValueError(f"{option} goes with --key COLUMN")
             with reading.naming_input():
-                found = rank_columns(input_, n_workers=n_workers, limit=n_records, format=format_)
+                found = rank_columns(
+                    input_,
+                    n_workers=n_workers,
+                    limit=n_records,
+                    format=format_,
+                    delimiter=between,
+                )
             _show_columns(found, n_workers, as_json=as_json)
             if not as_json and any(one.n_records == n_records for one in found):
                 print(f"{n_records:,} records were read, which is --limit.")

@@ -26,8 +26,8 @@ class Asked:
 
     Parameters
     ----------
-    path, format
-        The file or folder.
+    path, format, delimiter
+        The file or folder, and what is between the columns of CSV files.
     key
         The columns with commas; None: the words of a text.
     n_workers, limit, window
@@ -40,13 +40,14 @@ class Asked:
     n_workers: int
     limit: int
     window: int
+    delimiter: str = "auto"
 
     def is_text(self) -> bool:
         """Return whether it is a text, which has words and no columns."""
         if is_remote(self.path):
             by_name = self.format == "auto" and _TEXT.search(self.path.split("?")[0]) is not None
             return by_name or self.format == "text"
-        return not columns_of(self.path, self.format)
+        return not columns_of(self.path, self.format, self.delimiter)
 
     @property
     def columns(self) -> list[str]:
@@ -66,6 +67,7 @@ def diagnose_in_memory(
         key=tuple(asked.columns),
         limit=asked.limit,
         format=asked.format,  # type: ignore[arg-type]
+        delimiter=asked.delimiter,
     )
     checked()
     report = diagnose_keys(trace, n_workers=asked.n_workers, window=asked.window)
@@ -84,7 +86,8 @@ def diagnose_on_spark(
     from skewless.spark.session_arguments import require_session
 
     require_session("skewless", master, "1g", None)
-    records = find_input(asked.path, "json" if asked.format == "jsonl" else asked.format)
+    format = "json" if asked.format == "jsonl" else asked.format
+    records = find_input(asked.path, format, asked.delimiter)
     records.require_columns(asked.columns, "--key")
     checked()
     with scratch_folder() as scratch, spark_session(master, scratch, []) as spark:

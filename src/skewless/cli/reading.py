@@ -81,6 +81,7 @@ _OF_SIMULATOR = {
     "trace: key": "--key",
     "trace: weight": "--weight",
     "trace: limit": "--limit",
+    "trace: delimiter": "--with delimiter",
     "trace:": "--trace:",
 }
 #: The same for parameters of any workload, behind its name.
@@ -132,6 +133,7 @@ _OF_INPUT = {
     "trace: key": "--key",
     "trace: limit": "--limit",
     "trace: format": "--format",
+    "trace: delimiter": "--delimiter",
     "trace:": "--input:",
     "format ": "--format ",
 }

@@ -11,6 +11,12 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+DELIMITER = typer.Option(
+    "--delimiter",
+    help=r"The character between the columns of CSV files, like ';' or '\t'; "
+    "a comma if not given, and a tab for .tsv.",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
@@ -26,8 +32,9 @@ class RunOptions:
     strategy: Annotated[
         str | None,
         typer.Option(
-            help="A name, or module:Class for one's own; "
-            "if not given, cascade-ahead, and mixed for self-join and tpch-q5."
+            help="A name, or module:Class for one's own; auto, plain or local, as `aggregate` "
+            "takes them, but not for self-join and tpch-q5. "
+            "If not given, cascade-ahead, and mixed for self-join and tpch-q5."
         ),
     ] = None
     set_: Annotated[
@@ -48,6 +55,7 @@ class RunOptions:
         str,
         typer.Option("--format", help="parquet, csv, jsonl or text; auto goes by the name."),
     ] = "auto"
+    delimiter: Annotated[str | None, DELIMITER] = None
     files_per_batch: Annotated[
         int | None, typer.Option(help="Files of a micro-batch; all that are there if not given.")
     ] = None

@@ -78,7 +78,18 @@ def _settings(options: RunOptions) -> dict[str, Any]:
     """Return what all applications take, without what was not said."""
     settings: dict[str, Any] = {**options.timing()}
     given = reading.pairs(options.set_ or [], "--set")
-    if options.strategy is not None:
+    from skewless.spark.aggregation.choosing import FORMS, LOCAL
+
+    if options.strategy in FORMS:
+        if given:
+            raise ValueError(f"--set: {options.strategy!r} has no parameters")
+        if options.dashboard and options.strategy != LOCAL:
+            raise ValueError(
+                f"--dashboard: --strategy {options.strategy} may run as plain Spark, which has no "
+                "page: use local, or a name that `skewless strategies` lists"
+            )
+        settings["strategy"] = options.strategy
+    elif options.strategy is not None:
         chosen = reading.strategies(options.strategy, given)
         if len(chosen) != 1:
             raise ValueError(f"--strategy takes one strategy, not {options.strategy!r}")
@@ -123,21 +134,24 @@ def _input(options: RunOptions, kind: str) -> Found | None:
     if options.input_ is None:
         if options.format_ != "auto":
             raise ValueError("--format goes with --input")
+        if options.delimiter is not None:
+            raise ValueError("--delimiter goes with --input")
         return None
-    records = _found(kind, options.input_, options.format_)
+    between = "auto" if options.delimiter is None else options.delimiter
+    records = _found(kind, options.input_, options.format_, between)
     if options.stream:
         records.require_folder()
     return records
 
 
-def _found(kind: str, path: str, format: str = "auto") -> Found:
+def _found(kind: str, path: str, format: str = "auto", delimiter: str = "auto") -> Found:
     if kind == TABLES:
         from skewless.apps.tpch.tables import find_tables
 
-        return find_tables(path, format)
+        return find_tables(path, format, delimiter)
     from skewless.apps.records.inputs import find_input
 
-    return find_input(path, format)
+    return find_input(path, format, delimiter)
 
 
 def _n_generated(text: str, kind: str) -> int:

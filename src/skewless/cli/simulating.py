@@ -33,7 +33,8 @@ def _optional(text: str | None, option: str) -> int | None:
 
 def _words(trace: Path, settings: dict[str, str]) -> str:
     """Return the key of a text, which has words and no columns; raise ValueError for others."""
-    if columns_of(str(trace), settings.get("format", "auto")):
+    given = (settings.get(name, "auto") for name in ("format", "delimiter"))
+    if columns_of(str(trace), *given):
         raise ValueError("--trace needs --key COLUMN (several with commas)")
     return "word"
 

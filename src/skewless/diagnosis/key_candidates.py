@@ -35,7 +35,12 @@ class Candidate:
 
 
 def rank_columns(
-    path: str, *, n_workers: int, format: str = "auto", limit: int = 1_000_000
+    path: str,
+    *,
+    n_workers: int,
+    format: str = "auto",
+    limit: int = 1_000_000,
+    delimiter: str = "auto",
 ) -> list[Candidate]:
     """Return the columns that could be keys, the most uneven one first.
 
@@ -44,10 +49,16 @@ def rank_columns(
     The first `limit` records are looked at.
     """
     found = []
-    for column, kind in columns_of(path, format).items():
+    for column, kind in columns_of(path, format, delimiter).items():
         if not _could_be_key(kind):
             continue
-        trace = Trace(path=path, key=(column,), format=format, limit=limit)  # type: ignore[arg-type]
+        trace = Trace(
+            path=path,
+            key=(column,),
+            format=format,  # type: ignore[arg-type]
+            limit=limit,
+            delimiter=delimiter,
+        )
         counted = count_keys(trace.chunks(0))
         n_keys = counted.n_keys
         if n_keys < _LEAST_KEYS or n_keys > max(_MOST_DISTINCT * counted.n_records, _LEAST_KEYS):

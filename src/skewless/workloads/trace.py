@@ -22,6 +22,12 @@ from skewless.arrays import Floats, Keys
 from skewless.keys import hash_keys
 from skewless.parameters import check_types, require
 from skewless.strategy import WeightError
+from skewless.workloads.delimiters import (
+    BY_NAME,
+    delimiter_by_ending,
+    delimiter_of,
+    require_csv,
+)
 from skewless.workloads.workload import CHUNK_SIZE
 
 T = TypeVar("T", bound=np.generic)
@@ -65,6 +71,9 @@ class Trace:
         At most so many records; None: all.
     weight
         The column with what a record costs, a number of at least 0; None: all cost the same.
+    delimiter
+        The character between the columns of CSV files, such as `";"` or `"\\t"`; `"auto"`: a comma,
+        and a tab for `.tsv`.
 
     Examples
     --------
@@ -84,6 +93,7 @@ class Trace:
     format: Literal["auto", "parquet", "csv", "jsonl", "text"] = "auto"
     limit: int | None = None
     weight: str | None = None
+    delimiter: str = BY_NAME
 
     def __post_init__(self) -> None:
         """Refuse what cannot be read."""
@@ -100,9 +110,11 @@ class Trace:
         allowed = ("auto", *sorted(set(_FORMATS.values())))
         require(self, "format", self.format in allowed, f"one of {', '.join(allowed)}")
         require(self, "limit", self.limit is None or self.limit >= 0, "at least 0, or None")
+        delimiter_of(self.delimiter, "trace: delimiter")
         for file in self._files():
             with file.open("rb"):  # says best what is wrong with a file that cannot be read
                 pass
+            require_csv(self.delimiter, "trace: delimiter", file.name, self._format_of(file))
             self._require_columns(file)
 
     @property
@@ -131,7 +143,7 @@ class Trace:
         for file in self._files():
             kind = self._format_of(file)
             pieces = _word_batches(file) if kind == "text" else None
-            for batch in pieces or _batches(file, kind, self.key, CHUNK_SIZE):
+            for batch in pieces or self._batches(file, self.key, CHUNK_SIZE):
                 columns = batch.columns
                 keys = hash_keys(*columns)
                 for key, row in zip(*np.unique(keys, return_index=True), strict=True):
@@ -153,7 +165,7 @@ class Trace:
             require(self, "weight", self.weight is None, "None where the file is a text")
             return
         try:
-            schema = _schema(file, kind)
+            schema = _schema(file, kind, self.delimiter)
         except pa.ArrowInvalid as error:
             raise ValueError(f"trace: {str(file)!r} cannot be read as {kind}: {error}") from error
         for column in self.key if self.weight is None else (*self.key, self.weight):
@@ -179,21 +191,39 @@ class Trace:
         if kind == "text":
             yield from _hash_words(file)
             return
-        for batch in _batches(file, kind, self.key, chunk_size):
+        for batch in self._batches(file, self.key, chunk_size):
             yield hash_keys(*(batch.column(name) for name in self.key))
 
     def _costs(self, file: Path, chunk_size: int) -> Iterator[Floats]:
         """Yield the weights of one file; what is missing is no number."""
         assert self.weight is not None
-        kind = self._format_of(file)
         try:
-            for batch in _batches(file, kind, (self.weight,), chunk_size, as_number=True):
+            for batch in self._batches(file, (self.weight,), chunk_size, as_number=True):
                 costs = pc.cast(batch.column(0), pa.float64(), safe=False)
                 yield costs.to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid as error:
             raise WeightError(
                 f"trace: column {self.weight!r} of {str(file)!r} must be numbers: {error}"
             ) from error
+
+    def _batches(
+        self, file: Path, columns: tuple[str, ...], chunk_size: int, *, as_number: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield some columns of a file, in pieces of any size."""
+        kind = self._format_of(file)
+        if kind == "parquet":
+            with pa.parquet.ParquetFile(file) as parquet:
+                # One reader per row group: a reader of all keeps what it has read to the end.
+                for group in range(parquet.num_row_groups):
+                    yield from parquet.iter_batches(chunk_size, [group], columns=list(columns))
+            return
+        opened = (
+            _open_csv(file, columns, self.delimiter)
+            if kind == "csv"
+            else _open_json(file, columns, as_number=as_number)
+        )
+        with opened as rows:
+            yield from rows
 
 
 def _cut(pieces: Iterator[NDArray[T]], chunk_size: int, limit: int | None) -> Iterator[NDArray[T]]:
@@ -220,30 +250,12 @@ def _cut(pieces: Iterator[NDArray[T]], chunk_size: int, limit: int | None) -> It
         yield np.concatenate(waiting)
 
 
-def _batches(
-    file: Path, kind: str, columns: tuple[str, ...], chunk_size: int, *, as_number: bool = False
-) -> Iterator[pa.RecordBatch]:
-    """Yield some columns of a file, in pieces of any size."""
-    if kind == "parquet":
-        with pa.parquet.ParquetFile(file) as parquet:
-            # One reader per row group: a reader of all keeps what it has read to the end.
-            for group in range(parquet.num_row_groups):
-                yield from parquet.iter_batches(chunk_size, [group], columns=list(columns))
-    else:
-        opened = (
-            _open_csv(file, columns)
-            if kind == "csv"
-            else _open_json(file, columns, as_number=as_number)
-        )
-        with opened as rows:
-            yield from rows
-
-
-def _schema(file: Path, kind: str) -> pa.Schema:
+def _schema(file: Path, kind: str, delimiter: str = BY_NAME) -> pa.Schema:
     """Return the columns of a file, from its beginning or its footer."""
     if kind == "parquet":
         return pa.parquet.read_schema(file)
-    with _open_csv(file, ()) if kind == "csv" else _open_json(file, None) as reader:
+    opened = _open_csv(file, (), delimiter) if kind == "csv" else _open_json(file, None)
+    with opened as reader:
         return reader.schema
 
 
@@ -253,12 +265,13 @@ def _is_number(kind: pa.DataType) -> bool:
     return kinds.is_null(kind) or any(test(kind) for test in is_one)  # null: there are no records
 
 
-def _open_csv(file: Path, columns: tuple[str, ...]) -> Any:
+def _open_csv(file: Path, columns: tuple[str, ...], delimiter: str) -> Any:
     """Return a reader of some columns as text; of none means of all."""
+    between = delimiter_of(delimiter, "delimiter") or delimiter_by_ending(_suffix(file))
     return pa.csv.open_csv(
         file,
         read_options=pa.csv.ReadOptions(block_size=_BLOCK_BYTES),
-        parse_options=pa.csv.ParseOptions(delimiter="\t" if _suffix(file) == ".tsv" else ","),
+        parse_options=pa.csv.ParseOptions(delimiter=between),
         convert_options=pa.csv.ConvertOptions(
             include_columns=list(columns), column_types={column: pa.string() for column in columns}
         ),
@@ -304,17 +317,19 @@ def is_remote(path: str) -> bool:
     return bool(_REMOTE.match(path))
 
 
-def columns_of(path: str, format: str = "auto") -> dict[str, pa.DataType]:
+def columns_of(path: str, format: str = "auto", delimiter: str = BY_NAME) -> dict[str, pa.DataType]:
     """Return the columns of the first file of a trace; a text has none."""
     known = sorted(set(_FORMATS.values()))
     if format not in ("auto", *known):
         raise ValueError(f"format must be one of auto, {', '.join(known)}, not {shown(format)}")
     file = _files_of(path)[0]
     kind = _format_by_name(file) if format == "auto" else format
+    delimiter_of(delimiter, "trace: delimiter")
+    require_csv(delimiter, "trace: delimiter", file.name, kind)
     if kind == "text":
         return {}
     try:
-        schema = _schema(file, kind)
+        schema = _schema(file, kind, delimiter)
     except pa.ArrowInvalid as error:
         raise ValueError(f"trace: {str(file)!r} cannot be read as {kind}: {error}") from error
     return dict(zip(schema.names, schema.types, strict=True))

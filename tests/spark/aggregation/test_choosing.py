@@ -120,8 +120,22 @@ def test_the_sample_reads_no_more_than_it_must() -> None:
         raise AssertionError("it reads on")
 
     (row,) = tally(batches())
-    assert row.to_pylist() == [{"records": 1 << 18, "keys": 1, "top": 1 << 18}]
+    told = {"records": 1 << 18, "keys": 1, "heaviest": [0], "counts": [1 << 18]}
+    assert row.to_pylist() == [told]
     assert list(tally(iter([]))) == []
+
+
+def test_only_records_of_equal_keys_are_added(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_SMALL_BYTES", 0)
+    # Two partitions, each of one key: no key has more than half of the records.
+    halves = spark.range(0, 2_000, 1, 2).select((F.col("id") < 1_000).alias("k"))
+    assert known_source(halves, grouping_key(halves, "k"), 8) == Source(2, 2, 1_000.0, 0.5)
+    # A key that is second in one partition and first in the other has the records of both.
+    uneven = F.expr("if(id < 1000, if(id < 600, 1, 0), if(id < 1900, 0, 2))")
+    mixed = spark.range(0, 2_000, 1, 2).select(uneven.alias("k"))
+    found = known_source(mixed, grouping_key(mixed, "k"), 8)
+    assert found is not None
+    assert found.top_share == 1_300 / 2_000
 
 
 def test_a_batch_is_computed_as_the_sample_says(

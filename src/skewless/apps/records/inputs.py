@@ -15,6 +15,12 @@ from pyspark.sql import functions as F
 
 from skewless.parameters import nearest
 from skewless.spark.diagnosis.counted_keys import BEGIN, FILE, ROW
+from skewless.workloads.delimiters import (
+    BY_NAME,
+    delimiter_by_ending,
+    delimiter_of,
+    require_csv,
+)
 from skewless.workloads.trace import is_remote
 
 _FORMATS = {
@@ -133,21 +139,24 @@ class Input:
             return reader.schema
 
 
-def find_input(path: str, format: str = "auto") -> Input:
+def find_input(path: str, format: str = "auto", delimiter: str = BY_NAME) -> Input:
     """Return the records at `path`; raise ValueError or OSError where they cannot be read.
 
-    The format goes by the ends of the names, unless it is given. In a folder, names that begin
-    with `_` or `.` are left out, as Spark does.
+    The format and the delimiter of CSV go by the ends of the names, unless they are given. In a
+    folder, names that begin with `_` or `.` are left out, as Spark does.
     """
     known = sorted(set(_FORMATS.values()))
     format = "json" if format == "jsonl" else format  # as traces call it
     if format not in ("auto", *known):
         raise ValueError(f"--format must be one of auto, {', '.join(known)}, not {format!r}")
+    given = delimiter_of(delimiter, "--delimiter")
     if is_remote(path):
         kind = _format_of(path.split("?")[0]) if format == "auto" else format
         if kind is None:
             raise ValueError(f"--format is needed for {path!r}: one of {', '.join(known)}")
-        return Input(path, kind)
+        require_csv(delimiter, "--delimiter", path, kind)
+        ending = _ending(path.split("?")[0])
+        return Input(path, kind, given or delimiter_by_ending(ending))
     files = _files(Path(path))
     kinds = {_format_of(file.name) for file in files} if format == "auto" else {format}
     if None in kinds:
@@ -164,9 +173,9 @@ def find_input(path: str, format: str = "auto") -> Input:
             "one, or --format to read all of them as one"
         )
     format = str(kinds.pop())
+    require_csv(delimiter, "--delimiter", path, format)
     first = _first_with_records(path, files, format)
-    separator = "\t" if _ending(first.name) == ".tsv" else ","
-    return Input(path, format, separator, first)
+    return Input(path, format, given or delimiter_by_ending(_ending(first.name)), first)
 
 
 def _first_with_records(path: str, files: list[Path], format: str) -> Path:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skewless.apps.records.inputs import Input, find_input
+from skewless.workloads.delimiters import BY_NAME
 from skewless.workloads.trace import is_remote
 
 #: The columns that query 5 reads, and their types here.
@@ -85,7 +86,7 @@ class TableFiles:
         return Tables(**found)
 
 
-def find_tables(path: str, format: str = "auto") -> TableFiles:
+def find_tables(path: str, format: str = "auto", delimiter: str = BY_NAME) -> TableFiles:
     """Return the tables in a folder; raise ValueError or OSError where one cannot be read.
 
     A table is a file such as `orders.parquet`, `orders.tbl` or `orders.csv`, or a folder `orders`
@@ -93,6 +94,8 @@ def find_tables(path: str, format: str = "auto") -> TableFiles:
     """
     if format != "auto":
         raise ValueError(f"--format must be auto here: tables go by their names, not {format!r}")
+    if delimiter != BY_NAME:
+        raise ValueError("--delimiter cannot be given here: tables go by their names")
     if is_remote(path):
         base = path.rstrip("/")
         return TableFiles(path, {name: Input(f"{base}/{name}", "parquet") for name in READ})

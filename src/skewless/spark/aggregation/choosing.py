@@ -28,6 +28,7 @@ from skewless.strategy import AnyStrategy
 Form: TypeAlias = Literal["plain", "local", "together", "route"]
 #: Names of forms that a user may give as `strategy`.
 AUTO, PLAIN, LOCAL = "auto", "plain", "local"
+FORMS = (AUTO, PLAIN, LOCAL)
 #: Below so many records per key in a source's sample, combining there saves too little.
 _FEW_PER_KEY = 2.0
 #: A key with more than so many times the even share of a worker is hot.
@@ -83,7 +84,7 @@ def _choose(
     weight: str | Column | None,
     ledger: str | None,
 ) -> Choice:
-    if not isinstance(strategy, str) or strategy not in (AUTO, PLAIN, LOCAL):
+    if not isinstance(strategy, str) or strategy not in FORMS:
         _require_strategy(strategy)
         return Choice("route", strategy, "as given")
     own = [name for name, aggregation in aggs.items() if not has_plain_query(aggregation)]
@@ -145,7 +146,7 @@ def _merges(aggregation: Any) -> bool:
 def _require_strategy(strategy: str | AnyStrategy) -> None:
     """Raise ValueError unless this is a strategy; the forms are among what may be meant."""
     if isinstance(strategy, str) and ":" not in strategy and strategy not in registry.names():
-        known = [AUTO, PLAIN, LOCAL, *registry.names()]
+        known = [*FORMS, *registry.names()]
         raise ValueError(nearest(strategy, known, "strategy"))
     registry.strategy_of(strategy)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,9 @@ from skewless.spark.worker_python import require_skewless
 
 #: Records that the sample reads of a partition, one column of hashes wide.
 _SAMPLED = 1 << 18
+#: Keys whose records a partition tells one by one. A key that is hot is among them.
+_N_TOLD = 256
+_TALLY = "records bigint, keys bigint, heaviest array<bigint>, counts array<bigint>"
 #: A source below this is combined in any form before a sample of it is taken.
 _SMALL_BYTES = 1 << 23
 #: Operators that read a partition from its beginning and cost nothing before its first record.
@@ -43,7 +47,7 @@ class Source:
     partitions: int
     slots: int  # tasks that can run at once
     records_per_key: float | None = None  # in the first records of a partition; None: not known
-    top_share: float | None = None  # of the heaviest key among them
+    top_share: float | None = None  # of the key that is heaviest among all that were read
 
     def leaves_idle(self, workers: int) -> bool:
         """Return whether at most half of what can run at once has a partition to read."""
@@ -69,18 +73,23 @@ def known_source(df: DataFrame, key: GroupingKey, workers: int) -> Source | None
         return source
     require_skewless(df.sparkSession)
     hashes = df.select(F.xxhash64(*key.grouped).alias("key"))
-    tallies = hashes.mapInArrow(tally, "records bigint, keys bigint, top bigint")
+    tallies = hashes.mapInArrow(tally, _TALLY)
     chosen = sorted({0, partitions // 2})
     rows: list[Row] = context.runJob(tallies.rdd, list, chosen)
     n_records = sum(row["records"] for row in rows)
     if n_records == 0:
         return source
-    n_keys, top = sum(row["keys"] for row in rows), sum(row["top"] for row in rows)
+    n_keys = sum(row["keys"] for row in rows)
+    # The heaviest key of one partition need not be that of another: they may be sorted by key.
+    together: Counter[int] = Counter()
+    for row in rows:
+        together.update(dict(zip(row["heaviest"], row["counts"], strict=True)))
+    top = max(together.values())
     return Source(partitions, source.slots, n_records / n_keys, top / n_records)
 
 
 def tally(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield how many of the first records there are, of how many keys, and of the heaviest key."""
+    """Yield how many of the first records there are, of how many keys, and the heaviest of them."""
     read: list[Any] = []
     n_records = 0
     for batch in batches:
@@ -90,10 +99,16 @@ def tally(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             break
     if n_records == 0:
         return
-    counts = np.unique(np.concatenate(read), return_counts=True)[1]
-    names = ["records", "keys", "top"]
-    numbers = [[n_records], [counts.size], [int(counts.max())]]
-    yield pa.RecordBatch.from_pydict(dict(zip(names, numbers, strict=True)))
+    keys, counts = np.unique(np.concatenate(read), return_counts=True)
+    first = np.argsort(-counts, kind="stable")[:_N_TOLD]
+    yield pa.RecordBatch.from_pydict(
+        {
+            "records": [n_records],
+            "keys": [keys.size],
+            "heaviest": [keys[first].tolist()],
+            "counts": [counts[first].tolist()],
+        }
+    )
 
 
 def _is_narrow(plan: Any) -> bool:

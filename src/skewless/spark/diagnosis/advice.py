@@ -48,7 +48,7 @@ class HotKeys:
         """What to do, in a sentence or two."""
         if self.records == 0:
             return "There are no records, so nothing to balance."
-        if self.workers == 1:
+        if self.workers == 1 and self.fastest is None:
             return "There is one worker, so nothing to balance."
         return self._by_predictions() if self.predictions else self._by_shares()
 
@@ -83,9 +83,10 @@ class HotKeys:
                 f"{_duration(self.costs.per_pair)} for each key on each worker."
             )
             told.append(
-                f"A shuffle takes {_duration(SHUFFLE_SECONDS)} for each record; all but local have "
-                f"one. A strategy adds {_duration(ROUTE_SECONDS)}, and {_duration(STAGE_SECONDS)} "
-                "to start. Large records take longer."
+                f"A shuffle takes {_duration(SHUFFLE_SECONDS)} for each record, in the one task "
+                "that reads its partition; all but local have one. A strategy adds "
+                f"{_duration(ROUTE_SECONDS)}, and {_duration(STAGE_SECONDS)} to start. Large "
+                "records take longer."
             )
         return tuple(told)
 
@@ -129,7 +130,14 @@ class HotKeys:
 
     def _by_predictions(self) -> str:
         baseline = self._named(BASELINE)
-        if baseline.imbalance < _GOOD_ENOUGH + self._chance():
+        is_even = baseline.imbalance < _GOOD_ENOUGH + self._chance()
+        if is_even and self.fastest is not None:
+            # Even so, it may pay to leave the records where they are, or to deal them out.
+            return (
+                "The job is not skewed: hashing alone is predicted to come within "
+                f"{percent(baseline.imbalance)} of perfect balance. {self._by_time()}"
+            )
+        if is_even:
             return (
                 "Plain Spark is the better choice: no key weighs much against a worker's fair "
                 "share, and hashing alone is predicted to come within "
@@ -139,7 +147,7 @@ class HotKeys:
             "The job is skewed: hashing gives the busiest worker "
             f"{1 + baseline.imbalance:.2f} times its fair share."
         )
-        return f"{skewed} {self._by_time() if self.costs else self._by_balance(baseline)}"
+        return f"{skewed} {self._by_time() if self.fastest else self._by_balance(baseline)}"
 
     def _by_time(self) -> str:
         fastest = self.fastest

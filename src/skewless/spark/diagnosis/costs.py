@@ -30,10 +30,13 @@ class Moving(Enum):
     DEALT = (SHUFFLE_SECONDS + SORT_SECONDS, 0.0)
     ROUTED = (SHUFFLE_SECONDS + ROUTE_SECONDS, STAGE_SECONDS)
 
-    def seconds(self, records: int, n_slots: int) -> float:
-        """Return how long that takes."""
+    def seconds(self, partitions: Iterable[float], n_slots: int) -> float:
+        """Return how long that takes, if the records come from partitions with so many each.
+
+        A partition is one task: it sends its records, sorts them or decides where they go.
+        """
         per_record, at_all = self.value
-        return at_all + per_record * records / n_slots
+        return at_all + makespan([per_record * records for records in partitions], n_slots)
 
 
 @dataclass(frozen=True)

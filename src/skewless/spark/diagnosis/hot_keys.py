@@ -19,9 +19,10 @@ from skewless.spark.balance.balance import HotKey
 from skewless.spark.columns import Key, grouping_key, require_dataframe
 from skewless.spark.diagnosis.advice import HotKeys
 from skewless.spark.diagnosis.costs import Costs, cost
-from skewless.spark.diagnosis.measuring import Work, measure
+from skewless.spark.diagnosis.measuring import measure
 from skewless.spark.diagnosis.predicting import Job, chosen_strategies, predict
 from skewless.spark.diagnosis.sampled_keys import SampledKeys
+from skewless.spark.diagnosis.timing_work import Work
 from skewless.spark.routing.route import number_of_workers
 from skewless.strategy import AnyStrategy
 
@@ -99,7 +100,8 @@ def hot_keys(
         it (loading a model, opening a file, merging a partial result).
     work
         Instead of the costs, the function itself, as `mapInArrow` takes it. It is measured in a
-        task of Spark, on some hundred records of `df`.
+        task of Spark, on some thousand records of `df` that come again and again, in batches as
+        Spark makes them. What it does once a task, before the first record, is no cost of either.
     slots
         Tasks that run at the same time; None: as many as this session has.
 
@@ -123,23 +125,16 @@ def hot_keys(
     n_slots = _slots(df, slots)
     costs = _given_costs(per_record, per_pair, work)
     columns = grouping_key(df, key).grouped
+    batch_size = int(df.sparkSession.conf.get(_BATCH_SIZE) or 0)
+    # Spark takes 0 and less for no limit.
+    batch_size = batch_size if batch_size > 0 else LARGEST
     if work is not None:
-        costs = measure(df, F.xxhash64(*columns), work)
+        costs = measure(df, F.xxhash64(*columns), work, batch_size)
     counted = df.agg(*_counts(df, columns, top)).first()
     assert counted is not None  # a global aggregate has one row
     n_records, heaviest = _read_counts(counted.asDict())
     keys, plain = _sample(df, columns, n_records, n_workers, sample, seeded)
-    batch_size = int(df.sparkSession.conf.get(_BATCH_SIZE) or 0)
-    job = Job(
-        keys,
-        n_workers,
-        n_slots,
-        n_records,
-        costs,
-        seeded,
-        # Spark takes 0 and less for no limit.
-        batch_size if batch_size > 0 else max(1, keys.n_records),
-    )
+    job = Job(keys, n_workers, n_slots, n_records, costs, seeded, batch_size)
     return HotKeys(
         records=n_records,
         keys=heaviest,

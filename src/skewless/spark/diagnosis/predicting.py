@@ -110,7 +110,8 @@ class Job:
             self.costs.seconds(scale * records, n)
             for records, n in zip(loads.tolist(), pairs.tolist(), strict=True)
         ]
-        return makespan(each, self.n_slots) + moving.seconds(self.records, self.n_slots)
+        sources = [scale * (part.stop - part.start) for part in self.sample.sources()]
+        return makespan(each, self.n_slots) + moving.seconds(sources, self.n_slots)
 
 
 def chosen_strategies(wanted: str | Iterable[str | AnyStrategy] | None) -> list[AnyStrategy]:
