@@ -19,7 +19,7 @@ import typer
 from skewless import registry, workloads
 from skewless.arrays import Keys, Workers
 from skewless.experiments.alternatives import OURS
-from skewless.experiments.break_even import PER_PAIR, first_that_pays
+from skewless.experiments.break_even import PER_PAIR, best_other_before, first_that_pays
 from skewless.experiments.tables import Row, write_records
 from skewless.keys import hash_keys
 from skewless.spark.diagnosis.alternatives import (
@@ -81,14 +81,12 @@ def measured(stream: str, keys: Keys) -> Iterator[Row]:
                     }
                 )
             first = first_that_pays(times)
-            last_before = times[max((len(times) if first is None else first) - 1, 0)]
             yield {
                 "stream": stream,
                 "slots": slots,
                 "per_record": per_record,
                 "per_pair": None if first is None else PER_PAIR[first],
-                # What is the best just before.
-                "before": min(last_before, key=lambda name: last_before[name]),
+                "before": best_other_before(times, first),
             }
 
 
