@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
-from command_line import run
+from py4j.protocol import Py4JNetworkError
 
-pytestmark = pytest.mark.spark
+from command_line import run
+from skewless.apps.running.sessions import SparkFailed, quiet_session
 
 
 @pytest.fixture
@@ -40,6 +41,7 @@ def commands(path: str) -> list[list[str]]:
     ]
 
 
+@pytest.mark.spark
 def test_a_file_system_that_spark_does_not_have(own_session: None) -> None:
     for command in commands("s3a://bucket/x.parquet"):
         line = failed(*command)
@@ -47,9 +49,24 @@ def test_a_file_system_that_spark_does_not_have(own_session: None) -> None:
         assert "Py4J" not in line
 
 
+@pytest.mark.spark
 def test_a_file_that_is_damaged(own_session: None, tmp_path: Path) -> None:
     whole = tmp_path / "a.parquet"
     pq.write_table(pa.table({"user": ["x", "y"] * 500}), whole)
     (tmp_path / "b.parquet").write_bytes(whole.read_bytes()[:-50])
     for command in commands(str(tmp_path)):
         assert "b.parquet" in failed(*command)
+
+
+def test_java_that_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone:
+        def stop(self) -> None:
+            raise Py4JNetworkError("cannot reach Java")
+
+    monkeypatch.setenv("SKEWLESS_WARM", "")
+    monkeypatch.setattr("skewless.apps.running.sessions.session", lambda *_, **__: Gone())
+    with (
+        pytest.raises(SparkFailed, match="Spark failed: Answer from Java side is empty"),
+        quiet_session("local[1]", tmp_path, "", {}),
+    ):
+        raise Py4JNetworkError("Answer from Java side is empty\nand more")

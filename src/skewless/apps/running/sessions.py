@@ -72,7 +72,9 @@ def quiet_session(
     except Py4JError as error:  # Java has gone
         raise SparkFailed(f"Spark failed: {_first_line(error)}") from error
     finally:
-        spark.stop()
+        # Java may have gone: then there is nothing to stop.
+        with contextlib.suppress(Py4JError, ConnectionError):
+            spark.stop()
         logging.disable(before)
 
 
