@@ -23,6 +23,7 @@ from skewless.apps.public.query import Query
 from skewless.apps.public.running import Run, run_stream
 from skewless.apps.public.shuffle_records import ShuffleRecords
 from skewless.apps.public.shufflebench import SCHEMAS, shufflebench
+from skewless.apps.public.spark_state import APPLY, TRANSFORM, missing_for_transform
 from skewless.experiments.public import OURS, PLAIN
 from skewless.experiments.tables import Row, write_records
 from skewless.spark import session
@@ -103,6 +104,9 @@ def main(
         if name not in known:
             raise typer.BadParameter(f"--query must be one of {', '.join(known)}, not {name!r}")
     settings = {"spark.sql.shuffle.partitions": "4", "spark.sql.session.timeZone": "UTC"}
+    missing = missing_for_transform()
+    if missing is not None:
+        print(f"ShuffleBench's plain query is {APPLY}, not {TRANSFORM}: {missing}")
     spark = session("public workloads", master="local[2]", settings=settings)
     with tempfile.TemporaryDirectory() as folder:
         write_streams(Path(folder), events, records)

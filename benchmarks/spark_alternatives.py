@@ -34,6 +34,7 @@ from tables import ALTERNATIVES, write_alternatives
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 SALTS = (2, 4, 8, 16, 32)
 N_FILES = 8
+WITHIN_S = 10.0  # a server of Redis starts in less than one
 _SCHEMA = pa.schema([("records", pa.int64()), ("keys", pa.int64())])
 _SKETCH = 32_768  # bytes of a partial result
 
@@ -296,14 +297,23 @@ def redis() -> Iterator[int | None]:
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     server = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
     try:
-        while True:
-            with contextlib.suppress(ConnectionRefusedError), connection(port):
-                break
-            time.sleep(0.05)
+        wait_for(server, port)
         yield port
     finally:
         server.terminate()
         server.wait()
+
+
+def wait_for(server: subprocess.Popen[bytes], port: int) -> None:
+    """Return when the server answers; end the program if it has ended, or takes too long."""
+    deadline = time.monotonic() + WITHIN_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(ConnectionRefusedError), connection(port):
+            return
+        if server.poll() is not None:
+            raise SystemExit(f"redis-server ended with exit code {server.returncode} as it started")
+        time.sleep(0.05)
+    raise SystemExit(f"redis-server did not answer on port {port} within {WITHIN_S:g} s")
 
 
 def connection(port: int) -> socket.socket:

@@ -7,7 +7,6 @@ first. Spark's `transformWithState` needs the package `protobuf`; without it, it
 
 from __future__ import annotations
 
-import importlib.util
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.state import GroupStateTimeout
 from rich.progress import track
 
+from skewless.apps.public.spark_state import ROCKSDB, missing_for_transform
 from skewless.experiments import stateful_operators
 from skewless.experiments.tables import write_records
 from skewless.spark import KeyProcessor, Processor, Update, process, session
@@ -30,7 +30,6 @@ from tables import STATEFUL_OPERATORS, write_stateful_operators
 
 RESULT = "k string, n bigint, total double"
 STATE = "n bigint, total double"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 N_KEYS = 20_000
 WARM = 2  # micro-batches of each query that do not count
 
@@ -115,8 +114,9 @@ def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
             with_group_state, RESULT, STATE, "update", GroupStateTimeout.NoTimeout
         ),
     }
-    if importlib.util.find_spec("google.protobuf") is None:
-        print("no package protobuf: transformWithState is left out")
+    missing = missing_for_transform()
+    if missing is not None:
+        print(f"transformWithState is left out: {missing}")
         return found
     pandas, rows = spark_processors()
     found["transformWithState"] = lambda df, _: df.groupBy("k").transformWithState(
@@ -173,7 +173,7 @@ def main(
     """Measure all ways."""
     settings = {
         "spark.sql.shuffle.partitions": str(workers),
-        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+        **ROCKSDB,
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
         "spark.log.level": "ERROR",
     }

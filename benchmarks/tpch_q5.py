@@ -1,7 +1,8 @@
 """Measure continuous TPC-H Q5 by hash and by Mixed; write raw records and the table.
 
-Both strategies run in turn on the same files, as streams. Their results must be those of Spark SQL
-for each window. The rounds end early if another one would take too long.
+Both strategies run in turn on the same files, as streams; which one begins changes with the round.
+Their results must be those of Spark SQL for each window. A short stream warms both up before. After
+three rounds, no other begins that would take too long.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from skewless.spark.ledger import Ledger
 from tables import TPCH_Q5, write_tpch_q5
 
 N_WORKERS = 8
+#: The fewest rounds: a range needs some.
+LEAST_ROUNDS = 3
 #: Windows of five minutes, every minute, as `TpchQ5` has them unless told otherwise.
 LENGTH, SLIDE = "5 minutes", "1 minute"
 
@@ -79,43 +82,60 @@ def run(
     return batches, in_order(spark.read.parquet(output).collect())
 
 
+def one_round(
+    spark: SparkSession, files: TableFiles, number: int, truth: list[tuple[Any, ...]], folder: Path
+) -> Iterator[Row]:
+    """Run both strategies; the one that begins changes with the round."""
+    for strategy in STRATEGIES if number % 2 else STRATEGIES[::-1]:
+        scratch = folder / strategy
+        batches, results = run(spark, files, strategy, scratch)
+        shutil.rmtree(scratch)
+        if results != truth:
+            raise RuntimeError(f"{strategy}: the results differ from Spark SQL's")
+        yield {
+            "strategy": strategy,
+            "round": number,
+            "workers": N_WORKERS,
+            "rows": len(results),
+            "batches": batches,
+        }
+
+
 def measure(spark: SparkSession, folder: Path, rounds: int, minutes: float) -> Iterator[Row]:
-    files = find_tables(str(folder / "tables"))
-    truth = by_spark_sql(spark, files)
-    begin, longest = time.perf_counter(), 0.0
+    """Yield what each strategy did in each round, after one that does not count."""
+    warming, measured = (find_tables(str(folder / name)) for name in ("warming", "measured"))
     with Progress() as progress:
-        task = progress.add_task("rounds", total=rounds)
-        for number in range(rounds):
+        task = progress.add_task("rounds", total=rounds + 1)
+        for _ in one_round(spark, warming, 0, by_spark_sql(spark, warming), folder):
+            pass
+        progress.advance(task)
+        truth = by_spark_sql(spark, measured)
+        begin, longest = time.perf_counter(), 0.0
+        for number in range(1, rounds + 1):
             now = time.perf_counter()
-            if longest and now - begin + longest > minutes * 60:
+            if number > LEAST_ROUNDS and now - begin + longest > minutes * 60:
                 break
-            for strategy in STRATEGIES if number % 2 else STRATEGIES[::-1]:
-                scratch = folder / strategy
-                batches, results = run(spark, files, strategy, scratch)
-                shutil.rmtree(scratch)
-                if results != truth:
-                    raise RuntimeError(f"{strategy}: the results differ from Spark SQL's")
-                yield {
-                    "strategy": strategy,
-                    "round": number,
-                    "workers": N_WORKERS,
-                    "rows": len(results),
-                    "batches": batches,
-                }
+            yield from one_round(spark, measured, number, truth, folder)
             longest = max(longest, time.perf_counter() - now)
             progress.advance(task)
 
 
 def main(
     items: Annotated[int, typer.Option(help="Line items.")] = 200_000,
-    rounds: Annotated[int, typer.Option(help="How often each strategy is measured.")] = 3,
-    minutes: Annotated[float, typer.Option(help="No round begins that would end later.")] = 1.5,
+    rounds: Annotated[
+        int, typer.Option(min=LEAST_ROUNDS, help="How often each strategy is measured.")
+    ] = 4,
+    minutes: Annotated[
+        float, typer.Option(help="After three rounds, none begins that would end later.")
+    ] = 5.0,
 ) -> None:
     """Measure both strategies."""
     settings = {"spark.sql.shuffle.partitions": "4", "spark.sql.session.timeZone": "UTC"}
     spark = session("TPC-H Q5", master="local[2]", settings=settings)
     with tempfile.TemporaryDirectory() as folder:
-        TpchStream(n_items=items).write(Path(folder) / "tables")
+        TpchStream(n_items=items).write(Path(folder) / "measured")
+        few = max(items // 20, TpchStream.fewest(n_files=2))
+        TpchStream(n_items=few).write(Path(folder) / "warming")
         # All at once: a run that fails leaves the records of the last one.
         found = list(measure(spark, Path(folder), rounds, minutes))
         # In the order of the table, whichever began.

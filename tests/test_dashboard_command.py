@@ -128,10 +128,10 @@ def test_a_stream_has_its_page_while_it_runs(spark, monkeypatch):
     seen = []
 
     @contextlib.contextmanager
-    def watched(history, port=0):
+    def watched(history, **options):
         from skewless.cli.live import serving
 
-        with serving(history, port) as address:
+        with serving(history, **options) as address:
             with urllib.request.urlopen(address, timeout=60) as answer:
                 seen.append(answer.read().decode())
             yield address
@@ -141,10 +141,11 @@ def test_a_stream_has_its_page_while_it_runs(spark, monkeypatch):
     monkeypatch.setattr("skewless.cli.running.serving", watched)
     result = run(
         *("run", "wordcount", "--generate", "2000", "--stream", "--dashboard"),
-        *("--workers", "3", "--strategy", "cascade-ahead"),
+        *("--workers", "3", "--strategy", "cascade-ahead", "--json"),
     )
     assert result.exit_code == 0, result.output
-    assert result.output.count("The live page: http://127.0.0.1:") == 1
+    assert result.stderr.count("The live page: http://127.0.0.1:") == 1
+    assert sum(json.loads(line)["count"] for line in result.stdout.splitlines()) == 2000
     assert "skewless: live balance" in seen[0]
     told = seen[1]
     assert told["problem"] is None

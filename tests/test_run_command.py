@@ -68,6 +68,27 @@ def test_run_makes_records_for_those_who_have_none(same_session, tmp_path):
 
 
 @pytest.mark.spark
+def test_a_key_column_may_be_called_batch_in_a_stream_that_appends(same_session, tmp_path):
+    (tmp_path / "in").mkdir()
+    times = pa.array([0, 1, 2, 500], pa.timestamp("s", "UTC"))
+    records = {"batch": ["x", "y", "x", "last"], "ts": times}
+    pq.write_table(pa.table(records), tmp_path / "in" / "a.parquet")
+    command = ["run", "wordcount", "--input", str(tmp_path / "in"), "--key", "batch"]
+    command += ["--workers", "2", "--stream", "--time", "ts", "--window", "1 minute"]
+    command += ["--watermark", "1 second"]
+    shown = run(*command, "--json")
+    assert shown.exit_code == 0, shown.output
+    rows = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert {row["batch"]: row["count"] for row in rows} == {"x": 2, "y": 1}
+    assert sorted(rows[0]) == ["batch", "count", "window"]
+    out = tmp_path / "out"
+    written = run(*command, "--output", str(out))
+    assert written.exit_code == 0, written.output
+    rows = pq.read_table(out).to_pylist()
+    assert {row["batch"]: row["count"] for row in rows} == {"x": 2, "y": 1}
+
+
+@pytest.mark.spark
 def test_run_tpch_q5_makes_its_tables_and_shows_the_largest_revenues(same_session):
     command = ["run", "tpch-q5", "--generate", "6e3", "--workers", "2", "--seed", "1"]
     shown = run(*command, "--strategy", "hash")
@@ -101,6 +122,14 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
     path = tmp_path / "a.csv"
     path.write_text("user,n\nx,1\n")
     count = ["run", "wordcount", "--input", str(path)]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("batch,skewless_batch,ts\nx,1,1\n")
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "metadata").write_text("{}")
+    (tmp_path / "begun" / "batch=0").mkdir(parents=True)
+    append = ["run", "wordcount", "--input", str(tmp_path / "in"), "--stream", "--time", "ts"]
+    append += ["--window", "1 hour", "--watermark", "1 hour"]
+    going_on = ["--checkpoint", str(tmp_path / "checkpoint"), "--output", str(tmp_path / "begun")]
     cases = {
         "there is no file or folder": ["run", "wordcount", "--input", str(tmp_path / "none.csv")],
         "--key COLUMN is needed (several with commas)": count,
@@ -160,8 +189,11 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
         ],
         "pkg": ["run", "self-join", "--generate", "10", "--strategy", "pkg"],
         "--alike must be above 0": ["run", "clustering", "--generate", "10", "--alike", "nan"],
-        "--generate must be 96 … 100,000,000, not 95": ["run", "tpch-q5", "--generate", "95"],
+        "--generate must be 96 … 20,000,000, not 95": ["run", "tpch-q5", "--generate", "95"],
         "must be a folder with the tables of TPC-H": ["run", "tpch-q5", "--input", str(path)],
+        "'skewless_batch' cannot be a column here": [*append, "--key", "batch,skewless_batch"],
+        "begun' are; give another path": [*append, "--key", "batch", *going_on],
+        "--skew goes with --input": ["run", "tpch-q5", "--generate", "100", "--skew", "0.8"],
         "has no table 'orders'": ["run", "tpch-q5", "--input", str(tmp_path)],
         "--format must be auto here": [
             *["run", "tpch-q5", "--input", str(tmp_path), "--format", "csv"]
@@ -176,3 +208,12 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
     }
     for message, command in cases.items():
         assert message in refused(*command), command
+
+
+def test_an_output_that_was_begun_with_another_name_of_its_folders_keeps_it(tmp_path):
+    pytest.importorskip("pyspark", reason="the applications need pyspark")
+    from skewless.apps.records.outputs import BATCH, batch_column
+
+    assert batch_column(None) == batch_column(str(tmp_path)) == batch_column("s3a://b/x") == BATCH
+    (tmp_path / "batch=7").mkdir()
+    assert batch_column(str(tmp_path)) == "batch"

@@ -18,6 +18,7 @@ from skewless.apps.ddos_flows import DdosFlows
 from skewless.apps.hashtags import Hashtags
 from skewless.apps.records.generated import write_generated
 from skewless.apps.records.inputs import Input, find_input
+from skewless.apps.records.outputs import BATCH
 from skewless.apps.road_condition import RoadCondition
 from skewless.apps.self_join import SelfJoin
 from skewless.apps.vwap import Vwap
@@ -129,7 +130,7 @@ def test_a_stream_finds_what_a_batch_finds(
     application.stream(stream, output, str(tmp_path / "checkpoint"), done.append)
     assert done == [1, 2]
     found = spark.read.parquet(output)
-    assert rows(found.drop("batch")) == expected
+    assert rows(found.drop(BATCH)) == expected
 
 
 @pytest.mark.slow
@@ -155,7 +156,7 @@ def test_windows_of_a_stream_are_written_once_with_their_top_hashtags(
     last = records.agg({"ts": "max"}).collect()[0][0]
     expected = [row for row in rows(spark.sql(query, records=records)) if row[0].end <= last]
     assert len(expected) == 5 * 9  # of 11 windows, two end after the last record
-    assert rows(spark.read.parquet(output).drop("batch")) == expected
+    assert rows(spark.read.parquet(output).drop(BATCH)) == expected
 
 
 @pytest.mark.spark

@@ -14,6 +14,7 @@ from skewless.apps.public import nexmark, shufflebench
 from skewless.apps.public.auctions import Auctions
 from skewless.apps.public.running import run_batch, run_stream
 from skewless.apps.public.shuffle_records import Rules, ShuffleRecords
+from skewless.apps.public.spark_state import APPLY, TRANSFORM, missing_for_transform
 
 pytestmark = pytest.mark.spark
 
@@ -63,16 +64,35 @@ def test_q19_has_the_highest_bids_of_each_auction(spark: Any, inputs: Path) -> N
 
 
 @pytest.mark.slow
-def test_consumers_are_those_of_a_plain_loop(spark: Any, inputs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("operator", [TRANSFORM, APPLY])
+def test_consumers_are_those_of_a_plain_loop(
+    spark: Any, inputs: Path, tmp_path: Path, operator: str
+) -> None:
+    missing = missing_for_transform()
+    if operator == TRANSFORM and missing is not None:
+        pytest.skip(missing)
     expected = consumed_in_a_loop(inputs)
     assert len(expected) > 20
-    query = shufflebench.shufflebench(RULES)
+    query = shufflebench.shufflebench(RULES, operator)
+    assert query.plain_verb == operator
     for way in (False, True):
         run = run_stream(spark, query, shufflebench.SCHEMAS, inputs, tmp_path / str(way), ours=way)
         assert run.results.to_pylist() == expected
         assert run.n_records == (100, 100, 100)
     at_once = run_batch(spark, query, shufflebench.SCHEMAS, inputs, ours=True)
     assert at_once.to_pylist() == expected
+
+
+def test_the_faster_operator_is_the_plain_way_where_it_can_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for missing, operator in ((None, TRANSFORM), ("no package", APPLY)):
+        monkeypatch.setattr(shufflebench, "missing_for_transform", lambda missing=missing: missing)
+        query = shufflebench.shufflebench(RULES)
+        assert query.plain_verb == operator
+        assert bool(query.plain_settings) == (operator == TRANSFORM)
+    with pytest.raises(ValueError, match="operator must be"):
+        shufflebench.shufflebench(RULES, "other")
 
 
 def consumed_in_a_loop(inputs: Path) -> list[dict[str, int]]:

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the applications need pyspark")
 
+from skewless.apps.clustering import VoteThenGreedy
 from skewless.apps.vote_and_greedy import Clusters, agreement, greedy, vote
 
 ALIKE = 0.5
@@ -84,3 +85,40 @@ def test_nothing_and_one_text() -> None:
     assert vote([], ALIKE) == greedy([], ALIKE) == []
     assert vote(["x", "x"], ALIKE) == greedy([["x"], ["x"]], ALIKE) == [["x"]]
     assert vote([""], ALIKE) == [[""]]
+
+
+def parts_of_the_same_texts(n_parts: int) -> list[Clusters]:
+    """Return what VOTE makes of chunks that have some of the same 30 texts each."""
+    rng = random.Random(3)
+    some = texts(3, 100)[:30]
+    return [vote(rng.sample(some, rng.randint(5, 25)), ALIKE) for _ in range(n_parts)]
+
+
+def test_the_state_grows_with_different_texts_and_not_with_what_is_merged() -> None:
+    aggregator = VoteThenGreedy(ALIKE)
+    parts = parts_of_the_same_texts(400)
+    state = aggregator.zero()
+    sizes = []
+    for part in parts:
+        state = aggregator.merge(state, part)
+        sizes.append(sum(map(len, state)))
+    n_texts = len({text for cluster in state for text in cluster})
+    assert len({tuple(cluster) for part in parts for cluster in part}) > 5 * n_texts
+    assert len(state) <= n_texts
+    assert max(sizes) <= n_texts * max(len(cluster) for part in parts for cluster in part)
+    assert sizes[-1] <= 1.1 * sizes[len(sizes) // 2]
+
+
+def test_what_the_state_leaves_out_changes_no_result() -> None:
+    aggregator = VoteThenGreedy(ALIKE)
+    for n_parts in (1, 2, 7, 40):
+        parts = parts_of_the_same_texts(n_parts)
+        state = aggregator.zero()
+        for part in parts:
+            state = aggregator.merge(state, part)
+        assert aggregator.finish(state) == greedy([c for part in parts for c in part], ALIKE)
+        halves = [aggregator.zero(), aggregator.zero()]
+        for number, part in enumerate(reversed(parts)):
+            halves[number % 2] = aggregator.merge(part, halves[number % 2])
+        assert aggregator.merge(*halves) == state
+        assert aggregator.merge(state, state) == state

@@ -24,5 +24,10 @@ def test_ratios_are_within_a_round_and_the_first_batch_does_not_count() -> None:
     ]
     lines = table(records).splitlines()
     assert lines[0] == "| " + " | ".join(HEADINGS) + " |"
-    assert lines[2] == "| `hash` | 1.60 | 1.70 | 0 | 150 | 1.00 | 1.00 – 1.00 | 1,234 |"
-    assert lines[3] == "| `mixed` | 1.20 | 1.30 | 4 | 150 | 1.00 | 0.50 – 2.00 | 1,234 |"
+    assert lines[2] == "| `hash` | 1.60 | 1.70 | 0 | 150 | 1.00 | 1.00 – 1.00 | 3 | 1,234 |"
+    assert lines[3] == "| `mixed` | 1.20 | 1.30 | 4 | 150 | 1.00 | 0.50 – 2.00 | 3 | 1,234 |"
+
+
+def test_one_round_has_no_range() -> None:
+    lines = table([record("hash", 0, 2.0, 0.5, 0), record("mixed", 0, 1.0, 0.1, 8)]).splitlines()
+    assert lines[3].endswith("| 300 | 2.00 | – | 1 | 1,234 |")

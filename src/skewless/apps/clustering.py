@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from skewless import aggregations
-from skewless.apps.vote_and_greedy import Clusters, greedy, vote
+from skewless.apps.vote_and_greedy import Clusters, first_clusters, greedy, vote
 from skewless.apps.windowed import Windowed
 from skewless.spark.aggregation.choosing import PLAIN
 
@@ -87,6 +87,10 @@ class VoteThenGreedy(aggregations.Aggregator[Clusters]):
     **Deviation from the paper**: GREEDY runs once for a key, when the clusters of all workers are
     together, and not each time that two of them meet. So the result does not depend on the order
     in which they arrive, and neither does it after a retry.
+
+    A text that comes again, in another chunk or micro-batch, may be in another cluster then. GREEDY
+    begins with each text in the first of its clusters, so only these are kept: at most one cluster
+    for each different text, however often the texts come.
     """
 
     inputs = ("text",)
@@ -107,8 +111,8 @@ class VoteThenGreedy(aggregations.Aggregator[Clusters]):
         return self.merge(state, vote(texts, self.alike))
 
     def merge(self, a: Clusters, b: Clusters) -> Clusters:
-        """Return the clusters of both, each once and in one order."""
-        return sorted(list(cluster) for cluster in {tuple(cluster) for cluster in [*a, *b]})
+        """Return those clusters of both that are the first one of a text, in one order."""
+        return first_clusters([*a, *b])
 
     def finish(self, state: Clusters) -> Clusters:
         """Improve the clusters by GREEDY."""

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from skewless.apps.records.outputs import ledger_beside
+from skewless.apps.records.outputs import batch_column, ledger_beside
 from skewless.apps.running.streams import finish
 from skewless.spark.aggregation.choosing import FORMS
 from skewless.spark.columns import quoted
@@ -70,6 +70,13 @@ class Computation(ABC, Generic[Records]):
     def require_stream(self) -> None:
         """Raise ValueError where this cannot be computed on a stream."""
 
+    def batch_column(self, output: str | None) -> str | None:
+        """Return the column that numbers micro-batches in `output`; None: all are written anew.
+
+        Raise ValueError where results have a column of that name.
+        """
+        return None if self.mode == "complete" else batch_column(output, self.about)
+
     def of(self, records: Records) -> DataFrame:
         """Return the results of a batch."""
         return self.choose(self.compute(records))
@@ -94,12 +101,13 @@ class Computation(ABC, Generic[Records]):
         that is returned has ended; it knows what its micro-batches took.
         """
         self.require_stream()
+        column = self.batch_column(output)
         found = self.compute(records, ledger_beside(checkpoint))
-        complete = self.mode == "complete"
+        complete = column is None
 
         def write(rows: DataFrame, batch: int) -> None:
             # A batch that is run again replaces what it has written before.
-            where = output if complete else f"{output}/batch={batch}"
+            where = output if complete else f"{output}/{column}={batch}"
             self.choose(rows).write.mode("overwrite").parquet(where)
             progress(batch + 1)
 

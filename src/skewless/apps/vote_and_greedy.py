@@ -45,11 +45,7 @@ def greedy(clusters: Clusters, alike: float) -> Clusters:
     >>> greedy([["anna berg"], ["anna bergh"], ["otto lang", "otto lanz"]], alike=0.5)
     [['anna berg', 'anna bergh'], ['otto lang', 'otto lanz']]
     """
-    ordered = sorted(sorted(cluster) for cluster in clusters)
-    label_of: dict[str, int] = {}
-    for number, cluster in enumerate(ordered):
-        for text in cluster:
-            label_of.setdefault(text, number)
+    label_of = _first_of(sorted(sorted(cluster) for cluster in clusters))
     known = list(label_of)
     agrees = agreement(known, alike)
     labels = np.array([label_of[text] for text in known], np.int64)
@@ -59,6 +55,19 @@ def greedy(clusters: Clusters, alike: float) -> Clusters:
         labels, moved = _moved(labels, agrees)
         changed = merged or moved
     return _named(known, labels)
+
+
+def first_clusters(clusters: Clusters) -> Clusters:
+    """Return the clusters that are the first one of some text; `greedy` does not need the others.
+
+    What is left out here is never the first one when more clusters come. So parts may be reduced
+    in any order and as often as one likes: the same clusters remain.
+
+    >>> first_clusters([["b", "c"], ["a", "c"], ["a", "b"]])
+    [['a', 'b'], ['a', 'c']]
+    """
+    ordered = sorted(sorted(cluster) for cluster in clusters)
+    return [ordered[number] for number in sorted(set(_first_of(ordered).values()))]
 
 
 def agreement(texts: list[str], alike: float) -> _Pairs:
@@ -82,6 +91,15 @@ def agreement(texts: list[str], alike: float) -> _Pairs:
     agrees = np.where(both >= alike * (sizes[:, None] + sizes - both), 1, -1).astype(np.float32)
     np.fill_diagonal(agrees, 0)
     return agrees
+
+
+def _first_of(ordered: Clusters) -> dict[str, int]:
+    """Return for each text the number of the first cluster that it is in."""
+    first: dict[str, int] = {}
+    for number, cluster in enumerate(ordered):
+        for text in cluster:
+            first.setdefault(text, number)
+    return first
 
 
 def _merged(labels: NDArray[np.int64], agrees: _Pairs) -> tuple[NDArray[np.int64], bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 import webbrowser
 from collections.abc import Callable, Iterator
@@ -68,12 +69,16 @@ def dashboard(
 
 
 @contextlib.contextmanager
-def serving(history: Any, port: int = 0) -> Iterator[str]:
-    """Serve the live page of a history, and print its address; yield that address."""
+def serving(history: Any, port: int = 0, *, beside_results: bool = False) -> Iterator[str]:
+    """Serve the live page of a history, and print its address; yield that address.
+
+    It goes to standard error where results go to standard output.
+    """
     from skewless.dashboard.live_server import live_page
 
     with live_page(_looking(history), port) as page:
-        print(f"The live page: {page.address}", flush=True)
+        where = sys.stderr if beside_results else sys.stdout
+        print(f"The live page: {page.address}", file=where, flush=True)
         yield page.address
 
 

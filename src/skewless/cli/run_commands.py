@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from skewless.arguments import seed_number
 from skewless.cli.application import app
 from skewless.cli.run_options import RunOptions, WindowOptions, taking
 from skewless.cli.running import TABLES, run_application
@@ -13,7 +15,11 @@ from skewless.cli.running import TABLES, run_application
 if TYPE_CHECKING:
     from skewless.apps.application import Application
     from skewless.apps.records.inputs import Input
+    from skewless.apps.tpch.tables import TableFiles
     from skewless.apps.tpch_q5 import TpchQ5
+
+#: The largest exponent of --skew.
+_STEEPEST = 10
 
 run = typer.Typer(help="Run an application on Spark.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(run, name="run")
@@ -198,11 +204,15 @@ def tpch_q5(
     slide: Annotated[
         str | None, typer.Option(help="From one window to the next; a fifth if not given.")
     ] = None,
+    skew: Annotated[
+        float | None,
+        typer.Option(help="Draw the foreign keys of --input anew: Zipf's law with this exponent."),
+    ] = None,
 ) -> None:
     """Compute query 5 of TPC-H in sliding windows: revenue by nation of a region (Mixed).
 
-    --input is a folder with the tables, as generators of TPC-H write them; --generate makes so many
-    line items, with skewed foreign keys.
+    --input is a folder with the tables, as generators of TPC-H write them, whose keys are even
+    unless --skew is given; --generate makes so many line items, with skewed foreign keys.
     """
 
     def make(records: Any, settings: dict[str, Any]) -> TpchQ5:
@@ -210,4 +220,20 @@ def tpch_q5(
 
         return TpchQ5(region, window, slide, **settings)
 
-    run_application(options, TABLES, make)
+    def prepare(files: TableFiles | None) -> TableFiles | None:
+        from skewless.apps.tpch.skewing import Skew
+
+        if skew is None:
+            return files
+        if files is None:
+            raise ValueError("--skew goes with --input: generated foreign keys are skewed already")
+        if options.checkpoint is not None:
+            raise ValueError(
+                "--skew goes without --checkpoint: keys are drawn among those that are there now"
+            )
+        if not 0 <= skew <= _STEEPEST:
+            raise ValueError(f"--skew must be at least 0 and at most {_STEEPEST}, not {skew}")
+        seed = 0 if options.seed is None else seed_number(options.seed, "--seed")
+        return replace(files, skew=Skew(skew, window, seed).of)
+
+    run_application(options, TABLES, make, prepare)

@@ -33,12 +33,16 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"
 
 
 def run_application(
-    options: RunOptions, kind: str, make: Callable[[Any, dict[str, Any]], Computation[Any]]
+    options: RunOptions,
+    kind: str,
+    make: Callable[[Any, dict[str, Any]], Computation[Any]],
+    prepare: Callable[[Any], Any] = lambda records: records,
 ) -> None:
     """Run an application on records of the user, or on generated ones of a kind.
 
     All that can be wrong is refused before Spark starts. `make` returns the application; it gets
-    the input, None if records are generated, and what the options say to all applications.
+    the input, None if records are generated, and what the options say to all applications. What
+    `prepare` returns is read instead of the input.
     """
     require_spark()
     if options.dashboard:
@@ -47,13 +51,14 @@ def run_application(
     with refusing_bad_input():
         settings = _settings(options)
         _require_options(options)
-        records = _input(options, kind)
+        records = prepare(_input(options, kind))
         application = make(records, settings)
         if records is not None:
             for option, names in (application.columns() or {"--input": ()}).items():
                 records.require_columns(list(names), option)
         if options.stream:
             application.require_stream()
+            application.batch_column(options.output)
         n_records = 0 if options.generate is None else _n_generated(options.generate, kind)
     chosen: Any = application.strategy
     warm = [chosen if isinstance(chosen, str) else chosen.name]
@@ -155,9 +160,10 @@ def _found(kind: str, path: str, format: str = "auto", delimiter: str = "auto") 
 
 
 def _n_generated(text: str, kind: str) -> int:
-    from skewless.apps.records.generated import MOST_RECORDS, fewest_records
+    from skewless.apps.records.generated import fewest_records, most_records
 
-    return reading.count(text, "--generate", least=fewest_records(kind), most=MOST_RECORDS)
+    least, most = fewest_records(kind), most_records(kind)
+    return reading.count(text, "--generate", least=least, most=most)
 
 
 def _generated(kind: str, folder: Path, n_records: int) -> Found:
@@ -209,8 +215,8 @@ def _run_stream(
             print("There is nothing new.")
         return
     results = spark.read.parquet(output)
-    without_batch = results.drop("batch") if application.mode == "append" else results
-    _show(application, without_batch, options.as_json)
+    column = application.batch_column(output)
+    _show(application, results if column is None else results.drop(column), options.as_json)
     if not options.as_json and application.mode == "append" and "window" in results.columns:
         print("Windows that the watermark has not passed yet are not shown.")
 
@@ -223,7 +229,7 @@ def _page_of(checkpoint: str, options: RunOptions) -> contextlib.AbstractContext
     from skewless.spark.balance.history import History
     from skewless.spark.ledger.ledger import Ledger
 
-    return serving(History(Ledger(ledger_beside(checkpoint))))
+    return serving(History(Ledger(ledger_beside(checkpoint))), beside_results=True)
 
 
 def _where_it_goes_on(options: RunOptions, n_done: int) -> str:

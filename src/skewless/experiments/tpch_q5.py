@@ -17,12 +17,16 @@ HEADINGS = (
     "records/s",
     "to hash",
     "lowest to highest",
+    "rounds",
     "rows, equal to Spark SQL",
 )
 
 
 def table(records: Sequence[Row]) -> str:
-    """Return one line per strategy; ratios are within one round, and the median over rounds."""
+    """Return one line per strategy; ratios are within one round, and the median over rounds.
+
+    The range is that of the rounds: the lowest and the highest of their ratios.
+    """
     rows = []
     base = {r["round"]: _speed(r) for r in records if r["strategy"] == STRATEGIES[0]}
     for strategy in dict.fromkeys(record["strategy"] for record in records):
@@ -39,7 +43,9 @@ def table(records: Sequence[Row]) -> str:
                 f"{mean(moved):.0f}",
                 f"{median(_speed(r) for r in mine):,.0f}",
                 f"{median(ratios):.2f}",
-                f"{min(ratios):.2f} – {max(ratios):.2f}",
+                # One round has no range.
+                f"{min(ratios):.2f} – {max(ratios):.2f}" if len(ratios) > 1 else "–",
+                str(len(mine)),
                 f"{mine[0]['rows']:,}",
             ]
         )

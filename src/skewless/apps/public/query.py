@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
@@ -37,6 +37,8 @@ class Query:
     counts
         An SQL condition for the rows that count: not those of records that only move the clock.
         It is no part of the query, or Spark would filter before it sees the times of these records.
+    plain_settings
+        Settings of Spark that the plain query needs on a stream.
     """
 
     name: str
@@ -50,3 +52,4 @@ class Query:
     our_mode: str = "append"
     key: tuple[str, ...] = ()
     counts: str = "true"
+    plain_settings: Mapping[str, str] = field(default_factory=dict)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,12 +61,13 @@ def run_stream(
     def write(rows: DataFrame, batch: int) -> None:
         rows.write.mode("overwrite").parquet(str(written / f"{_BATCH}={batch}"))
 
-    ended = finish(
-        answered.writeStream.outputMode(mode)
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .foreachBatch(write)
-        .trigger(availableNow=True)
-    )
+    with _settings(spark, {} if ours else query.plain_settings):
+        ended = finish(
+            answered.writeStream.outputMode(mode)
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .foreachBatch(write)
+            .trigger(availableNow=True)
+        )
     batches = ended.recentProgress
     columns = StructType([*answered.schema.fields, StructField(_BATCH, IntegerType())])
     rows = spark.read.schema(columns).parquet(str(written))
@@ -74,6 +76,22 @@ def run_stream(
         tuple(batch["durationMs"]["triggerExecution"] / 1000 for batch in batches),
         in_order(latest(rows, query).where(query.counts)),
     )
+
+
+@contextlib.contextmanager
+def _settings(spark: SparkSession, chosen: Mapping[str, str]) -> Iterator[None]:
+    """Give the session these settings for a while; then it has those of before."""
+    before = {name: spark.conf.get(name, None) for name in chosen}
+    for name, value in chosen.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
 def run_batch(

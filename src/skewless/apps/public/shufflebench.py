@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from skewless.apps.public.query import Query
 from skewless.apps.public.shuffle_records import RECORD, Rules
+from skewless.apps.public.spark_state import APPLY, ROCKSDB, TRANSFORM, missing_for_transform
 from skewless.spark import KeyProcessor, process
 
 #: The columns of each folder.
@@ -62,24 +63,48 @@ def matched(records: DataFrame, rules: Rules) -> DataFrame:
     return records.mapInArrow(match, f"consumer bigint, {RECORD}")
 
 
-def plain(streams: Sequence[DataFrame], rules: Rules) -> DataFrame:
+def plain(streams: Sequence[DataFrame], rules: Rules, operator: str = TRANSFORM) -> DataFrame:
     """Group by consumer, and keep the states in Spark's state store."""
-
-    def update(
-        key: tuple[int, ...], frames: Iterator[pd.DataFrame], state: GroupState
-    ) -> Iterator[pd.DataFrame]:
-        n, held = state.get if state.exists else (0, None)
-        records = pd.concat(list(frames)).sort_values("id")  # a shuffle keeps no order
-        emitted, n, held = consume(int(key[0]), n, held, records["value"].tolist())
-        state.update((n, held))
-        rows = [(key[0], number, checksum) for number, checksum in emitted]
-        yield pd.DataFrame(rows, columns=["consumer", "n", "checksum"])
-
-    return (
-        matched(streams[0], rules)
-        .groupBy("consumer")
-        .applyInPandasWithState(update, _RESULT, _STATE, "append", GroupStateTimeout.NoTimeout)
+    grouped = matched(streams[0], rules).groupBy("consumer")
+    if operator == TRANSFORM:
+        return grouped.transformWithState(_spark_processor(), _RESULT, "Append", "None")
+    return grouped.applyInPandasWithState(
+        _apply, _RESULT, _STATE, "append", GroupStateTimeout.NoTimeout
     )
+
+
+def _spark_processor() -> Any:
+    """Return the black box for `transformWithState`, by rows."""
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class Held(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.held = handle.getValueState("held", _STATE)
+
+        def handleInputRows(self, key: Any, rows: Any, timer_values: Any) -> Iterator[Row]:  # noqa: N802
+            n, held = self.held.get() if self.held.exists() else (0, None)
+            records = sorted(rows, key=lambda row: row["id"])  # a shuffle keeps no order
+            values = [row["value"] for row in records]
+            emitted, n, held = consume(int(key[0]), n, held, values)
+            self.held.update((n, held))
+            for number, checksum in emitted:
+                yield Row(consumer=key[0], n=number, checksum=checksum)
+
+        def close(self) -> None:
+            return None
+
+    return Held()
+
+
+def _apply(
+    key: tuple[int, ...], frames: Iterator[pd.DataFrame], state: GroupState
+) -> Iterator[pd.DataFrame]:
+    n, held = state.get if state.exists else (0, None)
+    records = pd.concat(list(frames)).sort_values("id")  # a shuffle keeps no order
+    emitted, n, held = consume(int(key[0]), n, held, records["value"].tolist())
+    state.update((n, held))
+    rows = [(key[0], number, checksum) for number, checksum in emitted]
+    yield pd.DataFrame(rows, columns=["consumer", "n", "checksum"])
 
 
 class Consumers(KeyProcessor):
@@ -109,15 +134,24 @@ def ours(streams: Sequence[DataFrame], ledger: str | None, rules: Rules) -> Data
     return process(found, "consumer", Consumers(), order_by="id", ledger=ledger)
 
 
-def shufflebench(rules: Rules | None = None) -> Query:
-    """Return the query for these rules."""
+def shufflebench(rules: Rules | None = None, operator: str | None = None) -> Query:
+    """Return the query for these rules, and for an operator of Spark.
+
+    The operator is `transformWithState`, the faster one, or `applyInPandasWithState`. None: the
+    former where it can run.
+    """
     chosen = Rules() if rules is None else rules
+    if operator is None:
+        operator = TRANSFORM if missing_for_transform() is None else APPLY
+    elif operator not in (TRANSFORM, APPLY):
+        raise ValueError(f"operator must be {TRANSFORM!r} or {APPLY!r}, not {operator!r}")
     return Query(
         "ShuffleBench",
         f"every {EVERY}th state of {chosen.n_consumers:,} consumers",
         ("records",),
-        lambda streams: plain(streams, chosen),
+        lambda streams: plain(streams, chosen, operator),
         lambda streams, ledger: ours(streams, ledger, chosen),
-        "applyInPandasWithState",
+        operator,
         "process",
+        plain_settings=ROCKSDB if operator == TRANSFORM else {},
     )

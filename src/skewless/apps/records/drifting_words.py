@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skewless.apps.records.stream_files import event_times, write_stream_files
+from skewless.apps.records.stream_files import event_times, write_stream_pieces
 from skewless.parameters import check_types, require
 from skewless.workloads import ShiftingZipf
 
@@ -62,11 +63,9 @@ class DriftingWords:
 
     def write(self, folder: Path) -> None:
         """Write the files; Spark reads them in the order of their times of modification."""
-        times = event_times(self.n_records, self.seconds)
-        table = pa.table({"ts": times, "word": self._words()})
-        write_stream_files(table, folder, self.n_batches, self.n_files)
+        write_stream_pieces(self._pieces(), self.n_records, folder, self.n_batches, self.n_files)
 
-    def _words(self) -> pa.ChunkedArray:
+    def _pieces(self) -> Iterator[pa.Table]:
         stream = ShiftingZipf(
             z_min=self.z,
             z_max=self.z,
@@ -74,5 +73,9 @@ class DriftingWords:
             n_records=self.n_records,
             period=-(-self.n_records // self.n_periods),
         )
-        ranks = pa.chunked_array([pa.array(chunk) for chunk in stream.ranks(self.seed)])
-        return pc.binary_join_element_wise("w", ranks.cast(pa.string()), "")
+        begin = 0
+        for ranks in stream.ranks(self.seed):
+            times = event_times(self.n_records, self.seconds, begin, begin + ranks.size)
+            texts = pa.array(ranks).cast(pa.string())
+            yield pa.table({"ts": times, "word": pc.binary_join_element_wise("w", texts, "")})
+            begin += ranks.size

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from skewless.apps.records.drifting_words import DriftingWords
-from skewless.apps.records.stream_files import event_times, write_stream_files
+from skewless.apps.records.stream_files import event_times, write_stream_pieces
 from skewless.apps.tpch.generating import TpchStream
 from skewless.arrays import Ints
 from skewless.workloads import ShiftingZipf
 
 #: Files of a generated stream, and those of a micro-batch.
 N_FILES, FILES_PER_BATCH = 8, 2
-#: The most records: they are made in memory.
-MOST_RECORDS = 100_000_000
+#: The records that are made at once; texts take most of their memory, as objects of Python.
+PIECE = 250_000
+_MOST_RECORDS = 100_000_000
+#: The most line items: the tables of TPC-H are made in memory, in some 100 bytes a line item.
+_MOST_ITEMS = 20_000_000
 _SECONDS = 600
 _N_BATCHES = N_FILES // FILES_PER_BATCH
 _Rng = np.random.Generator
@@ -66,7 +70,8 @@ def write_generated(kind: str, folder: Path, n_records: int) -> None:
     """Write a stream of trades, posts, positions, flows, voters or words into a new folder.
 
     It lasts ten minutes of event time, from 2026-01-01 on. The hot keys change four times. "tables"
-    are those of TPC-H, with so many line items: see `TpchStream`.
+    are those of TPC-H, with so many line items: see `TpchStream`. All others are made piece by
+    piece, so the memory does not grow with their number.
     """
     if kind == "tables":
         TpchStream(n_items=n_records, n_files=FILES_PER_BATCH).write(folder)
@@ -76,15 +81,8 @@ def write_generated(kind: str, folder: Path, n_records: int) -> None:
             n_records=n_records, n_batches=_N_BATCHES, n_files=FILES_PER_BATCH, seconds=_SECONDS
         ).write(folder)
         return
-    make = {
-        "trades": _trades,
-        "posts": _posts,
-        "positions": _positions,
-        "flows": _flows,
-        "voters": _voters,
-    }[kind]
-    columns = {"ts": event_times(n_records, _SECONDS), **make(np.random.default_rng(0), n_records)}
-    write_stream_files(pa.table(columns), folder, _N_BATCHES, FILES_PER_BATCH)
+    pieces = _pieces(_KINDS[kind], n_records)
+    write_stream_pieces(pieces, n_records, folder, _N_BATCHES, FILES_PER_BATCH)
 
 
 def fewest_records(kind: str) -> int:
@@ -92,8 +90,13 @@ def fewest_records(kind: str) -> int:
     return TpchStream.fewest(FILES_PER_BATCH) if kind == "tables" else N_FILES
 
 
-def _trades(rng: _Rng, n: int) -> dict[str, Any]:
-    symbols = _ranks(n, n_keys=200, z=1.2)
+def most_records(kind: str) -> int:
+    """Return how many records of a kind there may be."""
+    return _MOST_ITEMS if kind == "tables" else _MOST_RECORDS
+
+
+def _trades(rng: _Rng, symbols: Ints) -> dict[str, Any]:
+    n = symbols.size
     cents = 1_000 + 37 * symbols + rng.integers(-50, 51, n)
     return {
         "symbol": _named("S", symbols),
@@ -104,9 +107,10 @@ def _trades(rng: _Rng, n: int) -> dict[str, Any]:
     }
 
 
-def _posts(rng: _Rng, n: int) -> dict[str, Any]:
+def _posts(rng: _Rng, ranks: Ints) -> dict[str, Any]:
+    tags = ranks.reshape(-1, 2)
+    n = len(tags)
     words = rng.choice(_TALK, (n, 3))
-    tags = _ranks(2 * n, n_keys=5_000, z=1.1).reshape(n, 2)
     n_tags = rng.integers(0, 3, n)
     texts = [
         " ".join([*some, *(f"#Tag{tag}" for tag in mine[:count])])
@@ -115,8 +119,8 @@ def _posts(rng: _Rng, n: int) -> dict[str, Any]:
     return {"text": pa.array(texts, pa.string())}
 
 
-def _positions(rng: _Rng, n: int) -> dict[str, Any]:
-    cells = _ranks(n, n_keys=400, z=1.1)
+def _positions(rng: _Rng, cells: Ints) -> dict[str, Any]:
+    n = cells.size
     return {
         "cell": _named("C", cells),
         "vehicle": _named("V", rng.integers(1, 500, n)),
@@ -124,8 +128,8 @@ def _positions(rng: _Rng, n: int) -> dict[str, Any]:
     }
 
 
-def _flows(rng: _Rng, n: int) -> dict[str, Any]:
-    sources = _ranks(n, n_keys=20_000, z=1.3)
+def _flows(rng: _Rng, sources: Ints) -> dict[str, Any]:
+    n = sources.size
     return {
         "source": _addresses(10, sources),
         "destination": _addresses(192, 1 + rng.integers(0, 50, n) * (sources % 7 == 0)),
@@ -133,8 +137,9 @@ def _flows(rng: _Rng, n: int) -> dict[str, Any]:
     }
 
 
-def _voters(rng: _Rng, n: int) -> dict[str, Any]:
+def _voters(rng: _Rng, postcodes: Ints) -> dict[str, Any]:
     """Names of which a third has a letter doubled, as a typing error would."""
+    n = postcodes.size
     names = rng.choice(_FIRST, n).astype(object) + " " + rng.choice(_LAST, n).astype(object)
     places = rng.integers(0, 12, n).tolist()
     wrong = (rng.random(n) < 1 / 3).tolist()
@@ -142,13 +147,38 @@ def _voters(rng: _Rng, n: int) -> dict[str, Any]:
         name[: at + 1] + name[at:] if is_wrong else name
         for name, at, is_wrong in zip(names.tolist(), places, wrong, strict=True)
     ]
-    return {"postcode": _named("P", _ranks(n, n_keys=300, z=1.2)), "name": pa.array(typed)}
+    return {"postcode": _named("P", postcodes), "name": pa.array(typed)}
 
 
-def _ranks(n: int, n_keys: int, z: float) -> Ints:
-    period = -(-n // 5)
-    stream = ShiftingZipf(z_min=z, z_max=z, n_keys=n_keys, n_records=n, period=period)
-    return np.concatenate(list(stream.ranks(0)))
+class _Kind(NamedTuple):
+    """How records are made from the ranks of keys, and by which Zipf distribution these come."""
+
+    make: Callable[[_Rng, Ints], dict[str, Any]]
+    n_keys: int
+    z: float
+    per_record: int = 1
+
+
+_KINDS = {
+    "trades": _Kind(_trades, 200, 1.2),
+    "posts": _Kind(_posts, 5_000, 1.1, per_record=2),
+    "positions": _Kind(_positions, 400, 1.1),
+    "flows": _Kind(_flows, 20_000, 1.3),
+    "voters": _Kind(_voters, 300, 1.2),
+}
+
+
+def _pieces(kind: _Kind, n_records: int) -> Iterator[pa.Table]:
+    n_ranks = n_records * kind.per_record
+    stream = ShiftingZipf(
+        z_min=kind.z, z_max=kind.z, n_keys=kind.n_keys, n_records=n_ranks, period=-(-n_ranks // 5)
+    )
+    begin = 0
+    for number, ranks in enumerate(stream.ranks(0, PIECE * kind.per_record)):
+        end = begin + ranks.size // kind.per_record
+        columns = kind.make(np.random.default_rng(number), ranks)
+        yield pa.table({"ts": event_times(n_records, _SECONDS, begin, end), **columns})
+        begin = end
 
 
 def _named(letter: str, numbers: Ints) -> pa.Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,9 @@ from skewless.workloads.trace import is_remote
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+#: A stream that appends writes a folder for each micro-batch, by the number in this column.
+BATCH = "skewless_batch"
+_BATCH_BEFORE = "batch"
 _OURS = (".parquet", ".crc", "_SUCCESS")
 
 
@@ -21,6 +24,25 @@ def ledger_beside(checkpoint: str) -> str:
     's3a://bucket/words.ledger'
     """
     return checkpoint.rstrip("/") + ".ledger"
+
+
+def batch_column(output: str | None, names: Iterable[str] = ()) -> str:
+    """Return the column that numbers the micro-batches in `output`; None: a folder that is new.
+
+    An output that was begun with another name keeps it, or Spark could not read it; as far as can
+    be seen. Raise ValueError if a column of the results, one of `names`, has this name: it would
+    be lost.
+    """
+    local = output is not None and not is_remote(output)
+    before = local and any(Path(str(output)).glob(f"{_BATCH_BEFORE}=*"))
+    column = _BATCH_BEFORE if before else BATCH
+    if column in names:
+        hint = f", as those in {output!r} are; give another path" if before else "; rename it"
+        raise ValueError(
+            f"--key: {column!r} cannot be a column here: folders of micro-batches have this "
+            f"name{hint}"
+        )
+    return column
 
 
 def is_begun(checkpoint: str) -> bool:

@@ -1,8 +1,10 @@
-"""A table as the files of a stream, which Spark reads in their order."""
+"""Records as the files of a stream, which Spark reads in their order."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -13,21 +15,47 @@ import pyarrow.parquet as pq
 BEGIN_US = 1_767_225_600_000_000
 
 
-def event_times(n_records: int, seconds: int) -> pa.Array:
-    """Return the times of records that come evenly in so many seconds."""
-    times = np.arange(n_records) * seconds * 1_000_000 // n_records + BEGIN_US
+def event_times(n_records: int, seconds: int, begin: int = 0, end: int | None = None) -> pa.Array:
+    """Return the times of records that come evenly in so many seconds; of a part, if it is given.
+
+    >>> event_times(4, 8, 1, 3).to_numpy() - np.datetime64("2026-01-01")
+    array([2000000, 4000000], dtype='timedelta64[us]')
+    """
+    numbers = np.arange(begin, n_records if end is None else end)
+    times = numbers * seconds * 1_000_000 // n_records + BEGIN_US
     return pa.array(times, pa.timestamp("us", "UTC"))
 
 
 def write_stream_files(table: pa.Table, folder: Path, n_batches: int, n_files: int) -> None:
     """Write a table as micro-batches of `n_files` files; Spark orders them by modification time."""
+    write_stream_pieces([table], table.num_rows, folder, n_batches, n_files)
+
+
+def write_stream_pieces(
+    pieces: Iterable[pa.Table], n_records: int, folder: Path, n_batches: int, n_files: int
+) -> None:
+    """Write tables that follow each other as `write_stream_files` writes all of them at once.
+
+    Only one of the tables is in memory. Together they have `n_records` rows.
+    """
     folder.mkdir(parents=True)
-    ends = [table.num_rows * (i + 1) // n_batches for i in range(n_batches)]
+    waiting = iter(pieces)
+    piece = next(waiting)
+    ends = [n_records * (i + 1) // n_batches for i in range(n_batches)]
     for batch, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
-        records = table.slice(begin, end - begin)
-        for number in range(n_files):
-            mine = pa.array(np.arange(number, records.num_rows, n_files))
-            path = folder / f"batch-{batch:04}-{number:02}.parquet"
-            pq.write_table(records.take(mine), path)
+        paths = [folder / f"batch-{batch:04}-{number:02}.parquet" for number in range(n_files)]
+        with contextlib.ExitStack() as stack:
+            files = [stack.enter_context(pq.ParquetWriter(path, piece.schema)) for path in paths]
+            done = begin
+            while done < end:
+                piece = piece if piece.num_rows else next(waiting)
+                records = piece.slice(0, end - done)
+                for number, file in enumerate(files):
+                    first = (number - (done - begin)) % n_files
+                    mine = pa.array(np.arange(first, records.num_rows, n_files))
+                    file.write_table(records.take(mine))
+                done += records.num_rows
+                piece = piece.slice(records.num_rows)
+        for number, path in enumerate(paths):
             moment = BEGIN_US // 1_000_000 + batch * n_files + number
             os.utime(path, (moment, moment))

@@ -10,10 +10,14 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from skewless.spark import session
+
+#: How far causes are followed: two may be each other's.
+_MOST_CAUSES = 20
 
 
 class SparkFailed(RuntimeError):  # noqa: N818 - it is read as a sentence
@@ -63,8 +67,14 @@ def quiet_session(
         yield spark
     except PySparkException as error:
         raise SparkFailed(f"Spark refused: {_first_line(error)}") from error
+    except Py4JJavaError as error:  # an error of Java that PySpark has no name for
+        raise SparkFailed(f"Spark failed: {_java_reason(error)}") from error
+    except Py4JError as error:  # Java has gone
+        raise SparkFailed(f"Spark failed: {_first_line(error)}") from error
     finally:
-        spark.stop()
+        # Java may have gone: then there is nothing to stop.
+        with contextlib.suppress(Py4JError, ConnectionError):
+            spark.stop()
         logging.disable(before)
 
 
@@ -84,6 +94,23 @@ def _said_to(path: Path) -> Iterator[None]:
         os.close(kept)
 
 
+def _java_reason(error: Py4JJavaError) -> str:
+    """Return what the exception of Java says, and the cause of all if it does not say that."""
+    exception = error.java_exception
+    reason = _first_line_of(exception.getMessage() or exception.toString(), "an error of Java")
+    for _ in range(_MOST_CAUSES):
+        cause = exception.getCause()
+        if cause is None:
+            break
+        exception = cause
+    first = _first_line_of(exception.getMessage() or exception.toString(), reason)
+    return reason if first in reason else f"{reason}: {first}"
+
+
 def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    return _first_line_of(str(error), type(error).__name__)
+
+
+def _first_line_of(text: str, otherwise: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else otherwise
