@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,6 +109,9 @@ class Processor(ABC):
     result_schema: str | StructType
     #: A state without a record for so long, in event time, is forgotten: "2 hours". None: never.
     ttl: str | None = None
+    #: What states mean beyond their schema, as texts by name, such as {"unit": "seconds"}. They are
+    #: kept with the states, and a restart with others is refused. Of the class or of the object.
+    meaning: Mapping[str, str] = MappingProxyType({})
     #: A boolean column that is true for the records of a second stream. The watermark then follows
     #: the stream that is behind, and there is none before both have a record. None: one stream.
     second_stream: str | None = None
