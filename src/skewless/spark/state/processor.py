@@ -108,6 +108,7 @@ class Processor(ABC):
     #: The columns of the results, in the same way.
     result_schema: str | StructType
     #: A state without a record for so long, in event time, is forgotten: "2 hours". None: never.
+    #: `on_expiry` is no record. If `expires` comes first, that counts first.
     ttl: str | None = None
     #: What states mean beyond their schema, as texts by name, such as {"unit": "seconds"}. They are
     #: kept with the states, and a restart with others is refused. Of the class or of the object.
@@ -125,6 +126,8 @@ class Processor(ABC):
 
         Without another definition their states are forgotten without a result. A state that is
         kept should have a later `expires`; otherwise it comes here again in the next micro-batch.
+        At the end of a batch DataFrame, states come here until none has an `expires` any more, and
+        one that renews itself for ever is refused.
         """
         return Update(None, pa.nulls(len(keyed), keyed.states.type))
 
