@@ -12,6 +12,10 @@ import pytest
 
 from skewless.aggregations import LawBroken
 from skewless.spark import KeyProcessor, Processor, Update, check_processor
+from skewless.spark.arrow_types import from_arrow_schema
+from skewless.spark.state.checking import Trial, _sent_columns, cuts_are_invisible
+from skewless.spark.state.operators.deduplicate import Deduplicate
+from skewless.spark.state.schemas import shape_of
 
 TYPES = {"key": "string", "v": "bigint", "ts": "timestamp"}
 
@@ -92,6 +96,35 @@ def test_sound_processors_pass() -> None:
     assert len(check_processor(Running(), types=TYPES)) == 3
     check_processor(Sessions(), in_order_of_time(), time="ts")
     check_processor(CountsPerBatch(), types=TYPES, answers="batch")
+
+
+def test_what_is_forgotten_by_the_watermark_may_be_forgotten_late() -> None:
+    """One micro-batch has no watermark, and several have some: the last one is the same."""
+    kind = pa.timestamp("us", "UTC")
+    seconds = [0, 100, 200]
+    times = pa.array([1_700_000_000_000_000 + second * 1_000_000 for second in seconds], kind)
+    records = pa.table({"key": ["a"] * 3, "ts": times})
+    deduplicate = Deduplicate(from_arrow_schema(records.schema), "ts", 5_000_000)
+    check_processor(deduplicate, records, time="ts")
+    trial = Trial(
+        shape_of(deduplicate), _sent_columns(records, ["key"], "ts"), records, [1, 2], True, 0
+    )
+    cuts_are_invisible(trial)
+    (*_, last, end), states = trial.run(records, [1, 2])
+    assert (last, end) == ([], [])
+    assert [len(row["state"]["times"]) for row in states] == [1]
+
+
+class ForgetsByBatches(Sessions):
+    """Counts how often it was called: that is not the same for other micro-batches."""
+
+    def expire_key(self, key: Any, state: Any, at: Any) -> Any:
+        return [], {"n": state["n"] + 1, "expires": at + timedelta(seconds=1)}
+
+
+def test_expiry_that_depends_on_micro_batches_is_found() -> None:
+    with pytest.raises(LawBroken):
+        check_processor(ForgetsByBatches(), in_order_of_time(), time="ts")
 
 
 class CountsPerBatch(Running):

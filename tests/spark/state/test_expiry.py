@@ -120,3 +120,75 @@ def test_a_state_without_records_is_forgotten_after_its_ttl(tmp_path: Path) -> N
     assert step(2, ("c", 34)) == {"c": 1}  # the watermark was 20
     assert step(3, ("b", 40), ("a", 41)) == {"b": 1, "a": 3}  # it is 34, and b's end was 34
     assert step(4, ("late", 10), ("c", 42)) == {"c": 2}
+
+
+class Reminds(KeyProcessor):
+    """Reminds of a key 10 seconds after its last record, keeps it, and forgets it by the ttl."""
+
+    state_schema = "n bigint, expires timestamp"
+    result_schema = "k string, what string, n bigint"
+    ttl = "30 seconds"
+
+    def __init__(self, again: int | None = None) -> None:
+        self.again = again
+
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        n = len(records) + (state["n"] if state else 0)
+        expires = records[-1]["ts"] + timedelta(seconds=10)
+        return [{"what": "seen", "n": n}], {"n": n, "expires": expires}
+
+    def expire_key(self, key: Any, state: Any, at: Any) -> Any:
+        later = None if self.again is None else state["expires"] + timedelta(seconds=self.again)
+        return [{"what": "idle", "n": state["n"]}], {**state, "expires": later}
+
+
+def stepped(folder: Path, processor: Any, *batches: str, run: int = 0, first: int = 0) -> list[str]:
+    """Return the results of micro-batches, all as texts: "a5 b7" are records of a and b."""
+    query = Query(folder, processor, SCHEMA, time="ts", delay=0, workers=2, run=f"run-{run}")
+    found = []
+    for batch, text in enumerate(batches, first):
+        keys = [word[0] for word in text.split()]
+        micros = [BEGIN + int(word[1:]) * 1_000_000 for word in text.split()]
+        table = pa.table({"k": keys, "v": [0] * len(keys), "ts": micros}, schema=SCHEMA)
+        rows = sorted(query.step(batch, table).to_pylist(), key=repr)
+        found.append(" ".join(f"{row['k']}:{row.get('what', 'n')}:{row['n']}" for row in rows))
+    return found
+
+
+def test_the_ttl_ends_what_expiry_keeps(tmp_path: Path) -> None:
+    found = stepped(tmp_path, Reminds(), "a0", "x12", "x25", "x31", "a32")
+    assert found == ["a:seen:1", "x:seen:1", "a:idle:1 x:seen:2", "x:seen:3", "a:seen:1"]
+
+
+@pytest.mark.parametrize(("again", "calls"), [(0, [3, 4, 5, 6]), (7, [3, 4, 5]), (12, [3, 5])])
+def test_the_ttl_ends_what_expiry_renews(tmp_path: Path, again: int, calls: list[int]) -> None:
+    seconds = range(8, 50, 6)
+    found = stepped(tmp_path, Reminds(again), "a0", *(f"x{second}" for second in seconds), "a51")
+    # The watermark is 14 in micro-batch 3, and 32 in micro-batch 6, when the ttl ends it.
+    assert [number for number, text in enumerate(found) if "a:idle" in text] == calls
+    assert "a:seen:1" in found[-1].split()
+
+
+def test_what_comes_first_ends_a_state_however_far_the_watermark_goes(tmp_path: Path) -> None:
+    """A ttl before `expires` forgets a state without a call, in one step or in many."""
+
+    class Late(Reminds):
+        ttl = "5 seconds"
+
+    for name, steps in (("one", ["x50"]), ("many", ["x3", "x6", "x9", "x12", "x50"])):
+        found = stepped(tmp_path / name, Late(), "a0", *steps, "x51")
+        assert not any("a:idle" in text for text in found)
+
+
+class Counts(Idle):
+    ttl = None
+
+
+def test_another_ttl_at_a_restart_holds_for_all_states(tmp_path: Path) -> None:
+    stepped(tmp_path, Counts(), "a0 b40", "c50")
+    # The watermark is 50 by now, and a has been without a record for longer than the ttl.
+    found = stepped(tmp_path, Idle(), "a51 b52", "c53", run=1, first=2)
+    assert found == ["a:n:1 b:n:2", "c:n:2"]
+    # Without a ttl, states are kept again: those that were not forgotten before.
+    found = stepped(tmp_path, Counts(), "x500", "x501", "a502 b503", run=2, first=4)
+    assert found[2] == "a:n:2 b:n:3"

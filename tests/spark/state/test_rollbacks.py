@@ -5,14 +5,18 @@ from __future__ import annotations
 import random
 import shutil
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from skewless.spark import KeyProcessor
+from skewless.spark import KeyProcessor, scale_to
 from skewless.spark.ledger import Ledger, LedgerCorrupt, LedgerMismatch
+from skewless.spark.state.arguments import _check_states
+from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.tasks import require_alone
+from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.bases import StateIncomplete
 from spark.state.chains import SCHEMA, chain, chained, in_order, random_moves, records
 from spark.state.without_spark import Query
@@ -185,3 +189,70 @@ def test_a_partition_that_no_worker_can_have_is_refused_without_records(tmp_path
     assert one.tasks.step(one.ledger, plan, 1, most - 1, none, 5).num_rows == 0
     with pytest.raises(RuntimeError, match="or a union with it"):
         one.tasks.step(one.ledger, plan, 1, most, none, 6)
+
+
+def test_readers_follow_the_run_that_went_on_from_an_older_checkpoint(tmp_path: Path) -> None:
+    ran(tmp_path, 6, workers=3)
+    one = query(tmp_path, 1, workers=2, most=2)
+    for batch in (2, 3):
+        one.step(batch, TABLES[batch + 2])
+    ledger = Ledger(str(tmp_path))
+    found = bases.newest(ledger)
+    assert found == bases.Base(3, "run-1", 2)  # and not version 5 of the abandoned timeline
+    with pytest.raises(ValueError, match="n must be at most 2, which is max_workers"):
+        scale_to(str(tmp_path), 3)
+    # A run that has finished nothing yet changes nothing.
+    query(tmp_path, 2).step(4, TABLES[4], workers=[0])
+    assert bases.newest(ledger) == found
+
+
+class Wide(KeyProcessor):
+    state_schema = "n bigint, more bigint"
+    result_schema = "k string, n bigint"
+
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        n = len(records) + (state["n"] if state else 0)
+        return [{"n": n}], {"n": n}
+
+
+class Narrow(Wide):
+    state_schema = "n bigint"
+
+
+class Other(Narrow):
+    meaning = MappingProxyType({"unit": "seconds"})
+
+
+def test_an_older_program_goes_on_from_a_checkpoint_before_its_successor(tmp_path: Path) -> None:
+    for batch, processor in enumerate((Narrow(), Narrow(), Wide(), Wide())):
+        run = f"run-{batch // 2}"
+        Query(tmp_path, processor, SCHEMA, run=run).step(batch, TABLES[batch])
+    ledger = Ledger(str(tmp_path))
+    _check_states(ledger, shape_of(Narrow()))  # the checkpoint may be at micro-batch 2
+    counts: dict[Any, int] = {}
+    for table in (TABLES[0], TABLES[1], TABLES[5]):
+        for key in table.column("k").to_pylist():
+            counts[key] = counts.get(key, 0) + 1
+    found = Query(tmp_path, Narrow(), SCHEMA, run="run-2").step(2, TABLES[5]).to_pylist()
+    assert all(row["n"] == counts[row["k"]] for row in found)
+    with pytest.raises(LedgerMismatch, match="states with the field more bigint"):
+        Query(tmp_path, Narrow(), SCHEMA, run="run-1").step(4, TABLES[4])
+
+
+def test_what_fits_no_version_is_refused_before_the_query_starts(tmp_path: Path) -> None:
+    Query(tmp_path, Wide(), SCHEMA).step(0, TABLES[0])
+    ledger = Ledger(str(tmp_path))
+    with pytest.raises(LedgerMismatch, match="the field more bigint, which state_schema lacks"):
+        _check_states(ledger, shape_of(Narrow()))
+    Query(tmp_path / "other", Narrow(), SCHEMA).step(0, TABLES[0])
+    with pytest.raises(LedgerMismatch, match=r"with unit: nothing; and not with unit: seconds\."):
+        _check_states(Ledger(str(tmp_path / "other")), shape_of(Other()))
+
+
+def test_a_first_batch_that_was_not_evaluated_is_named(tmp_path: Path) -> None:
+    one = query(tmp_path)
+    with pytest.raises(LedgerMismatch, match=r"holds no state.* not evaluate micro-batch 0, or"):
+        one.step(1, TABLES[1])
+    one.plan(0)  # a plan alone is no version
+    with pytest.raises(LedgerMismatch, match=r"holds no state.* not evaluate micro-batch 0, or"):
+        one.step(1, TABLES[1])

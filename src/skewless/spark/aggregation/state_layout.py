@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql.types import DecimalType, StructField, StructType
 
-from skewless.aggregations import Aggregation, PerColumn, PerKey
+from skewless.aggregations import Aggregation, PerColumn, PerKey, Reducing
 from skewless.spark.aggregation.partials import Partials
 from skewless.spark.aggregation.windows import Window, microseconds
 
@@ -124,10 +124,13 @@ def described(aggregation: Aggregation) -> str:
     one: Any = aggregation
     if isinstance(aggregation, PerKey | PerColumn):
         one = aggregation.aggregator
+    inputs = one.inputs
+    if isinstance(one, Reducing):  # it shows the user's object by its address
+        one = one.wrapped
     name = type(one).__name__
     if type(one).__module__.startswith("skewless."):
         return f"{name}({', '.join(f'{n}={value!r}' for n, value in vars(one).items())})"
-    parts = [*one.inputs]
+    parts = [*inputs]
     for attribute, value in sorted(_attributes(one).items()):
         if not attribute.startswith("_") and attribute not in _TOLD_ELSEWHERE:
             parts.append(f"{attribute}={_value_text(value)}")

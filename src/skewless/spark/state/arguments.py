@@ -29,7 +29,8 @@ from skewless.spark.columns import (
     like_spark_groups,
     quoted,
 )
-from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.folder import shown as shown_folder
+from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.routing.plans import Routing
 from skewless.spark.routing.router import Router
 from skewless.spark.routing.seeds import draw_seed
@@ -37,7 +38,7 @@ from skewless.spark.state.grouping import N_OURS, SentColumns
 from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.planning.state_plan import read_entry
 from skewless.spark.state.processor import Processor
-from skewless.spark.state.schemas import Shape, require_compatible
+from skewless.spark.state.schemas import Shape, require_same_states
 from skewless.spark.state.versions import bases
 from skewless.strategy import AnyStrategy
 
@@ -220,7 +221,7 @@ def state_router(
     elif ledger is not None:
         found, per_query = Ledger(ledger), False
         found.check(identity, drawn=drawn)
-        _check_schema(found, shape)
+        _check_states(found, shape)
     elif root is not None:
         found, per_query = Ledger(str(root)), True
     else:
@@ -239,9 +240,26 @@ def state_router(
     )
 
 
-def _check_schema(ledger: Ledger, shape: Shape) -> None:
+def _check_states(ledger: Ledger, shape: Shape) -> None:
+    """Raise LedgerMismatch if no version of the ledger fits, whichever the checkpoint is at.
+
+    The version that the query will build on is known in its first micro-batch, where it is checked:
+    the checkpoint may be an older copy.
+    """
     last = bases.newest(ledger)
-    entry = None if last is None else read_entry(ledger, last.batch, last.run)
-    kept = None if entry is None else entry.about.get("more", {}).get("schema")
-    if isinstance(kept, str):
-        require_compatible(kept, shape.state, repr(ledger))
+    if last is None:
+        return
+    where = f"the ledger in {shown_folder(ledger.folder)}"
+    wrong: LedgerMismatch | None = None
+    for base in (last, *bases.all_complete(ledger)):
+        entry = read_entry(ledger, base.batch, base.run)
+        if entry is None:
+            continue
+        try:
+            require_same_states(entry.about.get("more", {}), shape, where)
+        except LedgerMismatch as error:
+            wrong = wrong or error
+        else:
+            return
+    if wrong is not None:
+        raise wrong

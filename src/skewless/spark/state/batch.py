@@ -16,7 +16,7 @@ from skewless.spark.state.planning.placing import Placing
 from skewless.spark.state.planning.spread_keys import MOST_KEYS, all_parts, warn_of_left_out
 from skewless.spark.state.tasks import hash_seed
 from skewless.spark.state.versions.held_state import HeldState
-from skewless.spark.state.versions.state_tables import FOREVER, LIVE
+from skewless.spark.state.versions.state_tables import FOREVER, LIVE, until_of
 from skewless.spark.state.work import Work
 from skewless.strategy import AnyStrategy, Rebalances, Report
 
@@ -99,6 +99,6 @@ class BatchTasks:
         worked = work.do(received(batches, work.sent), HeldState(work.layout), None, None)
         yield from worked.results.combine_chunks().to_batches(_ROWS_AT_ONCE)
         live = worked.changed.filter(worked.changed.column(LIVE))
-        nothing = work.sent.schema.empty_table()
-        ended = work.do(nothing, HeldState(work.layout, arrived=live), None, FOREVER - 1)
-        yield from ended.results.combine_chunks().to_batches(_ROWS_AT_ONCE)
+        live = live.filter(pa.array(until_of(live) < FOREVER)).combine_chunks()
+        for results, _ in work.expired(live, FOREVER - 1):
+            yield from results.combine_chunks().to_batches(_ROWS_AT_ONCE)

@@ -53,6 +53,7 @@ class Trial:
     ) -> tuple[list[Rows], Rows]:
         """Return the rows of each micro-batch and of the end, and all states just before the end.
 
+        Before the end, states expire by the last watermark; at the end, all that can expire do.
         With several workers, every key is on another one in each micro-batch. With `again`, each
         call of the processor is made twice, and the second one counts.
         """
@@ -81,9 +82,16 @@ class Trial:
             table = newest(layout, kept)
             states, before = table.filter(table.column(LIVE)), now
             batches.append(rows)
-        held = HeldState(layout, arrived=states)
-        ended = work.do(self.sent.schema.empty_table(), held, None, FOREVER - 1)
-        return [*batches, ended.results.to_pylist()], _described(layout, states)
+        ended: list[Rows] = [[], []]
+        # However the stream was cut, its last watermark is the same.
+        left = states
+        if latest is not None:
+            for results, rest in work.expired(states, latest - delay):
+                left = rest
+                ended[0] += results.to_pylist()
+        for results, _ in work.expired(left, FOREVER - 1):
+            ended[1] += results.to_pylist()
+        return [*batches, *ended], _described(layout, left)
 
     def _sent(self, records: pa.Table) -> pa.Table:
         keys = [records.column(place - len(self.sent.schema)) for place in self.sent.key]
@@ -155,7 +163,8 @@ def check_processor(
     key
         The columns of the key.
     time
-        The column of event time, if states expire. No record is taken as late.
+        The column of event time, if states expire. No record is taken as late. States are compared
+        after all that has ended by the last watermark.
     types
         For records made at random, the type of each column as Spark's DDL text.
     answers

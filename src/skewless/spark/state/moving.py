@@ -50,7 +50,7 @@ def beginning(ledger: Ledger, work: Work, plan: StatePlan, worker: int) -> Begin
     if base is None:
         return Beginning(HeldState(layout))
     if plan.moving.whole:
-        return _gathered(ledger, layout, plan, base, worker)
+        return _gathered(ledger, work, plan, base, worker)
     file = base.version(worker).file
     top = read(ledger, file)
     names, files = (*top.below, file), stack(ledger, file)
@@ -64,6 +64,9 @@ def beginning(ledger: Ledger, work: Work, plan: StatePlan, worker: int) -> Begin
     arriving += _copied(ledger, work, plan, base, worker)
     arrived = newest(layout, arriving)
     moved = newest(layout, [forgotten(layout, leaving), arrived])
+    if plan.renews:
+        whole = HeldState(layout, files, names, moved).rows_of(_every_row)
+        return _on_top(work, whole, arrived.num_rows)
     return Beginning(
         HeldState(layout, files, names, moved),
         int(top.about["held"]) - leaving.num_rows + arrived.num_rows,
@@ -96,10 +99,9 @@ def _origin(plan: StatePlan, hashed: Any) -> int:
     return int(plan.placing.owners(np.array([hashed], np.uint64))[0])
 
 
-def _gathered(
-    ledger: Ledger, layout: StateLayout, plan: StatePlan, base: Base, worker: int
-) -> Beginning:
+def _gathered(ledger: Ledger, work: Work, plan: StatePlan, base: Base, worker: int) -> Beginning:
     """Return the keys of one worker from the files of all: after a change of the ring."""
+    layout = work.layout
 
     def own(table: pa.Table) -> np.ndarray:
         return np.flatnonzero(plan.placing.owners(hashes_of(table)) == worker)
@@ -109,9 +111,18 @@ def _gathered(
         rows = _held_by(ledger, layout, base, origin).rows_of(own)
         n_moved += rows.num_rows if origin != worker else 0
         parts.append(rows)
-    arrived = newest(layout, parts)
-    held = HeldState(layout, arrived=arrived)
-    return Beginning(held, arrived.num_rows, _bytes(layout, arrived), n_moved)
+    return _on_top(work, newest(layout, parts), n_moved)
+
+
+def _on_top(work: Work, rows: pa.Table, n_moved: int) -> Beginning:
+    """Return what begins with these rows alone: all are written, as a snapshot."""
+    rows = work.renewed(rows)
+    held = HeldState(work.layout, arrived=rows)
+    return Beginning(held, rows.num_rows, _bytes(work.layout, rows), n_moved)
+
+
+def _every_row(table: pa.Table) -> np.ndarray:
+    return np.arange(table.num_rows)
 
 
 def _held_by(ledger: Ledger, layout: StateLayout, base: Base, worker: int) -> HeldState:

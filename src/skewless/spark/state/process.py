@@ -37,6 +37,7 @@ from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
 
 _PLAN = internal("plan_")
+_RETAINED = "spark.sql.streaming.minBatchesToRetain"
 
 
 def process(
@@ -180,7 +181,7 @@ def processed(
     spark = df.sparkSession
     is_spread = df.isStreaming
     if df.isStreaming:
-        kept = whole(spark.conf.get("spark.sql.streaming.minBatchesToRetain"), "retain", least=1)
+        kept = whole(spark.conf.get(_RETAINED), _RETAINED, least=1)
         tasks: Any = StateTasks(router, controller, work, kept)
     else:
         hashed = hash_columns or by.grouped

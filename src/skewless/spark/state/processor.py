@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,7 +108,11 @@ class Processor(ABC):
     #: The columns of the results, in the same way.
     result_schema: str | StructType
     #: A state without a record for so long, in event time, is forgotten: "2 hours". None: never.
+    #: `on_expiry` is no record. If `expires` comes first, that counts first.
     ttl: str | None = None
+    #: What states mean beyond their schema, as texts by name, such as {"unit": "seconds"}. They are
+    #: kept with the states, and a restart with others is refused. Of the class or of the object.
+    meaning: Mapping[str, str] = MappingProxyType({})
     #: A boolean column that is true for the records of a second stream. The watermark then follows
     #: the stream that is behind, and there is none before both have a record. None: one stream.
     second_stream: str | None = None
@@ -121,6 +126,8 @@ class Processor(ABC):
 
         Without another definition their states are forgotten without a result. A state that is
         kept should have a later `expires`; otherwise it comes here again in the next micro-batch.
+        At the end of a batch DataFrame, states come here until none has an `expires` any more, and
+        one that renews itself for ever is refused.
         """
         return Update(None, pa.nulls(len(keyed), keyed.states.type))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,8 +30,9 @@ def read_state(spark: SparkSession, ledger: str, batch: int | None = None) -> Da
     """Return one row per key that has a state: the key, where it is, and the state's columns.
 
     The columns are those of the key, `worker`, `version` (the micro-batch after which this is the
-    state), `bytes` (what the row weighs in the files), and the fields of the state. A field with
-    the name of one of the others is called `state_<name>`.
+    state), `bytes` (what the row weighs in the files), and the fields of the state. A column of the
+    key that is called like one of ours, in any case, becomes `key_<name>`, and a field of the state
+    that is called like any other column becomes `state_<name>`.
 
     Parameters
     ----------
@@ -41,7 +42,9 @@ def read_state(spark: SparkSession, ledger: str, batch: int | None = None) -> Da
         The ledger of a query of `process`; the query may run.
     batch
         The micro-batch; None: the last one that all workers have finished. Old ones are there as
-        long as `spark.sql.streaming.minBatchesToRetain` says.
+        long as `spark.sql.streaming.minBatchesToRetain` says. After a rollback of the checkpoint,
+        None is the last one of the run that goes on from there; a later one that is asked for by
+        its number is that of the run before.
 
     Examples
     --------
@@ -76,6 +79,24 @@ def _base(ledger: Ledger, batch: int | None) -> Base:
     return complete
 
 
+def _renamed(schema: pa.Schema, prefix: str, taken: Iterable[str]) -> list[pa.Field]:
+    """Return fields with the prefix where another column has their name, as Spark compares names.
+
+    Names that nothing else has stay, so a prefix is repeated rather than make another one twice.
+    """
+    others = {name.lower() for name in taken}
+    own = {name.lower() for name in schema.names}
+    fields = []
+    for field in schema:
+        name: str = field.name
+        if name.lower() in others:
+            while name.lower() in others | own:
+                name = prefix + name
+            others.add(name.lower())
+        fields.append(pa.field(name, field.type))
+    return fields
+
+
 @dataclass(frozen=True)
 class StateReader:
     """Reads the state of one worker after the other."""
@@ -87,13 +108,10 @@ class StateReader:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the result."""
-        taken = [*self.layout.key.names, *OURS]
         ours = [("worker", pa.int32()), ("version", pa.int64()), ("bytes", pa.int64())]
-        fields = [
-            pa.field(f"state_{f.name}" if f.name in taken else f.name, f.type)
-            for f in self.layout.state
-        ]
-        return pa.schema([*self.layout.key, *(pa.field(*one) for one in ours), *fields])
+        keys = _renamed(self.layout.key, "key_", OURS)
+        fields = _renamed(self.layout.state, "state_", (*OURS, *(key.name for key in keys)))
+        return pa.schema([*keys, *(pa.field(*one) for one in ours), *fields])
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the workers whose numbers come in."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +38,7 @@ class Shape:
     state: StructType
     result: StructType
     ttl: int | None  # in microseconds
+    meaning: Mapping[str, str] = field(default_factory=dict)  # of states, beyond their schema
 
     @property
     def state_arrow(self) -> pa.Schema:
@@ -123,7 +125,19 @@ def shape_of(processor: Any) -> Shape:
     ttl = None if processor.ttl is None else microseconds(processor.ttl, f"{name}: ttl")
     if ttl is not None and ttl <= 0:
         raise ValueError(f"{name}: ttl must be above 0, not {processor.ttl!r}")
-    return Shape(processor, state, result, ttl)
+    return Shape(processor, state, result, ttl, _meaning(processor))
+
+
+def _meaning(processor: Processor) -> dict[str, str]:
+    given: Any = processor.meaning
+    if not isinstance(given, Mapping) or not all(
+        isinstance(part, str) for pair in given.items() for part in pair
+    ):
+        raise ValueError(
+            f"{type(processor).__name__}: meaning must be texts by name, such as "
+            f"{{'unit': 'seconds'}}, not {shown(given)}"
+        )
+    return dict(given)
 
 
 def _struct(processor: Processor, attribute: str) -> StructType:
@@ -140,10 +154,10 @@ def _struct(processor: Processor, attribute: str) -> StructType:
             f"{name}: {attribute} must be DDL such as 'n bigint, mean double' or a StructType "
             f"with at least one field, not {shown(given)}"
         )
-    lower = [field.lower() for field in struct.names]
-    for field in lower:
-        if lower.count(field) > 1:
-            raise ValueError(f"{name}: {attribute} names the field {field!r} twice")
+    lower = [one.lower() for one in struct.names]
+    for one in lower:
+        if lower.count(one) > 1:
+            raise ValueError(f"{name}: {attribute} names the field {one!r} twice")
     arrow_schema(struct, f"{name}: {attribute}")
     return struct
 
@@ -173,9 +187,24 @@ def schema_text(struct: StructType) -> str:
     return json.dumps([[f.name, f.dataType.simpleString()] for f in struct.fields])
 
 
+def require_same_states(about: Mapping[str, Any], shape: Shape, where: str) -> None:
+    """Raise LedgerMismatch unless a plan with `about` was made for states that mean the same."""
+    before: Any = about.get("meaning", {})
+    for name in sorted({*before, *shape.meaning}):
+        was, now = before.get(name, "nothing"), shape.meaning.get(name, "nothing")
+        if was != now:
+            raise LedgerMismatch(
+                f"{where} holds states with {name}: {was}; and not with {name}: {now}. Keep what "
+                "it was, or use another ledger and checkpoint"
+            )
+    kept = about.get("schema")
+    if isinstance(kept, str):
+        require_compatible(kept, shape.state, where)
+
+
 def require_compatible(kept: str, struct: StructType, where: str) -> None:
     """Raise LedgerMismatch unless states that were written with `kept` can be read as `struct`."""
-    now = {field.name: field for field in struct.fields}
+    now = {one.name: one for one in struct.fields}
     before: dict[str, str] = dict(json.loads(kept))
     for name, kind in before.items():
         if name not in now:
@@ -190,8 +219,8 @@ def require_compatible(kept: str, struct: StructType, where: str) -> None:
                 f"{where} holds states in which {name} is {kind}, not {wanted}: add a field of "
                 "another name, or use another ledger and checkpoint"
             )
-    for name, field in now.items():
-        if name not in before and not field.nullable:
+    for name, one in now.items():
+        if name not in before and not one.nullable:
             raise LedgerMismatch(
                 f"{where} holds states without the field {name}, so it must be nullable in "
                 "state_schema: leave out NOT NULL"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -24,6 +24,7 @@ from skewless.spark.state.versions.state_tables import (
     FOREVER,
     LIVE,
     NO_TIME,
+    UNTIL,
     StateLayout,
     find,
     forgotten,
@@ -31,10 +32,13 @@ from skewless.spark.state.versions.state_tables import (
     live_of,
     newest,
     seen_of,
+    until_of,
 )
 
 #: What a key's cost is: its records, or the seconds that they took.
 Cost = Literal["records", "seconds"]
+#: How often states may end one after the other while the watermark stands still.
+_MOST_EXPIRIES = 1_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,10 +119,11 @@ class Work:
 
     def _ended(self, ended: pa.Table, now: int | None) -> _Part:
         """Return what comes of states whose time has come, by `expires` or because of the ttl."""
-        layout = self.layout
-        ends = self._expires(layout.states(ended)) <= (NO_TIME if now is None else now)
-        chosen = ended.filter(pa.array(ends))
-        idle = forgotten(layout, ended.filter(pa.array(~ends)))
+        layout, limit = self.layout, NO_TIME if now is None else now
+        expires, idle_from = self._expires(layout.states(ended)), self._idle_from(seen_of(ended))
+        # What comes first ends a state, however far the watermark went at once.
+        own = (expires <= limit) & (expires <= idle_from)
+        chosen = ended.filter(pa.array(own))
         keyed = KeyedRecords(
             self._key_table(layout.keys(chosen)),
             only_records(self.sent.schema.empty_table(), self.sent),
@@ -126,9 +131,16 @@ class Work:
             layout.states(chosen),
             moment(now),
         )
-        seen = np.maximum(seen_of(chosen), NO_TIME if now is None else now)
-        part = self._called(keyed, hashes_of(chosen), seen, self.shape.processor.on_expiry)
-        changed = newest(layout, [part.changed, idle])
+        # Expiry is no record: the ttl counts from the last one.
+        part = self._called(
+            keyed, hashes_of(chosen), seen_of(chosen), self.shape.processor.on_expiry
+        )
+        # A state that is kept as it was would come here for ever, and the ttl would never end it.
+        later = self._expires(layout.states(part.changed)) > expires[own]
+        stays = later | (idle_from[own] > limit)
+        gone = [ended.filter(pa.array(~own)), chosen.filter(pa.array(~stays))]
+        kept = part.changed.filter(pa.array(stays))
+        changed = newest(layout, [kept, *(forgotten(layout, rows) for rows in gone)])
         nothing = np.zeros(changed.num_rows, np.int64)
         costs = np.zeros(changed.num_rows)
         costs[find(layout, changed, hashes_of(chosen), layout.keys(chosen))] = part.costs
@@ -180,7 +192,8 @@ class Work:
         shared = self.shape.processor.shared(keyed, second)  # type: ignore[attr-defined]
         states = self.shape.states_of(Update(None, shared), keyed)
         hashes = part_hashes(hashes_of(rows), np.full(len(parts), number))
-        table = layout.table(hashes, keys, states, self._expires(states), seen_of(rows))
+        seen = seen_of(rows)
+        table = layout.table(hashes, keys, states, self._until(states, seen), seen)
         return table.filter(table.column(LIVE))
 
     def _called(
@@ -204,11 +217,7 @@ class Work:
                 f"would hold more than Arrow's 2 GiB: {FEWER_RECORDS}"
             ) from error
         seconds = time.perf_counter() - begin
-        until = self._expires(states)
-        if self.shape.ttl is not None:
-            known = seen != NO_TIME
-            ends = np.minimum(seen[known], FOREVER - self.shape.ttl) + self.shape.ttl
-            until[known] = np.minimum(until[known], ends)
+        until = self._until(states, seen)
         keys = [column.combine_chunks() for column in keyed.keys.columns]
         changed = layout.table(hashes, keys, states, until, seen)
         return _Part(results, changed, counts, self._costs(update, counts, seconds), seconds)
@@ -236,6 +245,46 @@ class Work:
         ends = states.flatten()[self.shape.state.names.index(EXPIRES)].cast(pa.int64())
         micros: Ints = ends.fill_null(FOREVER).to_numpy(zero_copy_only=False).copy()
         return micros
+
+    def _idle_from(self, seen: Ints) -> Ints:
+        """Return when states end by the ttl, if no record comes."""
+        ends = np.full(seen.size, FOREVER)
+        if self.shape.ttl is not None:
+            known = seen != NO_TIME
+            ends[known] = np.minimum(seen[known], FOREVER - self.shape.ttl) + self.shape.ttl
+        return ends
+
+    def _until(self, states: Any, seen: Ints) -> Ints:
+        """Return when states end, by `expires` or by the ttl."""
+        until: Ints = np.minimum(self._expires(states), self._idle_from(seen))
+        return until
+
+    def renewed(self, table: pa.Table) -> pa.Table:
+        """Return states that may have been written with another ttl, with the ends of this one."""
+        until = self._until(self.layout.states(table), seen_of(table))
+        place = table.schema.get_field_index(UNTIL)
+        return table.set_column(place, self.layout.schema.field(UNTIL), pa.array(until, pa.int64()))
+
+    def expired(self, states: pa.Table, now: int) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """Yield results and the states that are left, until no time has come by `now` any more.
+
+        States that `on_expiry` keeps may end by `now` as well. Raises RuntimeError for those that
+        do so for ever.
+        """
+        nothing = self.sent.schema.empty_table()
+        n_calls = 0
+        while (until_of(states) <= now).any():
+            if n_calls == _MOST_EXPIRIES:
+                raise RuntimeError(
+                    f"{type(self.shape.processor).__name__}: on_expiry was called "
+                    f"{_MOST_EXPIRIES:,} times, and still keeps states whose `expires` has passed: "
+                    "let it forget a state at last, or leave its `expires` null"
+                )
+            n_calls += 1
+            worked = self.do(nothing, HeldState(self.layout, arrived=states), None, now)
+            states = newest(self.layout, [states, worked.changed])
+            states = states.filter(states.column(LIVE)).combine_chunks()
+            yield worked.results, states
 
     def _key_table(self, keys: list[Any]) -> pa.Table:
         return pa.table(keys, schema=self.layout.key)

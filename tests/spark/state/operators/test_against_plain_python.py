@@ -183,18 +183,18 @@ def test_small_streams(batches: Any, within: int) -> None:
 
 @pytest.mark.slow
 def test_the_operators_keep_the_laws_of_processors() -> None:
-    """Repeated calls, other workers, moves, and other micro-batches change nothing.
-
-    There is no watermark here: with one, what a state still holds depends on the micro-batches.
-    """
+    """Repeated calls, other workers, moves, and other micro-batches change nothing."""
     records = sorted(
         (r for batch in drifting(8, 4) for r in batch if r[2] is not None), key=lambda r: r[2]
     )
     span = 5 * SECOND
-    check_processor(Deduplicate(FIELDS, "ts", span), table_of(records), key="k")
-    check_processor(session_processor(span), with_ends(records, span), key="k")
+    for time in (None, "ts"):
+        check_processor(Deduplicate(FIELDS, "ts", span), table_of(records), key="k", time=time)
+    for time in (None, "ends"):
+        check_processor(session_processor(span), with_ends(records, span), key="k", time=time)
     # Rows of these two depend on the micro-batches: a pair comes with the later of its records.
     check_processor(top_processor(2), table_of(records), key="k", answers="batch")
     sides = both_sides(records[::2], records[1::2])
     mixed = sides.take(pa.array(np.argsort(sides.column(TIME).to_numpy(), kind="stable")))
-    check_processor(join_processor(span, "full"), mixed, key="k", answers="batch")
+    for time in (None, TIME):
+        check_processor(join_processor(span, "full"), mixed, key="k", time=time, answers="batch")

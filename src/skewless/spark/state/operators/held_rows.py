@@ -77,11 +77,6 @@ def states_of(fields: dict[str, tuple[Any, Ints]], ends: Ints, codes: Ints, n_ke
     return pa.StructArray.from_arrays(arrays, [*fields, "expires"], mask=pa.array(empty))
 
 
-def no_keys(keyed: KeyedRecords) -> Any:
-    """Return null states for all keys: nothing is kept."""
-    return pa.nulls(len(keyed), keyed.states.type)
-
-
 class ByKeyAndTime:
     """Rows in the order of key and time, to be searched by key and a span of time."""
 

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 from skewless.aggregations import Aggregation
 from skewless.aggregations.columns import plain
 from skewless.arrays import Ints
+from skewless.spark.aggregation.state_layout import described
 from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import arrow_schema
 from skewless.spark.state.operators.held_rows import (
@@ -70,16 +71,22 @@ class Sessions(Processor):
         self.field = f"sessions_with_gap_{gap // 1000}_ms"
         self.inputs, self.aggregations = dict(inputs), dict(aggregations)
         self.partials: list[tuple[Aggregation, list[str], list[pa.DataType]]] = []
+        # Partial results of another aggregation look the same. So a ledger of others is refused.
+        texts = [f"{name} = {described(one)}" for name, one in sorted(self.aggregations.items())]
+        self.meaning = {"aggregations": ", ".join(texts)} if texts else {}
         held_fields = [(START, pa.int64()), (END, pa.int64()), (RECORDS, pa.int64())]
         results = [(START, kind), (END, kind), (RECORDS, LongType())]
-        for number, (name, one) in enumerate(self.aggregations.items()):
+        for name, one in self.aggregations.items():
             own = [types[column].type for column in one.inputs]
             kinds = one.state_types(own)
-            names = [f"partial_{number}_{place}" for place in range(len(kinds))]
-            held_fields += list(zip(names, kinds, strict=True))
+            names = [f"{name}_{place}" for place in range(len(kinds))]
             self.partials.append((one, names, kinds))
             result = from_arrow_schema(pa.schema([(name, one.result_type(own))]))
             results.append((name, result[0].dataType))
+        # By name, so that the same aggregations in another order find their partial results.
+        for _, names, kinds in sorted(self.partials, key=lambda partial: partial[1]):
+            held_fields += list(zip(names, kinds, strict=True))
+        self.held_names = [name for name, _ in held_fields]
         row = from_arrow_schema(pa.schema(held_fields))
         self.state_schema = StructType(
             [StructField(self.field, ArrayType(row)), StructField("expires", TimestampType())]
@@ -145,7 +152,8 @@ class Sessions(Processor):
         return Update(results, self._states(columns, codes[~over], len(keyed)))
 
     def _states(self, columns: dict[str, Any], codes: Ints, n_keys: int) -> pa.StructArray:
-        rows = pa.StructArray.from_arrays([plain(c) for c in columns.values()], list(columns))
+        names = self.held_names
+        rows = pa.StructArray.from_arrays([plain(columns[name]) for name in names], names)
         return states_of({self.field: (rows, codes)}, _numbers(columns[END]), codes, n_keys)
 
 

@@ -31,7 +31,7 @@ from skewless.spark.state.planning.state_plan import (
     to_entry,
 )
 from skewless.spark.state.planning.worker_reports import WorkerReport, read_report
-from skewless.spark.state.schemas import require_compatible
+from skewless.spark.state.schemas import require_same_states
 from skewless.spark.state.versions.bases import base_of
 from skewless.state import copy_state
 from skewless.strategy import AnyStrategy, Rebalances, Report
@@ -93,14 +93,12 @@ class Controller:
         if base is None:
             placing = Placing(self.strategy, self.strategy.start(self.workers, seed), self.workers)
             observed = Observed(rest=np.zeros(self.workers))
-            return StatePlan(placing, observed=observed, about=self._about(request))
+            return StatePlan(placing, observed=observed, about=self._about(request, shape))
         entry = read_entry(ledger, base.batch, base.run)
         if entry is None:
             raise LedgerCorrupt(f"{shown(ledger.folder)} has lost the plan of batch {base.batch}")
         last = from_entry(entry, self.strategy, seed)
-        require_compatible(
-            str(last.about.get("schema")), shape.state, f"the ledger in {shown(ledger.folder)}"
-        )
+        require_same_states(last.about, shape, f"the ledger in {shown(ledger.folder)}")
         reports = [read_report(ledger, base, worker) for worker in range(base.workers)]
         observed = self._observed(last, reports)
         n_workers = self._n_workers(last, request)
@@ -119,7 +117,7 @@ class Controller:
         elif is_time and isinstance(self.strategy, Rebalances):
             placing = self._rebalanced(placing, parted(observed, spread))
             moving = Moving(*last.placing.changed(placing))
-        about = self._about(request, last)
+        about = self._about(request, shape, last)
         told = last.about.get("left_out")  # the run that was told of keys that are not spread
         if spread.n_left_out and told != run_name(ledger.run):
             warn_of_left_out(spread.n_left_out)
@@ -143,14 +141,19 @@ class Controller:
         )
 
     def _about(
-        self, request: tuple[int, int] | None, last: StatePlan | None = None
+        self, request: tuple[int, int] | None, shape: Any, last: StatePlan | None = None
     ) -> dict[str, Any]:
         about: dict[str, Any] = {
             "asked": self.asked,
             "request": -1 if request is None else request[0],
             "most": self.most,
             "schema": self.schema,
+            "ttl": shape.ttl,
         }
+        if shape.meaning:
+            about["meaning"] = dict(shape.meaning)
+        if last is not None and any(last.about.get(k) != about[k] for k in ("schema", "ttl")):
+            about["renewed"] = True
         if self.spread is not None:
             about["within"] = self._within(last)
         return about

@@ -82,7 +82,9 @@ class StatePlan:
         The same for the second stream, if there is one.
     about
         What else must be known later: `schema` of the states, `asked` and `request`, the numbers of
-        workers that were asked for, `most` workers that the query can have.
+        workers that were asked for, `most` workers that the query can have; `ttl` of the states in
+        microseconds, and what they mean (`meaning`); `renewed`: they are of another schema or ttl
+        than those that are read.
     spread
         The keys of a join whose records go to several parts.
     """
@@ -102,6 +104,11 @@ class StatePlan:
     def n_workers(self) -> int:
         """The workers of this batch."""
         return self.placing.n_workers
+
+    @property
+    def renews(self) -> bool:
+        """Whether all held states are written anew: with other fields, and other ends."""
+        return self.about.get("renewed") is True
 
 
 def strategy_text(strategy: AnyStrategy) -> str:

@@ -8,6 +8,7 @@ nothing, and a repeated batch builds on what it built on before.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from skewless.spark.ledger.folder import open_folder, shown
@@ -86,8 +87,22 @@ def batches(ledger: Ledger) -> list[int]:
 
 
 def newest(ledger: Ledger) -> Base | None:
-    """Return the newest version that is complete, for readers outside the query."""
-    return next(filter(None, (complete(ledger, b) for b in reversed(batches(ledger)))), None)
+    """Return the newest complete version of the last run that has one, for readers outside.
+
+    After a rollback of the checkpoint, runs before may have got further, with other records.
+    """
+    order = ledger.runs()
+    last = max(order.values(), default=-1)
+    found: Base | None = None
+    for batch in reversed(batches(ledger)):
+        there = complete(ledger, batch)
+        if there is None:
+            continue
+        if found is None or order.get(there.run, -1) > order.get(found.run, -1):
+            found = there
+        if order.get(found.run, -1) == last:
+            break
+    return found
 
 
 def complete(ledger: Ledger, batch: int) -> Base | None:
@@ -97,6 +112,14 @@ def complete(ledger: Ledger, batch: int) -> Base | None:
         if not _missing(found[run]):
             return Base(batch, run, found[run][0].workers)
     return None
+
+
+def all_complete(ledger: Ledger) -> Iterator[Base]:
+    """Yield all complete versions of all runs, the newest batches first."""
+    for batch in reversed(batches(ledger)):
+        for run, names in versions(ledger, batch).items():
+            if not _missing(names):
+                yield Base(batch, run, names[0].workers)
 
 
 def _missing(names: list[VersionName]) -> list[int]:
@@ -119,12 +142,18 @@ def _complete(ledger: Ledger, batch: int, run: str, names: list[VersionName]) ->
 
 def _why_none(ledger: Ledger, batch: int) -> str:
     place = shown(ledger.folder)
-    known = batches(ledger)
+    known = [one for one in batches(ledger) if versions(ledger, one)]  # a plan alone is no state
     if not known:
+        why = "the ledger was deleted, or is not the one of this checkpoint; restore it, or start "
+        if batch == 1:
+            why = (
+                "foreachBatch did not evaluate micro-batch 0, or the ledger was deleted, or is not "
+                "the one of this checkpoint; let foreachBatch evaluate its whole DataFrame, and "
+                "restore the ledger, or start "
+            )
         return (
-            f"the ledger in {place} holds no state, and the query is at micro-batch {batch}: the "
-            "ledger was deleted, or is not the one of this checkpoint; restore it, or start with "
-            "another checkpoint and an empty ledger"
+            f"the ledger in {place} holds no state, and the query is at micro-batch {batch}: {why}"
+            "with another checkpoint and an empty ledger"
         )
     return (
         f"the ledger in {place} holds versions {known[0]} … {known[-1]}, and micro-batch {batch} "

@@ -54,16 +54,12 @@ class HeldState:
         The files of one worker in one batch; none for a worker that begins.
     arrived
         Rows of keys that move in: all hold a state.
-    n_fresh
-        How many files at the top were written in the last batch, so that nothing in them was
-        compared with a watermark yet.
     """
 
     layout: StateLayout
     files: Sequence[Version] = ()
     names: Sequence[str] = ()
     arrived: pa.Table | None = None
-    n_fresh: int = 1
     tables: list[pa.Table] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -117,12 +113,13 @@ class HeldState:
     def ended(self, before: int | None, now: int | None) -> pa.Table:
         """Return the rows whose time has come by `now`.
 
-        All that was held when the watermark was `before` has been looked at then.
+        All that was held when the watermark was `before` has been looked at then. The file at the
+        top was written after that, so nothing in it was compared with a watermark yet.
         """
         if now is None:
             return self.layout.empty()
         parts = []
-        n_old = len(self.files) - self.n_fresh
+        n_old = len(self.files) - 1
         for number, table in enumerate(self.tables):
             if number < len(self.files) and self.files[number].about["soonest"] > now:
                 continue
