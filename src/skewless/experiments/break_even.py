@@ -30,18 +30,6 @@ def best_other(times: Mapping[str, float]) -> tuple[str, float]:
     return name, times[name]
 
 
-def best_other_before(times: Sequence[Mapping[str, float]], first: int | None) -> str:
-    """Return the fastest job but ours at the last cost before ours pays, at the highest if never.
-
-    >>> slow = {"cascade-ahead": 1.0, "hash": 1.2, "salt-4": 1.1}
-    >>> fast = {"cascade-ahead": 1.0, "hash": 2.0, "salt-4": 3.0}
-    >>> best_other_before([slow, fast], 1), best_other_before([slow], None)
-    ('salt-4', 'salt-4')
-    """
-    before = times[max((len(times) if first is None else first) - 1, 0)]
-    return min((job for job in before if job != OURS), key=lambda job: before[job])
-
-
 def table(records: Sequence[Row]) -> str:
     """Return a row per cost of a record and number of slots, and a column per stream."""
     streams = list(dict.fromkeys(record["stream"] for record in records))
