@@ -14,6 +14,7 @@ from skewless.spark import KeyProcessor, scale_to
 from skewless.spark.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.old_runs import KEPT_RUNS
 from skewless.spark.state.planning.requests import latest_request, purge_requests
+from skewless.spark.state.process import _n_kept
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.version_files import stack
@@ -193,3 +194,11 @@ def test_records_are_in_the_order_that_was_asked_for(tmp_path: Path) -> None:
     ):
         query = Query(tmp_path / str(order), Lists(), SCHEMA, order=order)
         assert query.step(0, table).to_pylist() == [{"values": wanted}]
+
+
+def test_a_setting_of_spark_is_refused_by_its_name() -> None:
+    """Spark checks it when it is set in a session, and not wherever else it may come from."""
+    name = "spark.sql.streaming.minBatchesToRetain"
+    assert _n_kept({name: "7"}) == 7
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, not 0"):
+        _n_kept({name: "0"})

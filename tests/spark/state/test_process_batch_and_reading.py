@@ -127,16 +127,3 @@ def test_bad_input_is_refused_in_one_line(
         process(stream, given.pop("key"), given.pop("processor"), **given)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "ledger").exists()
-
-
-def test_a_setting_of_spark_is_refused_by_its_name(spark: Any, tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    stream = read_stream(spark, tmp_path / "in", DDL)
-    name = "spark.sql.streaming.minBatchesToRetain"
-    before = spark.conf.get(name)
-    spark.conf.set(name, "0")
-    try:
-        with pytest.raises(ValueError, match=f"{name} must be at least 1, not 0"):
-            process(stream, "k", chain(), ledger=str(tmp_path / "ledger"))
-    finally:
-        spark.conf.set(name, before)

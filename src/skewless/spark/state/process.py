@@ -181,8 +181,7 @@ def processed(
     spark = df.sparkSession
     is_spread = df.isStreaming
     if df.isStreaming:
-        kept = whole(spark.conf.get(_RETAINED), _RETAINED, least=1)
-        tasks: Any = StateTasks(router, controller, work, kept)
+        tasks: Any = StateTasks(router, controller, work, _n_kept(spark.conf))
     else:
         hashed = hash_columns or by.grouped
         row = planned(df, hashed, chosen, numbers.first, router.routing.seed, parts)
@@ -192,6 +191,14 @@ def processed(
     plan = plan.toDF(*[_PLAN + name for name in plan.columns])
     routed = _routed(df, sends, plan, hash_columns, numbers.most, parts, is_spread)
     return routed.mapInArrow(tasks.process, shape.result)
+
+
+def _n_kept(conf: Any) -> int:
+    """Return how many versions are kept: as many micro-batches as Spark keeps of its own.
+
+    Not every way to set it is checked by Spark.
+    """
+    return whole(conf.get(_RETAINED), _RETAINED, least=1)
 
 
 def _routed(
