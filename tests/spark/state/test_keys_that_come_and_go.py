@@ -56,10 +56,12 @@ def test_table_plans_and_observed_keys_do_not_grow(tmp_path: Path, strategy: Any
         n_bytes = (tmp_path / name).stat().st_size
         sizes.append((plan.placing.entries()[0].size, plan.observed.hashes.size, n_bytes))
     assert n_moved > N_BATCHES  # there was something to forget
+    # The first quarter fills the table. Medians, because a table has room for a power of two.
     middle, end = sizes[N_BATCHES // 4 : N_BATCHES // 2], sizes[N_BATCHES // 2 :]
-    for before, after in zip(zip(*middle, strict=True), zip(*end, strict=True), strict=True):
-        # Without forgetting, all three grow in proportion to the batches: by a factor of two.
-        assert max(after) <= 1.25 * max(before)
+    for before, after in zip(np.median(middle, 0), np.median(end, 0), strict=True):
+        # Without forgetting, all three grow in proportion to the batches: by a factor of two. How
+        # many keys move depends on the worker of the hot key, so one half may have a third more.
+        assert after <= 1.5 * before, (np.median(middle, 0), np.median(end, 0))
 
 
 def test_a_key_without_records_is_forgotten_and_its_state_moves_home(tmp_path: Path) -> None:

@@ -32,10 +32,13 @@ def test_chance_moves_next_to_nothing(tmp_path: Path, strategy: str, mean: int) 
         total = plan.observed.loads.sum() + plan.observed.rest.sum()
         moved.append(float(plan.observed.loads[is_moved].sum() / total) if batch else 0.0)
     assert max(moved[:N_FIRST]) > 0.01
-    # A worker of a steady stream is three standard deviations off in 1 of 370 micro-batches: some
-    # plan among 20 may move a little, but not every one.
-    assert np.mean(np.array(moved[N_FIRST:]) > 0.0) <= 0.15
-    assert np.mean(moved[N_FIRST:]) < 0.01
-    # And the plan that it rests on is good: the tolerance, and twice three standard deviations.
+    # A worker of a steady stream is three standard deviations off in 1 of 370 micro-batches, and in
+    # more of them where a plan has left it off its mean: some plan among 20 may move a little. When
+    # plans take chance for load, four of five move keys, and 0.04 of the load each. A plan of Readj
+    # begins with all keys at home, so a single one moves up to a third of the load.
+    often, much = (0.25, 0.05) if strategy == "readj" else (0.15, 0.01)
+    assert np.mean(np.array(moved[N_FIRST:]) > 0.0) <= often
+    assert np.mean(moved[N_FIRST:]) < much
+    # And the plan that it rests on is good: the tolerance, and what chance adds to it.
     worst = np.mean([imbalance(query, batch) for batch in range(N_FIRST, N_BATCHES)])
     assert worst < 0.08 + 3 / np.sqrt(mean / 4)
