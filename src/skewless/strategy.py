@@ -105,6 +105,9 @@ class Report(NamedTuple):
     loads: Floats  # what the records of the key cost in this window
     state_sizes: Floats  # what the key's state weighs, should it move
     rest: Floats | None = None  # by worker; None: the keys account for everything
+    #: How far chance alone takes the load of a worker from its mean: a standard deviation, as a
+    #: part of the mean. 0: nothing is known of chance.
+    noise: float = 0.0
 
 
 def rest_by_worker(report: Report, n_workers: int) -> Floats:

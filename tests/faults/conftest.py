@@ -49,6 +49,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
         query("fish", "fish"),
         query("readj", "readj"),
         query("readj_windows", "readj", merging="native", windows=True),
+        query("join", "wanders", merging="join"),
     ]
     job = Job(folder, records, queries)
     assert job.wait() == 0, job.log()

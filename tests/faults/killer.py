@@ -22,7 +22,8 @@ from faults.bombs import fired, lay
 from faults.cluster import EXECUTORS
 from faults.jobs import N_BATCHES, Job, appeared, query
 
-#: Every way of merging, with and without windows and a ledger, by splitting and moving strategies.
+#: Every way of merging, with and without windows and a ledger, by splitting and moving strategies;
+#: and keyed state, of a processor whose results do not merge and of a join.
 QUERIES = (
     query("own", "cascade"),
     query("own_windows", "cascade", windows=True),
@@ -32,13 +33,25 @@ QUERIES = (
     query("native", "cascade", merging="native"),
     query("native_windows_moved", "readj", merging="native", windows=True),
     query("routed", "fish", merging="none"),
+    query("chained", "wanders", merging="state"),
+    query("joined", "wanders", merging="join"),
 )
-ON_CLUSTER = ("own_windows", "native_windows_moved")
+ON_CLUSTER = ("own_windows", "native_windows_moved", "chained")
+_KEYED = ("state", "join")
 KINDS = {"raise": "task", "kill_worker": "worker", "kill_executor": "executor"}
 #: How many may pass at a place before a bomb goes off there; more do pass in every micro-batch.
-_FUSES = {"route": 6, "work": 0, "combine": 100, "merge": 60, "finish": 60}
+_FUSES = {"route": 6, "work": 0, "combine": 100, "merge": 60, "finish": 60, "update": 60}
 #: What a driver writes, and at what a killer from outside takes aim.
 _FILES = ("checkpoint/offsets/*", "checkpoint/state/0/*/*", "checkpoint/commits/*", "out/*")
+#: The same where states are in the ledger: plans, what workers reported, and their versions.
+_KEYED_FILES = (
+    "checkpoint/offsets/*",
+    "ledger/state/*/*/plan.arrow",
+    "ledger/workers/*/*/worker-*.arrow",
+    "ledger/state/*/*/worker-*.arrow",
+    "checkpoint/commits/*",
+    "out/*",
+)
 _SETTINGS = {
     # Several calls of the router per task, and another number of sources with other cores.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "400",
@@ -82,7 +95,7 @@ def run_killing(
     for one in chosen:
         lay(folder / one["name"], *_bombs(one, chance, on_cluster=cluster is not None))
         if chance.random() < 0.4:
-            moments.append(_moment(folder / one["name"], chance))
+            moments.append(_moment(folder, one, chance))
     layouts = _layouts(chance, cluster)
     n_drivers = 0
     while not all(_has_ended(folder / one["name"]) for one in chosen):
@@ -148,8 +161,9 @@ def _layouts(chance: random.Random, cluster: str | None) -> Iterator[tuple[str, 
         yield master, chosen | (EXECUTORS if cluster else {})
 
 
-def _moment(folder: Path, chance: random.Random) -> Moment:
-    return Moment(folder, chance.choice(_FILES), chance.uniform(0.0, 1.5))
+def _moment(folder: Path, one: dict[str, Any], chance: random.Random) -> Moment:
+    files = _KEYED_FILES if one["merging"] in _KEYED else _FILES
+    return Moment(folder / one["name"], chance.choice(files), chance.uniform(0.0, 1.5))
 
 
 def _bombs(one: dict[str, Any], chance: random.Random, *, on_cluster: bool) -> list[str]:
@@ -171,7 +185,8 @@ def _bomb(one: dict[str, Any], chance: random.Random, action: str) -> str:
 
 
 def _places(one: dict[str, Any], action: str) -> Sequence[str]:
-    places = ["route", "work"]
+    # Keyed state is routed by the JVM: bombs are in the processor, and before and behind a join.
+    places = ["update"] if one["merging"] == "state" else ["route", "work"]
     if one["merging"] == "blocks":
         places += ["combine", "merge", "finish"]
     if action == "kill_driver" and one["mode"] == "update":

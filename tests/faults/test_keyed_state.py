@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import random
-import zlib
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from faults.bombs import lay, not_fired
-from faults.comparing import assert_done, batches_of
+from faults.comparing import CHAINED, assert_done, batches_of, chained
 from faults.conftest import require_faults
 from faults.jobs import N_BATCHES, Job, appeared, query, write_records
 from skewless.spark.ledger import Ledger
@@ -23,7 +19,6 @@ from skewless.spark.state.versions.version_files import read
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 
-COLUMNS = ("k", "n", "sum")
 #: A task may fail three times; what is written by then is written again.
 BOMBS = (
     *["update.0.any.raise-9"] * 2,
@@ -49,24 +44,6 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("keyed") / "records"
     write_records(folder)
     return folder
-
-
-def expected(records: Path) -> dict[int, Counter[tuple[Any, ...]]]:
-    """Return what `Chain` gives for each micro-batch, by plain Python."""
-    files = sorted(records.glob("*.parquet"))
-    states: dict[Any, tuple[int, int]] = {}
-    found = {}
-    for batch in range(N_BATCHES):
-        parts = [pq.ParquetFile(file).read() for file in files[2 * batch : 2 * batch + 2]]
-        rows: Counter[tuple[Any, ...]] = Counter()
-        for record in (
-            pa.concat_tables(parts).sort_by([("ts", "ascending"), ("v", "ascending")]).to_pylist()
-        ):
-            n, total = states.get(record["k"], (0, 0))
-            states[record["k"]] = n + 1, zlib.crc32(f"{total} {record['v']}".encode())
-            rows[(record["k"], *states[record["k"]])] += 1
-        found[batch] = rows
-    return found
 
 
 def versions_of(folder: Path) -> dict[tuple[int, int], Any]:
@@ -99,7 +76,7 @@ def test_failed_tasks_change_no_result_and_no_version(records: Path, tmp_path: P
     assert job.wait() == 0, job.log()
     for one in queries:
         assert_done(tmp_path / one["name"])
-        assert batches_of(tmp_path / one["name"], COLUMNS) == expected(records)
+        assert batches_of(tmp_path / one["name"], CHAINED) == chained(records)
     assert not_fired(tmp_path / "disturbed") == []
     assert n_moved(tmp_path / "disturbed") > 50
     assert versions_of(tmp_path / "disturbed") == versions_of(tmp_path / "calm")
@@ -119,4 +96,4 @@ def test_killed_drivers_change_no_result_whatever_they_start_again_with(
     job = Job(tmp_path, records, [query("killed", "wanders", merging="state", workers=4)])
     assert job.wait() == 0, job.log()
     assert_done(tmp_path / "killed")
-    assert batches_of(tmp_path / "killed", COLUMNS) == expected(records)
+    assert batches_of(tmp_path / "killed", CHAINED) == chained(records)

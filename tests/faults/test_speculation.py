@@ -11,7 +11,7 @@ import pytest
 
 from faults.bombs import copies, decisions, lay, not_fired
 from faults.cluster import Cluster
-from faults.comparing import assert_done, batches_of
+from faults.comparing import CHAINED, assert_done, assert_same_batches, batches_of, chained
 from faults.conftest import Setting
 from faults.jobs import Job, learned, plans_of, query
 from skewless.spark.worker_python import DAEMON
@@ -39,6 +39,8 @@ SETTINGS = {
 }
 #: Tasks that wait until a copy of them has come as far. All have records under both strategies.
 SLOW = ("route.0.0", "route.2.1", "combine.1.3", "combine.3.7")
+#: The same among the workers of keyed state, each of which has records in every micro-batch.
+SLOW_WORKERS = ("update.0.1", "update.1.3", "update.3.6")
 
 
 @pytest.mark.parametrize("strategy", ["cascade", "readj"])
@@ -61,3 +63,16 @@ def test_copies_of_slow_tasks_change_no_result(
     assert batches_of(folder, columns) == batches_of(setting.calm / "plain", columns)
     assert plans_of(folder) == plans_of(setting.calm / strategy)
     assert learned(folder) == learned(setting.calm / strategy)
+
+
+def test_copies_of_slow_workers_change_no_state(setting: Setting, tmp_path: Path) -> None:
+    folder = tmp_path / "chained"
+    lay(folder, *(f"{where}.until_copied" for where in SLOW_WORKERS))
+    with Cluster(tmp_path / "cluster", apart=True) as cluster:
+        queries = [query("chained", "wanders", merging="state")]
+        job = Job(tmp_path, setting.records, queries, master=cluster.master, settings=SETTINGS)
+        assert job.wait() == 0, job.log()
+    assert_done(folder)
+    assert not_fired(folder) == []
+    assert copies(folder) == sorted(SLOW_WORKERS)
+    assert_same_batches(batches_of(folder, CHAINED), chained(setting.records), "chained")

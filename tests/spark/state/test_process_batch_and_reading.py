@@ -40,6 +40,18 @@ def test_a_batch_equals_plain_python(spark: Any, tmp_path: Path, strategy: str) 
     assert in_order(map(tuple, found.collect())) == chained([table])[0]
 
 
+def test_capacities_of_a_batch_dataframe_place_keys_and_change_no_result(spark: Any) -> None:
+    df = spark.range(0, 4000, 1, 3).selectExpr("cast(id % 500 as string) as k", "1 as v")
+    placed = process(df, "k", chain(), workers=2, max_workers=3, capacities=[3, 1, 1])
+    rows = placed.select("*", F.spark_partition_id().alias("worker")).collect()
+    wanted = [(str(key), n) for key in range(500) for n in range(1, 9)]
+    assert sorted((row["k"], row["n"]) for row in rows) == sorted(wanted)
+    # Three quarters of the load are on the fast worker.
+    assert sum(row["worker"] == 0 for row in rows) == pytest.approx(3000, rel=0.1)
+    with pytest.raises(ValueError, match=r"capacities must be one number per worker: 3, not 2"):
+        process(df, "k", chain(), workers=2, max_workers=3, capacities=[3, 1])
+
+
 def test_all_states_of_a_batch_expire_at_its_end(spark: Any) -> None:
     df = spark.createDataFrame(records(50, 2).to_pandas(), DDL)
     found = process(df, F.upper("k").alias("key"), sessions(), workers=2).collect()

@@ -12,6 +12,7 @@ import pyarrow as pa
 from skewless.keys import hash_keys
 from skewless.registry import strategy_of
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.state.arguments import speeds
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving
@@ -45,6 +46,7 @@ class Query:
         cost: Any = "records",
         interval: int = 1,
         window: int = 1,
+        capacities: Sequence[float] | None = None,
     ) -> None:
         ours = [("hash", pa.int64()), ("worker", pa.int32()), ("source", pa.int32())]
         place = {name: 3 + number for number, name in enumerate(schema.names)}
@@ -59,7 +61,15 @@ class Query:
         shape = shape_of(processor)
         chosen = as_moving(strategy_of(strategy))
         controller = Controller(
-            chosen, workers or 2, workers, most, interval, window, delay, schema_text(shape.state)
+            chosen,
+            workers or 2,
+            workers,
+            most,
+            interval,
+            window,
+            delay,
+            schema_text(shape.state),
+            capacities=speeds(capacities, most),
         )
         self.tasks = StateTasks(None, controller, Work(shape, sent, cost), kept)  # type: ignore[arg-type]
         self.ledger = Ledger(str(folder)).of_run(run)

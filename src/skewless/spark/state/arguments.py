@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 import pyarrow as pa
+from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -20,6 +21,7 @@ from pyspark.sql.types import (
 
 from skewless import registry
 from skewless.arguments import MOST_WORKERS, seed_number, shown, whole
+from skewless.simulator.starting import require_capacities
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.columns import (
     GroupingKey,
@@ -173,7 +175,12 @@ class Workers:
 
 
 def numbers_of_workers(df: DataFrame, workers: Any, max_workers: Any, ledger: Any) -> Workers:
-    """Return what is asked for, else what the ledger has, else Spark's number of partitions."""
+    """Return what is asked for, else what the ledger has, else Spark's number of partitions.
+
+    A ledger below `spark.skewless.ledger` is not known before the query starts. Without a number,
+    such a query then has as many partitions as Spark's, and goes on with its workers if these are
+    not more.
+    """
     spark = df.sparkSession
     given = workers if workers is not None else spark.conf.get("spark.skewless.workers", None)
     asked = None if given is None else whole(given, "workers", least=1, most=MOST_WORKERS)
@@ -189,6 +196,17 @@ def numbers_of_workers(df: DataFrame, workers: Any, max_workers: Any, ledger: An
         if most < first and asked is not None:
             raise ValueError(f"max_workers must be at least workers ({first}), not {most}")
     return Workers(min(first, most), asked, most)
+
+
+def speeds(capacities: ArrayLike | None, n_workers: int) -> tuple[float, ...] | None:
+    """Return capacities that are 1 on average; raise ValueError unless there is one per worker.
+
+    `n_workers` are the most that there may be. Each keeps its speed when others come or go.
+    """
+    if capacities is None:
+        return None
+    found = require_capacities(capacities, n_workers)
+    return tuple((found / found.mean()).tolist())
 
 
 def state_router(

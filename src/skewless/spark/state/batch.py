@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from skewless.spark.state.grouping import received
 from skewless.spark.state.parts import Parts
-from skewless.spark.state.planning.placing import Placing
+from skewless.spark.state.planning.placing import Placing, speeds_of, unlearned
 from skewless.spark.state.planning.spread_keys import MOST_KEYS, all_parts, warn_of_left_out
 from skewless.spark.state.tasks import hash_seed
 from skewless.spark.state.versions.held_state import HeldState
@@ -31,13 +31,15 @@ def planned(
     n_workers: int,
     seed: int,
     parts: Parts | None = None,
+    capacities: Sequence[float] | None = None,
 ) -> pa.RecordBatch:
     """Return the row that the JVM routes by; it takes one pass over the keys, unless by hash.
 
     `hashed` are the columns that are hashed together with the seed. With `parts`, hot keys are
-    spread.
+    spread. `capacities` are relative speeds of the workers.
     """
-    placing = Placing(strategy, strategy.start(n_workers, seed), n_workers)
+    speeds = speeds_of(capacities, n_workers)
+    placing = Placing(strategy, unlearned(strategy, n_workers, seed, speeds), n_workers)
     moves = isinstance(strategy, Rebalances)
     if n_workers == 1 or not (moves or (parts is not None and parts.detects)):
         return placing.row(hash_seed(seed))
@@ -51,8 +53,9 @@ def planned(
     total = float(observed.get["records"] or 0)
     hashes = np.array([row["hash"] for row in heavy], np.int64).view(np.uint64)
     loads = np.array([sum(row[1:]) for row in heavy], np.float64)
-    # Hashing spreads the light keys evenly.
-    rest = np.full(n_workers, max(0.0, total - float(loads.sum())) / n_workers)
+    # Hashing spreads the light keys evenly, or as the speeds are.
+    shares = np.ones(n_workers) if speeds is None else speeds
+    rest = max(0.0, total - float(loads.sum())) * shares / shares.sum()
     spread: list[tuple[int, int]] = []
     if parts is not None:
         n_left_out, mean = 0, total / n_workers

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, get_args
 
+from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -21,6 +22,7 @@ from skewless.spark.state.arguments import (
     numbers_of_workers,
     ordering,
     sending,
+    speeds,
     state_router,
     time_and_delay,
     unique_columns,
@@ -48,6 +50,7 @@ def process(
     strategy: str | AnyStrategy = "auto",
     workers: int | None = None,
     max_workers: int | None = None,
+    capacities: ArrayLike | None = None,
     watermark: tuple[str, str] | None = None,
     order_by: str | Sequence[str] | None = None,
     interval: int = 1,
@@ -77,9 +80,17 @@ def process(
         other parameters, such as `Mixed(tolerance=0.2, max_entries=500)`. "auto" is "mixed".
     workers
         How many workers there are. None: as many as before a restart, or at the very beginning
-        `spark.sql.shuffle.partitions`. Another number after a restart is taken.
+        `spark.sql.shuffle.partitions`. Another number after a restart is taken. Where the ledger is
+        a subfolder of `spark.skewless.ledger`, give a number with every restart: that folder is
+        found when the query has started, and without a number there is room for
+        `spark.sql.shuffle.partitions` workers and no more.
     max_workers
         How many workers `scale_to` may ask for while the query runs. None: no more than there are.
+        A number of workers that there is no room for is cut, with a warning in the log.
+    capacities
+        Relative speeds, one number above 0 for each worker that there may be: `max_workers` numbers
+        if that is given. A worker of half the speed gets half the load. A stream may be restarted
+        with others; None: those of its ledger, or all are equally fast.
     watermark
         The column of event time, and how late a record may be: ("ts", "10 minutes"). Later ones
         are dropped, and states expire by it. As in Spark, it follows the latest time of the
@@ -114,6 +125,7 @@ def process(
         strategy=strategy,
         workers=workers,
         max_workers=max_workers,
+        capacities=capacities,
         watermark=watermark,
         order_by=order_by,
         interval=interval,
@@ -133,6 +145,7 @@ def processed(
     strategy: str | AnyStrategy = "auto",
     workers: int | None = None,
     max_workers: int | None = None,
+    capacities: ArrayLike | None = None,
     watermark: tuple[str, str] | None = None,
     order_by: str | Sequence[str] | None = None,
     interval: int = 1,
@@ -159,6 +172,7 @@ def processed(
     if not isinstance(cost, str) or cost not in get_args(Cost):
         raise ValueError(f"cost must be 'records' or 'seconds', not {shown(cost)}")
     numbers = numbers_of_workers(df, workers, max_workers, ledger)
+    capable = speeds(capacities, numbers.most)
     untrusted = switch(
         untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", df.sparkSession
     )
@@ -175,6 +189,7 @@ def processed(
         None if times is None else times[1],
         schema_text(shape.state),
         None if parts is None else parts.rule,
+        capable,
     )
     hash_columns = hashed_key(df, by.columns, untrusted=True) if untrusted else None
     require_skewless(df.sparkSession)
@@ -184,7 +199,7 @@ def processed(
         tasks: Any = StateTasks(router, controller, work, _n_kept(spark.conf))
     else:
         hashed = hash_columns or by.grouped
-        row = planned(df, hashed, chosen, numbers.first, router.routing.seed, parts)
+        row = planned(df, hashed, chosen, numbers.first, router.routing.seed, parts, capable)
         is_spread = len(row.column("spread")[0]) > 0
         tasks = BatchTasks(work, row)
     plan = spark.range(0, 1, 1, 1).mapInArrow(tasks.publish, PLACES)

@@ -144,7 +144,7 @@ class StateTasks:
             lambda row: _key_text([key[row] for key in keys], has_part=has_part),
             about,
             None if self.controller.spread is None else _sides(keys, worked),
-            plan.spread.part_hashes(),
+            np.union1d(plan.spread.part_hashes(), plan.placing.entries()[0]),
         )
         keep_report(ledger, name.batch, name.worker, report, attempt)
         changed = newest(layout, [start.on_top, with_a_trace(worked)])

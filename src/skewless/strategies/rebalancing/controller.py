@@ -30,6 +30,8 @@ from skewless.strategy import (
     rest_by_worker,
 )
 
+#: So many standard deviations from its mean, the load of a worker is no work of chance.
+_CHANCE = 3.0
 #: What discretised costs may add to the load of a worker, in fair shares. Without it, plans would
 #: be made again and again for errors that the next plan has too.
 _COMPACT_ERROR = 0.02
@@ -120,7 +122,8 @@ class TableRouting(ABC):
 
         A plan is made from the plan that it replaces, so a second one might improve on the first.
         That is done at once, until one is not worth its moves: the same report again then moves
-        nothing.
+        nothing. Where the report says how far chance takes loads from their mean, a load within
+        three such standard deviations is within bounds, whatever the tolerance.
         """
         observed = self._observed(report, state)
         if report.keys.size == 0:
@@ -129,7 +132,7 @@ class TableRouting(ABC):
         entries = routing_table.all_entries(state)
         named = routing_table.is_among(entries.keys, observed.keys)
         others = entries.part(~named)
-        targets = self._targets(observed, state.capacities)
+        targets = self._targets(observed, state.capacities, report.noise)
         moves = moves_between(observed.keys, observed.owners, targets)
         kept = others
         if moves.keys.size:  # without a new plan the table does not grow, and nothing need go
@@ -156,8 +159,9 @@ class TableRouting(ABC):
         orders = Orders(loads, sizes)
         return Observed(report.keys, loads, sizes, owners, homes, rest, orders=orders)
 
-    def _targets(self, observed: Observed, capacities: Floats) -> Workers:
-        """Return where each observed key is to live."""
+    def _targets(self, observed: Observed, capacities: Floats, noise: float = 0.0) -> Workers:
+        """Return where each observed key is to live; `noise` is that of the report."""
+        slack = max(self._slack(), _CHANCE * noise - self.tolerance)
         while True:
             aims = goals(
                 observed,
@@ -165,7 +169,7 @@ class TableRouting(ABC):
                 capacities,
                 pin_giants=self.pin_giants,
                 two_sided=self.two_sided,
-                slack=self._slack(),
+                slack=slack,
             )
             if self._excess(observed, observed.owners, aims).total <= 0.0:
                 return observed.owners

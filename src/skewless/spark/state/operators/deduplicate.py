@@ -64,8 +64,8 @@ def deduplicate(
         The column of event time, and how late a record may be: ("ts", "10 minutes"). Later ones
         are dropped.
     placement
-        `strategy`, `workers`, `max_workers`, `interval`, `window`, `cost`, `seed`, `ledger` and
-        `untrusted_keys`, as for `process`.
+        `strategy`, `workers`, `max_workers`, `capacities`, `interval`, `window`, `cost`, `seed`,
+        `ledger` and `untrusted_keys`, as for `process`.
 
     Examples
     --------

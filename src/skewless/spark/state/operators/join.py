@@ -95,8 +95,8 @@ def join(
         into how many parts their left side is cut: {"hot": 8}; a tuple for several columns. Only
         with `how` "inner" or "left", and such keys cannot change while a ledger is used.
     placement
-        `strategy`, `workers`, `max_workers`, `interval`, `window`, `cost`, `seed`, `ledger` and
-        `untrusted_keys`, as for `process`.
+        `strategy`, `workers`, `max_workers`, `capacities`, `interval`, `window`, `cost`, `seed`,
+        `ledger` and `untrusted_keys`, as for `process`.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
+from numpy.typing import ArrayLike
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
@@ -20,6 +21,7 @@ class Placement(TypedDict, total=False):
     strategy: str | AnyStrategy
     workers: int | None
     max_workers: int | None
+    capacities: ArrayLike | None
     interval: int
     window: int
     cost: Cost

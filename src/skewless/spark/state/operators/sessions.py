@@ -63,8 +63,8 @@ def sessions(
     watermark
         The column of event time, and how late a record may be: ("ts", "10 minutes").
     placement
-        `strategy`, `workers`, `max_workers`, `interval`, `window`, `cost`, `seed`, `ledger` and
-        `untrusted_keys`, as for `process`.
+        `strategy`, `workers`, `max_workers`, `capacities`, `interval`, `window`, `cost`, `seed`,
+        `ledger` and `untrusted_keys`, as for `process`.
 
     Examples
     --------

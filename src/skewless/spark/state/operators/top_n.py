@@ -62,8 +62,8 @@ def top_n(
         Columns by which records of a micro-batch are taken, as for `process`: they say which of
         several equal records is the earlier one.
     placement
-        `strategy`, `workers`, `max_workers`, `interval`, `window`, `cost`, `seed`, `ledger` and
-        `untrusted_keys`, as for `process`.
+        `strategy`, `workers`, `max_workers`, `capacities`, `interval`, `window`, `cost`, `seed`,
+        `ledger` and `untrusted_keys`, as for `process`.
 
     Examples
     --------

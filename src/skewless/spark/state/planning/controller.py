@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from skewless.arrays import Floats
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import run_name
-from skewless.spark.state.planning.placing import Placing
+from skewless.spark.state.planning.placing import Placing, speeds_of, unlearned
 from skewless.spark.state.planning.requests import latest_request
 from skewless.spark.state.planning.spread_keys import (
     SpreadKeys,
@@ -24,12 +25,14 @@ from skewless.spark.state.planning.state_plan import (
     Moving,
     Observed,
     StatePlan,
+    capacities_of,
     from_entry,
     places_alike,
     publish,
     read_entry,
     to_entry,
 )
+from skewless.spark.state.planning.worker_numbers import NONE_TAKEN, Decided, decided, warn
 from skewless.spark.state.planning.worker_reports import WorkerReport, read_report
 from skewless.spark.state.schemas import require_same_states
 from skewless.spark.state.versions.bases import base_of
@@ -38,7 +41,7 @@ from skewless.strategy import AnyStrategy, Rebalances, Report
 
 #: The most keys whose loads a plan remembers, besides those of the routing table.
 _OBSERVED_KEYS = 1 << 14
-#: Below this share of all loads, a key that is not in the table is forgotten.
+#: Below this share of all loads, a key has no load: a report does not name it.
 _NOTHING = 1e-12
 
 
@@ -66,6 +69,8 @@ class Controller:
         Of the states, as text.
     spread
         Which keys of a join are spread over several parts; None: this is no join.
+    capacities
+        Relative speeds of the workers, 1 on average; None: those of the plan before, if any.
     """
 
     strategy: AnyStrategy
@@ -77,6 +82,7 @@ class Controller:
     delay: int | None = None
     schema: str = ""
     spread: SpreadRule | None = None
+    capacities: tuple[float, ...] | None = None
 
     def plan(self, ledger: Ledger, batch: int, seed: int, shape: Any) -> StatePlan:
         """Return the plan of this run for `batch`; the first task that needs it makes it."""
@@ -91,9 +97,13 @@ class Controller:
         base = base_of(ledger, batch)
         request = latest_request(ledger)
         if base is None:
-            placing = Placing(self.strategy, self.strategy.start(self.workers, seed), self.workers)
+            speeds = speeds_of(self.capacities, self.workers)
+            state = unlearned(self.strategy, self.workers, seed, speeds)
             observed = Observed(rest=np.zeros(self.workers))
-            return StatePlan(placing, observed=observed, about=self._about(request, shape))
+            # A request is for the next batch: this one may be a repetition that comes after it.
+            begun = self._about(Decided(self.workers, NONE_TAKEN), self.capacities, shape)
+            placing = Placing(self.strategy, state, self.workers)
+            return StatePlan(placing, observed=observed, about=begun)
         entry = read_entry(ledger, base.batch, base.run)
         if entry is None:
             raise LedgerCorrupt(f"{shown(ledger.folder)} has lost the plan of batch {base.batch}")
@@ -101,8 +111,13 @@ class Controller:
         require_same_states(last.about, shape, f"the ledger in {shown(ledger.folder)}")
         reports = [read_report(ledger, base, worker) for worker in range(base.workers)]
         observed = self._observed(last, reports)
-        n_workers = self._n_workers(last, request)
-        is_whole = n_workers != base.workers or not places_alike(entry, last.placing, seed)
+        numbers = decided(self.asked, self.most, request, last.n_workers, last.about)
+        n_workers = numbers.n_workers
+        before = capacities_of(last.about)
+        capacities = before if self.capacities is None else self.capacities
+        speeds = speeds_of(capacities, n_workers)
+        are_others = n_workers != base.workers or not _alike(speeds, speeds_of(before, n_workers))
+        is_whole = are_others or not places_alike(entry, last.placing, seed)
         is_time = batch % self.interval == 0
         moving = Moving(whole=is_whole)
         latest = _latest([last.latest, *(report.latest for report in reports)])
@@ -111,13 +126,18 @@ class Controller:
         spread = self._spread(last, reports, n_workers, any_time, is_time and not is_whole)
         placing = last.placing
         if is_whole:
-            if n_workers != placing.n_workers:
-                placing = placing.rescaled(n_workers)
+            if are_others:
+                placing = placing.rescaled(n_workers, speeds)
             observed = Observed(rest=np.zeros(n_workers))
         elif is_time and isinstance(self.strategy, Rebalances):
-            placing = self._rebalanced(placing, parted(observed, spread))
+            noise = self._noise(reports, n_workers)
+            placing = self._rebalanced(placing, parted(observed, spread), noise)
             moving = Moving(*last.placing.changed(placing))
-        about = self._about(request, shape, last)
+        about = self._about(numbers, capacities, shape, last)
+        if numbers.warning is not None:
+            about["warned"] = [run_name(ledger.run), numbers.warning]
+            if about["warned"] != last.about.get("warned"):  # once in a run
+                warn(numbers)
         told = last.about.get("left_out")  # the run that was told of keys that are not spread
         if spread.n_left_out and told != run_name(ledger.run):
             warn_of_left_out(spread.n_left_out)
@@ -141,11 +161,15 @@ class Controller:
         )
 
     def _about(
-        self, request: tuple[int, int] | None, shape: Any, last: StatePlan | None = None
+        self,
+        numbers: Decided,
+        capacities: tuple[float, ...] | None,
+        shape: Any,
+        last: StatePlan | None = None,
     ) -> dict[str, Any]:
         about: dict[str, Any] = {
             "asked": self.asked,
-            "request": -1 if request is None else request[0],
+            "request": numbers.taken,
             "most": self.most,
             "schema": self.schema,
             "ttl": shape.ttl,
@@ -154,6 +178,8 @@ class Controller:
             about["meaning"] = dict(shape.meaning)
         if last is not None and any(last.about.get(k) != about[k] for k in ("schema", "ttl")):
             about["renewed"] = True
+        if capacities is not None:
+            about["capacities"] = list(capacities)
         if self.spread is not None:
             about["within"] = self._within(last)
         return about
@@ -180,15 +206,6 @@ class Controller:
             rule, last.spread, reports, n_workers, last.watermark, latest, changes=changes
         )
 
-    def _n_workers(self, last: StatePlan, request: tuple[int, int] | None) -> int:
-        """Return the workers of the next plan: as before, unless another number is asked for."""
-        wanted = last.n_workers
-        if self.asked is not None and self.asked != last.about.get("asked"):
-            wanted = self.asked
-        elif request is not None and request[0] != last.about.get("request"):
-            wanted = request[1]
-        return min(wanted, self.most)
-
     def _watermark(self, last: StatePlan, latest: int | None) -> int | None:
         """Return the watermark in microseconds; as Spark, by milliseconds."""
         if self.delay is None or latest is None:
@@ -200,8 +217,6 @@ class Controller:
         """Return what is known of loads after these reports; older ones count less."""
         before, kept = last.observed, 1.0 - 1.0 / self.window
         hashes = np.unique(np.concatenate([before.hashes, *(r.hashes for r in reports)]))
-        listed = last.placing.entries()[0]
-        hashes = np.union1d(hashes, listed)
         loads, sizes = np.zeros(hashes.size), np.ones(hashes.size)
         at = np.searchsorted(hashes, before.hashes)
         loads[at], sizes[at] = kept * before.loads, before.sizes
@@ -213,12 +228,27 @@ class Controller:
             rest[worker] += max(0.0, report.cost - float(report.costs.sum()))
         return _bounded(Observed(hashes, loads, sizes, rest), last.placing)
 
-    def _rebalanced(self, placing: Placing, observed: Observed) -> Placing:
-        """Return where keys live after the strategy has seen the report."""
+    def _noise(self, reports: list[WorkerReport], n_workers: int) -> float:
+        """Return how far chance takes the load of a worker from its mean.
+
+        Records of a steady stream come by chance: a worker that gets m of them on average gets
+        m ± √m. The loads are sums over the window in which each batch counts (1 − 1/window) of the
+        one after it, so there are (2 · window − 1) times as many records behind them.
+        """
+        n_records = sum(report.records for report in reports) / n_workers
+        return 1.0 / math.sqrt(max(n_records * (2 * self.window - 1), 1.0))
+
+    def _rebalanced(self, placing: Placing, observed: Observed, noise: float) -> Placing:
+        """Return where keys live after the strategy has seen the report.
+
+        The report names the keys with load, no others. A key of the table that has no load for long
+        is forgotten by the strategy: then it lives at its place on the ring again, and its state,
+        if there is one, moves there like that of any key whose worker differs.
+        """
         keys = placing.keys_of(observed.hashes)
         order = np.argsort(keys)
         rest: Floats | None = observed.rest if observed.rest.any() else None
-        report = Report(keys[order], observed.loads[order], observed.sizes[order], rest)
+        report = Report(keys[order], observed.loads[order], observed.sizes[order], rest, noise)
         state, _ = self.strategy.rebalance(report, copy_state(placing.state))  # type: ignore[attr-defined]
         return replace(placing, state=state)
 
@@ -246,16 +276,24 @@ def _latest(times: list[int | None]) -> int | None:
     return max((time for time in times if time is not None), default=None)
 
 
+def _alike(speeds: Floats | None, before: Floats | None) -> bool:
+    """Return whether workers are as fast as before; without speeds, all are equal."""
+    if speeds is None or before is None:
+        return speeds is before
+    return bool(np.array_equal(speeds, before))
+
+
 def _bounded(observed: Observed, placing: Placing) -> Observed:
-    """Return the heaviest keys and those of the table; the others become a part of the rest."""
+    """Return the heaviest keys and those of the table that have load; the others become a rest."""
     hashes, loads = observed.hashes, observed.loads
     is_listed = np.isin(hashes, placing.entries()[0])
-    stays = loads > _NOTHING * max(float(loads.sum() + observed.rest.sum()), 1e-300)
+    has_load = loads > _NOTHING * max(float(loads.sum() + observed.rest.sum()), 1e-300)
+    stays = has_load
     if int(stays.sum()) > _OBSERVED_KEYS:
         heaviest = np.lexsort((hashes, -loads))[:_OBSERVED_KEYS]
         stays = np.zeros(hashes.size, np.bool_)
         stays[heaviest] = True
-    stays |= is_listed
+    stays = stays | (is_listed & has_load)
     gone = ~stays
     owners = placing.owners(hashes[gone])
     rest = observed.rest + np.bincount(owners, loads[gone], observed.rest.size)

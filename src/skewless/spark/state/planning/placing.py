@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from skewless.arrays import Keys, Words, Workers
+from skewless.arrays import Floats, Keys, Words, Workers
 from skewless.kernels.hashing import GOLDEN
 from skewless.kernels.key_table import ABSENT
 from skewless.state import copy_state
@@ -53,6 +53,27 @@ def as_moving(strategy: AnyStrategy, argument: str = "strategy") -> AnyStrategy:
             "at a time: use 'mixed', 'min-table', 'min-mig', 'readj' or 'hash'"
         )
     return strategy
+
+
+def speeds_of(capacities: Sequence[float] | None, n_workers: int) -> Floats | None:
+    """Return the speeds of so many workers; a worker that no capacity was given for has speed 1.
+
+    >>> speeds_of((1.5, 0.5), 3).tolist()
+    [1.5, 0.5, 1.0]
+    """
+    if capacities is None:
+        return None
+    speeds = np.ones(n_workers)
+    speeds[: len(capacities)] = capacities[:n_workers]
+    return speeds
+
+
+def unlearned(strategy: AnyStrategy, n_workers: int, seed: int, speeds: Floats | None) -> Any:
+    """Return the state of a strategy that has seen no record, for workers of these speeds."""
+    state = strategy.start(n_workers, seed)
+    if speeds is None:
+        return state
+    return strategy.rescale(state, n_workers, speeds)  # type: ignore[attr-defined]
 
 
 def _start(strategy: AnyStrategy) -> Any:
@@ -104,9 +125,9 @@ class Placing:
         moving = origins != targets
         return known[moving], origins[moving], targets[moving]
 
-    def rescaled(self, n_workers: int) -> Placing:
-        """Return the same for another number of workers."""
-        state = self.strategy.rescale(copy_state(self.state), n_workers)  # type: ignore[attr-defined]
+    def rescaled(self, n_workers: int, speeds: Floats | None = None) -> Placing:
+        """Return the same for another number of workers, or for workers of other speeds."""
+        state = self.strategy.rescale(copy_state(self.state), n_workers, speeds)  # type: ignore[attr-defined]
         return Placing(self.strategy, state, n_workers)
 
     def row(self, seed: int, spread: Sequence[tuple[int, int]] = ()) -> pa.RecordBatch:

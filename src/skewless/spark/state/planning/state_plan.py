@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.names import run_name
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
-from skewless.spark.state.planning.placing import Placing
+from skewless.spark.state.planning.placing import Placing, speeds_of, unlearned
 from skewless.spark.state.planning.spread_keys import SpreadKeys, spread_arrays, spread_from
 from skewless.spark.state.versions.bases import Base
 from skewless.spark.state.versions.names import plan_file
@@ -82,9 +83,9 @@ class StatePlan:
         The same for the second stream, if there is one.
     about
         What else must be known later: `schema` of the states, `asked` and `request`, the numbers of
-        workers that were asked for, `most` workers that the query can have; `ttl` of the states in
-        microseconds, and what they mean (`meaning`); `renewed`: they are of another schema or ttl
-        than those that are read.
+        workers that were asked for, `most` workers that the query can have, their `capacities` if
+        these were given; `ttl` of the states in microseconds, and what they mean (`meaning`);
+        `renewed`: they are of another schema or ttl than those that are read.
     spread
         The keys of a join whose records go to several parts.
     """
@@ -119,7 +120,7 @@ def strategy_text(strategy: AnyStrategy) -> str:
 def to_entry(plan: StatePlan, seed: int) -> Entry:
     """Return what the ledger keeps of a plan."""
     placing = plan.placing
-    fresh = placing.strategy.start(placing.n_workers, seed)
+    fresh = _fresh(placing.strategy, placing.n_workers, seed, plan.about)
     arrays = {_PLACED + name: a for name, a in changes(placing.state, fresh).items()}
     arrays |= {
         "moving.hashes": plan.moving.hashes,
@@ -160,7 +161,7 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
             type(workers) is int and 1 <= workers <= MOST_WORKERS, "workers must be a number"
         )
         n_workers = int(about["workers"])
-        fresh = strategy.start(n_workers, seed)
+        fresh = _fresh(strategy, n_workers, seed, _dict(about.get("more")))
         state = fresh
         if about.get("fresh") == fingerprint(fresh):
             found = {
@@ -191,8 +192,25 @@ def places_alike(entry: Entry, placing: Placing, seed: int) -> bool:
 
     The strategies with a routing table can take each other's place, and have other parameters.
     """
-    fresh = placing.strategy.start(placing.n_workers, seed)
+    fresh = _fresh(placing.strategy, placing.n_workers, seed, entry.about["more"])
     return bool(entry.about.get("fresh") == fingerprint(fresh))
+
+
+def capacities_of(about: dict[str, Any]) -> tuple[float, ...] | None:
+    """Return the capacities that a plan was made for, or None; raise Unsound for bad ones."""
+    found = about.get("capacities")
+    if found is None:
+        return None
+    text = "capacities must be finite numbers above 0"
+    require_that(isinstance(found, list) and 1 <= len(found) <= MOST_WORKERS, text)
+    for one in found:
+        require_that(type(one) in (int, float) and math.isfinite(one) and one > 0, text)
+    return tuple(map(float, found))
+
+
+def _fresh(strategy: AnyStrategy, n_workers: int, seed: int, about: dict[str, Any]) -> Any:
+    """Return the state that has learned nothing, on top of which a plan is kept."""
+    return unlearned(strategy, n_workers, seed, speeds_of(capacities_of(about), n_workers))
 
 
 def read_entry(ledger: Ledger, batch: int, run: str) -> Entry | None:

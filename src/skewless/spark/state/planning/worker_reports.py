@@ -66,8 +66,9 @@ def report_entry(
     """Return the report of a batch; one number per key in all arrays.
 
     `texts` gives the text of a key by its row; `about` holds `records`, `seconds`, `latest`,
-    `late`, and what is `held`. Where keys may be spread, `sides` are the records of each stream,
-    and keys with a hash in `listed` are among those that are listed, however light.
+    `late`, and what is `held`. Where keys may be spread, `sides` are the records of each stream.
+    Keys with a hash in `listed` are among those that are listed, however light: the next plan must
+    know that they are still there.
     """
     heavy = np.sort(np.lexsort((hashes, -costs))[:HEAVY_KEYS])
     if listed is not None and listed.size:
