@@ -64,7 +64,6 @@ CASES = (
     Case("an outside call, 100 µs per record", 100e-6, 0.0, 400_000, (8, 32), "waits"),
     Case("a partial result of 32 KB per key", 1e-6, 0.0, 200_000, (8,), "sketches"),
     Case("a model per key: 5 ms, and 50 µs per record", 50e-6, 5e-3, 400_000, (8, 32), "waits"),
-    Case("a file per key: 20 ms, and 5 µs per record", 5e-6, 20e-3, 400_000, (32,), "waits"),
 )
 
 
