@@ -51,6 +51,7 @@ def test_what_is_out_of_range_is_refused(tmp_path: Path) -> None:
     assert "--skew goes without --checkpoint" in refused(*command, "--skew", "0.8", *going_on)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_even_tables_become_skewed_and_all_strategies_agree(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -180,7 +180,10 @@ class Cluster:
 
 
 def test_workers_with_another_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    for version, message in (("0.0.1", r"has skewless 0\.0\.1, and the driver"), (None, "pip")):
+    for version, message in (
+        ("0.0.1", r"has skewless 0\.0\.1, and the driver"),
+        (None, "install version"),
+    ):
         monkeypatch.setattr(
             worker_python, "_found_by_workers", lambda _, v=version: {("python", v)}
         )
@@ -197,7 +200,7 @@ def test_workers_of_a_connect_server_are_asked_though_it_calls_itself_local(
 ) -> None:
     """The Python of this machine says nothing about the workers of another one."""
     nothing_runs.setattr(worker_python, "_found_by_workers", lambda _: {("python", None)})
-    with pytest.raises(worker_python.WorkersLackSkewless, match="pip install"):
+    with pytest.raises(worker_python.WorkersLackSkewless, match="install version"):
         worker_python.require_skewless(Cluster(**{"spark.master": "local[*]"}))
 
 

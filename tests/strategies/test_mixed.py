@@ -22,7 +22,7 @@ from skewless.strategy import Report
 from strategies.streams import as_keys
 
 FAMILY = {
-    "mixed": (Mixed, reference.rebalancing.mixed),
+    "mixed": (Mixed, reference.mixed),
     "mixed-bf": (MixedBruteForce, reference.mixed_brute_force),
     "min-table": (MinTable, reference.min_table),
     "min-mig": (MinMig, reference.min_mig),

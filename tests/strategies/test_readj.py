@@ -31,7 +31,7 @@ def test_it_equals_its_oracle(costs, n_workers, seed, tolerance, sigma, rest):
     speeds = [1.0] * n_workers
     expected, rest = homes, rest[:n_workers]
     if reference_mixed.is_overloaded(by_key, homes, tolerance, speeds, rest):
-        expected = reference.rebalancing.readj(by_key, homes, tolerance, speeds, sigma, rest)
+        expected = reference.readj(by_key, homes, tolerance, speeds, sigma, rest)
     loads = np.array(costs, np.float64)
     report = Report(keys, loads, loads, np.array(rest, np.float64))
     state, _ = strategy.rebalance(report, strategy.start(n_workers, seed))

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from skewless import registry
 from skewless.aggregations import group
+from skewless.arrays import read_only
 from skewless.keys import hash_keys
 from skewless.strategy import AnyStrategy
 
@@ -27,4 +28,5 @@ def warm_strategy(strategy: AnyStrategy) -> None:
     Whether a job has weights is not known here, and compiling for them too would make
     every job wait for what few use. The first job with weights on a machine compiles for itself.
     """
-    strategy.route(np.empty(0, np.uint64), strategy.start(2, seed=0), np.empty(0, np.int32))
+    keys = read_only(np.empty(0, np.uint64))  # as Arrow's are, for strategies of users as well
+    strategy.route(keys, strategy.start(2, seed=0), np.empty(0, np.int32))

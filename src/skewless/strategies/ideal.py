@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import Ints, Keys, Words, Workers
+from skewless.arrays import Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded
 from skewless.sound import MOST_COUNTED, require_same, require_within
 from skewless.strategy import Traits
@@ -94,7 +94,7 @@ class Ideal:
     def route(self, keys: Keys, state: IdealState, out: Workers) -> None:
         """Fill `out` with the worker of each record of this batch."""
         hashes = np.empty(keys.size, np.uint64)
-        _hash(keys, state.seed, hashes)
+        _hash(read_only(keys), state.seed, hashes)
         shares = fair_shares(state.loads, keys.size)
         # Stable: the records of a key that is cut are dealt out in the order of the stream.
         row = np.argsort(hashes, kind="stable")

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import I64, Ints, Keys, Words, Workers
+from skewless.arrays import I64, Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded
 from skewless.kernels.least_loaded import first_least
 from skewless.sound import require_same
@@ -143,7 +143,7 @@ class Prompt:
         if keys.size == 0:
             return
         hashes = np.empty(keys.size, np.uint64)
-        _hash(keys, state.seed, hashes)
+        _hash(read_only(keys), state.seed, hashes)
         known, index, counts = np.unique(hashes, return_inverse=True, return_counts=True)
         by_rank = np.lexsort((known, -counts))
         n_workers = int(state.n_workers[0])

@@ -138,6 +138,7 @@ def test_what_runs_differ_by_is_no_cost_of_a_key() -> None:
     assert solve((100, 0.11), (1_000, 1.0), n_few_keys=0, differs=0.005).per_pair > 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_connection_is_not_charged_to_keys_on_spark(spark: Any) -> None:
     def connects(batches: Any) -> Any:
