@@ -175,8 +175,9 @@ def _batch(task: Task) -> int:
     continuous = context and context.getLocalProperty("__is_continuous_processing")
     if task.batch is None or continuous == "true":
         raise RuntimeError(
-            "process works by micro-batches: continuous processing and real-time mode have none; "
-            "use another trigger"
+            "process works by micro-batches, and this task knows of none: continuous processing "
+            "and real-time mode have none, so use another trigger; on Spark Connect, foreachBatch "
+            "works outside of them, so write to a sink instead"
         )
     return task.batch
 
