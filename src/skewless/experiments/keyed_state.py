@@ -161,7 +161,7 @@ def record(
 
 
 def table(records: Sequence[Row]) -> str:
-    """Return one line per scenario and strategy, and one of the simulator."""
+    """Return one line per scenario and strategy, one of the simulator, and how large it was."""
     rows = []
     for scenario, strategy in dict.fromkeys((r["scenario"], r["strategy"]) for r in records):
         mine = [r for r in records if (r["scenario"], r["strategy"]) == (scenario, strategy)]
@@ -187,7 +187,9 @@ def table(records: Sequence[Row]) -> str:
         "state moved by a plan",
         "recovers after",
     )
-    return markdown(headings, rows)
+    sizes = {round(sum(r["loads"])) for r in records if "loads" in r}
+    text = " or ".join(f"{size:,}" for size in sorted(sizes))
+    return f"{markdown(headings, rows)}\n\nRecords in a micro-batch: {text or 'none'}."
 
 
 def _is_disturbed(row: Row) -> bool:
