@@ -119,8 +119,9 @@ class Tab:
     async def open(self, address: str) -> None:
         """Open a page with plots, and wait until it is drawn in the colours of the screen."""
         await self.call("Page.navigate", url=address)
-        await self.until("document.documentElement.dataset.dressed !== undefined")
-        await self.until("Bokeh.documents[0].is_idle")
+        # Right after the call there may be no document yet, and no Bokeh in it.
+        await self.until("document.documentElement?.dataset.dressed !== undefined")
+        await self.until("globalThis.Bokeh?.documents[0]?.is_idle")
 
     async def screen(self, width: int, *, dark: bool) -> None:
         """Make the screen so wide, light or dark; a narrow one is that of a phone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tarfile
 import venv
@@ -26,7 +27,9 @@ for build in builds:
 
 def pip(python: Path, *arguments: str) -> None:
     command = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
-    subprocess.check_call([*command, "--no-input", *arguments])
+    # A path of the caller's would make packages of his look installed.
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.check_call([*command, "--no-input", *arguments], env=own)
 
 
 def copy_sources(target: Path) -> Path:
