@@ -38,8 +38,8 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         constraints = str(PROJECT / "constraints.txt")
         packages = [str(PROJECT), "pandas<3"]
         subprocess.check_call([*pip, "--no-input", "-c", constraints, *packages])
-    archive = tmp_path_factory.mktemp("archive") / "environment.tar"
-    subprocess.check_call(["tar", "-cf", str(archive), "-C", str(folder), "."])
+    archive = tmp_path_factory.mktemp("archive") / "environment.tar.gz"
+    subprocess.check_call(["tar", "-czf", str(archive), "-C", str(folder), "."])
     return python, archive
 
 
