@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from spark_sessions import local_settings
+
 # A first call compiles, so time says nothing about a test; and a red run must be red again.
 settings.register_profile(
     "skewless",
@@ -24,7 +26,8 @@ settings.load_profile("skewless")
 
 # Without pyspark (it needs Python 3.11) everything but its folder can still be tested.
 if importlib.util.find_spec("pyspark") is None:
-    collect_ignore_glob = ["spark/*", "apps/*", "faults/*", "versions/*", "cluster/*"]
+    _FOLDERS = ("spark", "apps", "faults", "versions", "cluster", "kafka", "delta_lake")
+    collect_ignore_glob = [f"{folder}/*" for folder in _FOLDERS]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -81,21 +84,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what PySpark itself warns of while it starts
         builder = configure(SparkSession.builder)
-        for name, value in ({} if FULL_MATRIX else QUICK_START).items():
+        quick = {} if FULL_MATRIX else QUICK_START
+        for name, value in (local_settings(folder) | quick).items():
             builder = builder.config(name, value)
-        session = (
-            builder.master("local[2]")
-            .appName("skewless-tests")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-            .config("spark.local.dir", str(folder / "local"))
-            .getOrCreate()
-        )
-    session.sparkContext.setLogLevel("ERROR")
+        session = builder.master("local[2]").appName("skewless-tests").getOrCreate()
     yield session
     session.stop()

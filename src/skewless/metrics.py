@@ -6,6 +6,8 @@ equal when None. Where capacities differ, a worker's load counts in units of its
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -34,6 +36,17 @@ def imbalance(loads: ArrayLike, capacities: ArrayLike | None = None) -> float:
     0.5
     """
     return float(relative_loads(loads, capacities).max() - 1.0)
+
+
+def imbalance_by_chance(n_records: float, n_workers: int) -> float:
+    """Return about the imbalance of records that are dealt out at random.
+
+    The largest of n deviations of the normal distribution, in units of the mean.
+
+    >>> round(imbalance_by_chance(10_000, 16), 3), imbalance_by_chance(100, 1)
+    (0.094, 0.0)
+    """
+    return math.sqrt(2.0 * math.log(n_workers) * n_workers / max(n_records, 1))
 
 
 def load_stddev(loads: ArrayLike) -> float:

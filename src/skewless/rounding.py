@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 def significant(number: float | None, digits: int = 3) -> str:
     """Return a number with few digits, so that small changes do not show; a dash for None.
@@ -15,3 +17,19 @@ def significant(number: float | None, digits: int = 3) -> str:
     if 10 ** (digits - 1) <= abs(rounded) < 1e9:
         return f"{rounded:,.0f}"
     return f"{rounded:.{digits}g}"
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a time in the unit that suits it; a dash where it is not known.
+
+    >>> seconds_text(12.0), seconds_text(0.00123), seconds_text(2e-5), seconds_text(2e-7)
+    ('12 s', '1.23 ms', '20 µs', '200 ns')
+    >>> seconds_text(0.0), seconds_text(math.nan)
+    ('0 s', '–')
+    """
+    if not math.isfinite(seconds):
+        return "–"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns" if seconds else "0 s"

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from spark_sessions import local_settings
+
 JARS = Path(__file__).parents[2] / ".jars" / "delta"
 
 
@@ -31,19 +33,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if SparkSession.getActiveSession() is not None:
         pytest.skip("a session without Delta runs in this process: run these tests alone")
     folder = tmp_path_factory.mktemp("delta-session")
-    settings = {
+    settings = local_settings(folder) | {
         "spark.jars": ",".join(map(str, jars)),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.local.dir": str(folder / "local"),
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
     }
     builder = configure(SparkSession.builder).master("local[2]").appName("skewless-delta")
     for name, value in settings.items():

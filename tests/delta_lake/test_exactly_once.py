@@ -9,23 +9,8 @@ from pyspark.sql import functions as F
 
 from delta_lake.streams import N_APPENDS, PER_APPEND, append, read, run_with_a_replay, stream
 from skewless import aggregations as aggs
-from skewless.spark import KeyProcessor, aggregate, process, read_state, route
-
-
-def totals() -> Any:
-    """Return a processor as a user writes it; Spark gets its class with the query."""
-
-    class Totals(KeyProcessor):
-        """How many records of a key there were; one row per key and micro-batch."""
-
-        state_schema = "n bigint"
-        result_schema = "key string, new bigint, n bigint"
-
-        def update_key(self, key: Any, records: Any, state: Any, watermark: Any) -> Any:
-            n = (state["n"] if state else 0) + len(records)
-            return [{"new": len(records), "n": n}], {"n": n}
-
-    return Totals()
+from skewless.spark import aggregate, process, read_state, route
+from spark_sessions import totals
 
 
 def test_routed_records_reach_a_table_once_each(spark: Any, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafka.broker import BROKER, CONNECTOR, Broker, connector_jars
+from spark_sessions import local_settings
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,22 +31,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if SparkSession.getActiveSession() is not None:
         pytest.skip("a session without the connector runs in this process: run these tests alone")
     folder = tmp_path_factory.mktemp("kafka-session")
-    session = (
-        configure(SparkSession.builder)
-        .master("local[2]")
-        .appName("skewless-kafka")
-        .config("spark.jars", connector_jars())
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.local.dir", str(folder / "local"))
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
+    builder = configure(SparkSession.builder).master("local[2]").appName("skewless-kafka")
+    for name, value in (local_settings(folder) | {"spark.jars": connector_jars()}).items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
     yield session
     session.stop()
 

@@ -17,23 +17,8 @@ from kafka.streams import (
     to_kafka,
 )
 from skewless import aggregations as aggs
-from skewless.spark import KeyProcessor, aggregate, process, read_state, route
-
-
-def totals() -> Any:
-    """Return a processor as a user writes it; Spark gets its class with the query."""
-
-    class Totals(KeyProcessor):
-        """How many records of a key there were; one row per key and micro-batch."""
-
-        state_schema = "n bigint"
-        result_schema = "key string, new bigint, n bigint"
-
-        def update_key(self, key: Any, records: Any, state: Any, watermark: Any) -> Any:
-            n = (state["n"] if state else 0) + len(records)
-            return [{"new": len(records), "n": n}], {"n": n}
-
-    return Totals()
+from skewless.spark import aggregate, process, read_state, route
+from spark_sessions import totals
 
 
 def length() -> Any:

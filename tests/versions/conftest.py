@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from spark_sessions import local_settings
+
 MODES = ("classic", "connect")
 MODE = os.environ.get("SKEWLESS_SPARK_MODE", "classic")
 RECORDS = os.environ.get("SKEWLESS_VERSIONS_RECORDS")
@@ -37,19 +39,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("spark")
     builder = configure(SparkSession.builder)
     builder = builder.remote("local[2]") if MODE == "connect" else builder.master("local[2]")
-    settings = {
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.local.dir": str(folder / "local"),
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    for name, value in settings.items():
+    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    for name, value in (local_settings(folder) | quick).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     is_connect = type(session).__module__.startswith("pyspark.sql.connect")

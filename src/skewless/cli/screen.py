@@ -64,15 +64,3 @@ def bytes_text(size: float) -> str:
             return f"{size:.0f} {unit}"
         size /= 1024
     return f"{size:.1f} GiB"
-
-
-def seconds_text(seconds: float) -> str:
-    """Return a time as people read it.
-
-    >>> seconds_text(0.00123), seconds_text(12.0), seconds_text(2e-7)
-    ('1.23 ms', '12 s', '0.2 µs')
-    """
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} µs"

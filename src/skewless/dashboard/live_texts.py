@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 from skewless.dashboard.live_columns import Record, last_with_records, series
+from skewless.rounding import seconds_text
 
 _LISTED_WORKERS = 6
 
@@ -148,17 +148,6 @@ def bytes_text(size: float) -> str:
         size /= 1000
         units.pop(0)
     return f"{size:.3g} {units[0]}"
-
-
-def seconds_text(seconds: Any) -> str:
-    """Return a time as people read it.
-
-    >>> seconds_text(0.25), seconds_text(12.3), seconds_text(float("nan"))
-    ('250 ms', '12.3 s', '–')
-    """
-    if not math.isfinite(seconds):
-        return "–"
-    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def ago(seconds: float) -> str:

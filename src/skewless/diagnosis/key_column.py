@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from skewless import registry
 from skewless.diagnosis.key_facts import TOP, KeyFacts, count_facts
 from skewless.diagnosis.salting import Salting
+from skewless.metrics import imbalance_by_chance
 from skewless.simulator import simulate
 from skewless.strategy import AnyStrategy
 from skewless.workloads.workload import Workload
@@ -24,7 +24,8 @@ HARMLESS = 0.2
 SALTS = (4, 16)
 _POINTS = 40  # of the curve
 _FEWEST_PER_WORKER = 20  # records; with fewer, loads differ by chance
-_MERGED_ALREADY = (
+#: Advice that is true of every skewed stream.
+MERGED_ALREADY = (
     "If all you compute is sum, count, min, max or the like, plain Spark combines before the "
     "shuffle, and skew hardly hurts."
 )
@@ -63,13 +64,8 @@ class KeyReport:
 
     @property
     def chance(self) -> float:
-        """The imbalance that even keys have in a window, about.
-
-        The largest of n deviations of the normal distribution, in units of the mean: a window has
-        few records for each of many workers.
-        """
-        n_records = max(min(self.window, self.n_simulated), 1)
-        return math.sqrt(2.0 * math.log(self.n_workers) * self.n_workers / n_records)
+        """The imbalance that even keys have: a window has few records for each of many workers."""
+        return imbalance_by_chance(min(self.window, self.n_simulated), self.n_workers)
 
     def _is_uneven(self, one: Measured) -> bool:
         return one.slowest - 1.0 > HARMLESS + self.chance
@@ -112,7 +108,7 @@ class KeyReport:
             )
         lines.append(
             f"If only records cost something, and no key does, repartition({self.n_workers}) "
-            f"spreads them as well. {_MERGED_ALREADY}"
+            f"spreads them as well. {MERGED_ALREADY}"
         )
         return " ".join(lines)
 

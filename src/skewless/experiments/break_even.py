@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from skewless.experiments.alternatives import ALIKE, OURS
 from skewless.experiments.tables import Row, markdown
+from skewless.rounding import seconds_text
 
 #: Costs of a key on each worker that has it, in seconds.
 PER_PAIR = tuple(round(10.0 ** (step / 6), 9) for step in range(-36, 7))
@@ -40,7 +41,7 @@ def table(records: Sequence[Row]) -> str:
     return markdown(
         ["a record costs", "slots", *streams],
         [
-            [_duration(per_record), slots, *(row.get(stream, "–") for stream in streams)]
+            [seconds_text(per_record), slots, *(row.get(stream, "–") for stream in streams)]
             for (per_record, slots), row in rows.items()
         ],
     )
@@ -49,19 +50,7 @@ def table(records: Sequence[Row]) -> str:
 def _cell(record: Row) -> str:
     if record["from"] is None:
         return "never"
-    begin = f"{_duration(record['from'])} ({record['below']})"
+    begin = f"{seconds_text(record['from'])} ({record['below']})"
     if record["to"] >= PER_PAIR[-1]:
         return f"from {begin} on"
-    return f"{begin} – {_duration(record['to'])} ({record['above']})"
-
-
-def _duration(seconds: float) -> str:
-    """Return seconds in a unit that suits them.
-
-    >>> _duration(0.0056), _duration(0.0)
-    ('5.6 ms', '0')
-    """
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return "0"
+    return f"{begin} – {seconds_text(record['to'])} ({record['above']})"

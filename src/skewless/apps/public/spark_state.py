@@ -6,14 +6,13 @@ import importlib.util
 
 from pyspark.sql import GroupedData
 
+from skewless.spark.session import SETTINGS
+
 #: Spark's operators for states that are written in Python.
 TRANSFORM, APPLY = "transformWithState", "applyInPandasWithState"
+_STORE = "spark.sql.streaming.stateStore.providerClass"
 #: `transformWithState` needs the state store of RocksDB.
-ROCKSDB = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )
-}
+ROCKSDB = {_STORE: SETTINGS[_STORE]}
 
 
 def missing_for_transform() -> str | None:

@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass, fields
 
 import pandas as pd
 
+from skewless.diagnosis.key_column import MERGED_ALREADY
+from skewless.metrics import imbalance_by_chance
+from skewless.rounding import seconds_text
 from skewless.spark.balance.balance import HotKey
 from skewless.spark.balance.text_tables import number, percent, printable, text_table
 from skewless.spark.diagnosis.alternatives import LOCAL, ROUND_ROBIN
@@ -18,10 +21,6 @@ from skewless.spark.diagnosis.predicting import BASELINE, LIMIT, PLAIN, Predicti
 _GOOD_ENOUGH = 0.10
 #: Of strategies whose imbalance differs by less than this, the one with fewer replicas is better.
 _ALIKE = 0.05
-_MERGED_ALREADY = (
-    "If all you compute is sum, count, min, max or the like, plain Spark combines before the "
-    "shuffle, and skew hardly hurts."
-)
 #: How to get what is fastest, where it is plain Spark.
 _HOW = {
     BASELINE: "plain Spark by key is",
@@ -79,13 +78,13 @@ class HotKeys:
         if self.costs is not None:
             how = "Measured on a sample" if self.costs.measured else "As given"
             told.append(
-                f"{how}: {_duration(self.costs.per_record)} for each record, and "
-                f"{_duration(self.costs.per_pair)} for each key on each worker."
+                f"{how}: {seconds_text(self.costs.per_record)} for each record, and "
+                f"{seconds_text(self.costs.per_pair)} for each key on each worker."
             )
             told.append(
-                f"A shuffle takes {_duration(SHUFFLE_SECONDS)} for each record, in the one task "
+                f"A shuffle takes {seconds_text(SHUFFLE_SECONDS)} for each record, in the one task "
                 "that reads its partition; all but local have one. A strategy adds "
-                f"{_duration(ROUTE_SECONDS)}, and {_duration(STAGE_SECONDS)} to start. Large "
+                f"{seconds_text(ROUTE_SECONDS)}, and {seconds_text(STAGE_SECONDS)} to start. Large "
                 "records take longer."
             )
         return tuple(told)
@@ -170,7 +169,7 @@ class HotKeys:
         )
         return (
             f"By these costs {told} the fastest: {fastest.seconds:.2f} s, against {rivals}. "
-            f"{_MERGED_ALREADY}"
+            f"{MERGED_ALREADY}"
         )
 
     def _by_balance(self, baseline: Prediction) -> str:
@@ -190,7 +189,7 @@ class HotKeys:
             f"{1 + best.imbalance:.2f} times the fair share, with {best.replication:.3f} replicas "
             f"per key. If only records cost something, repartition({self.workers}) spreads them "
             "as well. Give per_record= and per_pair=, or work=, to have the times predicted. "
-            f"{_MERGED_ALREADY}"
+            f"{MERGED_ALREADY}"
         )
 
     def _named(self, strategy: str) -> Prediction:
@@ -207,28 +206,14 @@ class HotKeys:
         fair = heaviest.share * self.workers
         if fair < _GOOD_ENOUGH:
             return f"Plain Spark is the better choice: the heaviest key, {shown}, weighs little."
-        return f"{shown}, {fair:.2f} times a worker's fair share. {_MERGED_ALREADY}"
+        return f"{shown}, {fair:.2f} times a worker's fair share. {MERGED_ALREADY}"
 
     def _chance(self) -> float:
         """Return how much imbalance sampling alone makes of perfect balance.
 
-        About the largest of n deviations of the normal distribution, in units of the mean. A
-        sample that is everything deviates by nothing.
+        A sample that is everything deviates by nothing.
         """
-        n_workers = self.workers or 1
         left_out = 1.0 - self.sampled / self.records
         if left_out <= 0.0 or self.sampled == 0:
             return 0.0
-        return math.sqrt(2.0 * math.log(n_workers) * n_workers / self.sampled * left_out)
-
-
-def _duration(seconds: float) -> str:
-    """Return seconds in a unit that suits them.
-
-    >>> _duration(0.005), _duration(2e-5), _duration(0.0), _duration(1.5)
-    ('5 ms', '20 µs', '0 s', '1.5 s')
-    """
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns" if seconds else "0 s"
+        return imbalance_by_chance(self.sampled / left_out, self.workers or 1)

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from skewless.arguments import shown
+from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import internal
 from skewless.spark.diagnosis.costs import Costs
 from skewless.spark.diagnosis.timing_work import LEAST_LIGHT, Times, Work, time_work
@@ -47,8 +48,7 @@ def measure(df: DataFrame, key_hash: Column, work: Work, batch_size: int) -> Cos
     heavy = hashed.where(is_heavy).limit(_MEASURED_RECORDS).toArrow()
     tables = [tuple(_bytes(table.drop_columns([_GROUP])) for table in (light, heavy))]
     payload = df.sparkSession.createDataFrame(tables, "light binary, heavy binary")
-    schema = "many_records long, many_seconds double, few_records long, few_seconds double"
-    timed = payload.coalesce(1).mapInArrow(_timed(work, batch_size), f"{schema}, differs double")
+    timed = payload.coalesce(1).mapInArrow(_timed(work, batch_size), from_arrow_schema(_TIMES))
     times = Times(**timed.collect()[0].asDict())
     return costs_of(times, heavy.column(_GROUP))
 
