@@ -1,8 +1,9 @@
 """Measure cascade-ahead against what a user could write instead; write raw records and the table.
 
 Each job partitions the same records in its own way, then does the same work with them. The jobs of
-a cell take turns, so that all numbers are ratios inside one run. The case with a real server needs
-`redis-server` in the path, and is left out where there is none.
+a cell take turns, so that all numbers are ratios inside one run. The raw records of a cell replace
+those of an earlier run; other cells stay as they are (`--only` measures some cases). The case with
+a real server needs `redis-server` in the path, and is left out where there is none.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pyspark.sql import functions as F
 from rich.progress import track
 
 from skewless import workloads
-from skewless.experiments.tables import write_records
+from skewless.experiments.tables import Row, read_records, write_records
 from skewless.spark import hot_keys, route, session
 from tables import ALTERNATIVES, write_alternatives
 
@@ -54,6 +55,7 @@ class Case:
     records: int
     slots: tuple[int, ...]
     kind: Literal["waits", "computes", "calls", "sketches"]
+    n_keys: int = 2_000  # of the generated streams
 
 
 CASES = (
@@ -64,6 +66,15 @@ CASES = (
     Case("an outside call, 100 µs per record", 100e-6, 0.0, 400_000, (8, 32), "waits"),
     Case("a partial result of 32 KB per key", 1e-6, 0.0, 200_000, (8,), "sketches"),
     Case("a model per key: 5 ms, and 50 µs per record", 50e-6, 5e-3, 400_000, (8, 32), "waits"),
+    Case(
+        "a model per key: 5 ms, and 50 µs per record; 10,000 keys",
+        50e-6,
+        5e-3,
+        800_000,
+        (16,),
+        "waits",
+        n_keys=10_000,
+    ),
 )
 
 
@@ -73,14 +84,14 @@ def main(
     only: Annotated[str, typer.Option(help="Cases whose name has this text.")] = "",
     most: Annotated[int, typer.Option(help="Records of a stream, at most.")] = 1 << 30,
 ) -> None:
-    results: list[dict[str, Any]] = []
     with contextlib.ExitStack() as stack:
         name = stack.enter_context(tempfile.TemporaryDirectory())
         port = stack.enter_context(redis())
         for case in CASES:
             if only not in case.name or (case.kind == "calls" and port is None):
                 continue
-            streams = dict(written_streams(Path(name), min(case.records, most), data))
+            n_records = min(case.records, most)
+            streams = dict(written_streams(Path(name), n_records, case.n_keys, data))
             for slots in case.slots:
                 spark = session("alternatives", master=f"local[{slots}]")
                 job: Job | None = None
@@ -88,20 +99,34 @@ def main(
                     df = spark.read.parquet(str(path)).cache()
                     df.count()
                     job = job or Job.of(case, port, df, slots)  # by the first stream, which is even
-                    results += measured(job, stream, df, slots, repeats)
+                    keep(measured(job, stream, df, slots, repeats))
                     df.unpersist()
                 spark.stop()
             shutil.rmtree(name)
             Path(name).mkdir()
-    write_records(ALTERNATIVES, results)
     print(f"raw records: {ALTERNATIVES}")
     write_alternatives()
 
 
-def written_streams(folder: Path, n_records: int, data: Path | None) -> Iterator[tuple[str, Path]]:
+def keep(cell: list[Row]) -> None:
+    """Write the raw records of a cell in place of those that are there, in the order of `CASES`."""
+    there = read_records(ALTERNATIVES) if ALTERNATIVES.exists() else []
+    same = ("case", "stream", "slots")
+    others = [one for one in there if any(one[name] != cell[0][name] for name in same)]
+    order = {case.name: place for place, case in enumerate(CASES)}
+    kept = sorted(
+        [*others, *cell],
+        key=lambda one: (order.get(one["case"], len(order)), one["slots"], one["stream"]),
+    )
+    write_records(ALTERNATIVES, kept)
+
+
+def written_streams(
+    folder: Path, n_records: int, n_keys: int, data: Path | None
+) -> Iterator[tuple[str, Path]]:
     """Yield streams by name: Zipf, and the real ones in a folder."""
     for z in (0.0, 1.0, 1.4):
-        workload = workloads.make("zipf", z=z, n_keys=2_000, n_records=n_records)
+        workload = workloads.make("zipf", z=z, n_keys=n_keys, n_records=n_records)
         keys = np.concatenate(list(workload.chunks(seed=0)))
         yield f"Zipf {z}", write_files(folder / f"zipf-{z}", pa.array(keys.astype(str)))
     for file in sorted(data.glob("*.parquet")) if data else ():
@@ -166,9 +191,7 @@ class Job:
         return seconds, sum(rows["records"].to_pylist()), sum(rows["keys"].to_pylist())
 
 
-def measured(
-    job: Job, stream: str, df: DataFrame, slots: int, repeats: int
-) -> list[dict[str, Any]]:
+def measured(job: Job, stream: str, df: DataFrame, slots: int, repeats: int) -> list[Row]:
     """Return the raw records of one cell."""
     case = job.case
     predicted = hot_keys(

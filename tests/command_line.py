@@ -7,6 +7,9 @@ from typer.testing import CliRunner
 
 from skewless.cli import app
 
+#: What a page must not have: scripts and styles from elsewhere.
+FROM_THE_NETWORK = r"<(script|link)[^>]+(src|href)=[\"']https?:"
+
 
 def run(*arguments):
     return CliRunner().invoke(app, list(arguments))

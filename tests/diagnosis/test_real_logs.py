@@ -97,3 +97,25 @@ def test_a_driver_that_was_killed_on_its_hot_task_rules_nothing_out(tmp_path: Pa
     assert not application["complete"]
     assert application["open_jobs"] == 1
     assert not application["skew_ruled_out"]
+
+
+def test_the_log_of_the_demo_names_the_stage_that_scores_words(tmp_path: Path) -> None:
+    from skewless.spark.session import find_java
+
+    folder = tmp_path / "logs of the demo"
+    command = [sys.executable, "-m", "skewless", "demo", "--strategy", "hash", "--workers", "4"]
+    command += ["--records", "6000", "--batches", "2", "--work-us", "2000", "--load-us", "0"]
+    command += ["--out", str(tmp_path / "demo.html"), "--event-log", str(folder)]
+    environment = os.environ | {"JAVA_HOME": str(find_java()), "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert f"Spark's log of the job is in {folder}" in done.stdout
+    (log,) = (one for one in folder.iterdir() if not one.name.startswith("."))
+    found = told(log)
+    # Every word is scored by a function over the records of a partition, after a shuffle by word.
+    scoring = [one for one in found["straggler"] if "MapInArrow" in one["operators"]]
+    assert scoring, found["straggler"]
+    for one in scoring:
+        assert one["tasks"] == 4
+        assert one["cause"] == "records"
+        assert "skewless.spark.route in place of the repartition" in one["remedy"]

@@ -39,6 +39,12 @@ def demo(
         int, typer.Option(help="What a word costs each worker that has it, in microseconds.")
     ] = 3000,
     seed: Annotated[int, typer.Option(help="Seed of the words and of the routing.")] = 0,
+    event_log: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder for Spark's log of the job, which `skewless diagnose --event-log` reads."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score drifting words on Spark by hash, round-robin and Cascade: a table and a page of plots.
@@ -62,6 +68,7 @@ def demo(
             n_records=n_records, n_batches=batches, seed=seed_number(seed, "--seed")
         )
         reading.page(out)
+        logging = log_settings(event_log)
     about = (
         f"{words.n_records:,} words in {batches} micro-batches; the hot words change "
         f"{words.n_periods - 1} times. Words per window of {MainJob.window} are scored and counted "
@@ -82,8 +89,8 @@ def demo(
             f"local[{workers}]",
             scratch,
             names,
-            # The merging wants few partitions: each has a state of its own to write.
-            **{"spark.sql.shuffle.partitions": "2"},
+            # Few partitions are enough to merge: each has a state of its own to write.
+            **{"spark.sql.shuffle.partitions": "2"} | logging,
         ) as spark:
             job = MainJob(scratch / "words", words.n_files, workers, work_us, load_us, seed=seed)
             step("counting with plain Spark")
@@ -118,8 +125,27 @@ def demo(
         if len(summaries) > 1:
             print(f"\n{comparison(summaries)}")
         print(f"\n{equality(summaries)}\nThe plots: {out}")
+        if event_log is not None:
+            print(f"Spark's log of the job is in {event_log}: skewless diagnose --event-log FILE")
     if any(summary["differences"] for summary in summaries):
         raise stopped("a result differs from plain Spark's: this is a bug", 1)
+
+
+def log_settings(folder: Path | None) -> dict[str, str]:
+    """Return the settings that let Spark write its event log into a folder, which is made."""
+    if folder is None:
+        return {}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--event-log: {folder}: {error.strerror}") from None
+    return {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": folder.resolve().as_uri(),
+        # One file, which can be read while the job runs.
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+    }
 
 
 def comparison(summaries: list[dict[str, Any]]) -> str:
