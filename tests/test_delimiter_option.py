@@ -54,3 +54,12 @@ def test_what_does_not_fit_is_one_line(visits, tmp_path):
     assert message in refused(*simulate, visits, "--with", "delimiter=")
     message = "--with delimiter goes with CSV files"
     assert message in refused(*simulate, str(text), "--with", "delimiter=;")
+
+
+def test_a_column_that_may_be_several_is_told(tmp_path):
+    (tmp_path / "semi.csv").write_text("user;n\na;1\nb;2\n")
+    path = str(tmp_path / "semi.csv")
+    line = refused("diagnose", "--input", path, "--key", "user")
+    assert line.startswith("skewless: --key: ") and "give the delimiter ';'" in line
+    ranked = run("diagnose", "--input", path)
+    assert ranked.exit_code == 0 and "give the delimiter ';'" in ranked.stdout

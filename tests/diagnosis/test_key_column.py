@@ -95,6 +95,30 @@ def test_the_advice_names_what_plain_spark_can_do():
     assert "repartition(8)" in advice
 
 
+def test_keys_that_matter_to_no_worker_are_no_drift(tmp_path):
+    # One country has nine tenths; the others change from one tenth of the file to the next.
+    keys = [f"{row // 2_000}-{row % 9}" if row % 10 == 0 else "UK" for row in range(20_000)]
+    pq.write_table(pa.table({"k": keys}), tmp_path / "orders.parquet")
+    orders = Trace(path=str(tmp_path / "orders.parquet"), key=("k",))
+    assert diagnose_keys(orders, n_workers=4).drift == 0.0
+    assert diagnose_keys(orders, n_workers=400).drift > 0.8
+
+
+def test_a_hot_value_among_unique_ones_makes_a_column_a_key(tmp_path):
+    customers = ["guest" if row % 5 < 2 else f"c{row}" for row in range(5_000)]
+    table = pa.table({"customer": customers, "order": [f"o{row}" for row in range(5_000)]})
+    pq.write_table(table, tmp_path / "orders.parquet")
+    found = rank_columns(str(tmp_path / "orders.parquet"), n_workers=4)
+    assert [(one.column, one.top_share) for one in found] == [("customer", 0.4)]
+
+
+def test_advice_says_so_where_moving_keys_does_not_help(tmp_path):
+    keys = ["hot" if row % 50 else f"k{row}" for row in range(20_000)]
+    pq.write_table(pa.table({"k": keys}), tmp_path / "orders.parquet")
+    report = diagnose_keys(Trace(path=str(tmp_path / "orders.parquet"), key=("k",)), n_workers=8)
+    assert "because one key is too heavy for one worker" in report.advice
+
+
 def test_rare_keys_that_come_and_go_are_no_drift(tmp_path):
     """A dozen keys are always the heaviest; one of three more has a record here and there."""
     rng = np.random.default_rng(3)

@@ -1,6 +1,6 @@
 """States from strangers: what `restored` accepts must be safe to route by.
 
-`python -m skewless.checks.tampering` reads pickled strategies from standard input, changes their
+`python -m skewless.checks` reads pickled strategies from standard input, changes their
 states in every way that a file allows, and prints one line for each change that was accepted and
 then led to an exception, to a worker that does not exist, or to a loop without end. It is to be run
 without compilation: compiled code would crash, or silently read foreign memory, where plain Python
@@ -15,7 +15,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -201,7 +200,7 @@ def failures_elsewhere(
 ) -> list[str]:
     """Return what a new process finds with so many tampered states of each strategy."""
     done = subprocess.run(
-        [sys.executable, "-m", "skewless.checks.tampering"],
+        [sys.executable, "-m", "skewless.checks"],
         input=pickle.dumps((list(strategies), n_states, seed)),
         env={**os.environ, "NUMBA_DISABLE_JIT": "0" if jit else "1"},
         stdout=subprocess.PIPE,
@@ -211,15 +210,3 @@ def failures_elsewhere(
     if done.returncode != 0:  # by a signal: memory that is not its own
         found.append(f"the process ended with {done.returncode}")
     return found
-
-
-def _main() -> None:
-    warnings.simplefilter("ignore")  # of arithmetic on odd numbers
-    strategies, n_states, seed = pickle.load(sys.stdin.buffer)
-    for strategy in strategies:
-        for line in failures(strategy, n_states, seed):
-            print(line, flush=True)
-
-
-if __name__ == "__main__":
-    _main()

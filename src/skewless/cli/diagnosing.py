@@ -21,7 +21,7 @@ from skewless.cli.screen import AsJson, console, print_json
 from skewless.diagnosis.key_candidates import Candidate, rank_columns
 from skewless.diagnosis.key_column import KeyReport
 from skewless.diagnosis.stragglers import SLOW
-from skewless.workloads.trace import is_remote
+from skewless.workloads.trace import columns_of, delimiter_hint, is_remote
 
 _LISTED = 10
 
@@ -126,7 +126,8 @@ def diagnose(
                     format=format_,
                     delimiter=between,
                 )
-            _show_columns(found, n_workers, as_json=as_json)
+            hint = delimiter_hint(columns_of(input_, format_, between))
+            _show_columns(found, n_workers, hint, as_json=as_json)
             if not as_json and any(one.n_records == n_records for one in found):
                 print(f"{n_records:,} records were read, which is --limit.")
             return
@@ -153,11 +154,13 @@ def diagnose(
             print(f"\nThe page: {page}")
 
 
-def _show_columns(found: list[Candidate], n_workers: int, *, as_json: bool) -> None:
+def _show_columns(found: list[Candidate], n_workers: int, hint: str, *, as_json: bool) -> None:
     if as_json:
         for one in found:
             print_json(one.as_dict())
         return
+    if hint:
+        print(f"{hint}.")
     if not found:
         print("No column could be a key: all are measured values, identifiers, or constant.")
         return
@@ -185,7 +188,7 @@ def _show_keys(report: KeyReport, texts: Sequence[str], per_window: int, *, as_j
     print(
         f"{report.n_records:,} records, {report.n_keys:,} keys; "
         f"{report.n_above_fair_share} above the fair share of one of {report.n_workers} workers; "
-        f"{report.drift:.0%} of the heaviest keys change from one tenth to the next"
+        f"drift {report.drift:.2f} (0: the heavy keys stay the same, 1: all change)"
     )
     hottest = zip(texts[:_LISTED], report.top_keys, strict=False)
     print("Heaviest keys: " + ", ".join(f"{text} {share:.1%}" for text, (_, share) in hottest))

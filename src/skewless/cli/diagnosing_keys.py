@@ -11,7 +11,7 @@ import numpy as np
 
 from skewless.cli.on_spark import scratch_folder, spark_session
 from skewless.diagnosis.key_column import KeyReport, diagnose_keys, report_on
-from skewless.diagnosis.key_facts import CURVE, HEAVY, PARTS, TOP, KeyFacts
+from skewless.diagnosis.key_facts import CURVE, PARTS, TOP, KeyFacts, heavy_share
 from skewless.workloads import Trace
 from skewless.workloads.trace import columns_of, is_remote
 
@@ -105,7 +105,7 @@ def report_by_spark(asked: Asked, records: Any) -> tuple[KeyReport, Names]:
         heaviest=CURVE,
         top=TOP,
         parts=PARTS,
-        heavy=HEAVY,
+        heavy=heavy_share(asked.n_workers),
         beginning=asked.limit,
     )
     facts = KeyFacts(

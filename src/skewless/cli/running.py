@@ -219,6 +219,8 @@ def _run_stream(
     _show(application, results if column is None else results.drop(column), options.as_json)
     if not options.as_json and application.mode == "append" and "window" in results.columns:
         print("Windows that the watermark has not passed yet are not shown.")
+    if not options.as_json and options.checkpoint is not None:
+        print("These are the results of this run alone, and they are not kept; --output keeps all.")
 
 
 def _page_of(checkpoint: str, options: RunOptions) -> contextlib.AbstractContextManager[Any]:

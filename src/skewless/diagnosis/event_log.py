@@ -100,7 +100,9 @@ def _events_of(file: Path, *, is_last: bool) -> Iterator[Event]:
                         f"event log: line {number} of {shown(str(file))} is no event of Spark's"
                     )
                 yield event
-        except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
+        except UnicodeDecodeError:
+            raise LogError(f"event log: {shown(str(file))} is no event log of Spark's") from None
+        except (OSError, pa.ArrowException) as error:
             if is_last and number and isinstance(error, OSError):
                 return  # a compressed file that was not closed ends in the middle
             raise LogError(f"event log: {shown(str(file))} cannot be read: {error}") from None

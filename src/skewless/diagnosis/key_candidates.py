@@ -15,7 +15,7 @@ from skewless.workloads import Trace
 from skewless.workloads.trace import columns_of
 
 _LEAST_KEYS = 2
-_MOST_DISTINCT = 0.5  # of the records: a column with more is an identifier
+_MOST_DISTINCT = 0.5  # of the records: a column with more is an identifier, if no value is heavy
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ def rank_columns(
 ) -> list[Candidate]:
     """Return the columns that could be keys, the most uneven one first.
 
-    Left out are columns of measured values and of times, with nearly as many values as records, or
-    with one.
-    The first `limit` records are looked at.
+    Left out are columns of measured values and of times, columns with one value, and columns with
+    more values than half of the records, unless one of these values is above the fair share of a
+    worker. The first `limit` records are looked at.
     """
     found = []
     for column, kind in columns_of(path, format, delimiter).items():
@@ -61,7 +61,11 @@ def rank_columns(
         )
         counted = count_keys(trace.chunks(0))
         n_keys = counted.n_keys
-        if n_keys < _LEAST_KEYS or n_keys > max(_MOST_DISTINCT * counted.n_records, _LEAST_KEYS):
+        if n_keys < _LEAST_KEYS:
+            continue
+        top_share = float(counted.counts.max() / counted.n_records)
+        is_distinct = n_keys > max(_MOST_DISTINCT * counted.n_records, _LEAST_KEYS)
+        if is_distinct and top_share * n_workers <= 1.0:
             continue
         workers = np.empty(counted.keys.size, np.int32)
         strategy = Hash()
@@ -73,7 +77,7 @@ def rank_columns(
                 type=str(kind),
                 n_records=counted.n_records,
                 n_keys=n_keys,
-                top_share=float(counted.counts.max() / counted.n_records),
+                top_share=top_share,
                 imbalance=imbalance(loads),
             )
         )

@@ -96,16 +96,16 @@ class KeyReport:
             f'strategy="cascade-ahead"), it would have {split.slowest:.2f} at '
             f"{split.replicas:.2f} workers per key.",
         ]
+        heavy = self.n_above_fair_share
+        keys = "one key is" if heavy == 1 else f"{heavy} keys are"
+        because = f", because {keys} too heavy for one worker" if heavy else ""
         if moved.slowest < hashing:
-            heavy = self.n_above_fair_share
-            because = ""
-            if heavy and self._is_uneven(moved):
-                keys = "one key is" if heavy == 1 else f"{heavy} keys are"
-                because = f", because {keys} too heavy for one worker"
             lines.append(
                 'Where they cannot (`process`, strategy="mixed"), it would have '
-                f"{moved.slowest:.2f}{because}."
+                f"{moved.slowest:.2f}{because if self._is_uneven(moved) else ''}."
             )
+        else:
+            lines.append(f"Where they cannot, moving keys does not help{because}.")
         lines.append(
             f"If only records cost something, and no key does, repartition({self.n_workers}) "
             f"spreads them as well. {MERGED_ALREADY}"

@@ -17,7 +17,9 @@ TOP = 20
 #: Into so many parts a stream is cut to see drift.
 PARTS = 10
 #: A key with a smaller share of a part is not heavy there. Rare keys come and go by chance.
-HEAVY = 0.001
+_HEAVY = 0.001
+#: Nor is one with less than this part of a worker's fair share: it hardly matters where it goes.
+_PART_OF_FAIR_SHARE = 0.1
 #: So many of the heaviest keys make the curve.
 CURVE = 1_000
 _MOST_KEYS = 1 << 21  # counted exactly; beyond, light keys are forgotten
@@ -37,7 +39,7 @@ class KeyFacts(NamedTuple):
         equal ones the smaller hash comes first.
     tops
         The hashes of the `TOP` heaviest keys of each part of the stream; none with a share of the
-        part below `HEAVY`.
+        part below `heavy_share`.
     """
 
     n_records: int
@@ -53,7 +55,7 @@ class KeyFacts(NamedTuple):
 
     @property
     def drift(self) -> float:
-        """The mean of these distances: 0 none change, 1 all."""
+        """The mean of these distances: 0 if the heavy keys stay the same, 1 if all change."""
         return float(np.mean(self.drifts)) if self.drifts else 0.0
 
 
@@ -72,13 +74,23 @@ class KeyCounts(NamedTuple):
         return first[self.counts[first] >= least]
 
 
+def heavy_share(n_workers: int) -> float:
+    """Return the share of a part's records from which on a key of it counts as heavy.
+
+    >>> heavy_share(16), heavy_share(1000)
+    (0.00625, 0.001)
+    """
+    return max(_HEAVY, _PART_OF_FAIR_SHARE / n_workers)
+
+
 def count_facts(workload: Workload, *, n_workers: int, seed: int = 0) -> KeyFacts:
     """Return what counting the keys tells, piece by piece in bounded memory."""
     counted = count_keys(workload.chunks(seed))
     if not counted.n_records:
-        raise ValueError("there are no records")
+        raise ValueError("the input has no records")
     heaviest = counted.heaviest(CURVE)
     size = part_size(counted.n_records)
+    least = heavy_share(n_workers) * size
     parts = [count_keys(iter([chunk])) for chunk in workload.chunks(seed, size)]
     return KeyFacts(
         n_records=counted.n_records,
@@ -87,7 +99,7 @@ def count_facts(workload: Workload, *, n_workers: int, seed: int = 0) -> KeyFact
         heaviest=tuple(
             zip(counted.keys[heaviest].tolist(), counted.counts[heaviest].tolist(), strict=True)
         ),
-        tops=tuple(tuple(part.keys[part.heaviest(TOP, HEAVY * size)].tolist()) for part in parts),
+        tops=tuple(tuple(part.keys[part.heaviest(TOP, least)].tolist()) for part in parts),
     )
 
 

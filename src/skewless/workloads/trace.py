@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -168,15 +168,18 @@ class Trace:
             schema = _schema(file, kind, self.delimiter)
         except pa.ArrowInvalid as error:
             raise ValueError(f"trace: {str(file)!r} cannot be read as {kind}: {error}") from error
-        for column in self.key if self.weight is None else (*self.key, self.weight):
+        named = [("key", column) for column in self.key]
+        named += [] if self.weight is None else [("weight", self.weight)]
+        for parameter, column in named:
             if column not in schema.names:
+                hint = delimiter_hint(schema.names) if kind == "csv" else ""
                 raise ValueError(
-                    f"trace: {str(file)!r} has no column {column!r}; "
-                    f"it has {', '.join(schema.names)}"
+                    f"trace: {parameter}: {str(file)!r} has no column {column!r}; "
+                    f"it has {', '.join(schema.names)}{hint and '. ' + hint}"
                 )
         if self.weight is not None and not _is_number(schema.field(self.weight).type):
             raise ValueError(
-                f"trace: column {self.weight!r} of {str(file)!r} must be numbers, "
+                f"trace: weight: column {self.weight!r} of {str(file)!r} must be numbers, "
                 f"not {schema.field(self.weight).type}"
             )
 
@@ -203,7 +206,7 @@ class Trace:
                 yield costs.to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid as error:
             raise WeightError(
-                f"trace: column {self.weight!r} of {str(file)!r} must be numbers: {error}"
+                f"trace: weight: column {self.weight!r} of {str(file)!r} must be numbers: {error}"
             ) from error
 
     def _batches(
@@ -224,6 +227,19 @@ class Trace:
         )
         with opened as rows:
             yield from rows
+
+
+def delimiter_hint(columns: Iterable[str]) -> str:
+    """Return what to say where a table has one column, whose name looks like several; or nothing.
+
+    >>> delimiter_hint(["user;n"])
+    "The only column may be several: give the delimiter ';'"
+    >>> delimiter_hint(["a", "b;c"])
+    ''
+    """
+    names = list(columns)
+    found = [mark for mark in ";\t|" if len(names) == 1 and mark in names[0]]
+    return f"The only column may be several: give the delimiter {found[0]!r}" if found else ""
 
 
 def _cut(pieces: Iterator[NDArray[T]], chunk_size: int, limit: int | None) -> Iterator[NDArray[T]]:

@@ -84,7 +84,7 @@ def count_on_spark(
     hashed = records.select(F.xxhash64(*columns).alias(_HASH), *columns, FILE, BEGIN, ROW)
     offsets, n_records = _offsets(hashed)
     if not n_records:
-        raise ValueError("there are no records")
+        raise ValueError("the input has no records")
     values = F.first(F.struct(*columns)).alias(_VALUES)
     counts = hashed.groupBy(_HASH).agg(F.count("*").alias(_N), values)
     counts = counts.persist(StorageLevel.DISK_ONLY)
