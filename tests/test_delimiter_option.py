@@ -60,6 +60,8 @@ def test_a_column_that_may_be_several_is_told(tmp_path):
     (tmp_path / "semi.csv").write_text("user;n\na;1\nb;2\n")
     path = str(tmp_path / "semi.csv")
     line = refused("diagnose", "--input", path, "--key", "user")
-    assert line.startswith("skewless: --key: ") and "give the delimiter ';'" in line
+    assert line.startswith("skewless: --key: ")
+    assert "give the delimiter ';'" in line
     ranked = run("diagnose", "--input", path)
-    assert ranked.exit_code == 0 and "give the delimiter ';'" in ranked.stdout
+    assert ranked.exit_code == 0
+    assert "give the delimiter ';'" in ranked.stdout

@@ -88,6 +88,7 @@ def test_a_key_column_may_be_called_batch_in_a_stream_that_appends(same_session,
     assert {row["batch"]: row["count"] for row in rows} == {"x": 2, "y": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_run_tpch_q5_makes_its_tables_and_shows_the_largest_revenues(same_session):
     command = ["run", "tpch-q5", "--generate", "6e3", "--workers", "2", "--seed", "1"]

@@ -97,8 +97,7 @@ def rows(found: DataFrame) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     "name",
     [
-        # A stream of it is compared below.
-        pytest.param(name, marks=pytest.mark.slow if name == "self-join" else [])
+        pytest.param(name, marks=pytest.mark.slow if name in ("self-join", "hashtags") else [])
         for name in CASES
     ],
 )

@@ -275,7 +275,9 @@ def test_settings_that_make_no_sense_are_refused(parquet: str) -> None:
         next(Trace(path=parquet).chunks(0, 0))
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl", ".txt"])
+@pytest.mark.parametrize(
+    "suffix", [".parquet", ".csv", pytest.param(".jsonl", marks=pytest.mark.slow), ".txt"]
+)
 def test_memory_does_not_grow_with_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:

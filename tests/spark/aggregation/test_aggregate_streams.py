@@ -61,10 +61,9 @@ CASES = [
 #: Forms that route nothing.
 CASES += [("plain", *way, "spark") for way in FEW]
 CASES += [("local", *way, merging) for way in FEW for merging in ("spark", "ours")]
-#: One of each kind of merging, window and form; the others take minutes.
+#: One that routes and one that does not; the others take minutes.
 QUICK = [
     ("cascade", "none", "update", "ours"),
-    ("local", "sliding", "append", "spark"),
     ("plain", "none", "update", "spark"),
 ]
 WAYS = [

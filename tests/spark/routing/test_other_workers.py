@@ -67,6 +67,7 @@ def worker_reports(ledger: Ledger, batch: int, loads: Ints, slow: dict[int, floa
 # --- balance -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_fish_balances_eight_sources_with_uneven_batches(ledger: Ledger) -> None:
     routing = Routing(Fish(), 32, SEED)
     loads = np.zeros(32, np.int64)

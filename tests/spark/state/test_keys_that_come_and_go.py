@@ -30,6 +30,7 @@ def churning(batch: int) -> pa.Table:
     return of_keys(keys, batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "strategy",
     [MinMig(forget_after=8), Mixed(max_entries=None, forget_after=8)],

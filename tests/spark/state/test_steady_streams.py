@@ -16,7 +16,9 @@ N_KEYS, N_BATCHES, N_FIRST = 1_000, 24, 4
 
 
 @pytest.mark.parametrize("mean", [800, 8_000])
-@pytest.mark.parametrize("strategy", ["mixed", "min-mig", "readj"])
+@pytest.mark.parametrize(
+    "strategy", ["mixed", "min-mig", pytest.param("readj", marks=pytest.mark.slow)]
+)
 def test_chance_moves_next_to_nothing(tmp_path: Path, strategy: str, mean: int) -> None:
     query = Query(tmp_path, Counts(), SCHEMA, strategy=strategy, workers=4, most=4)
     rng = np.random.default_rng(mean)

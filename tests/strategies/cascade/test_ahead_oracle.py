@@ -53,6 +53,7 @@ def test_it_equals_its_oracle(batches, n_workers, seed, tolerance, expected):
     assert_equal_to_the_oracle(batches, n_workers, seed, expected=expected, tolerance=tolerance)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(data=st.data(), batches=some_batches, n_workers=st.integers(1, 40), seed=some_seeds)
 def test_it_equals_its_oracle_with_weights(data, batches, n_workers, seed):

@@ -54,15 +54,30 @@ def test_it_equals_its_oracle(keys, n_workers, seed, **parameters):
 @pytest.mark.parametrize(
     "strategy",
     [
-        Fish(epoch=200, capacity=60),
-        Fish(epoch=200, capacity=60, minimum="d-choices"),
-        Fish(epoch=200, capacity=200, classification="w-choices"),
-        Fish(epoch=200, capacity=200, classification="d-choices"),
-        Fish(epoch=200, capacity=100, ring=False, heuristic=False),
-        Fish(epoch=200, capacity=100, alpha=0.5, interval=0.02),
-        Fish(epoch=200, capacity=60, alpha=0.0),
+        pytest.param(Fish(epoch=200, capacity=60), id="small"),
+        pytest.param(
+            Fish(epoch=200, capacity=60, minimum="d-choices"), id="d-min", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            Fish(epoch=200, capacity=200, classification="w-choices"),
+            id="w-choices",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            Fish(epoch=200, capacity=200, classification="d-choices"),
+            id="d-choices",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(Fish(epoch=200, capacity=100, ring=False, heuristic=False), id="plain"),
+        pytest.param(
+            Fish(epoch=200, capacity=100, alpha=0.5, interval=0.02),
+            id="time",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            Fish(epoch=200, capacity=60, alpha=0.0), id="forgetful", marks=pytest.mark.slow
+        ),
     ],
-    ids=["small", "d-min", "w-choices", "d-choices", "plain", "time", "forgetful"],
 )
 def test_it_equals_its_oracle_on_longer_streams(stream, strategy):
     keys = stream(4_000, every=900) if stream is not skewed else stream(4_000)

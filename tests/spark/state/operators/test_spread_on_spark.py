@@ -49,9 +49,10 @@ def of_spark(spark: Any, left: pa.Table, right: pa.Table, how: str) -> list[Any]
     [
         ("inner", 2_500, 60, True),
         pytest.param("inner", 60, 2_500, True, marks=pytest.mark.slow),
-        ("left", 2_500, 60, True),
+        pytest.param("left", 2_500, 60, True, marks=pytest.mark.slow),
         pytest.param("right", 60, 2_500, True, marks=pytest.mark.slow),
-        ("left", 60, 2_500, False),  # the right side would have to be spread
+        # The right side would have to be spread.
+        pytest.param("left", 60, 2_500, False, marks=pytest.mark.slow),
         ("full", 2_500, 60, False),
     ],
 )
