@@ -1,7 +1,7 @@
 """Spark's Python daemon, with the kernels loaded before it forks workers.
 
-Set as `spark.python.daemon.module` (see `session.configure`). Spark starts this module once per
-executor; every Python worker is a fork of it, so what is loaded here costs a worker nothing.
+Set as `spark.python.daemon.module` (see `skewless.spark.configure`). Spark starts this module once
+per executor; every Python worker is a fork of it, so what is loaded here costs a worker nothing.
 """
 
 from __future__ import annotations

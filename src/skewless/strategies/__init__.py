@@ -1,4 +1,9 @@
-"""One file per published algorithm; `ALL` is the registry."""
+"""One file per small algorithm, one folder per system of several files; `ALL` is the registry.
+
+Each folder's `__init__.py` says what to read first, and which part of the paper each file is.
+`rebalancing` is what the strategies with a routing table share: `mixed`, `min_table`, `min_mig`,
+`readj` and `simple`.
+"""
 
 from skewless.strategies.cardinality import CardinalityMinimal, CountAffinity
 from skewless.strategies.cascade import Cascade, CascadeAhead

@@ -154,7 +154,7 @@ class Lateness:
 
 
 def as_window(window: Any) -> Window | None:
-    """Return the window that a user gave: a Window, (time, size), or (time, size, slide)."""
+    """Return the window that a user gave: a Window, or (time, size[, slide[, offset]])."""
     if window is None or isinstance(window, Window):
         return window
     if isinstance(window, tuple | list) and 2 <= len(window) <= 4:

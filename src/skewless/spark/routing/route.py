@@ -81,8 +81,8 @@ def route(
         a finite number of at least 0, counts as 1.
     seed
         The seed of the routing, `spark.skewless.seed` when it is not given. Without either, a batch
-        job draws one and logs it; a stream takes the one of its ledger, which keeps the first that
-        was drawn, or without a ledger one that follows from the id of the query.
+        job draws one and logs it. The seed of a stream follows from the id of the query; the ledger
+        keeps it.
     ledger
         The folder in which the sources of a stream share what they learn; it survives restarts.
         One query and one `route` use it; a folder beside the checkpoint is a good place. None: a

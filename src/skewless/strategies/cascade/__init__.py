@@ -3,7 +3,8 @@
 Read `strategy` first: the idea, the guarantee, and what a merge and a rescale keep. Then:
 `state` names every number that a source remembers; `routing` is the loop over records;
 `filling` chooses the worker of a heavy key; `counting` decides which keys are heavy;
-`heavy_keys` holds their counters; `slot_table` gives each key its order of workers. The folder
+`heavy_keys` holds their counters; `noticing` corrects the counts when hot keys change;
+`slot_table` gives each key its order of workers; `condensing` is what the ledger holds. The folder
 `ahead` is the variant that sees a whole batch before it decides.
 """
 

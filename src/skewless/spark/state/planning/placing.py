@@ -179,7 +179,7 @@ class Placing:
         return homes, details
 
     def _compare(self, homes: Workers, details: list[dict[str, list[int]]]) -> None:
-        """Raise RuntimeError unless the strategy routes a few thousand hashes by these cells."""
+        """Raise RuntimeError unless the strategy routes 512 to 1,536 hashes by these cells."""
         probes: Keys = np.random.default_rng(0).integers(0, 2**64, _PROBES, np.uint64)
         listed, points = self.entries()[0], self.state.ring.positions
         probes = np.concatenate([probes, listed[:_PROBES], points[:_PROBES]])
