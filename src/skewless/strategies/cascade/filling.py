@@ -228,7 +228,7 @@ def make_way(state: CascadeState, place: I64) -> None:
     turn = cursors[place * CURSORS + NEXT]
     if turn == cursors[place * CURSORS + END]:
         return
-    in_front = state.levels[state.waiting[place * WAITING + turn]]
+    first_level = state.levels[state.waiting[place * WAITING + turn]]
     floor = max(state.marks[place * MARKS + FLOOR], state.numbers[LEVEL] - state.rooms[LAG])
-    if in_front > floor - state.numbers[SCALE]:
+    if first_level > floor - state.numbers[SCALE]:
         cursors[place * CURSORS + NEXT] += 1
