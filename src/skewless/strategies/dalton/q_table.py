@@ -141,11 +141,11 @@ def _play_best(table: QTable, row: I64, place: I64, value: F64) -> None:
     With 4 places, nodes 4 … 7 are the places and the others their matches::
 
                   1
-               /     \\
-            2           3
-          /   \\       /   \\
-         4     5     6     7
-        p 0   p 1   p 2   p 3
+              ┌───┴───┐
+              2       3
+            ┌─┴─┐   ┌─┴─┐
+            4   5   6   7
+        place 0 1   2   3
 
     Say that the value of place 0 has fallen, and 3 is better than 2. The path of place 0 is 4, 2,
     1. On it, the winner so far plays the winner of each node beside the path: place 1 of node 5,
