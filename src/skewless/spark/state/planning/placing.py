@@ -154,7 +154,10 @@ class Placing:
         return pa.RecordBatch.from_arrays(arrays, ["seed", "homes", "details", "spread"])
 
     def _cells(self) -> tuple[Workers, list[dict[str, list[int]]]]:
-        """Return for each cell its owner, or −1 − i where its details are number i."""
+        """Return for each cell its owner, or where its details are.
+
+        `homes[cell]` < 0 points to `details[-1 - home]`: −1 to details 0, −2 to details 1.
+        """
         ring = self.state.ring
         points, workers = ring.positions[:-1], ring.workers
         first = np.arange(1 << CELL_BITS, dtype=np.uint64) << np.uint64(_LOW_BITS)
@@ -165,17 +168,18 @@ class Placing:
         cells = (listed >> np.uint64(_LOW_BITS)).astype(np.int64)
         details: list[dict[str, list[int]]] = []
         for cell in np.union1d(np.flatnonzero(begin != end), cells).tolist():
-            a, b = int(begin[cell]), int(end[cell])
-            c, d = np.searchsorted(cells, [cell, cell + 1]).tolist()
+            first_point, end_point = int(begin[cell]), int(end[cell])
+            first_key, end_key = np.searchsorted(cells, [cell, cell + 1]).tolist()
+            borders = points[first_point:end_point] & np.uint64(_LOW)
             details.append(
                 {
-                    "borders": (points[a:b] & np.uint64(_LOW)).astype(np.int64).tolist(),
-                    "owners": workers[a : b + 1].tolist(),
-                    "keys": listed[c:d].view(np.int64).tolist(),
-                    "workers": targets[c:d].tolist(),
+                    "borders": borders.astype(np.int64).tolist(),
+                    "owners": workers[first_point : end_point + 1].tolist(),
+                    "keys": listed[first_key:end_key].view(np.int64).tolist(),
+                    "workers": targets[first_key:end_key].tolist(),
                 }
             )
-            homes[cell] = -len(details)
+            homes[cell] = -len(details)  # −1 − the number of the details just added
         return homes, details
 
     def _compare(self, homes: Workers, details: list[dict[str, list[int]]]) -> None:
