@@ -38,7 +38,6 @@ from skewless.strategies.dalton.bandit import (
     Bandit,
     home_of,
 )
-from skewless.strategies.dalton.hot_keys import ALWAYS, NEVER, owned_rows, take_row
 from skewless.strategies.dalton.key_counts import KeyCounts, count_of
 from skewless.strategies.dalton.q_table import (
     clear_row,
@@ -49,6 +48,7 @@ from skewless.strategies.dalton.q_table import (
     with_kept,
 )
 from skewless.strategies.dalton.slides import clear_replicas, place_on
+from skewless.strategies.dalton.watched_keys import ALWAYS, NEVER, owned_rows, take_row
 from skewless.unordered import unordered_sum
 
 _TOO_FEW = 8  # records of a key that say nothing about it

@@ -270,9 +270,7 @@ def parted(observed: Observed, spread: SpreadKeys) -> Observed:
     return Observed(hashes, values, sizes, observed.rest)
 
 
-def _warnings(
-    last: StatePlan, numbers: Decided, spread: SpreadKeys, run: str
-) -> dict[str, Any]:
+def _warnings(last: StatePlan, numbers: Decided, spread: SpreadKeys, run: str) -> dict[str, Any]:
     """Warn the user once in a run, and return what the plan must remember for that."""
     kept: dict[str, Any] = {}
     if numbers.warning is not None:
