@@ -9,7 +9,8 @@ Cells with a border inside, or with a key of the routing table, have their detai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from skewless.arrays import Floats, Keys, Words, Workers
-from skewless.kernels.hashing import GOLDEN
+from skewless.kernels.hashing import GOLDEN, mix
 from skewless.kernels.key_table import ABSENT
 from skewless.state import copy_state
 from skewless.strategies import Hash
@@ -31,6 +32,8 @@ _LOW = (1 << _LOW_BITS) - 1
 _PROBES = 512
 _UNMIX_1 = np.uint64(pow(0xBF58476D1CE4E5B9, -1, 1 << 64))
 _UNMIX_2 = np.uint64(pow(0x94D049BB133111EB, -1, 1 << 64))
+#: `mix` of whole arrays: the Python function that the kernel was compiled from.
+_mixed: Callable[[Words], Words] = inspect.unwrap(mix)
 
 #: How the JVM gets a plan: one row of these columns.
 PLACES = (
@@ -222,17 +225,9 @@ def worker_column(hashed: Column, plan: str) -> Column:
     )
 
 
-def _mixed(x: Words) -> Words:
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Words = x ^ (x >> np.uint64(31))
-    return mixed
-
-
 def unmixed(x: Words) -> Words:
     """Return what `mix` of `skewless.kernels.hashing` turns into `x`.
 
-    >>> from skewless.kernels.hashing import mix
     >>> unmixed(np.array([mix(np.uint64(7))], np.uint64)).tolist()
     [7]
     """
