@@ -199,7 +199,10 @@ def lightest(floor: FloorSet, start: U64) -> U64:
 
 @kernel
 def add_to(sets: Words, begin: U64, worker: U64) -> None:
-    """Put a worker into the set that begins there."""
+    """Put a worker into the set that begins there.
+
+    As `add_worker` of `kernels.bits`, with unsigned indices and without a slice.
+    """
     sets[begin + (worker >> _SHIFT)] |= _ONE << (worker & _BITS)
 
 
