@@ -59,6 +59,7 @@ def require_rows(name: str, used: NDArray[Any], free: NDArray[Any], n_rows: int)
 def require_workers(name: str, sets: NDArray[np.uint64], n_workers: int) -> None:
     """Raise `Unsound` unless sets of workers, as words of bits, hold workers that exist."""
     if n_workers % 64:
-        last = sets.reshape(-1, (n_workers + 63) // 64)[:, -1]
+        n_words = (n_workers + 63) // 64  # as `kernels.bits.words_for`, one layer above
+        last = sets.reshape(-1, n_words)[:, -1]
         beyond = last >> np.uint64(n_workers % 64)
         require_that(not beyond.any(), f"{name} must hold workers below {n_workers}")

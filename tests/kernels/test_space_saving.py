@@ -1,60 +1,17 @@
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.kernels.space_saving import SpaceSavingReference, merged_reference
-from skewless._jit import JIT_OFF, kernel
-from skewless.arrays import Floats, Keys
+from kernels.summaries import as_dict, offer_all, offered, offers, true_weights, zipf
+from reference.kernels.space_saving import SpaceSavingReference
+from skewless._jit import JIT_OFF
 from skewless.kernels import space_saving as ss
-from skewless.kernels.hashing import mix
-from skewless.kernels.merged_summaries import merged_summary
-from skewless.state import copy_state, named_arrays
+from skewless.state import copy_state
 
-
-@kernel
-def offer_all(summary: ss.SpaceSaving, keys: Keys, weights: Floats, out: Floats) -> None:
-    for i in range(keys.size):
-        out[i] = ss.offer(summary, keys[i], weights[i])
-
-
-def offered(capacity: int, keys: Keys, weights: Floats | None = None) -> ss.SpaceSaving:
-    summary = ss.space_saving(capacity)
-    weights = np.ones(keys.size) if weights is None else weights
-    offer_all(summary, keys, weights, np.empty(keys.size))
-    return summary
-
-
-def zipf(z: float, n_keys: int, n_records: int, seed: int) -> Keys:
-    rng = np.random.default_rng(seed)
-    shares = np.arange(1, n_keys + 1) ** -z
-    names = rng.integers(0, 2**64, n_keys, np.uint64)
-    return names[rng.choice(n_keys, n_records, p=shares / shares.sum())]
-
-
-def as_dict(summary: ss.SpaceSaving) -> dict[int, tuple[float, float]]:
-    keys, counts, errors = ss.entries(summary)
-    return {
-        key: (count, error)
-        for key, count, error in zip(keys.tolist(), counts.tolist(), errors.tolist(), strict=True)
-    }
-
-
-def true_weights(keys: Keys, weights: Floats | None = None) -> dict[int, float]:
-    names, inverse = np.unique(keys, return_inverse=True)
-    return dict(zip(names.tolist(), np.bincount(inverse, weights).tolist(), strict=True))
-
-
-#: Few keys, among them 0 and the largest, and many more that only a long stream would bring.
-any_key = st.one_of(st.integers(0, 9), st.integers(2**64 - 3, 2**64 - 1))
-#: Sums of these are exact in a float, so the oracle's fractions and the kernel must agree exactly.
-any_weight = st.sampled_from([1.0, 1.0, 1.0, 2.0, 0.25, 7.0, 0.0])
-offers = st.tuples(any_key, any_weight)
-#: A decay by a power of two is exact as well.
+#: A decay by a power of two is exact, as sums of the weights are.
 halvings = st.sampled_from([0.5, 0.25, 1.0])
 
 
@@ -174,98 +131,6 @@ def test_entries_come_largest_first() -> None:
     assert (errors <= counts).all()
 
 
-@settings(deadline=None, max_examples=50)
-@given(
-    streams=st.lists(st.lists(offers, max_size=40), min_size=1, max_size=4),
-    capacity=st.integers(1, 6),
-    spare=st.integers(0, 3),
-)
-def test_merge_equals_the_oracle(streams: list, capacity: int, spare: int) -> None:
-    summaries, oracles = [], []
-    for stream in streams:
-        summary, oracle = ss.space_saving(capacity + spare), SpaceSavingReference(capacity + spare)
-        for key, weight in stream:
-            ss.offer(summary, np.uint64(key), weight)
-            oracle.offer(key, weight)
-        summaries.append(summary)
-        oracles.append(oracle)
-    merged = merged_summary(summaries, capacity)
-    assert as_dict(merged) == merged_reference(oracles, capacity)
-    assert ss.total(merged) == float(sum(oracle.total for oracle in oracles))
-
-
-def test_merge_does_not_depend_on_the_order_of_summaries() -> None:
-    rng = np.random.default_rng(12)
-    summaries = []
-    for seed in range(4):
-        keys = zipf(0.8, 60, 700, seed=1) if seed % 2 else zipf(0.5, 60, 700, seed=1)[::-1].copy()
-        summaries.append(offered(20, keys, rng.random(keys.size)))
-        ss.decay(summaries[-1], 0.3 + 0.1 * seed)
-    before = [copy_state(summary) for summary in summaries]
-    results = [merged_summary(order, 20) for order in itertools.permutations(summaries)]
-    for result in results[1:]:
-        for (name, array), (_, first) in zip(
-            named_arrays(result), named_arrays(results[0]), strict=True
-        ):
-            np.testing.assert_array_equal(array, first, err_msg=name)
-    for summary, old in zip(summaries, before, strict=True):
-        for (name, array), (_, kept) in zip(named_arrays(summary), named_arrays(old), strict=True):
-            np.testing.assert_array_equal(array, kept, err_msg=name)
-
-
-def test_the_guarantee_survives_merging_and_more_records() -> None:
-    capacity = 100
-    streams = [zipf(z, 5000, 8000, seed=13) for z in (0.6, 0.9, 1.2, 1.2)]
-    streams[3] = mix_all(streams[3])  # other hot keys than the others'
-    later = zipf(1.0, 5000, 8000, seed=14)
-    merged = merged_summary([offered(capacity, keys) for keys in streams], capacity)
-    everything = np.concatenate(streams)
-    for keys in (everything, np.concatenate([everything, later])):
-        if keys.size > everything.size:
-            offer_all(merged, later, np.ones(later.size), np.empty(later.size))
-        true, found = true_weights(keys), as_dict(merged)
-        most = keys.size / capacity
-        assert ss.total(merged) == keys.size
-        assert {key for key, weight in true.items() if weight > most} <= set(found)
-        for key, (count, error) in found.items():
-            assert true.get(key, 0.0) <= count <= true.get(key, 0.0) + error
-            assert error <= most
-
-
-def mix_all(keys: Keys) -> Keys:
-    return np.array([mix(key) for key in keys], np.uint64)
-
-
-def test_bad_arguments_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="capacity must be an integer of at least 1, not 0"):
-        ss.space_saving(0)
-    with pytest.raises(ValueError, match="summaries must hold at least one"):
-        merged_summary([], 5)
-    with pytest.raises(ValueError, match=r"capacity must .* at most .*\(5\), not 6"):
-        merged_summary([ss.space_saving(5), ss.space_saving(8)], 6)
-
-
-def test_means_of_equal_summaries_are_the_same_to_the_last_bit() -> None:
-    summary = ss.space_saving(5)
-    for key in [1, 1, 1, 2, 2, 3]:
-        ss.offer(summary, np.uint64(key), 0.1)
-    for n in (2, 3, 7):
-        mean = merged_summary([summary] * n, 5, np.arange(1.0, n + 1))
-        assert as_dict(mean) == as_dict(summary)
-        assert ss.total(mean) == ss.total(summary)
-
-
-def test_means_go_by_weight_and_a_weight_of_zero_counts_nothing() -> None:
-    one, other, empty = (ss.space_saving(5) for _ in range(3))
-    for key in [1, 1, 1, 1]:
-        ss.offer(one, np.uint64(key), 1.0)
-    for key in [1, 2, 2, 2, 2, 2, 2, 2]:
-        ss.offer(other, np.uint64(key), 1.0)
-    mean = merged_summary([one, other, empty], 5, np.array([3.0, 1.0, 0.0]))
-    assert as_dict(mean) == {1: (3.25, 0.0), 2: (1.75, 0.0)}
-    assert ss.total(mean) == 5.0
-
-
 def test_a_factor_of_zero_forgets_all_counts_and_keeps_the_places() -> None:
     summary = ss.space_saving(2)
     for key in [7, 7, 8]:
@@ -275,3 +140,8 @@ def test_a_factor_of_zero_forgets_all_counts_and_keeps_the_places() -> None:
     assert ss.total(summary) == 0.0
     ss.offer(summary, np.uint64(9), 1.0)  # takes the place of the older one
     assert as_dict(summary) == {9: (1.0, 0.0), 8: (0.0, 0.0)}
+
+
+def test_a_capacity_below_1_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="capacity must be an integer of at least 1, not 0"):
+        ss.space_saving(0)

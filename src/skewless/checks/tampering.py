@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from skewless.arrays import Keys
 from skewless.checks.routing import expect_in_range, routed
 from skewless.checks.streams import Stream
+from skewless.kernels.hashing import GOLDEN
 from skewless.sound import Unsound
 from skewless.state import copy_state, named_arrays, restored
 from skewless.strategy import AnyStrategy, Forks, Merges, Rebalances, Report
@@ -168,7 +169,7 @@ def _within_time() -> Iterator[None]:
 def stream_of(n_workers: int, seed: int) -> Stream:
     """Return a short stream with hot keys, which takes a strategy through most of its code."""
     rng = np.random.default_rng([n_workers, seed])
-    keys = (rng.zipf(1.3, _N_RECORDS) % 90).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    keys = (rng.zipf(1.3, _N_RECORDS) % 90).astype(np.uint64) * GOLDEN
     return Stream("tampered with", keys, n_workers, seed)
 
 

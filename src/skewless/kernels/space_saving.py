@@ -22,7 +22,7 @@ i is the key `keys[i]` with `counts[i] / unit[0]`, of which `errors[i] / unit[0]
 References
 ----------
 A. Metwally, D. Agrawal, A. El Abbadi: Efficient computation of frequent and top-k elements in data
-streams, ICDT 2005, Fig. 1. `merged_summaries` has the merging.
+streams, ICDT 2005, Fig. 1. The merging of summaries is in `strategies/fish`, which alone merges.
 """
 
 from __future__ import annotations

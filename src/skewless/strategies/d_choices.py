@@ -15,8 +15,9 @@ from skewless.kernels.head import Head, head, is_hot
 from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
 from skewless.kernels.sorting import sort_descending
 from skewless.kernels.space_saving import list_shares
-from skewless.parameters import MOST_PLACES, check_types, require
+from skewless.parameters import check_types, require
 from skewless.sound import MOST_COUNTED, require_same, require_within
+from skewless.strategies.w_choices import require_head
 from skewless.strategy import Traits
 
 RECORDS, NEXT_REFRESH, CHOICES = 0, 1, 2
@@ -136,11 +137,7 @@ class DChoices:
 
     def __post_init__(self) -> None:  # noqa: D105
         check_types(self)
-        require(self, "hot_factor", self.hot_factor > 0, "above 0")
-        require(self, "hot_factor", self.hot_factor >= 1e-6, "at least 1e-6")
-        enough = self.capacity is None or self.capacity >= 1
-        require(self, "capacity", enough, "at least 1 or None")
-        require(self, "capacity", (self.capacity or 1) <= MOST_PLACES, f"at most {MOST_PLACES:,}")
+        require_head(self)
         require(self, "epsilon", self.epsilon >= 0, "at least 0")
         require(self, "refresh", self.refresh >= 1, "at least 1")
 

@@ -95,25 +95,28 @@ class Mixed(MinMig):
         if self.max_entries is None:
             task = self._problem(vectors, observed, aims, capacities, self.beta)
             return new_owners(task, self._attempt(task, 0), observed, self.beta), aims
-        room = self.max_entries - n_pinned_away(observed)
-        most, least = self.max_entries, self.max_entries // 2
+        whole, half = self.max_entries, self.max_entries // 2
+        room = whole - n_pinned_away(observed)
+        # What neighbours of giants may take of the table: in round 1 the whole of it, in round 2
+        # what the other keys leave (at least half), in round 3 half. Each round must ask for less
+        # than the one before, or it would be the same one again: so round 2 may be left out.
+        most = whole
         while True:
             feasible = relaxed(aims, observed, most)
             task = self._problem(vectors, observed, feasible, capacities, self.beta)
             plan = self._search(task, room)
             if plan.n_entries <= room:
                 return new_owners(task, plan, observed, self.beta), feasible
-            if most == least or not aims.closed.any():
+            if most == half or not aims.closed.any():
                 break
             owners = new_owners(task, plan, observed, self.beta)
             neighbours = (owners != observed.homes) & aims.closed[observed.homes]
-            others = plan.n_entries - int(neighbours.sum())
-            if others > room:  # the neighbours are not what is too many
-                feasible = relaxed(aims, observed, least)
+            left_by_others = room - (plan.n_entries - int(neighbours.sum()))
+            if left_by_others < 0:  # the neighbours are not what is too many
                 break
-            # Each round must ask for less, or it would be the same one again.
-            fits = most == self.max_entries and room - others < most
-            most = max(room - others, least) if fits else least
+            is_round_2_next = most == whole and left_by_others < whole
+            most = max(left_by_others, half) if is_round_2_next else half
+        feasible = relaxed(aims, observed, half)
         task = self._problem(vectors, observed, feasible, capacities, None)  # as MinTable does
         plan = self._attempt(task, observed.keys.size)
         return new_owners(task, plan, observed, None), feasible

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,15 @@ def _route(keys: Keys, state: WChoicesState, out: Workers) -> None:
         else:
             first, second = two_workers(seeded(keys[i], seed), loads.size)
             out[i] = send_to_lighter(loads, first, second)
+
+
+def require_head(strategy: Any) -> None:
+    """Refuse a `hot_factor` and a `capacity`, both of the right type, that make no head."""
+    hot_factor, capacity = strategy.hot_factor, strategy.capacity
+    require(strategy, "hot_factor", hot_factor > 0, "above 0")
+    require(strategy, "hot_factor", hot_factor >= 1e-6, "at least 1e-6")
+    require(strategy, "capacity", capacity is None or capacity >= 1, "at least 1 or None")
+    require(strategy, "capacity", (capacity or 1) <= MOST_PLACES, f"at most {MOST_PLACES:,}")
 
 
 @dataclass(frozen=True)
@@ -88,11 +97,7 @@ class WChoices:
 
     def __post_init__(self) -> None:  # noqa: D105
         check_types(self)
-        require(self, "hot_factor", self.hot_factor > 0, "above 0")
-        require(self, "hot_factor", self.hot_factor >= 1e-6, "at least 1e-6")
-        enough = self.capacity is None or self.capacity >= 1
-        require(self, "capacity", enough, "at least 1 or None")
-        require(self, "capacity", (self.capacity or 1) <= MOST_PLACES, f"at most {MOST_PLACES:,}")
+        require_head(self)
 
     @property
     def traits(self) -> Traits:

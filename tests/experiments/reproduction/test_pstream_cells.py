@@ -9,7 +9,7 @@ from skewless import workloads
 from skewless._jit import JIT_OFF
 from skewless.experiments.reproduction.papers.pstream.aggregation import Aggregation
 from skewless.experiments.reproduction.papers.pstream.coins import CascadeTrials, CoinTrials
-from skewless.experiments.reproduction.papers.pstream.hot_keys import HotKeys, TimeHot
+from skewless.experiments.reproduction.papers.pstream.hot_keys import PredictedHotKeys, TimeHot
 from skewless.experiments.reproduction.papers.pstream.rivals import (
     KINDS,
     predictor,
@@ -121,15 +121,15 @@ def test_a_predictor_of_no_known_kind_is_refused():
 def test_coins_take_two_tosses_per_record_and_count_min_ten_steps():
     of = {"z": 1.0, "n_keys": 1_000, "n_records": 20_000}
     # A run of heads has a mean of one, and the toss that ends it; long runs are rare.
-    assert HotKeys("coins", "zipf", of).run()["steps"] == pytest.approx(2.0, abs=0.1)
-    assert HotKeys("count-min", "zipf", of).run()["steps"] == 10.0
+    assert PredictedHotKeys("coins", "zipf", of).run()["steps"] == pytest.approx(2.0, abs=0.1)
+    assert PredictedHotKeys("count-min", "zipf", of).run()["steps"] == 10.0
 
 
 @needs_a_long_stream
 def test_precision_and_recall_of_a_predictor_that_calls_everything_hot():
     # A sketch of 2 columns: each estimate is about half of all records.
     of = {"z": 1.5, "n_keys": 1_000, "n_records": 30_000}
-    row = HotKeys("count-min", "zipf", of, memory=1).run()
+    row = PredictedHotKeys("count-min", "zipf", of, memory=1).run()
     assert row["key_recall"] == 1.0
     assert row["key_precision"] < 0.2
     assert row["key_precision"] <= row["key_precision_near"]

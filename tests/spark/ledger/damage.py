@@ -25,7 +25,7 @@ from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger import ledger as ledgers
 from skewless.spark.ledger.files import from_bytes, seal, to_bytes, unseal
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt, LedgerMismatch, LedgerTooNew
-from skewless.spark.routing.plans import Routing
+from skewless.spark.routing.plans import PlanMaker
 
 #: Large tables would make a round slow and show nothing more.
 SMALL = {
@@ -75,7 +75,7 @@ class Subject:
     """One strategy with a ledger of two batches, and what may be done with it."""
 
     def __init__(self, strategy: Any, n_workers: int) -> None:
-        self.routing = Routing(strategy, n_workers, 3)
+        self.routing = PlanMaker(strategy, n_workers, 3)
         self.keys = stream_of(n_workers, 3).keys
         self.folder = Memory()
         ledgers.open_folder = lambda address: self.folder  # type: ignore[assignment]

@@ -10,7 +10,7 @@ from skewless.arrays import Keys, Workers
 from skewless.kernels.bounded_counts import add
 from skewless.simulator.cooperation import merge_and_fork
 from skewless.spark.ledger.ledger import Ledger
-from skewless.spark.routing.plans import Routing
+from skewless.spark.routing.plans import PlanMaker
 from skewless.state import copy_state, named_arrays
 from skewless.strategy import Merges, Rebalances, Report
 
@@ -33,7 +33,7 @@ def route(strategy: Any, keys: Keys, state: Any) -> Workers:
 
 
 def run_task(
-    routing: Routing, ledger: Ledger, batch: int, source: int, run: str | None = None
+    routing: PlanMaker, ledger: Ledger, batch: int, source: int, run: str | None = None
 ) -> Workers:
     """Do what a task does: resume, route, report."""
     ledger = ledger.of_run(run)

@@ -13,7 +13,7 @@ from skewless.kernels.bounded_counts import add
 from skewless.spark.ledger.files import to_bytes
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing import plans
-from skewless.spark.routing.plans import Routing
+from skewless.spark.routing.plans import PlanMaker
 from skewless.state import state_bytes
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.mixed import Mixed
@@ -45,7 +45,7 @@ def test_a_report_names_the_heaviest_keys_and_the_rest_is_counted_by_worker(
     monkeypatch.setattr(plans, "REPORTED_KEYS", 8)
     monkeypatch.setattr(plans, "_PLANNED_KEYS", 8)
     monkeypatch.setattr(Watching, "reports", [])
-    routing = Routing(Watching(), N_WORKERS, SEED)
+    routing = PlanMaker(Watching(), N_WORKERS, SEED)
     workers = [run_task(routing, ledger, 0, source) for source in range(N_SOURCES)]
     told = ledger.read_reports(0)
     assert all(report.arrays["keys"].size <= 8 for report in told.values())
@@ -67,7 +67,7 @@ def test_a_report_that_names_every_key_has_no_rest(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Watching, "reports", [])
-    routing = Routing(Watching(), N_WORKERS, SEED)
+    routing = PlanMaker(Watching(), N_WORKERS, SEED)
     for source in range(N_SOURCES):
         run_task(routing, ledger, 0, source)
     routing.resume(ledger, 1, 0)
@@ -77,7 +77,7 @@ def test_a_report_that_names_every_key_has_no_rest(
 
 
 def test_what_a_router_remembers_of_keys_is_bounded() -> None:
-    routing = Routing(Mixed(), N_WORKERS, SEED)
+    routing = PlanMaker(Mixed(), N_WORKERS, SEED)
     seen = routing.seen()
     assert seen is not None
     before = state_bytes(seen)
@@ -86,14 +86,14 @@ def test_what_a_router_remembers_of_keys_is_bounded() -> None:
     assert state_bytes(seen) == before < 5e6
     report = routing.report(None, np.zeros(N_WORKERS, np.int64), seen, {})
     assert len(to_bytes(report)) < 16 * plans.REPORTED_KEYS + 10_000
-    assert Routing(Cascade(), N_WORKERS, SEED).seen() is None
+    assert PlanMaker(Cascade(), N_WORKERS, SEED).seen() is None
 
 
 def test_two_hundred_sources_and_a_thousand_workers_stay_below_200_mb_a_batch(
     ledger: Ledger,
 ) -> None:
     n_workers = 1_000
-    routing = Routing(Cascade(), n_workers, SEED)
+    routing = PlanMaker(Cascade(), n_workers, SEED)
     rng = np.random.default_rng(0)
     for source in range(2):
         state = routing.resume(ledger, 0, source)

@@ -18,7 +18,7 @@ from skewless._jit import JIT_OFF
 from skewless.arrays import Keys, Workers
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing import router as routers
-from skewless.spark.routing.plans import Routing
+from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.router import Router, Task
 from skewless.strategies import Dalton, PdStream, Prompt, PStream
 from strategies.streams import imbalance, routed, skewed
@@ -42,7 +42,7 @@ def run_task(router: Router, task: Task, keys: Keys, monkeypatch: Any, size: int
 
 def router_of(strategy: Any, folder: Path | None) -> Router:
     ledger = None if folder is None else Ledger(str(folder))
-    return Router(Routing(strategy, N_WORKERS, SEED), ledger, False, {"seed": SEED})
+    return Router(PlanMaker(strategy, N_WORKERS, SEED), ledger, False, {"seed": SEED})
 
 
 def through_the_ledger(

@@ -17,7 +17,7 @@ from skewless.metrics import imbalance
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger.files import Entry, from_bytes, to_bytes
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch
-from skewless.spark.routing.plans import Routing
+from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.worker_steps import last_workers
 from skewless.strategies import Cascade, Fish, PartialKey
 from skewless.strategy import Rescales
@@ -31,7 +31,7 @@ def zipf(n_records: int, seed: Any, z: float = 1.4) -> Keys:
     return np.minimum(uniform ** (1 / (1 - z)), 2.0**40).astype(np.uint64)
 
 
-def run_task(routing: Routing, ledger: Ledger, batch: int, source: int, keys: Keys) -> Workers:
+def run_task(routing: PlanMaker, ledger: Ledger, batch: int, source: int, keys: Keys) -> Workers:
     """Do what a task does: begin, route, report."""
     now, state = routing.begin(ledger, batch, source)
     workers = np.full(keys.size, -1, np.int32)
@@ -46,7 +46,7 @@ def run_task(routing: Routing, ledger: Ledger, batch: int, source: int, keys: Ke
 
 
 def run_batch(
-    routing: Routing, ledger: Ledger, batch: int, n_sources: int = 3, n_records: int = 400
+    routing: PlanMaker, ledger: Ledger, batch: int, n_sources: int = 3, n_records: int = 400
 ) -> Ints:
     """Run the tasks of a batch; return the loads of the workers."""
     loads = np.zeros(routing.n_workers, np.int64)
@@ -69,7 +69,7 @@ def worker_reports(ledger: Ledger, batch: int, loads: Ints, slow: dict[int, floa
 
 @pytest.mark.slow
 def test_fish_balances_eight_sources_with_uneven_batches(ledger: Ledger) -> None:
-    routing = Routing(Fish(), 32, SEED)
+    routing = PlanMaker(Fish(), 32, SEED)
     loads = np.zeros(32, np.int64)
     sizes = (1, 7, 1_000, 10_001, 0, 3_000, 503, 20_003)
     for batch in range(12):
@@ -88,7 +88,7 @@ def test_a_query_goes_on_with_more_and_with_fewer_workers(name: str, ledger: Led
     strategy = registry.make(name)
     batch = 0
     for n_workers in (6, 8, 8, 5, 6):
-        routing = Routing(strategy, n_workers, SEED)
+        routing = PlanMaker(strategy, n_workers, SEED)
         for _ in range(2):
             loads = run_batch(routing, ledger, batch)
             assert loads.sum() == 3 * 400
@@ -101,12 +101,12 @@ def test_a_query_goes_on_with_more_and_with_fewer_workers(name: str, ledger: Led
 @pytest.mark.parametrize("name", RESCALING)
 def test_a_replayed_batch_goes_on_with_other_workers(name: str, ledger: Ledger) -> None:
     """The first run dies in batch 2, whose plan it has published; the next one has more workers."""
-    first = Routing(registry.make(name), 6, SEED)
+    first = PlanMaker(registry.make(name), 6, SEED)
     for batch in range(2):
         run_batch(first, ledger.of_run("one"), batch)
     run_task(first, ledger.of_run("one"), 2, 0, zipf(400, 5))
     for run, n_workers in (("two", 9), ("three", 4)):
-        other = Routing(registry.make(name), n_workers, SEED)
+        other = PlanMaker(registry.make(name), n_workers, SEED)
         for batch in (2, 3):
             once = run_batch(other, ledger.of_run(run), batch)
             again = run_batch(other, ledger.of_run(run), batch)
@@ -115,25 +115,25 @@ def test_a_replayed_batch_goes_on_with_other_workers(name: str, ledger: Ledger) 
 
 def test_what_was_learned_is_kept(ledger: Ledger) -> None:
     fish = Fish(epoch=200)
-    run_batch(Routing(fish, 16, SEED), ledger, 0, n_records=3_000)
-    _, before = Routing(fish, 16, SEED).begin(ledger, 1, 0)
-    _, after = Routing(fish, 20, SEED).begin(ledger, 1, 0)
+    run_batch(PlanMaker(fish, 16, SEED), ledger, 0, n_records=3_000)
+    _, before = PlanMaker(fish, 16, SEED).begin(ledger, 1, 0)
+    _, after = PlanMaker(fish, 20, SEED).begin(ledger, 1, 0)
     assert before.recent.summary.keys.tolist() == after.recent.summary.keys.tolist()
     assert set(fish.hot_keys(before).tolist()) <= set(fish.hot_keys(after).tolist())
 
 
 def test_a_strategy_that_cannot_rescale_says_so(ledger: Ledger) -> None:
-    run_batch(Routing(PartialKey(), 6, SEED), ledger, 0)
+    run_batch(PlanMaker(PartialKey(), 6, SEED), ledger, 0)
     with pytest.raises(LedgerMismatch, match="workers=6, not 8: strategy 'pkg' cannot go on"):
-        run_batch(Routing(PartialKey(), 8, SEED), ledger, 1)
+        run_batch(PlanMaker(PartialKey(), 8, SEED), ledger, 1)
 
 
 def test_the_last_number_of_workers_is_that_of_the_last_plan(ledger: Ledger) -> None:
     assert last_workers(ledger) is None
     ledger.claim({"workers": 6})
     assert last_workers(ledger) == 6
-    run_batch(Routing(Cascade(), 6, SEED), ledger, 0)
-    run_batch(Routing(Cascade(), 9, SEED), ledger, 1)
+    run_batch(PlanMaker(Cascade(), 6, SEED), ledger, 0)
+    run_batch(PlanMaker(Cascade(), 9, SEED), ledger, 1)
     assert last_workers(ledger) == 9
 
 
@@ -150,13 +150,13 @@ def test_the_last_number_of_workers_is_that_of_the_last_plan(ledger: Ledger) -> 
     ],
 )
 def test_steps_that_cannot_be_are_refused(steps: Any, ledger: Ledger, tmp_path: Path) -> None:
-    run_batch(Routing(Cascade(), 6, SEED), ledger, 0)
-    run_batch(Routing(Cascade(), 6, SEED), ledger, 1)
+    run_batch(PlanMaker(Cascade(), 6, SEED), ledger, 0)
+    run_batch(PlanMaker(Cascade(), 6, SEED), ledger, 1)
     path = tmp_path / "ledger" / "plans" / "00000001.arrow"
     plan = from_bytes(path.read_bytes(), "")
     path.write_bytes(to_bytes(Entry(plan.arrays, plan.about | {"worker_steps": steps})))
     with pytest.raises(LedgerCorrupt, match=r"00000001\.arrow cannot be used: worker_steps"):
-        Routing(Cascade(), 6, SEED).begin(ledger, 1, 0)
+        PlanMaker(Cascade(), 6, SEED).begin(ledger, 1, 0)
 
 
 # --- capacities ----------------------------------------------------------------------------------
@@ -165,14 +165,14 @@ def test_steps_that_cannot_be_are_refused(steps: Any, ledger: Ledger, tmp_path: 
 @pytest.mark.parametrize("strategy", [Fish(), Cascade()], ids=["fish", "cascade"])
 def test_workers_get_records_by_their_capacities(strategy: Any, ledger: Ledger) -> None:
     speeds = (1.0, 1.0, 2.0, 4.0)
-    routing = Routing(strategy, 4, SEED, speeds)
+    routing = PlanMaker(strategy, 4, SEED, speeds)
     loads = sum(run_batch(routing, ledger, batch, n_records=4_000) for batch in range(3))
     assert imbalance(loads, speeds) < 0.03
     # A restart without capacities keeps them, and one with others takes those.
-    same = Routing(strategy, 4, SEED)
+    same = PlanMaker(strategy, 4, SEED)
     loads = sum(run_batch(same, ledger, batch, n_records=4_000) for batch in range(3, 6))
     assert imbalance(loads, speeds) < 0.03
-    other = Routing(strategy, 4, SEED, (1.0, 1.0, 1.0, 1.0))
+    other = PlanMaker(strategy, 4, SEED, (1.0, 1.0, 1.0, 1.0))
     loads = sum(run_batch(other, ledger, batch, n_records=4_000) for batch in range(6, 12))
     assert imbalance(loads) < 0.05
 
@@ -181,7 +181,7 @@ def test_workers_get_records_by_their_capacities(strategy: Any, ledger: Ledger) 
 
 
 def test_a_worker_that_is_measured_to_be_slow_gets_half_of_the_records(ledger: Ledger) -> None:
-    routing = Routing(Fish(), 8, SEED)
+    routing = PlanMaker(Fish(), 8, SEED)
     for batch in range(5):
         loads = run_batch(routing, ledger, batch, n_records=4_000)
         worker_reports(ledger, batch, loads, slow={3: 2.0})
@@ -193,7 +193,7 @@ def test_a_worker_that_is_measured_to_be_slow_gets_half_of_the_records(ledger: L
 
 
 def test_noise_of_a_fifth_changes_nothing(ledger: Ledger) -> None:
-    routing = Routing(Fish(), 8, SEED)
+    routing = PlanMaker(Fish(), 8, SEED)
     rng = np.random.default_rng(1)
     for batch in range(5):
         loads = run_batch(routing, ledger, batch, n_records=4_000)
@@ -203,7 +203,7 @@ def test_noise_of_a_fifth_changes_nothing(ledger: Ledger) -> None:
 
 
 def test_little_work_is_not_measured(ledger: Ledger) -> None:
-    routing = Routing(Fish(), 8, SEED)
+    routing = PlanMaker(Fish(), 8, SEED)
     for batch in range(5):
         loads = run_batch(routing, ledger, batch, n_records=20)
         worker_reports(ledger, batch, loads, slow={3: 2.0})
@@ -212,7 +212,7 @@ def test_little_work_is_not_measured(ledger: Ledger) -> None:
 
 
 def test_a_plan_with_measured_speeds_is_made_again_alike(ledger: Ledger, tmp_path: Path) -> None:
-    routing = Routing(Fish(), 8, SEED)
+    routing = PlanMaker(Fish(), 8, SEED)
     for batch in range(4):
         loads = run_batch(routing, ledger, batch, n_records=2_000)
         worker_reports(ledger, batch, loads, slow={2: 3.0})
@@ -231,7 +231,7 @@ def test_a_plan_with_measured_speeds_is_made_again_alike(ledger: Ledger, tmp_pat
 
 
 def test_a_strategy_without_waits_is_told_no_speeds(ledger: Ledger) -> None:
-    routing = Routing(Fish(heuristic=False), 8, SEED)
+    routing = PlanMaker(Fish(heuristic=False), 8, SEED)
     for batch in range(3):
         loads = run_batch(routing, ledger, batch, n_records=2_000)
         worker_reports(ledger, batch, loads, slow={2: 3.0})
@@ -241,7 +241,7 @@ def test_a_strategy_without_waits_is_told_no_speeds(ledger: Ledger) -> None:
 
 
 def test_a_report_says_what_records_cost_where_they_have_weights(ledger: Ledger) -> None:
-    routing = Routing(Cascade(), 3, SEED)
+    routing = PlanMaker(Cascade(), 3, SEED)
     now, state = routing.begin(ledger, 0, 0)
     loads, costs = np.array([2, 0, 1]), np.array([2.5, 0.0, 4.0])
     ledger.write_report(0, 0, now.report(state, loads, None, {}, costs=costs))

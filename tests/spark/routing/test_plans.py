@@ -12,7 +12,7 @@ from skewless import registry
 from skewless.kernels.bounded_counts import add
 from skewless.spark.ledger.files import to_bytes
 from skewless.spark.ledger.ledger import Ledger
-from skewless.spark.routing.plans import KEPT_BATCHES, Routing
+from skewless.spark.routing.plans import KEPT_BATCHES, PlanMaker
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.mixed import Mixed
 from skewless.strategies.partial_key import PartialKey
@@ -32,7 +32,7 @@ from spark.routing.source_tasks import (
 @pytest.mark.parametrize("name", registry.names())
 def test_tasks_with_a_ledger_route_as_sources_that_share_memory(name: str, ledger: Ledger) -> None:
     strategy = registry.make(name)
-    routing = Routing(strategy, N_WORKERS, SEED)
+    routing = PlanMaker(strategy, N_WORKERS, SEED)
     wanted = simulated(strategy, 4)
     for (batch, source), workers in wanted.items():
         np.testing.assert_array_equal(run_task(routing, ledger, batch, source), workers)
@@ -40,7 +40,7 @@ def test_tasks_with_a_ledger_route_as_sources_that_share_memory(name: str, ledge
 
 @pytest.mark.parametrize("name", ["cascade", "cascade-ahead", "dalton", "pkg", "mixed"])
 def test_a_batch_that_is_replayed_is_routed_as_before(name: str, ledger: Ledger) -> None:
-    routing = Routing(registry.make(name), N_WORKERS, SEED)
+    routing = PlanMaker(registry.make(name), N_WORKERS, SEED)
     for batch in range(2):
         for source in range(N_SOURCES):
             run_task(routing, ledger, batch, source)
@@ -63,7 +63,7 @@ def test_reports_of_a_run_that_was_given_up_do_not_count(name: str, tmp_path: Pa
         plan = routing.next_plan(ledger.of_run(attempts[-1][0]), 2)
         return {array_name: array.tobytes() for array_name, array in plan.arrays.items()}
 
-    routing = Routing(registry.make(name), N_WORKERS, SEED)
+    routing = PlanMaker(registry.make(name), N_WORKERS, SEED)
     wanted = plan_after("calm", ("c", 2))
     assert plan_after("restarted", ("b", 3), ("c", 2)) == wanted
     assert plan_after("with more sources", ("b", 1), ("c", 2)) == wanted
@@ -78,7 +78,7 @@ def test_all_tasks_of_a_run_make_the_same_plan_whatever_is_written_late(
     name: str, ledger: Ledger
 ) -> None:
     """What tasks on S3 need, where the last of two plans counts and not the first."""
-    routing = Routing(registry.make(name), N_WORKERS, SEED)
+    routing = PlanMaker(registry.make(name), N_WORKERS, SEED)
     for source in range(3):
         run_task(routing, ledger, 0, source, "dead")
     for batch in (0, 1):
@@ -100,7 +100,7 @@ def test_a_plan_does_not_depend_on_which_attempt_of_a_task_wrote_last(
     name: str, ledger: Ledger
 ) -> None:
     """Attempts differ in how long they took, and in nothing else."""
-    routing = Routing(registry.make(name), N_WORKERS, SEED)
+    routing = PlanMaker(registry.make(name), N_WORKERS, SEED)
     plans = []
     for seconds in (0.1, 7.0):
         for source in range(2):
@@ -119,7 +119,7 @@ def test_a_plan_does_not_depend_on_which_attempt_of_a_task_wrote_last(
 
 @pytest.mark.parametrize("name", ["cascade", "cascade-ahead", "dalton", "pkg", "mixed"])
 def test_whoever_makes_the_plan_makes_the_same(name: str, ledger: Ledger) -> None:
-    routing = Routing(registry.make(name), N_WORKERS, SEED)
+    routing = PlanMaker(registry.make(name), N_WORKERS, SEED)
     for source in range(N_SOURCES):
         run_task(routing, ledger, 0, source)
     first, second = (routing.next_plan(ledger, 1) for _ in range(2))
@@ -129,7 +129,7 @@ def test_whoever_makes_the_plan_makes_the_same(name: str, ledger: Ledger) -> Non
 
 
 def test_sources_that_share_start_with_what_the_others_know(ledger: Ledger) -> None:
-    routing = Routing(Cascade(), N_WORKERS, SEED)
+    routing = PlanMaker(Cascade(), N_WORKERS, SEED)
     for source in range(2):
         run_task(routing, ledger, 0, source)
     newcomer = routing.resume(ledger, 1, source=7)
@@ -138,7 +138,7 @@ def test_sources_that_share_start_with_what_the_others_know(ledger: Ledger) -> N
 
 
 def test_a_source_that_keeps_its_own_finds_it_after_a_while_away(ledger: Ledger) -> None:
-    routing = Routing(PartialKey(), N_WORKERS, SEED)
+    routing = PlanMaker(PartialKey(), N_WORKERS, SEED)
     state = routing.start(1)
     route(routing.strategy, keys_of(0, 1), state)
     for source in range(2):
@@ -149,7 +149,7 @@ def test_a_source_that_keeps_its_own_finds_it_after_a_while_away(ledger: Ledger)
 
 
 def test_what_nobody_told_for_long_is_forgotten(ledger: Ledger) -> None:
-    routing = Routing(PartialKey(), N_WORKERS, SEED)
+    routing = PlanMaker(PartialKey(), N_WORKERS, SEED)
     for source in range(2):
         run_task(routing, ledger, 0, source)
     last = KEPT_BATCHES + 16
@@ -162,7 +162,7 @@ def test_what_nobody_told_for_long_is_forgotten(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("name", ["cascade", "cascade-ahead", "dalton", "mixed"])
 def test_a_batch_without_records_loses_nothing(name: str, ledger: Ledger) -> None:
-    routing = Routing(registry.make(name), N_WORKERS, SEED)
+    routing = PlanMaker(registry.make(name), N_WORKERS, SEED)
     for source in range(2):
         run_task(routing, ledger, 0, source)
     known = routing.resume(ledger, 1, 0)  # a plan, and nobody reports
@@ -174,7 +174,7 @@ def test_a_batch_without_records_loses_nothing(name: str, ledger: Ledger) -> Non
 
 
 def test_keys_move_between_batches_and_only_then(ledger: Ledger) -> None:
-    routing = Routing(Mixed(), N_WORKERS, SEED)
+    routing = PlanMaker(Mixed(), N_WORKERS, SEED)
     homes: list[dict[int, set[int]]] = []
     for batch in range(3):
         seen: dict[int, set[int]] = {}

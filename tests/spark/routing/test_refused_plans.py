@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless import registry
 from skewless.spark.ledger.files import Entry, from_bytes, seal, to_bytes, unseal
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch, LedgerTooNew
-from skewless.spark.routing.plans import Routing
+from skewless.spark.routing.plans import PlanMaker
 from skewless.strategies.cascade import Cascade
 from spark.routing.source_tasks import (
     N_WORKERS,
@@ -25,7 +25,7 @@ from spark.routing.source_tasks import (
 def test_a_damaged_plan_or_report_is_an_error_and_never_a_guess(
     ledger: Ledger, tmp_path: Path
 ) -> None:
-    routing = Routing(Cascade(), N_WORKERS, SEED)
+    routing = PlanMaker(Cascade(), N_WORKERS, SEED)
     run_task(routing, ledger, 0, 0)
     (report,) = (tmp_path / "ledger" / "reports").rglob("*.arrow")
     whole = report.read_bytes()
@@ -41,7 +41,7 @@ def test_a_damaged_plan_or_report_is_an_error_and_never_a_guess(
 
 
 def test_a_plan_of_a_later_version_is_refused(ledger: Ledger, tmp_path: Path) -> None:
-    routing = Routing(Cascade(), N_WORKERS, SEED)
+    routing = PlanMaker(Cascade(), N_WORKERS, SEED)
     run_task(routing, ledger, 0, 0)
     plan = tmp_path / "ledger" / "plans" / "00000000.arrow"
     table = pa.ipc.open_stream(unseal(plan.read_bytes(), "plan")).read_all()
@@ -103,7 +103,7 @@ CHANGES = {
 def test_a_plan_from_a_stranger_is_refused_in_one_line(
     change: Any, ledger: Ledger, tmp_path: Path
 ) -> None:
-    routing = Routing(Cascade(), N_WORKERS, SEED)
+    routing = PlanMaker(Cascade(), N_WORKERS, SEED)
     for source in range(2):
         run_task(routing, ledger, 0, source)
     routing.resume(ledger, 1, 0)
@@ -115,7 +115,7 @@ def test_a_plan_from_a_stranger_is_refused_in_one_line(
 
 
 def test_a_plan_of_another_version_is_refused(ledger: Ledger, tmp_path: Path) -> None:
-    routing = Routing(Cascade(), 64, SEED)
+    routing = PlanMaker(Cascade(), 64, SEED)
     for source in range(2):
         run_task(routing, ledger, 0, source)
     routing.resume(ledger, 1, 0)
@@ -144,7 +144,7 @@ def test_a_plan_of_another_version_is_refused(ledger: Ledger, tmp_path: Path) ->
 def test_a_report_from_a_stranger_is_refused(
     name: str, change: Any, text: str, ledger: Ledger, tmp_path: Path
 ) -> None:
-    routing = Routing(registry.make(name), N_WORKERS, SEED)
+    routing = PlanMaker(registry.make(name), N_WORKERS, SEED)
     for source in range(2):
         run_task(routing, ledger, 0, source)
     (path, _) = sorted((tmp_path / "ledger" / "reports").rglob("*.arrow"))
@@ -154,13 +154,13 @@ def test_a_report_from_a_stranger_is_refused(
 
 
 def test_a_plan_on_top_of_another_fresh_state_is_refused(ledger: Ledger) -> None:
-    run_task(Routing(registry.make("pkg"), N_WORKERS, SEED), ledger, 0, 0)
+    run_task(PlanMaker(registry.make("pkg"), N_WORKERS, SEED), ledger, 0, 0)
     with pytest.raises(LedgerMismatch, match="another version of this strategy"):
-        Routing(registry.make("pkg"), N_WORKERS, SEED + 1).resume(ledger, 1, 0)
+        PlanMaker(registry.make("pkg"), N_WORKERS, SEED + 1).resume(ledger, 1, 0)
 
 
 def test_a_condensed_report_that_cannot_be_is_an_error(ledger: Ledger) -> None:
-    routing = Routing(Cascade(), N_WORKERS, SEED)
+    routing = PlanMaker(Cascade(), N_WORKERS, SEED)
     run_task(routing, ledger, 0, 0)
     report = ledger.read_report(0, 0)
     assert report is not None

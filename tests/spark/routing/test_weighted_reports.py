@@ -8,7 +8,7 @@ import pytest
 from skewless.kernels.bounded_counts import add
 from skewless.sound import MOST_COUNTED
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
-from skewless.spark.routing.plans import Routing, cost_units
+from skewless.spark.routing.plans import PlanMaker, cost_units
 from skewless.strategies import Mixed
 from skewless.strategies.rebalancing import routing_table
 
@@ -18,7 +18,7 @@ KEYS = np.arange(400, dtype=np.uint64)
 
 def owners_after(ledger: Ledger, weights, n_sources: int = 2):
     """Return where keys live in batch 1, after each source saw every key once in batch 0."""
-    routing = Routing(Mixed(), N_WORKERS, 3)
+    routing = PlanMaker(Mixed(), N_WORKERS, 3)
     for source in range(n_sources):
         state = routing.resume(ledger, 0, source)
         out = np.full(KEYS.size, -1, np.int32)
@@ -57,7 +57,7 @@ def test_units_keep_order_and_end_where_a_ledger_ends() -> None:
     units = cost_units(weights)
     assert (np.diff(units) >= 0).all()
     assert units[0] == 0 < units[1]
-    routing = Routing(Mixed(), N_WORKERS, 3)
+    routing = PlanMaker(Mixed(), N_WORKERS, 3)
     seen = routing.seen()
     for _ in range(3):
         add(seen, np.zeros(100_000, np.uint64), np.full(100_000, units[-1]))
@@ -66,7 +66,7 @@ def test_units_keep_order_and_end_where_a_ledger_ends() -> None:
 
 @pytest.mark.parametrize("bad", [np.array([1, 2, 3]), np.array([1, -1, 0, 0])])
 def test_costs_that_cannot_be_are_refused(ledger: Ledger, bad) -> None:
-    routing = Routing(Mixed(), N_WORKERS, 3)
+    routing = PlanMaker(Mixed(), N_WORKERS, 3)
     state = routing.resume(ledger, 0, 0)
     told = routing.report(state, np.zeros(N_WORKERS, np.int64), routing.seen(), {}, bad)
     ledger.write_report(0, 0, told)

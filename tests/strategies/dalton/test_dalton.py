@@ -10,9 +10,9 @@ from reference.dalton.dalton import ReferenceDalton
 from skewless.checks import check_strategy
 from skewless.simulator import simulate
 from skewless.strategies.dalton import Dalton
-from skewless.strategies.dalton.hot_keys import owned_rows
 from skewless.strategies.dalton.key_counts import SKETCHES
 from skewless.strategies.dalton.q_table import row_values
+from skewless.strategies.dalton.watched_keys import owned_rows
 from skewless.workloads import PerSource
 from strategies.streams import (
     as_keys,

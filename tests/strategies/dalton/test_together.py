@@ -14,9 +14,9 @@ from skewless.simulator.cooperation import merge_and_fork
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.dalton import Dalton
 from skewless.strategies.dalton.bandit import CLOCK, HOT_ABOVE, RECENT, RECORDS, SCALE
-from skewless.strategies.dalton.hot_keys import owned_rows
 from skewless.strategies.dalton.q_table import row_values
 from skewless.strategies.dalton.slides import TOTAL
+from skewless.strategies.dalton.watched_keys import owned_rows
 from strategies.streams import drifting, imbalance, returning, skewed
 from strategies.together import UNEVEN, routed_together
 

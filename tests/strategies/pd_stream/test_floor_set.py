@@ -39,8 +39,8 @@ def one_set(workers, n_workers):
     return words
 
 
-def take(floor, counts, words, start, if_lightest):
-    return take_lightest(floor, counts, words, np.uint64(0), np.uint64(start), if_lightest)
+def take(floor, counts, words, start, only_if):
+    return take_lightest(floor, counts, words, np.uint64(0), np.uint64(start), only_if)
 
 
 @settings(deadline=None)

@@ -21,7 +21,7 @@ from skewless.spark.diagnosis.alternatives import (
 )
 from skewless.spark.diagnosis.costs import Costs, Moving, makespan
 from skewless.spark.diagnosis.sampled_keys import SampledKeys
-from skewless.spark.routing.plans import Routing
+from skewless.spark.routing.plans import PlanMaker
 from skewless.strategy import AnyStrategy
 
 #: What plain Spark does, and what everything is compared with.
@@ -163,7 +163,7 @@ def predict(
 
 def routed(job: Job, strategy: AnyStrategy) -> Workers:
     """Return where the tasks of `route` send the records: each partition is a source."""
-    routing = Routing(strategy, job.n_workers, job.seed)
+    routing = PlanMaker(strategy, job.n_workers, job.seed)
     workers = np.full(job.sample.n_records, -1, np.int32)
     for source, records in enumerate(job.sample.sources()):
         state = routing.start(source)

@@ -68,7 +68,7 @@ _PLANNED_KEYS = 1 << 17
 
 
 @dataclass(frozen=True)
-class Routing:
+class PlanMaker:
     """How a router decides: the strategy, and all that makes its decisions repeatable."""
 
     strategy: AnyStrategy
@@ -100,7 +100,7 @@ class Routing:
         """Return the state with which `source` begins `batch`."""
         return self.begin(ledger, batch, source)[1]
 
-    def begin(self, ledger: Ledger, batch: int, source: int) -> tuple[Routing, Any]:
+    def begin(self, ledger: Ledger, batch: int, source: int) -> tuple[PlanMaker, Any]:
         """Return the routing of `batch`, which knows earlier workers, and the state of `source`."""
         plan = ledger.read_plan(batch)
         if plan is None:
@@ -153,14 +153,14 @@ class Routing:
             return {}
         return busy(plan, ledger.read_workers(before), self.n_workers)
 
-    def _with(self, steps: Steps) -> Routing:
+    def _with(self, steps: Steps) -> PlanMaker:
         """Return the routing for the workers of the last of these steps."""
         if steps == self.history:
             return self
         n_workers, capacities = steps[-1]
         return replace(self, n_workers=n_workers, capacities=capacities, steps=steps)
 
-    def _after(self, steps: Steps) -> Routing:
+    def _after(self, steps: Steps) -> PlanMaker:
         """Return the routing for the own workers, after these steps."""
         n_last, last_speeds = steps[-1]
         own = self.capacities
@@ -226,7 +226,7 @@ class Routing:
 
     def _learned(
         self,
-        then: Routing,
+        then: PlanMaker,
         plan: Entry,
         reports: Iterator[tuple[int, Entry]],
         measured: Mapping[str, Floats],

@@ -29,7 +29,7 @@ from skewless.spark.columns import (
 )
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.key_hashes import hashed_key
-from skewless.spark.routing.plans import Routing
+from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.router import Router, identity_for, state_identity
 from skewless.spark.routing.seeds import draw_seed, log_seed
 from skewless.spark.routing.worker_steps import last_workers
@@ -166,7 +166,7 @@ def make_router(
     if drawn and not df.isStreaming:
         log_seed(identity["seed"])
     return Router(
-        Routing(chosen, n_workers, identity["seed"], speeds),
+        PlanMaker(chosen, n_workers, identity["seed"], speeds),
         chosen_ledger,
         per_query,
         identity,

@@ -18,7 +18,7 @@ from skewless.kernels.bounded_counts import add
 from skewless.sound import MOST_COUNTED
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.key_hashes import keyed_hashes
-from skewless.spark.routing.plans import Routing, cost_units
+from skewless.spark.routing.plans import PlanMaker, cost_units
 from skewless.spark.routing.seeds import seed_of_query
 from skewless.state import layout
 from skewless.strategy import AnyStrategy, Rescales, Weighs, require_weights
@@ -68,7 +68,7 @@ def _run_of(context: TaskContext) -> str | None:
 class Router:
     """Decides the worker of every record of one task."""
 
-    routing: Routing
+    routing: PlanMaker
     ledger: Ledger | None
     per_query: bool  # the ledger has a folder for each query
     identity: dict[str, Any]
@@ -90,7 +90,7 @@ class Router:
         ledger.bind(str(task.query))
         return ledger.of_run(f"{self.built}-{task.run}")
 
-    def routing_of(self, task: Task, ledger: Ledger | None) -> Routing:
+    def routing_of(self, task: Task, ledger: Ledger | None) -> PlanMaker:
         """Return the routing with the seed that counts for all tasks, attempts and runs alike."""
         if self.keeps_seed:
             return self.routing

@@ -33,7 +33,7 @@ from skewless.spark.columns import (
 )
 from skewless.spark.ledger.folder import shown as shown_folder
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
-from skewless.spark.routing.plans import Routing
+from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.router import Router
 from skewless.spark.routing.seeds import draw_seed
 from skewless.spark.state.grouping import N_OURS, SentColumns
@@ -248,7 +248,7 @@ def state_router(
             "the checkpoint, or set spark.skewless.ledger"
         )
     return Router(
-        Routing(strategy, n_workers, identity["seed"]),
+        PlanMaker(strategy, n_workers, identity["seed"]),
         found,
         per_query,
         identity,

@@ -64,6 +64,12 @@ from skewless.strategies.cascade.state import (
 
 _NEVER = 0.0  # in place of the count at which a heavy key is graded again: it is light
 FIRST_HEAVY = 4.0  # usual records: as long as nothing is known of shares
+# A key is graded again when its count has grown by half. Its room changes where its count passes a
+# halving of the largest one. So a key is late by one grade at most, and grading stays rare.
+_GROWN = 1.5
+_NEAR_TOP = 2.0  # a key with at least 1/2 of the largest count belongs to the heaviest
+# A key with k fair shares of a worker needs about k workers. Twice as many leave it a choice.
+_REACH_PER_SHARE = 2.0
 
 
 @kernel
@@ -82,7 +88,7 @@ def grade(state: CascadeState, place: I64, count: F64) -> None:
     if not is_heavy(state, place):
         state.counters[CHANGED] = 1
     marks[place * MARKS + ROOM] = room
-    marks[place * MARKS + RECHECK] = 1.5 * count
+    marks[place * MARKS + RECHECK] = _GROWN * count
     set_limit(state, place)
     hashed = seeded(state.heavy.keys[place], state.seed[0])
     spot = slot_of(hashed, state.spots.size)
@@ -251,8 +257,9 @@ def sweep(state: CascadeState) -> None:
         # The heaviest keys are the last to fill up what is left, so they keep what they reach.
         # Any other gives up what it has no use for; should it need it again, it is the same.
         reach = state.cursors[place * CURSORS + REACH]
-        if reach > 1 and fair > 0.0 and 2.0 * heavy.counts[place] < numbers[TOP]:
-            most = 1 + np.int64(min(2.0 * heavy.counts[place] / fair, state.levels.size))
+        counted = heavy.counts[place]
+        if reach > 1 and fair > 0.0 and _NEAR_TOP * counted < numbers[TOP]:
+            most = 1 + np.int64(min(_REACH_PER_SHARE * counted / fair, state.levels.size))
             if reach > most:
                 state.cursors[place * CURSORS + REACH] = most
                 begin_again(state, place)

@@ -117,14 +117,20 @@ def _least_within_reach(state: CascadeState, place: I64) -> F64:
 
 
 @kernel
-def refill(state: CascadeState, place: I64, level: F64, n_records: I64, is_last: bool) -> bool:
+def refill(
+    state: CascadeState, place: I64, level: F64, n_records: I64, charge_failure: bool
+) -> bool:
     """Let the next workers within its reach wait for the key; tell whether there are any.
 
     They are those at the key's floor or below, up to the end of the reach: as many as it can fill
     while the mean rises by two records, for after that what was seen of them is old. Each time the
     key has gone through its reach its floor rises, up to the room that the key may take. So the
     workers within the reach fill up evenly. False: no worker in the reach has room, or it may not
-    be searched, see `may_search`. A search in vain is charged if it is the last for this record.
+    be searched, see `may_search`.
+
+    A search that finds a worker is always charged. One that finds none is charged only with
+    `charge_failure`: after a failure in `_route_common`, `_route_one` repeats the same search for
+    the same record, and only the repetition is charged.
     """
     cursors, marks, levels, waiting = state.cursors, state.marks, state.levels, state.waiting
     if cursors[place * CURSORS + REACH] <= FEW:
@@ -149,7 +155,7 @@ def refill(state: CascadeState, place: I64, level: F64, n_records: I64, is_last:
     while n_waiting == _NONE:
         if position >= reach:
             if floor >= limit:
-                if is_last:
+                if charge_failure:
                     charge(state, n_records, n_steps)
                     cursors[place * CURSORS + POSITION] = np.int32(reach)
                 return False
@@ -228,7 +234,7 @@ def make_way(state: CascadeState, place: I64) -> None:
     turn = cursors[place * CURSORS + NEXT]
     if turn == cursors[place * CURSORS + END]:
         return
-    in_front = state.levels[state.waiting[place * WAITING + turn]]
+    first_level = state.levels[state.waiting[place * WAITING + turn]]
     floor = max(state.marks[place * MARKS + FLOOR], state.numbers[LEVEL] - state.rooms[LAG])
-    if in_front > floor - state.numbers[SCALE]:
+    if first_level > floor - state.numbers[SCALE]:
         cursors[place * CURSORS + NEXT] += 1

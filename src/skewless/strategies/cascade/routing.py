@@ -114,7 +114,14 @@ def _route_common(
 ) -> I64:
     """Route records i … end − 1 until one needs the slower routine; return the number of that one.
 
-    The same decisions as `_route_one`.
+    The same decisions as `_route_one`. In the loop:
+
+    - `place` is the row that is read: that of the heavy key, or the one that light keys share.
+    - `write_row` is the row that is written: the same, or the scratch row for light keys.
+    - `first` is the next listed worker, `second` its alternative. Only a key with few
+      workers has one (see `OTHER`); for other keys both are the same worker.
+    - `first_level` and `second_level` are their levels, `before` that of the one that is taken.
+    - `break` leaves the record to `_route_one`. Nothing of the record has been written by then.
     """
     levels, costs, counts = state.levels, state.costs, state.heavy.counts
     marks, cursors, waiting = state.marks, state.cursors, state.waiting
@@ -134,17 +141,17 @@ def _route_common(
         place = min(row, shared_row)
         # Light keys share one row. Write to a scratch row, so that the next load does not stall on
         # this store.
-        kept = min(row, shared_row + _ONE)
+        write_row = min(row, shared_row + _ONE)
         mark, cursor = place * _MARKS, place * _CURSORS
         turn = cursors[cursor + _NEXT]
         at = start + np.uint64(turn)
         first = np.uint64(waiting[at])
         second = np.uint64(waiting[at + np.uint64(cursors[cursor + _OTHER])])
-        in_front, beside = levels[first], levels[second]
+        first_level, second_level = levels[first], levels[second]
         low = level - lag
-        is_second = (in_front > low) & (beside < in_front - scale)
+        is_second = (first_level > low) & (second_level < first_level - scale)
         worker = second if is_second else first
-        before = beside if is_second else in_front
+        before = second_level if is_second else first_level
         counted = counts[place] + weight * unit
         if turn == cursors[cursor + _END]:
             n_records = state.counters[RECORDS] + i - begin
@@ -156,10 +163,10 @@ def _route_common(
         if (counted > marks[mark + _RECHECK]) | (before > level + marks[mark + _LIMIT]):
             break
         levels[worker] = before + weight * costs[worker]
-        counts[kept] = counted
+        counts[write_row] = counted
         # The next entry of the row, by arithmetic instead of a branch: see `make_way`.
-        is_filled = in_front > max(marks[mark + _FLOOR], low) - scale
-        cursors[kept * _CURSORS + _NEXT] = turn + np.int32(is_second | is_filled)
+        is_filled = first_level > max(marks[mark + _FLOOR], low) - scale
+        cursors[write_row * _CURSORS + _NEXT] = turn + np.int32(is_second | is_filled)
         level += weight * share
         total += weight
         out[now] = np.int32(worker)

@@ -8,6 +8,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Ints, Keys, SmallInts, Words, Workers
+from skewless.kernels.hashing import to_worker, two_workers
 from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_that, require_within
 from skewless.strategies.cascade.heavy_keys import PLACES, HeavyKeys, n_places
 
@@ -76,9 +77,6 @@ COUNT_EVERY = 16  # light records: one in so many is counted, for as many
 SPOTS_PER_SLOT = 2
 STEPS_PER_RECORD = 16  # steps of search that each record pays for
 SAVED_PER_WORKER = 1024  # steps per worker that earlier records can save up
-
-_SHIFT_32 = np.uint64(32)
-_LOW_32 = np.uint64(0xFFFFFFFF)
 
 
 class CascadeState(NamedTuple):
@@ -198,7 +196,7 @@ def homes(state: CascadeState) -> I64:
 @kernel
 def slot_of(hashed: U64, n_slots: I64) -> I64:
     """Return the slot, or the spot, of a key: with equal stretches, the worker of `hash`."""
-    return np.int64(((hashed >> _SHIFT_32) * np.uint64(n_slots)) >> _SHIFT_32)
+    return np.int64(to_worker(hashed, n_slots))
 
 
 class HasOrders(Protocol):
@@ -221,9 +219,9 @@ def home_of(state: HasOrders, hashed: U64) -> I64:
 
 @kernel
 def stride_of(state: HasOrders, hashed: U64) -> I64:
-    """Return the step of a key's order of workers."""
-    n_strides = np.uint64(state.strides.size)
-    return state.strides[np.int64(((hashed & _LOW_32) * n_strides) >> _SHIFT_32)]
+    """Return the step of a key's order of workers, by the other half of its hash than its slot."""
+    _, number = two_workers(hashed, state.strides.size)
+    return state.strides[np.int64(number)]
 
 
 @kernel

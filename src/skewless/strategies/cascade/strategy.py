@@ -70,6 +70,8 @@ from skewless.unordered import unordered_mean
 _HORIZON = 10_000  # records over which the tolerance is promised
 _LEAST_ROOM_LIGHT = 7.5  # records: below that, chance alone would move light keys
 _LEAST_ROOM_HEAVY = 4.5  # records: the least of what the lightest of the heavy keys may have
+# A heavy key may have half of the room of a light one: it leaves a worker before light keys must.
+_HEAVY_PER_LIGHT = 0.5
 _LAG = 1.0  # records: the heaviest key fills workers that lag so far behind the mean first
 _RISE = 1.0  # records by which a floor rises when the key has gone through its reach
 _COUNTED_PER_WORKER = 16
@@ -182,7 +184,7 @@ class Cascade:
     def _rooms(self, n_workers: int) -> Floats:
         """Return how far from the mean keys leave a worker, where an average record weighs 1."""
         room = self.tolerance * _HORIZON / n_workers
-        most_room = max(_LEAST_ROOM_HEAVY, 0.5 * room)
+        most_room = max(_LEAST_ROOM_HEAVY, _HEAVY_PER_LIGHT * room)
         rooms = np.zeros(ROOMS)
         rooms[LIGHT_ROOM] = max(_LEAST_ROOM_LIGHT, room)
         rooms[DEBT] = 2.0 * rooms[LIGHT_ROOM]

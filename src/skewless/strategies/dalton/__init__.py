@@ -3,7 +3,8 @@
 Read `strategy` first, the parameters, then `bandit`. The paper's parts: `bandit` is Algorithm 1,
 the loop over records; `merging` is Algorithm 2 and the reducer (section 4); `q_table` is the
 table Q; `slides` holds the loads L_j and the replicas X of the window (section 3);
-`hot_keys` gives hot keys their rows, and `key_counts` the statistics of section 5.3 (Figure 10).
+`watched_keys` gives frequent keys their rows, and `key_counts` the statistics of section 5.3
+(Figure 10).
 """
 
 from skewless.strategies.dalton.strategy import Dalton

@@ -16,10 +16,10 @@ from skewless.kernels.hashing import draw, mix, seeded, to_unit, to_worker
 from skewless.kernels.key_table import ABSENT, get
 from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
 from skewless.strategies.dalton import slides
-from skewless.strategies.dalton.hot_keys import HotKeys, drop_row, has_owner, take_row
 from skewless.strategies.dalton.key_counts import KeyCounts, count, forget_counts
 from skewless.strategies.dalton.q_table import QTable, best, clear_row, keep, learn
 from skewless.strategies.dalton.slides import Replicas, SlideLoads, clear_replicas, is_on, place_on
+from skewless.strategies.dalton.watched_keys import WatchedKeys, drop_row, has_owner, take_row
 
 # Positions in `counters`.
 WINDOW = 0  # number of the statistics window
@@ -55,7 +55,7 @@ class Bandit(NamedTuple):
     window: SlideLoads
     of_all: Floats  # per worker: faded records of all sources, at the last merge
     sent: Ints  # per worker: own records since the last message
-    hot: HotKeys
+    hot: WatchedKeys
     replicas: Replicas  # of the keys with a row
     q: QTable
 

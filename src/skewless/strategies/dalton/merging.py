@@ -38,7 +38,6 @@ from skewless.strategies.dalton.bandit import (
     Bandit,
     home_of,
 )
-from skewless.strategies.dalton.hot_keys import ALWAYS, NEVER, owned_rows, take_row
 from skewless.strategies.dalton.key_counts import KeyCounts, count_of
 from skewless.strategies.dalton.q_table import (
     clear_row,
@@ -49,6 +48,7 @@ from skewless.strategies.dalton.q_table import (
     with_kept,
 )
 from skewless.strategies.dalton.slides import clear_replicas, place_on
+from skewless.strategies.dalton.watched_keys import ALWAYS, NEVER, owned_rows, take_row
 from skewless.unordered import unordered_sum
 
 _TOO_FEW = 8  # records of a key that say nothing about it
@@ -88,7 +88,7 @@ class _Message:
         """Return how many recent records of `key` there were at this source, as far as it knows.
 
         It is the key's share of the last one or two statistics windows, times the recent records
-        of the source. What is known from less than a window counts as if the rest had none.
+        of the source.
         """
         counters, hot = self.state.counters, self.state.hot
         n_counted = float(counters[RECORDS])
@@ -100,7 +100,9 @@ class _Message:
                 n_counted += float(counters[BEFORE])
         else:
             count = float(count_of(self.counts, np.uint64(key)))
-        return count * self.part / max(n_counted, min(self.part, float(counters[STATS_WINDOW])), 1)
+        # A short window counts as if the rest of it had no record of the key.
+        n_expected = min(self.part, float(counters[STATS_WINDOW]))
+        return self.part * count / max(n_counted, n_expected, 1)
 
     def new(self, key: int) -> float:
         """Return how many records of a key that is hot over all are new."""

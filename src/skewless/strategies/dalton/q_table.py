@@ -136,11 +136,27 @@ def _play_other(table: QTable, row: I64, place: I64, value: F64) -> None:
 
 @kernel
 def _play_best(table: QTable, row: I64, place: I64, value: F64) -> None:
-    """Play all matches of a place that was the best, and find the second best."""
+    """Play all matches of a place that was the best, and find the second best.
+
+    With 4 places, nodes 4 … 7 are the places and the others their matches::
+
+                  1
+              ┌───┴───┐
+              2       3
+            ┌─┴─┐   ┌─┴─┐
+            4   5   6   7
+        place 0 1   2   3
+
+    Say that the value of place 0 has fallen, and 3 is better than 2. The path of place 0 is 4, 2,
+    1. On it, the winner so far plays the winner of each node beside the path: place 1 of node 5,
+    then place 3 of node 3. If place 3 wins that match, it was met at node 3. The second best is the
+    best of all that lost on the path, and of what the winner beat below the node where it was met:
+    here place 2, which played no match on the path.
+    """
     n_places = table.shape[1]
     first = row * n_places
     winner = place
-    joined = n_places + place  # where the winner comes to the path of `place`
+    met_at = n_places + place  # the node beside the path at which the winner was met
     rival = place ^ 1
     node = n_places + place
     second = -np.inf
@@ -149,15 +165,15 @@ def _play_best(table: QTable, row: I64, place: I64, value: F64) -> None:
         loses = rival_value > value or (rival_value == value and rival < winner)
         second = max(second, value if loses else rival_value)
         value = rival_value if loses else value
-        joined = node ^ 1 if loses else joined
+        met_at = node ^ 1 if loses else met_at
         winner = rival if loses else winner
         node >>= 1
         table.winners[first + node] = winner
         rival = np.int64(table.winners[first + (node ^ 1)])
-    # What the winner beat before it came there: all that did not meet `place`.
+    # What the winner beat below that node: matches that are not on the path.
     node = n_places + winner
     rival = winner ^ 1
-    while node > joined:
+    while node > met_at:
         second = max(second, table.values[first + rival])
         node >>= 1
         rival = np.int64(table.winners[first + (node ^ 1)])

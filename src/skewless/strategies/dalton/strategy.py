@@ -15,7 +15,6 @@ from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, 
 from skewless.state import copy_state
 from skewless.strategies.dalton import slides
 from skewless.strategies.dalton.bandit import SPLIT_LIMIT, WAITING, Bandit, forwards, route
-from skewless.strategies.dalton.hot_keys import hot_keys
 from skewless.strategies.dalton.key_counts import (
     KeyCounts,
     exact_counts,
@@ -24,6 +23,7 @@ from skewless.strategies.dalton.key_counts import (
 )
 from skewless.strategies.dalton.merging import merge_into, send_off, share_loads, take_over
 from skewless.strategies.dalton.q_table import q_table
+from skewless.strategies.dalton.watched_keys import watched_keys
 from skewless.strategy import Traits
 
 _LEAST_REWARD = -2.0
@@ -146,7 +146,7 @@ class Dalton:
             window=slides.slide_loads(n_workers, self.slide, self.n_slides),
             of_all=np.zeros(n_workers),
             sent=np.zeros(n_workers, np.int64),
-            hot=hot_keys(n_rows),
+            hot=watched_keys(n_rows),
             replicas=slides.replicas(n_rows, n_workers, 1 if self.by_batch else self.n_slides),
             q=q_table(n_rows, n_workers, _LEAST_REWARD),
         )

@@ -207,25 +207,28 @@ def _raise_floor(times: Waiting) -> None:
 def _find_at(times: Waiting, allowed: Words, begin: I64, level: I64) -> tuple[I64, U64]:
     """Return the word with the first worker of the set at `level`, in turn, and its bit alone.
 
-    The bit is 0 if there is none.
+    The bit is 0 if there is none. Example: with 4 workers it is the turn of worker 2, and workers
+    0, 1 and 3 of the set are at the level, bits 1011. From the turn on there is worker 3, bits
+    1000. Before the turn there are 0 and 1, bits 0011. The lowest bit from the turn on comes first:
+    worker 3. Only if there were none, the lowest bit before the turn would be next: worker 0.
     """
     n_words = words_for(times.ticks.size)
     row = (level & _MASK) * n_words
     turn = times.turn[0]
-    split = turn >> 6  # before this word, workers are behind in turn; in it, those below `turn`
+    turn_word = turn >> 6
     below = (_ONE << (np.uint64(turn) & _BITS)) - _ONE
     word, found = 0, _ZERO
-    behind_word, behind = 0, _ZERO
+    later_word, found_later = 0, _ZERO
     for j in range(n_words):  # all of them, without a guess which one it will be
         both = times.sets[row + j] & allowed[begin + j]
-        late = both if j < split else (both & below if j == split else _ZERO)
-        soon = both ^ late
+        before_turn = both if j < turn_word else (both & below if j == turn_word else _ZERO)
+        from_turn = both ^ before_turn
         word = j if found == _ZERO else word
-        found = soon if found == _ZERO else found
-        behind_word = j if behind == _ZERO else behind_word
-        behind = late if behind == _ZERO else behind
-    word = behind_word if found == _ZERO else word
-    found = behind if found == _ZERO else found
+        found = from_turn if found == _ZERO else found
+        later_word = j if found_later == _ZERO else later_word
+        found_later = before_turn if found_later == _ZERO else found_later
+    word = later_word if found == _ZERO else word
+    found = found_later if found == _ZERO else found
     return word, found & (~found + _ONE)
 
 

@@ -112,13 +112,22 @@ def follow(floor: FloorSet, counts: Ints, worker: U64, before: I64) -> None:
 
 @kernel
 def take_lightest(
-    floor: FloorSet, counts: Ints, sets: Words, begin: U64, start: U64, if_lightest: bool
+    floor: FloorSet,
+    counts: Ints,
+    sets: Words,
+    begin: U64,
+    start: U64,
+    only_if_lightest_of_all: bool,
 ) -> U64:
     """Add 1 to the smallest count of the workers in a set, and return the worker.
 
     The set is the words of `sets` from `begin` on. Of equals, the first going round from worker
-    `start` on is taken. With `if_lightest`, only if no other worker has a smaller count: otherwise
-    nothing happens, and NO_WORKER is returned.
+    `start` on is taken. With `only_if_lightest_of_all`, only if no other worker has a smaller
+    count: otherwise nothing happens, and NO_WORKER is returned.
+
+    It chooses and counts in one function, because the two overlap: the bit of the worker is enough
+    to bring the sets up to date, and its number, which takes longer to compute, is needed only for
+    its count. A function that returned the worker would put the number first.
     """
     any_lightest = _ZERO
     for w in range(np.uint64(floor.lightest.size)):
@@ -137,7 +146,7 @@ def take_lightest(
         found = sets[begin + w] & wanted[w]
         at = w if common == _ZERO else at
         common = found if common == _ZERO else common
-    if if_lightest & (not is_lightest):
+    if only_if_lightest_of_all & (not is_lightest):
         return NO_WORKER
     if common == _ZERO:
         return _by_looking(floor, counts, sets, begin, start)
@@ -190,7 +199,10 @@ def lightest(floor: FloorSet, start: U64) -> U64:
 
 @kernel
 def add_to(sets: Words, begin: U64, worker: U64) -> None:
-    """Put a worker into the set that begins there."""
+    """Put a worker into the set that begins there.
+
+    As `add_worker` of `kernels.bits`, with unsigned indices and without a slice.
+    """
     sets[begin + (worker >> _SHIFT)] |= _ONE << (worker & _BITS)
 
 

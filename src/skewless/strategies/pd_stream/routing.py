@@ -130,7 +130,10 @@ def _next_stage(state: PdStreamState) -> I64:
 def _enter(
     state: PdStreamState, hashed: U64, length: U64, place: U64, size: U64, n_free: U64
 ) -> tuple[U64, U64, U64]:
-    """Let a record enter the window, and the oldest leave one that is full (l. 18–22)."""
+    """Let a record enter the window, and the oldest leave one that is full (l. 18–22).
+
+    The end of the loop in `route` does the same for a record whose row it has found already.
+    """
     window = state.window
     mask = np.uint64(window.ring.size - 1)
     slot = find(window, hashed)

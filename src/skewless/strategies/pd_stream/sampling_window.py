@@ -148,7 +148,10 @@ def _close_gap(window: SamplingWindow, gap: U64) -> None:
 
 
 def append(window: SamplingWindow, hashed: np.uint64) -> None:
-    """Let a record enter a window that has room for it, outside a loop over many records."""
+    """Let a record enter a window that has room for it, outside a loop over many records.
+
+    A loop has the counters in variables of its own: see `_enter` of `routing`.
+    """
     place, size, n_free = window.counters
     slot = find(window, hashed)
     row = window.rows[slot]

@@ -89,19 +89,19 @@ def problem(
     lightest = np.argsort(vectors.sizes[away], kind="stable")
     by_cost = _with_back(orders.by_cost, away)
     return Problem(
-        vectors,
-        np.concatenate((np.arange(n_vectors), away)),
-        np.concatenate((vectors.costs, vectors.costs[away])),
-        np.concatenate((vectors.owners, vectors.homes[away])),
-        away[lightest],
-        lightest + n_vectors,
-        by_cost,
-        by_cost if beta is None else _with_back(orders.by_priority(beta), away),
-        rest,
-        limits,
-        none if goals is None else goals.floors,
-        limits if goals is None else goals.fair,
-        capacities,
+        vectors=vectors,
+        vector=np.concatenate((np.arange(n_vectors), away)),
+        costs=np.concatenate((vectors.costs, vectors.costs[away])),
+        owners=np.concatenate((vectors.owners, vectors.homes[away])),
+        in_table=away[lightest],
+        back=lightest + n_vectors,
+        by_cost=by_cost,
+        by_priority=by_cost if beta is None else _with_back(orders.by_priority(beta), away),
+        rest=rest,
+        limits=limits,
+        floors=none if goals is None else goals.floors,
+        fair=limits if goals is None else goals.fair,
+        capacities=capacities,
     )
 
 
@@ -132,6 +132,8 @@ def attempt(problem: Problem, n_back: int) -> Attempt:
     vectors, n_workers = problem.vectors, problem.capacities.size
     left = np.concatenate((vectors.counts, np.zeros(problem.back.size, np.int32)))
     if n_back > 0:  # Phase I
+        # The first `n_back` keys of the table, vector by vector: of each vector, what those before
+        # it leave of `n_back`.
         counts = left[problem.in_table]
         back = np.clip(n_back - (np.cumsum(counts) - counts), 0, counts).astype(np.int32)
         left[problem.in_table] -= back
@@ -155,14 +157,16 @@ def attempt(problem: Problem, n_back: int) -> Attempt:
     away = targets != vectors.homes[there]
     moves = targets != vectors.owners[there]
     back_sizes = vectors.sizes[problem.in_table]
+    state_moved = (left[problem.back] * back_sizes).sum() + vectors.sizes[there][moves].sum()
+    is_within = (balance.loads <= problem.limits) & (balance.loads >= problem.floors)
     return Attempt(
-        n_back,
-        left,
-        placed,
-        targets,
-        int(left[problem.in_table].sum() + away.sum()),
-        float((left[problem.back] * back_sizes).sum() + vectors.sizes[there][moves].sum()),
-        bool(((balance.loads <= problem.limits) & (balance.loads >= problem.floors)).all()),
+        n_back=n_back,
+        left=left,
+        placed=placed,
+        targets=targets,
+        n_entries=int(left[problem.in_table].sum() + away.sum()),
+        state_moved=float(state_moved),
+        is_balanced=bool(is_within.all()),
     )
 
 

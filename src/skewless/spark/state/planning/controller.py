@@ -97,13 +97,7 @@ class Controller:
         base = base_of(ledger, batch)
         request = latest_request(ledger)
         if base is None:
-            speeds = speeds_of(self.capacities, self.workers)
-            state = unlearned(self.strategy, self.workers, seed, speeds)
-            observed = Observed(rest=np.zeros(self.workers))
-            # A request is for the next batch: this one may be a repetition that comes after it.
-            begun = self._about(Decided(self.workers, NONE_TAKEN), self.capacities, shape)
-            placing = Placing(self.strategy, state, self.workers)
-            return StatePlan(placing, observed=observed, about=begun)
+            return self._first_plan(seed, shape)
         entry = read_entry(ledger, base.batch, base.run)
         if entry is None:
             raise LedgerCorrupt(f"{shown(ledger.folder)} has lost the plan of batch {base.batch}")
@@ -119,11 +113,16 @@ class Controller:
         are_others = n_workers != base.workers or not _alike(speeds, speeds_of(before, n_workers))
         is_whole = are_others or not places_alike(entry, last.placing, seed)
         is_time = batch % self.interval == 0
-        moving = Moving(whole=is_whole)
+
         latest = _latest([last.latest, *(report.latest for report in reports)])
         second = _latest([last.latest_second, *(report.latest_second for report in reports)])
         any_time = _latest([latest, second])
+        behind = latest
+        if shape.processor.second_stream is not None:
+            behind = None if latest is None or second is None else min(latest, second)
+
         spread = self._spread(last, reports, n_workers, any_time, is_time and not is_whole)
+        moving = Moving(whole=is_whole)
         placing = last.placing
         if is_whole:
             if are_others:
@@ -134,30 +133,29 @@ class Controller:
             placing = self._rebalanced(placing, parted(observed, spread), noise)
             moving = Moving(*last.placing.changed(placing))
         about = self._about(numbers, capacities, shape, last)
-        if numbers.warning is not None:
-            about["warned"] = [run_name(ledger.run), numbers.warning]
-            if about["warned"] != last.about.get("warned"):  # once in a run
-                warn(numbers)
-        told = last.about.get("left_out")  # the run that was told of keys that are not spread
-        if spread.n_left_out and told != run_name(ledger.run):
-            warn_of_left_out(spread.n_left_out)
-            told = run_name(ledger.run)
-        if told is not None:
-            about["left_out"] = told
-        behind = latest
-        if shape.processor.second_stream is not None:
-            behind = None if latest is None or second is None else min(latest, second)
         return StatePlan(
-            placing,
-            base,
-            moving,
-            observed,
-            self._watermark(last, behind),
-            last.watermark,
-            latest,
-            second,
-            about,
-            spread,
+            placing=placing,
+            base=base,
+            moving=moving,
+            observed=observed,
+            watermark=self._watermark(last, behind),
+            watermark_before=last.watermark,
+            latest=latest,
+            latest_second=second,
+            about=about | _warnings(last, numbers, spread, run_name(ledger.run)),
+            spread=spread,
+        )
+
+    def _first_plan(self, seed: int, shape: Any) -> StatePlan:
+        """Return the plan of a query that has no state yet."""
+        speeds = speeds_of(self.capacities, self.workers)
+        state = unlearned(self.strategy, self.workers, seed, speeds)
+        # A request is for the next batch: this one may be a repetition that comes after it.
+        numbers = Decided(self.workers, NONE_TAKEN)
+        return StatePlan(
+            Placing(self.strategy, state, self.workers),
+            observed=Observed(rest=np.zeros(self.workers)),
+            about=self._about(numbers, self.capacities, shape),
         )
 
     def _about(
@@ -270,6 +268,22 @@ def parted(observed: Observed, spread: SpreadKeys) -> Observed:
     sizes[np.searchsorted(hashes, observed.hashes)] = observed.sizes
     values = np.array([loads[one] for one in hashes.tolist()])
     return Observed(hashes, values, sizes, observed.rest)
+
+
+def _warnings(last: StatePlan, numbers: Decided, spread: SpreadKeys, run: str) -> dict[str, Any]:
+    """Warn the user once in a run, and return what the plan must remember for that."""
+    kept: dict[str, Any] = {}
+    if numbers.warning is not None:
+        kept["warned"] = [run, numbers.warning]
+        if kept["warned"] != last.about.get("warned"):
+            warn(numbers)
+    told = last.about.get("left_out")  # the run that was told of keys that are not spread
+    if spread.n_left_out and told != run:
+        warn_of_left_out(spread.n_left_out)
+        told = run
+    if told is not None:
+        kept["left_out"] = told
+    return kept
 
 
 def _latest(times: list[int | None]) -> int | None:

@@ -9,7 +9,8 @@ Cells with a border inside, or with a key of the routing table, have their detai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from skewless.arrays import Floats, Keys, Words, Workers
-from skewless.kernels.hashing import GOLDEN
+from skewless.kernels.hashing import GOLDEN, mix
 from skewless.kernels.key_table import ABSENT
 from skewless.state import copy_state
 from skewless.strategies import Hash
@@ -31,6 +32,8 @@ _LOW = (1 << _LOW_BITS) - 1
 _PROBES = 512
 _UNMIX_1 = np.uint64(pow(0xBF58476D1CE4E5B9, -1, 1 << 64))
 _UNMIX_2 = np.uint64(pow(0x94D049BB133111EB, -1, 1 << 64))
+#: `mix` of whole arrays: the Python function that the kernel was compiled from.
+_mixed: Callable[[Words], Words] = inspect.unwrap(mix)
 
 #: How the JVM gets a plan: one row of these columns.
 PLACES = (
@@ -154,7 +157,10 @@ class Placing:
         return pa.RecordBatch.from_arrays(arrays, ["seed", "homes", "details", "spread"])
 
     def _cells(self) -> tuple[Workers, list[dict[str, list[int]]]]:
-        """Return for each cell its owner, or −1 − i where its details are number i."""
+        """Return for each cell its owner, or where its details are.
+
+        `homes[cell]` < 0 points to `details[-1 - home]`: −1 to details 0, −2 to details 1.
+        """
         ring = self.state.ring
         points, workers = ring.positions[:-1], ring.workers
         first = np.arange(1 << CELL_BITS, dtype=np.uint64) << np.uint64(_LOW_BITS)
@@ -165,17 +171,18 @@ class Placing:
         cells = (listed >> np.uint64(_LOW_BITS)).astype(np.int64)
         details: list[dict[str, list[int]]] = []
         for cell in np.union1d(np.flatnonzero(begin != end), cells).tolist():
-            a, b = int(begin[cell]), int(end[cell])
-            c, d = np.searchsorted(cells, [cell, cell + 1]).tolist()
+            first_point, end_point = int(begin[cell]), int(end[cell])
+            first_key, end_key = np.searchsorted(cells, [cell, cell + 1]).tolist()
+            borders = points[first_point:end_point] & np.uint64(_LOW)
             details.append(
                 {
-                    "borders": (points[a:b] & np.uint64(_LOW)).astype(np.int64).tolist(),
-                    "owners": workers[a : b + 1].tolist(),
-                    "keys": listed[c:d].view(np.int64).tolist(),
-                    "workers": targets[c:d].tolist(),
+                    "borders": borders.astype(np.int64).tolist(),
+                    "owners": workers[first_point : end_point + 1].tolist(),
+                    "keys": listed[first_key:end_key].view(np.int64).tolist(),
+                    "workers": targets[first_key:end_key].tolist(),
                 }
             )
-            homes[cell] = -len(details)
+            homes[cell] = -len(details)  # −1 − the number of the details just added
         return homes, details
 
     def _compare(self, homes: Workers, details: list[dict[str, list[int]]]) -> None:
@@ -218,17 +225,9 @@ def worker_column(hashed: Column, plan: str) -> Column:
     )
 
 
-def _mixed(x: Words) -> Words:
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Words = x ^ (x >> np.uint64(31))
-    return mixed
-
-
 def unmixed(x: Words) -> Words:
     """Return what `mix` of `skewless.kernels.hashing` turns into `x`.
 
-    >>> from skewless.kernels.hashing import mix
     >>> unmixed(np.array([mix(np.uint64(7))], np.uint64)).tolist()
     [7]
     """

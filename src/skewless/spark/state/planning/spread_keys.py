@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -107,6 +107,14 @@ class SpreadRule:
         return sign * parts if parts > 1 else 1
 
 
+class _Spread(NamedTuple):
+    """How one key is spread, as `SpreadKeys` has it."""
+
+    parts: int
+    before: int
+    seen: int
+
+
 def all_parts(hashed: Any, n_parts: int) -> Keys:
     """Return the hashes of the parts of one key, whose part 0 has this hash."""
     numbers = np.arange(n_parts, dtype=np.int32)
@@ -156,7 +164,7 @@ def next_spread(
     order = np.argsort(hashes, kind="stable")
     hashes, firsts, seconds = hashes[order], firsts[order], seconds[order]
     mean = sum(report.records for report in reports) / n_workers
-    rows: dict[int, tuple[int, int, int]] = {}
+    rows: dict[int, _Spread] = {}
     n_left_out = 0
     for hashed, parts, seen in zip(last.hashes, last.parts, last.seen, strict=True):
         at = _places(hashes, all_parts(hashed, abs(int(parts))))
@@ -172,7 +180,9 @@ def next_spread(
             n_first = int(firsts[at].max(initial=0))
         wanted = rule.parts_of(n_first, n_second, mean, n_workers) if changes else 1
         grows = wanted * int(parts) > 0 and abs(wanted) >= 1.5 * abs(int(parts))
-        rows[int(hashed)] = (wanted if grows else int(parts), abs(int(parts)), until)
+        rows[int(hashed)] = _Spread(
+            parts=wanted if grows else int(parts), before=abs(int(parts)), seen=until
+        )
     if changes and latest is not None:
         known = np.isin(hashes, last.part_hashes())
         heavy = np.flatnonzero(~known & (firsts + seconds > mean))
@@ -181,17 +191,16 @@ def next_spread(
             if parts == 1:
                 continue
             if len(rows) < MOST_KEYS:
-                rows[int(hashes[row])] = (parts, 1, latest)
+                rows[int(hashes[row])] = _Spread(parts=parts, before=1, seen=latest)
             else:
                 n_left_out += 1
     keys = sorted(rows)
-    columns = list(zip(*(rows[key] for key in keys), strict=True)) or [(), (), ()]
     found = SpreadKeys(
-        np.array(keys, np.uint64),
-        np.array(columns[0], np.int32),
-        np.array(columns[1], np.int32),
-        np.array(columns[2], np.int64),
-        n_left_out,
+        hashes=np.array(keys, np.uint64),
+        parts=np.array([rows[key].parts for key in keys], np.int32),
+        before=np.array([rows[key].before for key in keys], np.int32),
+        seen=np.array([rows[key].seen for key in keys], np.int64),
+        n_left_out=n_left_out,
     )
     require_allowed(rule, found)  # of keys that were let go, nothing is held any more
     return found

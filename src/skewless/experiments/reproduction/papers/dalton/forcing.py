@@ -11,7 +11,7 @@ from skewless.arrays import Keys, Workers
 from skewless.experiments.reproduction.papers.dalton.pipeline import EMIT, SCORE, Pipeline
 from skewless.experiments.tables import Row
 from skewless.strategies.dalton.bandit import HOT_ABOVE, WATCH_ABOVE, Bandit, home_of
-from skewless.strategies.dalton.hot_keys import ALWAYS, take_row
+from skewless.strategies.dalton.watched_keys import ALWAYS, take_row
 from skewless.strategy import AnyStrategy
 
 

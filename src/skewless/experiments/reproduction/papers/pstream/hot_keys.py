@@ -18,7 +18,7 @@ _NEAR = 0.25  # of f: keys above it are neither clearly hot nor clearly rare
 
 
 @dataclass(frozen=True)
-class HotKeys:
+class PredictedHotKeys:
     """One predictor of hot keys on one stream.
 
     In each window, a key is *hot* if its share of the records is above f, and *found* if at least

@@ -13,7 +13,7 @@ from skewless.experiments.reproduction.figure import (
     Results,
     Size,
 )
-from skewless.experiments.reproduction.papers.pstream.hot_keys import HotKeys, TimeHot
+from skewless.experiments.reproduction.papers.pstream.hot_keys import PredictedHotKeys, TimeHot
 from skewless.experiments.reproduction.papers.pstream.predictor_table import STREAMS
 from skewless.experiments.reproduction.papers.pstream.rivals import KINDS
 
@@ -28,13 +28,13 @@ _SETTLED = 2_000_000  # records in which a key of a share of f / 4 has some thou
 _ROOMY = 48_000  # bytes: 24 times what the synopsis takes at f = 1 %
 
 
-def _zipf(kind: str, z: float, size: Size, memory: int = 0) -> HotKeys:
+def _zipf(kind: str, z: float, size: Size, memory: int = 0) -> PredictedHotKeys:
     n_records = min(size.records, _MOST_RECORDS)
     of = {"z": z, "n_keys": _N_KEYS, "n_records": n_records}
-    return HotKeys(kind, "zipf", of, f=_F, memory=memory)
+    return PredictedHotKeys(kind, "zipf", of, f=_F, memory=memory)
 
 
-def _drifting(kind: str, size: Size, memory: int = 0) -> HotKeys:
+def _drifting(kind: str, size: Size, memory: int = 0) -> PredictedHotKeys:
     n_records = min(size.records, _MOST_RECORDS)
     of = {
         "z_min": 1.0,
@@ -43,7 +43,7 @@ def _drifting(kind: str, size: Size, memory: int = 0) -> HotKeys:
         "n_records": n_records,
         "period": n_records // _PERIODS,
     }
-    return HotKeys(kind, "shifting-zipf", of, f=_F, memory=memory)
+    return PredictedHotKeys(kind, "shifting-zipf", of, f=_F, memory=memory)
 
 
 def _by_exponent(size: Size) -> Mapping[str, Cell]:

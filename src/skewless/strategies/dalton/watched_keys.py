@@ -30,7 +30,7 @@ ALWAYS = np.int64(2**62)
 NEVER = np.int64(-1)
 
 
-class HotKeys(NamedTuple):
+class WatchedKeys(NamedTuple):
     """Rows 0 … n_rows − 1, of which `free[: n_free[0]]` are free."""
 
     table: KeyTable  # key -> row
@@ -46,7 +46,7 @@ class HotKeys(NamedTuple):
     free: SmallInts  # a stack
     n_free: Ints
 
-    def check(self, fresh: HotKeys) -> None:
+    def check(self, fresh: WatchedKeys) -> None:
         """Refuse rows that are not there, or that no key or two keys have."""
         require_within("n_free", self.n_free, 0, self.free.size)
         require_entries(self.table, self.keys, self.free[: int(self.n_free[0])])
@@ -55,9 +55,9 @@ class HotKeys(NamedTuple):
         require_within("shared", self.shared, 0, MOST_WEIGHT)
 
 
-def hot_keys(n_rows: int) -> HotKeys:
+def watched_keys(n_rows: int) -> WatchedKeys:
     """Return `n_rows` rows that are free."""
-    return HotKeys(
+    return WatchedKeys(
         table=key_table(n_rows),
         keys=np.zeros(n_rows, np.uint64),
         homes=np.zeros(n_rows, np.int32),
@@ -74,7 +74,7 @@ def hot_keys(n_rows: int) -> HotKeys:
 
 
 @kernel
-def take_row(hot: HotKeys, key: U64, home: I32, count: F64) -> I64:
+def take_row(hot: WatchedKeys, key: U64, home: I32, count: F64) -> I64:
     """Give `key`, which has none, a row and return it; ABSENT when all are taken."""
     if hot.n_free[0] == 0:
         return np.int64(ABSENT)
@@ -91,7 +91,7 @@ def take_row(hot: HotKeys, key: U64, home: I32, count: F64) -> I64:
 
 
 @kernel
-def drop_row(hot: HotKeys, row: I64) -> None:
+def drop_row(hot: WatchedKeys, row: I64) -> None:
     """Take the row from its key."""
     remove_slot(hot.table, find_slot(hot.table, hot.keys[row]))
     hot.counts[row] = 0.0
@@ -106,13 +106,13 @@ def drop_row(hot: HotKeys, row: I64) -> None:
 
 
 @kernel
-def has_owner(hot: HotKeys, row: I64) -> bool:
+def has_owner(hot: WatchedKeys, row: I64) -> bool:
     """Tell whether the row belongs to a key."""
     slot = find_slot(hot.table, hot.keys[row])
     return bool(hot.table.values[slot] == row)
 
 
-def owned_rows(hot: HotKeys) -> dict[int, int]:
+def owned_rows(hot: WatchedKeys) -> dict[int, int]:
     """Return the row of each key that has one."""
     taken = hot.table.values != ABSENT
     rows = hot.table.values[taken].tolist()
