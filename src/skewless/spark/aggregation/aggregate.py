@@ -105,7 +105,9 @@ def aggregate(
           or too many keys for "local". What does not merge is computed by key hash. A stream goes
           on as its ledger began. The choice is logged, and `explain` shows it.
     workers, capacities, weight, seed, ledger, untrusted_keys
-        As for `route`. Where nothing is routed, they have no effect.
+        As for `route`. With "plain" and "local", which route nothing, `capacities` and `weight`
+        are refused. With "auto", `weight` makes it route, and `capacities` count where it routes.
+        Otherwise they have no effect where nothing is routed.
     mode
         The output mode of the stream, where the merging is ours: with own aggregators, and with
         variances unless they are "plain". None: "append" with a watermark, else "update". Must be
@@ -127,7 +129,7 @@ def aggregate(
     arrow_schema(StructType([*by.fields]), "key")  # refuses types by the user's names
     if not all(has_plain_query(aggregation) for aggregation in aggs.values()):
         check_merging(aggs)  # before a sample is taken
-    n_workers, untrusted = check_routing(df, workers, seed, ledger, untrusted_keys)
+    n_workers, untrusted = check_routing(df, workers, capacities, seed, ledger, untrusted_keys)
     choice = choose(
         df,
         by,
@@ -135,6 +137,7 @@ def aggregate(
         strategy,
         workers=n_workers,
         weight=weight,
+        capacities=capacities,
         ledger=ledger,
         untrusted_keys=untrusted,
     )
