@@ -22,7 +22,8 @@ from skewless.parameters import nearest
 from skewless.spark.aggregation.plain_queries import has_plain_query
 from skewless.spark.aggregation.sources import Source, known_source
 from skewless.spark.columns import GroupingKey
-from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.folder import shown
+from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.routing.route import DEFAULT_STRATEGY
 from skewless.strategy import AnyStrategy
 
@@ -139,7 +140,14 @@ def _begun(df: DataFrame, ledger: str | None) -> str | None:
     if ledger is None or not df.isStreaming:
         return None
     identity = Ledger(ledger).identity()
-    return None if identity is None else str(identity.get("strategy"))
+    if identity is None:
+        return None
+    if "strategy" not in identity:
+        raise LedgerMismatch(
+            f"the ledger in {shown(ledger)} was written by process or an operator that is built "
+            "on it, not by aggregate: use another ledger folder"
+        )
+    return str(identity["strategy"])
 
 
 def _merges(aggregation: Any) -> bool:
