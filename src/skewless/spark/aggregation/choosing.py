@@ -139,12 +139,13 @@ def _begun(df: DataFrame, ledger: str | None) -> str | None:
     """Return the strategy that the ledger of a stream was begun with, or None."""
     if ledger is None or not df.isStreaming:
         return None
-    identity = Ledger(ledger).identity()
+    there = Ledger(ledger)
+    identity = there.identity()
     if identity is None:
         return None
     if "strategy" not in identity:
         raise LedgerMismatch(
-            f"the ledger in {shown(ledger)} was written by process or an operator that is built "
+            f"the ledger in {shown(there.folder)} was written by process or an operator that is built "
             "on it, not by aggregate: use another ledger folder"
         )
     return str(identity["strategy"])

@@ -46,11 +46,11 @@ class NoVectorMerge(aggs.VectorAggregator):
     result = "bigint"
     merges = False
 
-    def update(self, columns: Any, groups: Any, n_groups: int) -> Any:
-        return [np.bincount(groups, minlength=n_groups)]
+    def update(self, records: Any, keys: Any, n_keys: int) -> Any:
+        return {"n": np.bincount(keys, minlength=n_keys)}
 
     def finish(self, states: Any) -> Any:
-        return states[0]
+        return states["n"]
 
 
 def _deduplicate(stream: Any, **given: Any) -> Any:
