@@ -181,6 +181,12 @@ def arrow_schema(schema: StructType, argument: str) -> pa.Schema:
         raise ValueError(f"{argument}: Arrow has no type for this ({kinds}): {error}") from error
 
 
+def require_arrow_key(key: GroupingKey) -> None:
+    """Raise ValueError, by the user's names, if a part of the key has no type in Arrow."""
+    fields = zip(key.names, key.fields, strict=True)
+    arrow_schema(StructType([StructField(name, field.dataType) for name, field in fields]), "key")
+
+
 def like_spark_groups(column: Column, kind: DataType) -> Column:
     """Return the key column as `groupBy` takes it: one NaN, and no negative zero, at any depth."""
     if not _some(kind, lambda part: isinstance(part, DoubleType | FloatType)):

@@ -16,10 +16,11 @@ from skewless.aggregations import Aggregation
 from skewless.spark.aggregation.arguments import (
     AnyAggregation,
     carried_watermark,
-    check_merging,
     check_one_part,
     check_times,
     chosen_aggregations,
+    is_merged_by_spark,
+    require_one_merger,
     with_reducers,
 )
 from skewless.spark.aggregation.block_merging import merge_blocks, merge_rows
@@ -39,9 +40,10 @@ from skewless.spark.columns import (
     grouping_key,
     internal,
     quoted,
+    require_arrow_key,
     require_dataframe,
 )
-from skewless.spark.ledger.claims import Claim, claim_of
+from skewless.spark.ledger.claims import Claim, claim_of, require_unclaimed
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.route import check_routing, make_router, routed, weight_column
 from skewless.spark.routing.router import Router
@@ -126,9 +128,9 @@ def aggregate(
     aggs = with_reducers(aggs)
     chosen, inputs = chosen_aggregations(df, by, aggs, span)
     check_times(df, span, watermark, mode)
-    arrow_schema(StructType([*by.fields]), "key")  # refuses types by the user's names
+    require_arrow_key(by)
     if not all(has_plain_query(aggregation) for aggregation in aggs.values()):
-        check_merging(aggs)  # before a sample is taken
+        require_one_merger(aggs)  # before a sample is taken
     n_workers, untrusted = check_routing(df, workers, capacities, seed, ledger, untrusted_keys)
     choice = choose(
         df,
@@ -145,10 +147,11 @@ def aggregate(
     carried = carried_watermark(df, by, span, watermark, is_plain=is_plain)
     names = [*([WINDOW] if span is not None else []), *by.names, *aggs]
     if is_plain:
-        claim_of(df, ledger, PLAIN, by.names, {})  # refuses a ledger that was begun otherwise
+        require_unclaimed(df, ledger, PLAIN, by.names)
         choice.log()
         return plain_query(df, by, inputs, aggs, span, watermark).toDF(*names)
-    is_ours = check_merging(aggs)
+    require_one_merger(aggs)
+    is_ours = not is_merged_by_spark(aggs)
     layout = _layout(df, by, chosen, inputs, span) if is_ours and df.isStreaming else {}
     unmergeable = [name for name, agg in aggs.items() if not getattr(agg, "merges", True)]
     router, claim, cost = None, None, None
