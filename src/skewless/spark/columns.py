@@ -183,8 +183,7 @@ def arrow_schema(schema: StructType, argument: str) -> pa.Schema:
 
 def require_arrow_key(key: GroupingKey) -> None:
     """Raise ValueError, by the user's names, if a part of the key has no type in Arrow."""
-    fields = zip(key.names, key.fields, strict=True)
-    arrow_schema(StructType([StructField(name, field.dataType) for name, field in fields]), "key")
+    arrow_schema(StructType([*key.fields]), "key")
 
 
 def like_spark_groups(column: Column, kind: DataType) -> Column:

@@ -145,8 +145,8 @@ def _begun(df: DataFrame, ledger: str | None) -> str | None:
         return None
     if "strategy" not in identity:
         raise LedgerMismatch(
-            f"the ledger in {shown(there.folder)} was written by process or an operator that is built "
-            "on it, not by aggregate: use another ledger folder"
+            f"the ledger in {shown(there.folder)} was written by process, or by an operator that "
+            "is built on it, not by aggregate: use another ledger folder"
         )
     return str(identity["strategy"])
 
