@@ -23,6 +23,7 @@ from skewless.spark.diagnosis.measuring import measure
 from skewless.spark.diagnosis.predicting import Job, chosen_strategies, predict
 from skewless.spark.diagnosis.sampled_keys import SampledKeys
 from skewless.spark.diagnosis.timing_work import Work
+from skewless.spark.key_texts import key_text
 from skewless.spark.routing.route import number_of_workers
 from skewless.strategy import AnyStrategy
 
@@ -245,11 +246,8 @@ def _read_counts(found: dict[str, Any]) -> tuple[int, tuple[HotKey, ...]]:
 
 def _text(item: Any, is_json: bool) -> str:
     """Return a key as the workers' reports spell it."""
-    if not is_json:
-        return "null" if item is None else str(item)
     # Numbers stay as they are written: a decimal may have more digits than a float.
-    parts = json.loads(item, parse_float=str).values()
-    return ", ".join("null" if part is None else str(part) for part in parts)
+    return key_text(json.loads(item, parse_float=str).values() if is_json else [item])
 
 
 def _sample(
