@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -189,7 +189,8 @@ def aggregate(
         claim=claim,
     )
     if router is not None:
-        records = _sent(records, partials.key, router)
+        sent_key = replace(by, columns=tuple(F.col(name) for name in partials.key))
+        records = _sent(records, sent_key, router)
     elif choice.form == "together":
         records = records.repartition(n_workers, *partials.key)
     if not is_ours:
@@ -285,9 +286,8 @@ class _Query:
         return merged
 
 
-def _sent(records: DataFrame, names: Sequence[str], router: Router) -> DataFrame:
-    columns = [F.col(name) for name in names]
-    hashed = hashed_key(records, columns, untrusted=router.untrusted_keys)
+def _sent(records: DataFrame, key: GroupingKey, router: Router) -> DataFrame:
+    hashed = hashed_key(key, untrusted=router.untrusted_keys)
     if _COST in records.columns:
         hashed.append(F.col(_COST))
     return routed(records, router, hashed, _WORKER)

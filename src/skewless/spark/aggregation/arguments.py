@@ -182,8 +182,7 @@ def carried_watermark(
         return None
     if window is None:
         # Without windows a watermark matters where the key is a time that it passes.
-        seen = df.select(*key.columns).schema.fields
-        if not any(WATERMARK in field.metadata for field in seen):
+        if not any(WATERMARK in field.metadata for field in key.fields):
             return None
     elif [field.name for field in fields] == [window.time]:
         return int(fields[0].metadata[WATERMARK])

@@ -116,7 +116,7 @@ def route(
         raise ValueError(
             f"column: the DataFrame has a column {column!r} already; it has {', '.join(df.columns)}"
         )
-    hashed = hashed_key(df, by.columns, untrusted=router.untrusted_keys)
+    hashed = hashed_key(by, untrusted=router.untrusted_keys)
     if weight is not None:
         hashed.append(weight_column(df, weight, router.routing.strategy))
     require_skewless(df.sparkSession)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
@@ -22,7 +23,7 @@ from skewless.spark.columns import require_dataframe as require_dataframe
 from skewless.spark.state.arguments import unique_columns
 from skewless.spark.state.operators.options import Placement, event_time, free_names, span
 from skewless.spark.state.operators.session_processor import END, RECORDS, START, Sessions
-from skewless.spark.state.process import process
+from skewless.spark.state.process import processed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -105,9 +106,10 @@ def sessions(
     processor = Sessions(
         fields, kind, length, _TIME, {c: f"{_TIME}.{c}" for c in inputs}, chosen, types
     )
-    return process(
+    unique_columns(chosen_columns)
+    return processed(
         chosen_columns,
-        list(by.names),
+        replace(by, columns=tuple(chosen_columns[quoted(name)] for name in by.names)),
         processor,
         watermark=(_ENDS, f"{length + delay} microseconds"),
         **placement,
