@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 from skewless import parameters
 from skewless.arguments import shown
 from skewless.spark.arrow_types import NoArrowType, to_arrow_schema
+from skewless.spark.error_lines import first_line
 
 Key: TypeAlias = str | Column | Sequence[str | Column]
 _PREFIX = "__skewless_"  # of columns that are ours and that users do not see
@@ -159,11 +160,6 @@ def computed(df: DataFrame, column: Column, argument: str) -> StructField:
             "generator or a window function has none: add it to the DataFrame first, as a column"
         ) from error
     return fields[0]
-
-
-def first_line(error: Exception) -> str:
-    """Return what Spark says without the plan that it shows below."""
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(";")
 
 
 def arrow_schema(schema: StructType, argument: str) -> pa.Schema:

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
-from skewless.aggregations.columns import bitmap_of, lists, plain
-from skewless.aggregations.ordering import is_orderable, order_keys
+from skewless.aggregations.columns import lists, plain
+from skewless.aggregations.ordering import is_orderable, order_keys_and_nulls
 from skewless.arguments import whole
 from skewless.arrays import Ints
 from skewless.spark.columns import Key, arrow_schema, existing, grouping_key, require_dataframe
@@ -129,11 +129,8 @@ class TopN(Processor):
 
 def _descending(column: Any) -> list[Ints]:
     """Return numbers that order a column from the largest value to the smallest, then nulls."""
-    column = plain(column)
-    valid = bitmap_of(column)
-    keys = np.zeros(len(column), np.int64)
-    keys[valid] = ~order_keys(column.drop_null())
-    return [keys, ~valid]
+    keys, valid = order_keys_and_nulls(column)
+    return [~keys, ~valid]
 
 
 def _ranks(codes: Ints) -> Ints:
