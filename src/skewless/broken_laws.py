@@ -8,6 +8,18 @@ from typing import NamedTuple, TypeVar
 T = TypeVar("T")
 
 
+class LawBroken(AssertionError):  # noqa: N818 - it is read as a sentence
+    """An aggregator or a processor breaks a law; the text says which, how, and on which records.
+
+    `law` is the name of the law.
+    """
+
+    def __init__(self, law: str, text: str) -> None:
+        """Keep the name of the law beside the text."""
+        super().__init__(text)
+        self.law = law
+
+
 class Broken(NamedTuple):
     """How a law is broken."""
 
@@ -48,3 +60,22 @@ def smallest(
                 trial, broken, shrinks = candidate, found, True
                 break
     return trial, broken
+
+
+def require_kept(
+    law: Callable[[T], None],
+    trial: T,
+    smaller: Callable[[T], Iterable[T]],
+    told: Callable[[T], tuple[str, str]],
+) -> None:
+    """Raise LawBroken, with the smallest trial that breaks the law, if `trial` does.
+
+    `told` gives the name of what is tried, and what it is tried on.
+    """
+    found = smallest(law, trial, smaller)
+    if found is None:
+        return
+    least, broken = found
+    who, what = told(least)
+    name = law.__name__
+    raise LawBroken(name, f"{who} breaks {name}: {broken.text}\non {what}") from broken.error

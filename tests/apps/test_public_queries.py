@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless.apps.public import nexmark, shufflebench
 from skewless.apps.public.auctions import Auctions
-from skewless.apps.public.running import run_batch, run_stream
+from skewless.apps.public.query import Query
+from skewless.apps.public.running import in_order, run_stream
 from skewless.apps.public.shuffle_records import Rules, ShuffleRecords
 from skewless.apps.public.spark_state import APPLY, TRANSFORM, missing_for_transform
 
@@ -29,6 +31,15 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Auctions(n_events=2000, n_batches=2, events_per_second=100).write(folder)
     ShuffleRecords(n_records=300, n_batches=3).write(folder)
     return folder
+
+
+def run_batch(
+    spark: Any, query: Query, schemas: Mapping[str, str], inputs: Path, *, ours: bool
+) -> pa.Table:
+    """Return the results of a query over all files at once, in order."""
+    frames = [spark.read.schema(schemas[name]).parquet(str(inputs / name)) for name in query.reads]
+    results = query.ours(frames, None) if ours else query.plain(frames)
+    return in_order(results.where(query.counts))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ Partial results are plain Arrow columns, so they can be made anywhere and merged
 
 from skewless.aggregations.aggregation import Aggregation
 from skewless.aggregations.aggregator import Aggregator, PerKey
-from skewless.aggregations.checker import LAWS, LawBroken, check_aggregator
+from skewless.aggregations.checker import LAWS, check_aggregator
 from skewless.aggregations.collecting import ApproxDistinct, Collect, CollectSet, Distinct
 from skewless.aggregations.constructors import (
     collect,
@@ -36,6 +36,7 @@ from skewless.aggregations.spread import Stddev, Variance
 from skewless.aggregations.sums import Count, Mean, Sum, WeightedMean
 from skewless.aggregations.types import parse_fields, parse_type
 from skewless.aggregations.vector_aggregator import PerColumn, VectorAggregator
+from skewless.broken_laws import LawBroken
 
 __all__ = [
     "LAWS",

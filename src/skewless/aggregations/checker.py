@@ -18,23 +18,11 @@ from skewless.aggregations.random_records import random_records
 from skewless.aggregations.reducing import is_reducer, reducing
 from skewless.aggregations.types import parse_type
 from skewless.aggregations.vector_aggregator import OneKeyAtATime, PerColumn, VectorAggregator
-from skewless.broken_laws import smallest
+from skewless.broken_laws import require_kept
 
 _SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 8, 13, 30)
 _MAX_PARTS = 5
 _FLOAT32 = 1e-6  # what a state of type float may lose on the trip through Arrow
-
-
-class LawBroken(AssertionError):  # noqa: N818 - it is read as a sentence
-    """An aggregator breaks a law; the text says which, how, and on which records.
-
-    `law` is the name of the law.
-    """
-
-    def __init__(self, law: str, text: str) -> None:
-        """Keep the name of the law beside the text."""
-        super().__init__(text)
-        self.law = law
 
 
 @dataclass(frozen=True)
@@ -289,7 +277,8 @@ def check_aggregator(
     for size in _SIZES:
         parts = _sample(batches[0], size, rng) if batches else []
         for law in laws:
-            _test(law, Trial(tested, parts, tolerance))
+            trial = Trial(tested, parts, tolerance)
+            require_kept(law, trial, _with_one_record_less, _told)
     return [law.__name__ for law in laws]
 
 
@@ -303,23 +292,15 @@ def _sample(batch: pa.RecordBatch, size: int, rng: np.random.Generator) -> list[
     return [sampled.slice(a, b - a) for a, b in itertools.pairwise(cuts) if b > a]
 
 
-def _test(law: Callable[[Trial], None], trial: Trial) -> None:
-    found = smallest(law, trial, _with_one_record_less)
-    if found is None:
-        return
-    trial, broken = found
+def _told(trial: Trial) -> tuple[str, str]:
+    """Return the name of the aggregator, and what it is tried on."""
+    one = trial.aggregator
     shown = [part.to_pylist() for part in trial.parts]
     n_records = sum(part.num_rows for part in trial.parts)
-    name = law.__name__
-    raise LawBroken(
-        name,
-        f"{_name(trial.aggregator)} breaks {name}: {broken.text}\n"
-        f"on {n_records} records in {len(shown)} parts: {shown}",
-    ) from broken.error
-
-
-def _name(aggregator: Any) -> str:
-    return class_name(aggregator.vector if isinstance(aggregator, OneKeyAtATime) else aggregator)
+    return (
+        class_name(one.vector if isinstance(one, OneKeyAtATime) else one),
+        f"{n_records} records in {len(shown)} parts: {shown}",
+    )
 
 
 def _with_one_record_less(trial: Trial) -> Iterator[Trial]:

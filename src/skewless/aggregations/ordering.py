@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from skewless.aggregations.columns import (
     bitmap_of,
@@ -33,6 +34,20 @@ def is_orderable(kind: pa.DataType) -> bool:
     if is_list(kind):
         return is_orderable(kind.value_type)
     return not (pt.is_map(kind) or pt.is_union(kind) or pt.is_interval(kind))
+
+
+def order_keys_and_nulls(column: Any) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return `order_keys` of a column, 0 for a null, and which values are not null.
+
+    >>> keys, valid = order_keys_and_nulls(pa.array([7, None, -7]))
+    >>> keys.tolist(), valid.tolist()
+    ([7, 0, -7], [True, False, True])
+    """
+    column = plain(column)
+    valid = bitmap_of(column)
+    keys = np.zeros(len(column), np.int64)
+    keys[valid] = order_keys(column.drop_null())
+    return keys, valid
 
 
 def order_keys(column: Any) -> Ints:

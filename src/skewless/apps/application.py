@@ -11,7 +11,7 @@ from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 
 from skewless.apps.computation import Computation
 from skewless.arguments import text
-from skewless.spark.aggregation.windows import microseconds
+from skewless.spark.aggregation.windows import WINDOW, microseconds
 from skewless.spark.columns import existing, quoted
 
 
@@ -47,7 +47,7 @@ class Application(Computation[DataFrame]):
     @property
     def about(self) -> tuple[str, ...]:
         """The columns of the results that say what a row is about."""
-        return ("window", self.roles[0])
+        return (WINDOW, self.roles[0])
 
     def read(self, records: DataFrame) -> DataFrame:
         """Return the columns that are read, under the names of their roles.

@@ -13,7 +13,7 @@ from skewless.apps.computation import Computation, require_whole_keys
 from skewless.apps.tpch.tables import Tables
 from skewless.arguments import text
 from skewless.spark import join
-from skewless.spark.aggregation.windows import microseconds
+from skewless.spark.aggregation.windows import WINDOW, microseconds
 from skewless.spark.state.arguments import AUTO
 from skewless.strategy import AnyStrategy
 
@@ -81,7 +81,7 @@ class TpchQ5(Computation[Tables]):
     @property
     def about(self) -> tuple[str, ...]:
         """The window and the nation."""
-        return ("window", "nation")
+        return (WINDOW, "nation")
 
     @property
     def mode(self) -> str:
@@ -111,7 +111,7 @@ class TpchQ5(Computation[Tables]):
             # is never ahead of the watermark of `join`, and no pair that comes later is too late.
             rows = rows.withWatermark("end", f"{length + late} microseconds")
         revenue = rows.groupBy("start", "end", "nation").agg(F.sum("revenue").alias("revenue"))
-        return revenue.select(F.struct("start", "end").alias("window"), "nation", "revenue")
+        return revenue.select(F.struct("start", "end").alias(WINDOW), "nation", "revenue")
 
     def _sides(self, tables: Tables) -> tuple[DataFrame, DataFrame]:
         """Return the orders of customers of the region, and the line items of its suppliers."""

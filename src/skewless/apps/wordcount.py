@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from skewless import aggregations
 from skewless.apps.application import as_time
 from skewless.apps.windowed import Windowed
+from skewless.spark.aggregation.windows import WINDOW
 from skewless.spark.columns import quoted
 
 
@@ -44,7 +45,7 @@ class WordCount(Windowed):
     @property
     def about(self) -> tuple[str, ...]:
         """The columns of the key, and the windows."""
-        return ("window", *self.key)
+        return (WINDOW, *self.key)
 
     @property
     def result(self) -> str:

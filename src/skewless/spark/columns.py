@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 from skewless import parameters
 from skewless.arguments import shown
 from skewless.spark.arrow_types import NoArrowType, to_arrow_schema
+from skewless.spark.error_lines import first_line
 
 Key: TypeAlias = str | Column | Sequence[str | Column]
 _PREFIX = "__skewless_"  # of columns that are ours and that users do not see
@@ -161,11 +162,6 @@ def computed(df: DataFrame, column: Column, argument: str) -> StructField:
     return fields[0]
 
 
-def first_line(error: Exception) -> str:
-    """Return what Spark says without the plan that it shows below."""
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(";")
-
-
 def arrow_schema(schema: StructType, argument: str) -> pa.Schema:
     """Return the schema as Arrow has it, everything nullable; raise ValueError where it cannot."""
     for field in schema.fields:
@@ -179,6 +175,11 @@ def arrow_schema(schema: StructType, argument: str) -> pa.Schema:
     except NoArrowType as error:
         kinds = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in schema.fields)
         raise ValueError(f"{argument}: Arrow has no type for this ({kinds}): {error}") from error
+
+
+def require_arrow_key(key: GroupingKey) -> None:
+    """Raise ValueError, by the user's names, if a part of the key has no type in Arrow."""
+    arrow_schema(StructType([*key.fields]), "key")
 
 
 def like_spark_groups(column: Column, kind: DataType) -> Column:

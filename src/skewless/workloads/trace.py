@@ -32,7 +32,8 @@ from skewless.workloads.workload import CHUNK_SIZE
 
 T = TypeVar("T", bound=np.generic)
 
-_FORMATS = {
+#: The formats of files by their endings.
+FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".csv": "csv",
@@ -107,7 +108,7 @@ class Trace:
         require(self, "key", are_names and bool(self.key), "at least one column, each by its name")
         object.__setattr__(self, "key", tuple(self.key))
         check_types(self)
-        allowed = ("auto", *sorted(set(_FORMATS.values())))
+        allowed = ("auto", *sorted(set(FORMATS.values())))
         require(self, "format", self.format in allowed, f"one of {', '.join(allowed)}")
         require(self, "limit", self.limit is None or self.limit >= 0, "at least 0, or None")
         delimiter_of(self.delimiter, "trace: delimiter")
@@ -335,7 +336,7 @@ def is_remote(path: str) -> bool:
 
 def columns_of(path: str, format: str = "auto", delimiter: str = BY_NAME) -> dict[str, pa.DataType]:
     """Return the columns of the first file of a trace; a text has none."""
-    known = sorted(set(_FORMATS.values()))
+    known = sorted(set(FORMATS.values()))
     if format not in ("auto", *known):
         raise ValueError(f"format must be one of auto, {', '.join(known)}, not {shown(format)}")
     file = _files_of(path)[0]
@@ -377,12 +378,12 @@ def _files_of(path: str) -> list[Path]:
 
 def _format_by_name(file: Path) -> str:
     suffix = _suffix(file)
-    if suffix not in _FORMATS:
+    if suffix not in FORMATS:
         raise ValueError(
             f"trace: path: the format of {file.name!r} is not known by its name; set format to "
-            f"one of {', '.join(sorted(set(_FORMATS.values())))}"
+            f"one of {', '.join(sorted(set(FORMATS.values())))}"
         )
-    return _FORMATS[suffix]
+    return FORMATS[suffix]
 
 
 def _hash_words(file: Path) -> Iterator[Keys]:

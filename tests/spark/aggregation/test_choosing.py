@@ -22,6 +22,7 @@ from skewless.spark.routing.route import DEFAULT_STRATEGY
 from spark.streams import assert_same_rows, spread, vector_spread
 
 pytestmark = pytest.mark.spark
+READY = {"n": aggs.count()}
 
 
 def median() -> Any:
@@ -48,6 +49,15 @@ def df(spark: Any) -> Any:
     """Return 4 partitions; half of the records have one key."""
     key = F.when(F.col("id") % 2 == 0, 0).otherwise(F.col("id") % 50)
     return spark.range(0, 2_000, 1, 4).select(key.alias("k"), (F.col("id") % 17).alias("v"))
+
+
+def test_capacities_count_only_where_auto_routes(df: Any) -> None:
+    """They do not change the choice; only a router could take them into account."""
+    for chosen in (READY, {"s": spread()}):
+        given = aggregate(df, "k", chosen, workers=2, capacities=[1, 2])
+        assert_same_rows(given.collect(), aggregate(df, "k", chosen).collect(), ["k"])
+    with pytest.raises(ValueError, match="'pkg' takes all workers for equally fast"):
+        aggregate(df, "k", READY, strategy="pkg", workers=2, capacities=[1, 2])
 
 
 def form(df: Any, chosen: dict[str, Any], strategy: Any = "auto", weight: Any = None) -> Choice:
@@ -178,6 +188,26 @@ def test_the_choice_is_logged_once_and_explain_shows_it(
     [
         ({"strategy": "plain"}, "strategy 'plain': aggs: 's' (Spread) is none of Spark's own: use"),
         ({"strategy": "local", "weight": "v"}, "weight: strategy 'local' routes nothing; name a"),
+        (
+            {"strategy": "local", "workers": 2, "capacities": [1, 2]},
+            "capacities: strategy 'local' routes nothing; name a strategy",
+        ),
+        (
+            {"strategy": "plain", "aggs": READY, "workers": 2, "capacities": [1, 2]},
+            "capacities: strategy 'plain' routes nothing; name a strategy",
+        ),
+        (
+            {"strategy": "plain", "aggs": READY, "workers": 2, "capacities": [1, -2]},
+            "capacities must be finite numbers above 0, not [1.0, -2.0]",
+        ),
+        (
+            {"aggs": READY, "workers": 3, "capacities": [1, 2]},
+            "capacities must be one number per worker: 3, not 2",
+        ),
+        (
+            {"aggs": {"m": median()}, "workers": 2, "capacities": ["fast", "slow"]},
+            "capacities must be numbers, not ['fast', 'slow']",
+        ),
         (
             {"aggs": {"m": median()}, "weight": "v"},
             "weight: strategy 'hash' does not weigh records",

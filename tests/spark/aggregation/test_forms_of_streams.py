@@ -49,6 +49,19 @@ def test_a_stream_goes_on_as_its_ledger_began(spark: Any, tmp_path: Path) -> Non
     assert Ledger(str(tmp_path / "ledger")).read_workers(1)  # it was routed
 
 
+def test_a_ledger_of_process_is_refused_in_one_line(spark: Any, tmp_path: Path) -> None:
+    folder = str(tmp_path / "ledger")
+    Ledger(folder).claim({"process": 1, "key": "k string", "seed": 3, "skewless": "0"})
+    write_file(tmp_path / "in", 0, records(20, seed=1))
+    df = read_stream(spark, tmp_path / "in")
+    for chosen in ({"n": aggs.count()}, {"spread": spread()}):
+        with pytest.raises(LedgerMismatch, match=r"ledger was written by process .*, not by agg"):
+            aggregate(df, "k", chosen, ledger=folder)
+        for strategy in ("local", "cascade"):
+            with pytest.raises(LedgerMismatch, match="was written for no strategy, not"):
+                aggregate(df, "k", chosen, strategy=strategy, ledger=folder)
+
+
 @pytest.mark.slow
 def test_a_stream_that_routes_nothing_claims_its_ledger(spark: Any, tmp_path: Path) -> None:
     write_file(tmp_path / "in", 0, records(200, seed=1))

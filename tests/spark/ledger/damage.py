@@ -99,7 +99,7 @@ class Subject:
         """Do what a task does."""
         self.ledger.claim(self.identity)
         self.ledger.bind("query")
-        state = self.routing.resume(self.ledger, batch, source)
+        state = self.routing.begin(self.ledger, batch, source)[1]
         for keys in (self.keys, self.keys[::-1].copy()):
             out = np.full(keys.size, -1, np.int32)
             self.routing.strategy.route(keys, state, out)

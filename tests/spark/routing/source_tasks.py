@@ -37,7 +37,7 @@ def run_task(
 ) -> Workers:
     """Do what a task does: resume, route, report."""
     ledger = ledger.of_run(run)
-    state = routing.resume(ledger, batch, source)
+    state = routing.begin(ledger, batch, source)[1]
     keys = keys_of(batch, source)
     workers = route(routing.strategy, keys, state)
     loads = np.bincount(workers, minlength=routing.n_workers)

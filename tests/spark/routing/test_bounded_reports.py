@@ -49,7 +49,7 @@ def test_a_report_names_the_heaviest_keys_and_the_rest_is_counted_by_worker(
     workers = [run_task(routing, ledger, 0, source) for source in range(N_SOURCES)]
     told = ledger.read_reports(0)
     assert all(report.arrays["keys"].size <= 8 for report in told.values())
-    routing.resume(ledger, 1, 0)
+    routing.begin(ledger, 1, 0)
     (report,) = Watching.reports
     assert 0 < report.keys.size <= 16
     assert report.rest is not None
@@ -70,7 +70,7 @@ def test_a_report_that_names_every_key_has_no_rest(
     routing = PlanMaker(Watching(), N_WORKERS, SEED)
     for source in range(N_SOURCES):
         run_task(routing, ledger, 0, source)
-    routing.resume(ledger, 1, 0)
+    routing.begin(ledger, 1, 0)
     (report,) = Watching.reports
     assert report.rest is None
     assert report.loads.sum() == N_SOURCES * N_RECORDS
@@ -96,7 +96,7 @@ def test_two_hundred_sources_and_a_thousand_workers_stay_below_200_mb_a_batch(
     routing = PlanMaker(Cascade(), n_workers, SEED)
     rng = np.random.default_rng(0)
     for source in range(2):
-        state = routing.resume(ledger, 0, source)
+        state = routing.begin(ledger, 0, source)[1]
         # Many keys of little weight, so that every place of the counters is taken.
         keys = rng.integers(0, 1 << 60, 400_000).astype(np.uint64)
         loads = np.bincount(route(routing.strategy, keys, state), minlength=n_workers)

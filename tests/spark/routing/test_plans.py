@@ -132,8 +132,8 @@ def test_sources_that_share_start_with_what_the_others_know(ledger: Ledger) -> N
     routing = PlanMaker(Cascade(), N_WORKERS, SEED)
     for source in range(2):
         run_task(routing, ledger, 0, source)
-    newcomer = routing.resume(ledger, 1, source=7)
-    assert same(newcomer, routing.resume(ledger, 1, source=0))
+    newcomer = routing.begin(ledger, 1, source=7)[1]
+    assert same(newcomer, routing.begin(ledger, 1, source=0)[1])
     assert not same(newcomer, routing.start(7))
 
 
@@ -145,7 +145,7 @@ def test_a_source_that_keeps_its_own_finds_it_after_a_while_away(ledger: Ledger)
         run_task(routing, ledger, 0, source)
     for batch in (1, 2):
         run_task(routing, ledger, batch, 0)
-    assert same(routing.resume(ledger, 3, 1), state)
+    assert same(routing.begin(ledger, 3, 1)[1], state)
 
 
 def test_what_nobody_told_for_long_is_forgotten(ledger: Ledger) -> None:
@@ -155,8 +155,8 @@ def test_what_nobody_told_for_long_is_forgotten(ledger: Ledger) -> None:
     last = KEPT_BATCHES + 16
     for batch in range(1, last):
         run_task(routing, ledger, batch, 0)
-    assert same(routing.resume(ledger, last, 1), routing.start(1))
-    assert not same(routing.resume(ledger, last, 0), routing.start(0))
+    assert same(routing.begin(ledger, last, 1)[1], routing.start(1))
+    assert not same(routing.begin(ledger, last, 0)[1], routing.start(0))
     assert len(ledger.batches()) <= KEPT_BATCHES + 16
 
 
@@ -165,12 +165,12 @@ def test_a_batch_without_records_loses_nothing(name: str, ledger: Ledger) -> Non
     routing = PlanMaker(registry.make(name), N_WORKERS, SEED)
     for source in range(2):
         run_task(routing, ledger, 0, source)
-    known = routing.resume(ledger, 1, 0)  # a plan, and nobody reports
+    known = routing.begin(ledger, 1, 0)[1]  # a plan, and nobody reports
     assert not same(known, routing.start(0))
-    later = routing.resume(ledger, 5, 0)  # and batches that had no task at all
+    later = routing.begin(ledger, 5, 0)[1]  # and batches that had no task at all
     if name != "mixed":  # a controller may move keys back when it sees no load
         assert same(later, known)
-    assert routing.resume(ledger, 5, 0) is not later
+    assert routing.begin(ledger, 5, 0)[1] is not later
 
 
 def test_keys_move_between_batches_and_only_then(ledger: Ledger) -> None:

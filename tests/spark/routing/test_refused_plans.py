@@ -31,13 +31,13 @@ def test_a_damaged_plan_or_report_is_an_error_and_never_a_guess(
     whole = report.read_bytes()
     report.write_bytes(whole[:-5])
     with pytest.raises(LedgerCorrupt, match=r"source-00000\.arrow"):
-        routing.resume(ledger, 1, 0)
+        routing.begin(ledger, 1, 0)
     report.write_bytes(whole)
-    routing.resume(ledger, 1, 0)
+    routing.begin(ledger, 1, 0)
     plan = tmp_path / "ledger" / "plans" / "00000001.arrow"
     plan.write_bytes(plan.read_bytes()[:100])
     with pytest.raises(LedgerCorrupt, match=r"00000001\.arrow"):
-        routing.resume(ledger, 1, 0)
+        routing.begin(ledger, 1, 0)
 
 
 def test_a_plan_of_a_later_version_is_refused(ledger: Ledger, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_plan_of_a_later_version_is_refused(ledger: Ledger, tmp_path: Path) ->
         writer.write_table(newer)
     plan.write_bytes(seal(sink.getvalue().to_pybytes()))
     with pytest.raises(LedgerTooNew, match=r"00000000\.arrow"):
-        routing.resume(ledger, 0, 0)
+        routing.begin(ledger, 0, 0)
 
 
 def rewritten(path: Path, change: Any) -> None:
@@ -106,11 +106,11 @@ def test_a_plan_from_a_stranger_is_refused_in_one_line(
     routing = PlanMaker(Cascade(), N_WORKERS, SEED)
     for source in range(2):
         run_task(routing, ledger, 0, source)
-    routing.resume(ledger, 1, 0)
+    routing.begin(ledger, 1, 0)
     path = tmp_path / "ledger" / "plans" / "00000001.arrow"
     rewritten(path, lambda arrays, about: change(arrays))
     with pytest.raises(LedgerCorrupt, match=r"00000001\.arrow cannot be used: ") as refused:
-        routing.resume(ledger, 1, 0)
+        routing.begin(ledger, 1, 0)
     assert "\n" not in str(refused.value)
 
 
@@ -118,12 +118,12 @@ def test_a_plan_of_another_version_is_refused(ledger: Ledger, tmp_path: Path) ->
     routing = PlanMaker(Cascade(), 64, SEED)
     for source in range(2):
         run_task(routing, ledger, 0, source)
-    routing.resume(ledger, 1, 0)
+    routing.begin(ledger, 1, 0)
     path = tmp_path / "ledger" / "plans" / "00000001.arrow"
     plan = from_bytes(path.read_bytes(), "")
     path.write_bytes(to_bytes(Entry(plan.arrays, plan.about | {"shared.base": 1})))
     with pytest.raises(LedgerMismatch, match=r"00000001\.arrow was written by another version"):
-        routing.resume(ledger, 1, 0)
+        routing.begin(ledger, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -150,13 +150,13 @@ def test_a_report_from_a_stranger_is_refused(
     (path, _) = sorted((tmp_path / "ledger" / "reports").rglob("*.arrow"))
     rewritten(path, lambda arrays, about: change(arrays))
     with pytest.raises(LedgerCorrupt, match=rf"source-00000\.arrow cannot be used: .*{text}"):
-        routing.resume(ledger, 1, 0)
+        routing.begin(ledger, 1, 0)
 
 
 def test_a_plan_on_top_of_another_fresh_state_is_refused(ledger: Ledger) -> None:
     run_task(PlanMaker(registry.make("pkg"), N_WORKERS, SEED), ledger, 0, 0)
     with pytest.raises(LedgerMismatch, match="another version of this strategy"):
-        PlanMaker(registry.make("pkg"), N_WORKERS, SEED + 1).resume(ledger, 1, 0)
+        PlanMaker(registry.make("pkg"), N_WORKERS, SEED + 1).begin(ledger, 1, 0)[1]
 
 
 def test_a_condensed_report_that_cannot_be_is_an_error(ledger: Ledger) -> None:
@@ -167,4 +167,4 @@ def test_a_condensed_report_that_cannot_be_is_an_error(ledger: Ledger) -> None:
     report.arrays["own.counts"] = report.arrays["own.counts"][:-1]
     ledger.write_report(0, 0, report)
     with pytest.raises(LedgerCorrupt, match=r"source-00000\.arrow cannot be used: counts must be"):
-        routing.resume(ledger, 1, 0)
+        routing.begin(ledger, 1, 0)

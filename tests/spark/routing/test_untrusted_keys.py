@@ -113,7 +113,7 @@ def digests(spark: Any, values: dict[str, list[str]]) -> dict[str, list[Any]]:
     for kind, texts in values.items():
         array = "array(" + ", ".join(f"cast({text} as {kind})" for text in texts) + ")"
         df = spark.sql(f"select pos, col as k from (select posexplode({array}))")
-        hashed = F.array(*hashed_key(df, [F.col("k")], untrusted=True))
+        hashed = F.array(*hashed_key(grouping_key(df, "k"), untrusted=True))
         found.append(df.select(F.lit(kind).alias("kind"), "pos", hashed.alias("hashed")))
     whole = found[0]
     for df in found[1:]:
@@ -147,7 +147,7 @@ def test_keys_that_are_one_to_spark_have_one_digest(spark: Any) -> None:
 def test_the_columns_of_a_key_do_not_run_into_each_other(spark: Any) -> None:
     rows = [("a", "bc"), ("ab", "c"), (None, "a"), ("a", None), ("", "a"), (None, None)]
     df = spark.createDataFrame(rows, "a string, b string")
-    hashed = F.array(*hashed_key(df, [F.col("a"), F.col("b")], untrusted=True))
+    hashed = F.array(*hashed_key(grouping_key(df, ["a", "b"]), untrusted=True))
     assert len({tuple(row[0]) for row in df.select(hashed).collect()}) == len(rows)
     keys = hash_keys(list(range(1_000)))
     assert keyed_hashes(keys, keys, 1).tolist() != keyed_hashes(keys, keys, 2).tolist()

@@ -20,7 +20,7 @@ def owners_after(ledger: Ledger, weights, n_sources: int = 2):
     """Return where keys live in batch 1, after each source saw every key once in batch 0."""
     routing = PlanMaker(Mixed(), N_WORKERS, 3)
     for source in range(n_sources):
-        state = routing.resume(ledger, 0, source)
+        state = routing.begin(ledger, 0, source)[1]
         out = np.full(KEYS.size, -1, np.int32)
         seen = routing.seen()
         loads = np.zeros(N_WORKERS, np.int64)
@@ -34,7 +34,7 @@ def owners_after(ledger: Ledger, weights, n_sources: int = 2):
             add(seen, KEYS, units)
             spent = np.bincount(out, units, N_WORKERS).astype(np.int64)
         ledger.write_report(0, source, routing.report(state, loads, seen, {}, spent))
-    return routing_table.owners(KEYS, routing.resume(ledger, 1, 0))
+    return routing_table.owners(KEYS, routing.begin(ledger, 1, 0)[1])
 
 
 def test_a_plan_evens_out_what_records_cost_and_not_how_many_they_are(ledger: Ledger) -> None:
@@ -67,8 +67,8 @@ def test_units_keep_order_and_end_where_a_ledger_ends() -> None:
 @pytest.mark.parametrize("bad", [np.array([1, 2, 3]), np.array([1, -1, 0, 0])])
 def test_costs_that_cannot_be_are_refused(ledger: Ledger, bad) -> None:
     routing = PlanMaker(Mixed(), N_WORKERS, 3)
-    state = routing.resume(ledger, 0, 0)
+    state = routing.begin(ledger, 0, 0)[1]
     told = routing.report(state, np.zeros(N_WORKERS, np.int64), routing.seen(), {}, bad)
     ledger.write_report(0, 0, told)
     with pytest.raises(LedgerCorrupt, match="spent"):
-        routing.resume(ledger, 1, 0)
+        routing.begin(ledger, 1, 0)

@@ -94,15 +94,6 @@ def _settings(spark: SparkSession, chosen: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(name, old)
 
 
-def run_batch(
-    spark: SparkSession, query: Query, schemas: Mapping[str, str], inputs: Path, *, ours: bool
-) -> pa.Table:
-    """Return the results of a query over all files at once, in order."""
-    frames = [spark.read.schema(schemas[name]).parquet(str(inputs / name)) for name in query.reads]
-    results = query.ours(frames, None) if ours else query.plain(frames)
-    return in_order(results.where(query.counts))
-
-
 def latest(rows: DataFrame, query: Query) -> DataFrame:
     """Return what was said last about each key, or all rows where none replaces another."""
     if not query.key:

@@ -21,18 +21,10 @@ from skewless.workloads.delimiters import (
     delimiter_of,
     require_csv,
 )
-from skewless.workloads.trace import is_remote
+from skewless.workloads.trace import FORMATS, is_remote
 
-_FORMATS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".json": "json",
-    ".txt": "text",
-}
+#: As Spark calls them: its json are lines.
+_FORMATS = {ending: "json" if name == "jsonl" else name for ending, name in FORMATS.items()}
 _COMPRESSED = (".gz", ".bz2")
 #: The column of the words of a text.
 WORD = "word"

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from skewless.spark import session
+from skewless.spark.error_lines import first_line, first_line_of
 
 #: How far causes are followed: two may be each other's.
 _MOST_CAUSES = 20
@@ -53,7 +54,7 @@ def quiet_session(
         with _said_to(said):
             spark = session("skewless", master=master, settings=chosen)
     except Exception as error:
-        reason = _first_line(error)
+        reason = first_line(error)
         if "JAVA_GATEWAY_EXITED" in reason:  # Java said why before it went
             reason = (said.read_text(errors="replace").strip().splitlines() or [reason])[-1]
         raise SparkFailed(f"Spark did not start: {reason}") from error
@@ -66,11 +67,11 @@ def quiet_session(
     try:
         yield spark
     except PySparkException as error:
-        raise SparkFailed(f"Spark refused: {_first_line(error)}") from error
+        raise SparkFailed(f"Spark refused: {first_line(error)}") from error
     except Py4JJavaError as error:  # an error of Java that PySpark has no name for
         raise SparkFailed(f"Spark failed: {_java_reason(error)}") from error
     except Py4JError as error:  # Java has gone
-        raise SparkFailed(f"Spark failed: {_first_line(error)}") from error
+        raise SparkFailed(f"Spark failed: {first_line(error)}") from error
     finally:
         # Java may have gone: then there is nothing to stop.
         with contextlib.suppress(Py4JError, ConnectionError):
@@ -97,20 +98,11 @@ def _said_to(path: Path) -> Iterator[None]:
 def _java_reason(error: Py4JJavaError) -> str:
     """Return what the exception of Java says, and the cause of all if it does not say that."""
     exception = error.java_exception
-    reason = _first_line_of(exception.getMessage() or exception.toString(), "an error of Java")
+    reason = first_line_of(exception.getMessage() or exception.toString(), "an error of Java")
     for _ in range(_MOST_CAUSES):
         cause = exception.getCause()
         if cause is None:
             break
         exception = cause
-    first = _first_line_of(exception.getMessage() or exception.toString(), reason)
+    first = first_line_of(exception.getMessage() or exception.toString(), reason)
     return reason if first in reason else f"{reason}: {first}"
-
-
-def _first_line(error: Exception) -> str:
-    return _first_line_of(str(error), type(error).__name__)
-
-
-def _first_line_of(text: str, otherwise: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else otherwise

@@ -10,7 +10,7 @@ from typing import Any
 
 from skewless.experiments.reproduction.figure import Claim, Figure, Plot, Results, Size
 from skewless.experiments.reproduction.runner import Failure, Outcome, failure
-from skewless.experiments.reproduction.verdicts import VERDICTS, Judged, judge, worst
+from skewless.experiments.reproduction.verdicts import VERDICTS, Judged, judge, judge_figure, worst
 from skewless.rounding import significant
 
 #: A figure as JSON has it.
@@ -57,7 +57,7 @@ def result(figure: Figure, size: Size, outcome: Outcome) -> Result:
 
 def _judged(figure: Figure, rows: Results) -> Result | Failure:
     try:
-        claims = [judge(claim, rows) for claim in figure.claims]
+        claims = judge_figure(figure, rows)
         verdict = worst(claims)
         found: Result = {
             "verdict": verdict,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -16,10 +16,11 @@ from skewless.aggregations import Aggregation
 from skewless.spark.aggregation.arguments import (
     AnyAggregation,
     carried_watermark,
-    check_merging,
     check_one_part,
     check_times,
     chosen_aggregations,
+    is_merged_by_spark,
+    require_one_merger,
     with_reducers,
 )
 from skewless.spark.aggregation.block_merging import merge_blocks, merge_rows
@@ -39,9 +40,10 @@ from skewless.spark.columns import (
     grouping_key,
     internal,
     quoted,
+    require_arrow_key,
     require_dataframe,
 )
-from skewless.spark.ledger.claims import Claim, claim_of
+from skewless.spark.ledger.claims import Claim, claim_of, require_unclaimed
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.route import check_routing, make_router, routed, weight_column
 from skewless.spark.routing.router import Router
@@ -105,7 +107,9 @@ def aggregate(
           or too many keys for "local". What does not merge is computed by key hash. A stream goes
           on as its ledger began. The choice is logged, and `explain` shows it.
     workers, capacities, weight, seed, ledger, untrusted_keys
-        As for `route`. Where nothing is routed, they have no effect.
+        As for `route`. With "plain" and "local", which route nothing, `capacities` and `weight`
+        are refused. With "auto", `weight` makes it route, and `capacities` count where it routes.
+        Otherwise they have no effect where nothing is routed.
     mode
         The output mode of the stream, where the merging is ours: with own aggregators, and with
         variances unless they are "plain". None: "append" with a watermark, else "update". Must be
@@ -124,10 +128,10 @@ def aggregate(
     aggs = with_reducers(aggs)
     chosen, inputs = chosen_aggregations(df, by, aggs, span)
     check_times(df, span, watermark, mode)
-    arrow_schema(StructType([*by.fields]), "key")  # refuses types by the user's names
+    require_arrow_key(by)
     if not all(has_plain_query(aggregation) for aggregation in aggs.values()):
-        check_merging(aggs)  # before a sample is taken
-    n_workers, untrusted = check_routing(df, workers, seed, ledger, untrusted_keys)
+        require_one_merger(aggs)  # before a sample is taken
+    n_workers, untrusted = check_routing(df, workers, capacities, seed, ledger, untrusted_keys)
     choice = choose(
         df,
         by,
@@ -135,6 +139,7 @@ def aggregate(
         strategy,
         workers=n_workers,
         weight=weight,
+        capacities=capacities,
         ledger=ledger,
         untrusted_keys=untrusted,
     )
@@ -142,10 +147,11 @@ def aggregate(
     carried = carried_watermark(df, by, span, watermark, is_plain=is_plain)
     names = [*([WINDOW] if span is not None else []), *by.names, *aggs]
     if is_plain:
-        claim_of(df, ledger, PLAIN, by.names, {})  # refuses a ledger that was begun otherwise
+        require_unclaimed(df, ledger, PLAIN, by.names)
         choice.log()
         return plain_query(df, by, inputs, aggs, span, watermark).toDF(*names)
-    is_ours = check_merging(aggs)
+    require_one_merger(aggs)
+    is_ours = not is_merged_by_spark(aggs)
     layout = _layout(df, by, chosen, inputs, span) if is_ours and df.isStreaming else {}
     unmergeable = [name for name, agg in aggs.items() if not getattr(agg, "merges", True)]
     router, claim, cost = None, None, None
@@ -183,7 +189,8 @@ def aggregate(
         claim=claim,
     )
     if router is not None:
-        records = _sent(records, partials.key, router)
+        sent_key = replace(by, columns=tuple(F.col(name) for name in partials.key))
+        records = _sent(records, sent_key, router)
     elif choice.form == "together":
         records = records.repartition(n_workers, *partials.key)
     if not is_ours:
@@ -279,9 +286,8 @@ class _Query:
         return merged
 
 
-def _sent(records: DataFrame, names: Sequence[str], router: Router) -> DataFrame:
-    columns = [F.col(name) for name in names]
-    hashed = hashed_key(records, columns, untrusted=router.untrusted_keys)
+def _sent(records: DataFrame, key: GroupingKey, router: Router) -> DataFrame:
+    hashed = hashed_key(key, untrusted=router.untrusted_keys)
     if _COST in records.columns:
         hashed.append(F.col(_COST))
     return routed(records, router, hashed, _WORKER)

@@ -91,17 +91,21 @@ def chosen_aggregations(
     return chosen, read
 
 
-def check_merging(aggs: Mapping[str, AnyAggregation]) -> bool:
-    """Return whether partial results are merged by us; raise ValueError if by both sides."""
-    if all(is_native(aggregation) for aggregation in aggs.values()):
-        return False
+def is_merged_by_spark(aggs: Mapping[str, AnyAggregation]) -> bool:
+    """Return whether Spark merges the partial results; else we do."""
+    return all(is_native(aggregation) for aggregation in aggs.values())
+
+
+def require_one_merger(aggs: Mapping[str, AnyAggregation]) -> None:
+    """Raise ValueError if some partial results are for Spark to merge, and others for us."""
+    if is_merged_by_spark(aggs):
+        return
     for name, aggregation in aggs.items():
         if isinstance(aggregation, ApproxDistinct):
             raise ValueError(
                 f"aggs: {name!r}: approximate distinct counts are merged by Spark, variances "
                 "and own aggregators by us: compute them in two calls"
             )
-    return True
 
 
 def check_one_part(
@@ -178,8 +182,7 @@ def carried_watermark(
         return None
     if window is None:
         # Without windows a watermark matters where the key is a time that it passes.
-        seen = df.select(*key.columns).schema.fields
-        if not any(WATERMARK in field.metadata for field in seen):
+        if not any(WATERMARK in field.metadata for field in key.fields):
             return None
     elif [field.name for field in fields] == [window.time]:
         return int(fields[0].metadata[WATERMARK])

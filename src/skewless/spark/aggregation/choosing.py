@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 
 from skewless import registry
@@ -21,7 +22,8 @@ from skewless.parameters import nearest
 from skewless.spark.aggregation.plain_queries import has_plain_query
 from skewless.spark.aggregation.sources import Source, known_source
 from skewless.spark.columns import GroupingKey
-from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.folder import shown
+from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.routing.route import DEFAULT_STRATEGY
 from skewless.strategy import AnyStrategy
 
@@ -63,6 +65,7 @@ def choose(
     workers: int,
     weight: str | Column | None,
     ledger: str | None,
+    capacities: ArrayLike | None = None,
     untrusted_keys: bool = False,
 ) -> Choice:
     """Return the form that was asked for, or the one that the rule gives.
@@ -70,6 +73,8 @@ def choose(
     Where strangers choose the keys, our router takes the place of Spark's shuffle by key hash: it
     has a hash whose collisions they cannot compute.
     """
+    if isinstance(strategy, str) and strategy in (PLAIN, LOCAL):
+        _require_no_routing(strategy, weight, capacities)
     choice = _choose(df, key, aggs, strategy, workers, weight, ledger)
     is_exposed = choice.form == "together" and untrusted_keys
     return replace(choice, form="route") if is_exposed else choice
@@ -90,7 +95,7 @@ def _choose(
     own = [name for name, aggregation in aggs.items() if not has_plain_query(aggregation)]
     alone = [name for name in own if not _merges(aggs[name])]
     if strategy != AUTO:
-        _require_form(strategy, aggs, own, alone, weight)
+        _require_form(strategy, aggs, own, alone)
         return Choice("plain" if strategy == PLAIN else "local", strategy, "as given")
     if alone:
         # Only the router refuses weights that have no effect.
@@ -134,8 +139,16 @@ def _begun(df: DataFrame, ledger: str | None) -> str | None:
     """Return the strategy that the ledger of a stream was begun with, or None."""
     if ledger is None or not df.isStreaming:
         return None
-    identity = Ledger(ledger).identity()
-    return None if identity is None else str(identity.get("strategy"))
+    there = Ledger(ledger)
+    identity = there.identity()
+    if identity is None:
+        return None
+    if "strategy" not in identity:
+        raise LedgerMismatch(
+            f"the ledger in {shown(there.folder)} was written by process, or by an operator that "
+            "is built on it, not by aggregate: use another ledger folder"
+        )
+    return str(identity["strategy"])
 
 
 def _merges(aggregation: Any) -> bool:
@@ -151,14 +164,21 @@ def _require_strategy(strategy: str | AnyStrategy) -> None:
     registry.strategy_of(strategy)
 
 
-def _require_form(
-    form: str, aggs: Mapping[str, Any], own: list[str], alone: list[str], weight: Any
-) -> None:
+def _require_no_routing(form: str, weight: Any, capacities: Any) -> None:
+    """Raise ValueError for what only a router could take into account."""
     if weight is not None:
         raise ValueError(
             f"weight: strategy {form!r} routes nothing; name a strategy that weighs, such as "
             "'cascade', or leave out weight"
         )
+    if capacities is not None:
+        raise ValueError(
+            f"capacities: strategy {form!r} routes nothing; name a strategy that tells workers "
+            "apart, such as 'cascade', or leave out capacities"
+        )
+
+
+def _require_form(form: str, aggs: Mapping[str, Any], own: list[str], alone: list[str]) -> None:
     if form == PLAIN and own:
         raise ValueError(
             f"strategy 'plain': aggs: {own[0]!r} ({type(aggs[own[0]]).__name__}) is none of "

@@ -16,6 +16,7 @@ from skewless.keys import hash_keys
 from skewless.spark.aggregation.blocks import Packing
 from skewless.spark.aggregation.partials import Partials, state_names
 from skewless.spark.columns import internal
+from skewless.spark.key_texts import key_text
 from skewless.spark.ledger.claims import Claim
 from skewless.spark.ledger.ledger import Entry
 from skewless.spark.routing.router import Router, this_task
@@ -125,7 +126,7 @@ def _report(partials: Partials, table: pa.Table, n_records: int, seconds: float)
     heaviest = np.lexsort((distinct, -counts))[:_REPORTED_COUNTS]
     for place in heaviest[:_REPORTED_TOP].tolist():
         row = int(first[place])
-        text = ", ".join(_text(table.column(name)[row]) for name in partials.key)
+        text = key_text(table.column(name)[row] for name in partials.key)
         about["top"].append([text[:80], int(counts[place]), int(distinct[place])])
     counted = {"counted": distinct[heaviest], "counted_records": counts[heaviest]}
     # All workers leave out the same keys, so the sample still tells how many replicas a key has.
@@ -135,14 +136,3 @@ def _report(partials: Partials, table: pa.Table, n_records: int, seconds: float)
         distinct = distinct[distinct < (1 << (64 - share))]
     about["sampled_by"] = 1 << share
     return Entry({"keys": distinct, **counted}, about)
-
-
-def _text(value: Any) -> str:
-    """Return one part of a key as text."""
-    try:
-        found = value.as_py()
-    except (OverflowError, ValueError):  # a time beyond Python's dates
-        if not pa.types.is_temporal(value.type):
-            return f"a {value.type} that Python cannot hold"
-        found = value.cast(pa.string()).as_py()
-    return "null" if found is None else str(found)

@@ -107,25 +107,29 @@ def batch_balance(
     # A worker without records may have nothing to say; one with records reports when it is done.
     if not workers or not set(np.flatnonzero(loads).tolist()) <= workers.keys():
         rows = tuple(
-            WorkerBalance(w, records, cost=cost_of[w]) for w, records in enumerate(loads.tolist())
+            WorkerBalance(worker=worker, records=records, cost=cost_of[worker])
+            for worker, records in enumerate(loads.tolist())
         )
         return BatchBalance(
-            batch,
-            int(loads.sum()),
-            rows,
-            metrics.imbalance(loads),
+            batch=batch,
+            records=int(loads.sum()),
+            workers=rows,
+            imbalance=metrics.imbalance(loads),
             cost_imbalance=cost_imbalance,
         )
     rows = tuple(_row(worker, workers.get(worker), cost_of[worker]) for worker in range(n_workers))
     n_records = sum(row.records for row in rows)
-    replicas = _replicas(list(workers.values()))
+    n_keys, replication, n_split, is_exact = _replicas(list(workers.values()))
     return BatchBalance(
-        batch,
-        n_records,
-        rows,
-        metrics.imbalance([row.records for row in rows]),
-        _seconds_imbalance([row.seconds or 0.0 for row in rows]),
-        *replicas,
+        batch=batch,
+        records=n_records,
+        workers=rows,
+        imbalance=metrics.imbalance([row.records for row in rows]),
+        seconds_imbalance=_seconds_imbalance([row.seconds or 0.0 for row in rows]),
+        keys=n_keys,
+        replication=replication,
+        keys_split=n_split,
+        replication_exact=is_exact,
         hot_keys=tuple(hot for hot, _ in read_hot_keys(workers, n_records)),
         cost_imbalance=cost_imbalance,
     )
@@ -137,10 +141,14 @@ def _seconds_imbalance(seconds: list[float]) -> float | None:
 
 def _row(worker: int, report: Entry | None, cost: float | None) -> WorkerBalance:
     if report is None:
-        return WorkerBalance(worker, 0, 0.0, 0, cost)
+        return WorkerBalance(worker=worker, records=0, seconds=0.0, pairs=0, cost=cost)
     about = report.about
     return WorkerBalance(
-        worker, int(about["records"]), float(about["seconds"]), int(about["pairs"]), cost
+        worker=worker,
+        records=int(about["records"]),
+        seconds=float(about["seconds"]),
+        pairs=int(about["pairs"]),
+        cost=cost,
     )
 
 
@@ -178,7 +186,7 @@ def read_hot_keys(
         unsure = sum(least for one, least in counted.values() if key not in one)
         n = sum(counts.values())
         places = sorted((-count, worker) for worker, count in counts.items() if count > 0)
-        hot = HotKey(text, n, n / n_records, len(places), unsure)
+        hot = HotKey(key=text, records=n, share=n / n_records, workers=len(places), unsure=unsure)
         found.append((-n, text, key, hot, [(worker, -count) for count, worker in places]))
     return [(hot, places) for _, _, _, hot, places in sorted(found, key=_rank)[:_SHOWN_HOT_KEYS]]
 

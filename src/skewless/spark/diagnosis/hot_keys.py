@@ -16,13 +16,14 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from skewless.arguments import LARGEST, MOST_WORKERS, seed_number, shown, text, whole
 from skewless.arrays import Keys, Workers
 from skewless.spark.balance.balance import HotKey
-from skewless.spark.columns import Key, grouping_key, require_dataframe
+from skewless.spark.columns import GroupingKey, Key, grouping_key, require_dataframe
 from skewless.spark.diagnosis.advice import HotKeys
 from skewless.spark.diagnosis.costs import Costs, cost
 from skewless.spark.diagnosis.measuring import measure
 from skewless.spark.diagnosis.predicting import Job, chosen_strategies, predict
 from skewless.spark.diagnosis.sampled_keys import SampledKeys
 from skewless.spark.diagnosis.timing_work import Work
+from skewless.spark.key_texts import key_text
 from skewless.spark.routing.route import number_of_workers
 from skewless.strategy import AnyStrategy
 
@@ -124,13 +125,14 @@ def hot_keys(
     n_workers, seeded = number_of_workers(df, workers), seed_number(seed)
     n_slots = _slots(df, slots)
     costs = _given_costs(per_record, per_pair, work)
-    columns = grouping_key(df, key).grouped
+    by = grouping_key(df, key)
+    columns = by.grouped
     batch_size = int(df.sparkSession.conf.get(_BATCH_SIZE) or 0)
     # Spark takes 0 and less for no limit.
     batch_size = batch_size if batch_size > 0 else LARGEST
     if work is not None:
         costs = measure(df, F.xxhash64(*columns), work, batch_size)
-    counted = df.agg(*_counts(df, columns, top)).first()
+    counted = df.agg(*_counts(by, top)).first()
     assert counted is not None  # a global aggregate has one row
     n_records, heaviest = _read_counts(counted.asDict())
     keys, plain = _sample(df, columns, n_records, n_workers, sample, seeded)
@@ -173,7 +175,7 @@ def observe_hot_keys(
     """
     require_dataframe(df)
     text(name, "name", "a name for the observation")
-    return df.observe(name, *_counts(df, grouping_key(df, key).grouped, top))
+    return df.observe(name, *_counts(grouping_key(df, key), top))
 
 
 def observed_hot_keys(
@@ -212,10 +214,10 @@ def _n_keys(top: object) -> int:
     return whole(top, "top", least=1, most=MOST_KEYS)
 
 
-def _counts(df: DataFrame, columns: list[Column], top: int) -> list[Column]:
+def _counts(key: GroupingKey, top: int) -> list[Column]:
     """Return the aggregates: how many records, and the heaviest keys."""
     top = _n_keys(top)
-    kind = df.select(columns[0]).schema.fields[0].dataType
+    columns, kind = key.grouped, key.fields[0].dataType
     name, item = _TOP, columns[0]
     if len(columns) > 1 or not isinstance(kind, _COUNTED_AS_THEY_ARE):
         parts = [column.alias(str(place)) for place, column in enumerate(columns)]
@@ -245,11 +247,8 @@ def _read_counts(found: dict[str, Any]) -> tuple[int, tuple[HotKey, ...]]:
 
 def _text(item: Any, is_json: bool) -> str:
     """Return a key as the workers' reports spell it."""
-    if not is_json:
-        return "null" if item is None else str(item)
     # Numbers stay as they are written: a decimal may have more digits than a float.
-    parts = json.loads(item, parse_float=str).values()
-    return ", ".join("null" if part is None else str(part) for part in parts)
+    return key_text(json.loads(item, parse_float=str).values() if is_json else [item])
 
 
 def _sample(

@@ -25,6 +25,14 @@ class Claim:
         ledger.bind(str(query))
 
 
+def require_unclaimed(df: Any, folder: str | None, strategy: str, key: tuple[str, ...]) -> None:
+    """Raise LedgerMismatch if the ledger of a stream was begun otherwise.
+
+    This is for a strategy that leaves nothing in a ledger, so none was begun with it.
+    """
+    claim_of(df, folder, strategy, key, {})
+
+
 def claim_of(
     df: Any, folder: str | None, strategy: str, key: tuple[str, ...], state: Mapping[str, str]
 ) -> Claim | None:

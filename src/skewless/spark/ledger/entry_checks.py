@@ -44,11 +44,11 @@ def require_report(report: Entry, n_workers: int, *, with_keys: bool = False) ->
         require_that(loads.size == n_workers, f"loads must be {n_workers}, not {loads.size}")
         require_within("loads", loads, 0, MOST_COUNTED)
         if "costs" in report.arrays:
-            costs = _array(report, "costs", np.float64)
+            costs = row_of(report, "costs", np.float64)
             require_that(costs.size == n_workers, f"costs must be {n_workers}, not {costs.size}")
             require_within("costs", costs, 0, np.finfo(np.float64).max)
         if with_keys:
-            keys, counts = _array(report, "keys", np.uint64), _ints(report, "counts")
+            keys, counts = row_of(report, "keys", np.uint64), _ints(report, "counts")
             require_that(keys.size == counts.size, "keys and counts must be as many")
             require_within("counts", counts, 0, MOST_COUNTED)
             if "spent" in report.arrays:
@@ -65,9 +65,9 @@ def require_worker_report(report: Entry) -> None:
     """Raise LedgerCorrupt unless a worker's report can be shown."""
     about = report.about
     try:
-        _array(report, "keys", np.uint64)
+        row_of(report, "keys", np.uint64)
         if "counted" in report.arrays:
-            counted, counts = _array(report, "counted", np.uint64), _ints(report, "counted_records")
+            counted, counts = row_of(report, "counted", np.uint64), _ints(report, "counted_records")
             require_that(counted.size == counts.size, "counted_records must be as many as counted")
             require_within("counted_records", counts, 0, MOST_COUNTED)
         for name in ("records", "pairs", "sampled_by", "seconds"):
@@ -93,10 +93,11 @@ def corrupt(entry: Entry, error: Exception) -> LedgerCorrupt:
 
 
 def _ints(entry: Entry, name: str) -> NDArray[np.int64]:
-    return _array(entry, name, np.int64)
+    return row_of(entry, name, np.int64)
 
 
-def _array(entry: Entry, name: str, dtype: Any) -> NDArray[Any]:
+def row_of(entry: Entry, name: str, dtype: Any) -> NDArray[Any]:
+    """Return an array of an entry; raise Unsound unless it is there, a row, and of this type."""
     if name not in entry.arrays:
         raise Unsound(f"it has no array {name!r}")
     array = entry.arrays[name]

@@ -77,9 +77,10 @@ class LedgerMismatch(ValueError):  # noqa: N818 - it is read as a sentence
 class Ledger:
     """Plans and reports in a folder: small, picklable, and the same in every process.
 
-    The task that makes a plan must compute it from what all tasks see alike. On a local disk the
-    first one to publish wins whatever the others bring; on other filesystems two tasks that
-    publish at the same moment replace each other, which is harmless as long as the plans are equal.
+    The task that makes a plan must compute it from what all tasks see alike. So a report is either
+    the same in every attempt of its task, or that of the first attempt. On a local disk the first
+    one to publish wins whatever the others bring; on other filesystems two tasks that publish at
+    the same moment replace each other, which is harmless as long as the plans are equal.
 
     Parameters
     ----------
@@ -238,7 +239,7 @@ class Ledger:
 
     def write_report(self, batch: int, source: int, report: Entry, run: str | None = None) -> None:
         """Write what `source` learned in `batch`, in place of an earlier attempt's report."""
-        self._write("reports", batch, source, report, run)
+        self._files.overwrite(self._member("reports", batch, source, run), to_bytes(report))
 
     def read_reports(self, batch: int) -> dict[int, Entry]:
         """Return the reports of `batch` that count, by source, in the order of the sources."""
@@ -254,8 +255,8 @@ class Ledger:
         return None if run is None else self._read(member_name("reports", batch, run, source))
 
     def write_worker(self, batch: int, worker: int, report: Entry, run: str | None = None) -> None:
-        """Write what `worker` learned in `batch`, in place of an earlier attempt's report."""
-        self._write("workers", batch, worker, report, run)
+        """Write what `worker` learned in `batch`, unless an earlier attempt of this run did."""
+        self._files.create(self._member("workers", batch, worker, run), to_bytes(report))
 
     def read_workers(self, batch: int) -> dict[int, Entry]:
         """Return the reports of `batch` that count, by worker, in the order of the workers."""
@@ -395,6 +396,5 @@ class Ledger:
             if entry is not None:  # not purged since it was listed
                 yield member, entry
 
-    def _write(self, kind: str, batch: int, member: int, entry: Entry, run: str | None) -> None:
-        name = run_name(self.run if run is None else run)
-        self._files.overwrite(member_name(kind, batch, name, member), to_bytes(entry))
+    def _member(self, kind: str, batch: int, member: int, run: str | None) -> str:
+        return member_name(kind, batch, run_name(self.run if run is None else run), member)

@@ -8,16 +8,14 @@ makes a key of them with the seed of the routing, which is in no plan of Spark a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from skewless.arrays import Keys, Words
 from skewless.kernels.hashing import keyed
-from skewless.spark.columns import like_spark_groups
+from skewless.spark.columns import GroupingKey
 
 #: Types whose text is different for different values, whatever the time zone of the session.
 _WRITTEN_AS_TEXT = (
@@ -36,14 +34,13 @@ _WRITTEN_AS_TEXT = (
 )
 
 
-def hashed_key(df: DataFrame, columns: Sequence[Column], *, untrusted: bool) -> list[Column]:
+def hashed_key(key: GroupingKey, *, untrusted: bool) -> list[Column]:
     """Return what a router gets of a key; raise ValueError for a type that cannot be untrusted."""
     if not untrusted:
-        return [F.xxhash64(*columns)]
-    fields = df.select(*columns).schema.fields
+        return [F.xxhash64(*key.columns)]
     parts = [
-        _part(like_spark_groups(column, field.dataType), field.dataType, field.name)
-        for column, field in zip(columns, fields, strict=True)
+        _part(column, field.dataType, name)
+        for column, field, name in zip(key.grouped, key.fields, key.names, strict=True)
     ]
     digest = F.sha2(F.concat(*parts), 256)
     # Of something that cannot be chosen, two hashes are as good as the first half of it.

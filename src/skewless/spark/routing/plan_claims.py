@@ -2,7 +2,8 @@
 
 The first task of a batch that finds no plan claims it by a file. Later tasks wait for the plan
 instead of reading all reports as well. If the first task dies, the others make the plan themselves
-after a bounded wait. That is harmless, since all tasks make the same plan.
+after a bounded wait. That is harmless, since all tasks read the same reports, of which none changes
+once its batch is done, and make the same plan. `docs/exactly-once.md` says where that has an end.
 """
 
 from __future__ import annotations

@@ -96,10 +96,6 @@ class PlanMaker:
         """Return what counts the keys of a batch, where the strategy learns from them."""
         return bounded_counts(REPORTED_KEYS) if isinstance(self.strategy, Rebalances) else None
 
-    def resume(self, ledger: Ledger, batch: int, source: int) -> Any:
-        """Return the state with which `source` begins `batch`."""
-        return self.begin(ledger, batch, source)[1]
-
     def begin(self, ledger: Ledger, batch: int, source: int) -> tuple[PlanMaker, Any]:
         """Return the routing of `batch`, which knows earlier workers, and the state of `source`."""
         plan = ledger.read_plan(batch)

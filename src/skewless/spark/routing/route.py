@@ -116,7 +116,7 @@ def route(
         raise ValueError(
             f"column: the DataFrame has a column {column!r} already; it has {', '.join(df.columns)}"
         )
-    hashed = hashed_key(df, by.columns, untrusted=router.untrusted_keys)
+    hashed = hashed_key(by, untrusted=router.untrusted_keys)
     if weight is not None:
         hashed.append(weight_column(df, weight, router.routing.strategy))
     require_skewless(df.sparkSession)
@@ -177,7 +177,12 @@ def make_router(
 
 
 def check_routing(
-    df: DataFrame, workers: Any, seed: Any, ledger: str | None, untrusted_keys: Any
+    df: DataFrame,
+    workers: Any,
+    capacities: ArrayLike | None,
+    seed: Any,
+    ledger: str | None,
+    untrusted_keys: Any,
 ) -> tuple[int, bool]:
     """Raise ValueError for bad arguments, even without effect.
 
@@ -190,7 +195,9 @@ def check_routing(
     untrusted = switch(untrusted_keys, "untrusted_keys", setting, df.sparkSession)
     if ledger is not None:
         Ledger(ledger)  # refuses what is no folder
-    return number_of_workers(df, workers, ledger), untrusted
+    n_workers = number_of_workers(df, workers, ledger)
+    require_capacities(capacities, n_workers)
+    return n_workers, untrusted
 
 
 def routed(df: DataFrame, router: Router, inputs: Sequence[Column], column: str) -> DataFrame:

@@ -30,6 +30,7 @@ from skewless.spark.columns import (
     internal,
     like_spark_groups,
     quoted,
+    require_arrow_key,
 )
 from skewless.spark.ledger.folder import shown as shown_folder
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
@@ -67,7 +68,7 @@ def sending(
     extra: list[tuple[str, Column, StructField]] = []
     places: list[int] = []
     names: list[str] = []
-    arrow_schema(StructType([*key.fields]), "key")  # refuses types by the user's names
+    require_arrow_key(key)
     for number, (name, column, field) in enumerate(
         zip(key.names, key.columns, key.fields, strict=True)
     ):

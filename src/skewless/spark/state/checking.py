@@ -14,13 +14,12 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark import cloudpickle
 
-from skewless.aggregations.checker import LawBroken
 from skewless.aggregations.columns import plain
 from skewless.aggregations.grouping import group
 from skewless.aggregations.random_records import random_records
 from skewless.arguments import shown
 from skewless.arrays import Ints
-from skewless.broken_laws import smallest
+from skewless.broken_laws import require_kept
 from skewless.keys import hash_keys
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.processor import Processor
@@ -194,7 +193,8 @@ def check_processor(
         cuts = np.sort(inner).tolist()
         per_record = answers == "record"
         for law in LAWS:
-            _test(law, Trial(shape, sent, sample, cuts, per_record, int(rng.integers(1 << 30))))
+            trial = Trial(shape, sent, sample, cuts, per_record, int(rng.integers(1 << 30)))
+            require_kept(law, trial, _with_one_record_less, _told)
     return [law.__name__ for law in LAWS]
 
 
@@ -264,18 +264,13 @@ def _expect(what: str, found: Any, wanted: Any) -> None:
         raise AssertionError(f"{what} gives {found!r} instead of {wanted!r}")
 
 
-def _test(law: Callable[[Trial], None], trial: Trial) -> None:
-    found = smallest(law, trial, _with_one_record_less)
-    if found is None:
-        return
-    trial, broken = found
-    name = law.__name__
-    raise LawBroken(
-        name,
-        f"{type(trial.shape.processor).__name__} breaks {name}: {broken.text}\n"
-        f"on {trial.records.num_rows} records cut at {list(trial.cuts)}: "
-        f"{trial.records.to_pylist()}",
-    ) from broken.error
+def _told(trial: Trial) -> tuple[str, str]:
+    """Return the name of the processor, and what it is tried on."""
+    records, cuts = trial.records, list(trial.cuts)
+    return (
+        type(trial.shape.processor).__name__,
+        f"{records.num_rows} records cut at {cuts}: {records.to_pylist()}",
+    )
 
 
 def _with_one_record_less(trial: Trial) -> Iterator[Trial]:

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skewless.aggregations.columns import bitmap_of, plain
-from skewless.aggregations.ordering import order_keys
+from skewless.aggregations.ordering import order_keys_and_nulls
 from skewless.arrays import Ints, Keys
 from skewless.spark.state.versions.column_room import FEWER_RECORDS, require_room
 from skewless.spark.state.versions.same_keys import key_order
-from skewless.spark.state.versions.state_tables import NO_TIME, column_of
+from skewless.spark.state.versions.state_tables import NO_TIME, column_of, micros_of
 
 #: The first columns that are sent: the key's hash, the worker, and the record's source partition.
 N_OURS = 3
@@ -99,10 +98,7 @@ def times_of(table: pa.Table, sent: SentColumns) -> Ints | None:
     """Return the event time of each record in microseconds."""
     if sent.time is None:
         return None
-    column = column_of(table, table.column_names[sent.time])
-    micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
-    times: Ints = micros.fill_null(NO_TIME).to_numpy(zero_copy_only=False)
-    return times
+    return micros_of(column_of(table, table.column_names[sent.time]))
 
 
 def grouped(table: pa.Table, times: Ints | None, sent: SentColumns) -> Grouped:
@@ -131,8 +127,5 @@ def grouped(table: pa.Table, times: Ints | None, sent: SentColumns) -> Grouped:
 
 def _order(column: Any) -> list[Ints]:
     """Return numbers that order a column as Spark does, nulls first."""
-    column = plain(column)
-    valid = bitmap_of(column)
-    keys = np.zeros(len(column), np.int64)
-    keys[valid] = order_keys(column.drop_null())
+    keys, valid = order_keys_and_nulls(column)
     return [valid.astype(np.int64), keys]

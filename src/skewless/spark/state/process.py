@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from skewless.arguments import shown, whole
-from skewless.spark.columns import Key, grouping_key, internal, require_dataframe
+from skewless.spark.columns import GroupingKey, Key, grouping_key, internal, require_dataframe
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.route import switch
 from skewless.spark.state.arguments import (
@@ -118,9 +118,11 @@ def process(
     ...     clicks, "user", Visits(), watermark=("ts", "10 minutes"), ledger="/data/clicks/ledger"
     ... )
     """
+    require_dataframe(df)
+    unique_columns(df)
     return processed(
         df,
-        key,
+        grouping_key(df, key),
         processor,
         strategy=strategy,
         workers=workers,
@@ -139,7 +141,7 @@ def process(
 
 def processed(
     df: DataFrame,
-    key: Key,
+    by: GroupingKey,
     processor: Processor,
     *,
     strategy: str | AnyStrategy = "auto",
@@ -158,11 +160,9 @@ def processed(
 ) -> DataFrame:
     """Return what `process` does; with `parts`, a stream's plans may spread keys over several.
 
-    The last column of the key is then the part, 0 for every record of `df`.
+    The last column of the key is then the part, 0 for every record of `df`. No two columns of `df`
+    have one name.
     """
-    require_dataframe(df)
-    unique_columns(df)
-    by = grouping_key(df, key)
     shape = shape_of(processor)
     check_second_stream(df, processor)
     times = time_and_delay(df, watermark)
@@ -191,7 +191,7 @@ def processed(
         None if parts is None else parts.rule,
         capable,
     )
-    hash_columns = hashed_key(df, by.columns, untrusted=True) if untrusted else None
+    hash_columns = hashed_key(by, untrusted=True) if untrusted else None
     require_skewless(df.sparkSession)
     spark = df.sparkSession
     is_spread = df.isStreaming

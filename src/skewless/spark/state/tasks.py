@@ -14,6 +14,7 @@ from skewless.aggregations.columns import bitmap_of
 from skewless.arrays import Ints, Keys
 from skewless.kernels.hashing import seed_array
 from skewless.spark.columns import internal
+from skewless.spark.key_texts import key_text
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.names import run_name
@@ -141,7 +142,7 @@ class StateTasks:
             worked.counts,
             worked.costs,
             worked.new_bytes,
-            lambda row: _key_text([key[row] for key in keys], has_part=has_part),
+            lambda row: _text_of_key([key[row] for key in keys], has_part=has_part),
             about,
             None if self.controller.spread is None else _sides(keys, worked),
             np.union1d(plan.spread.part_hashes(), plan.placing.entries()[0]),
@@ -202,18 +203,9 @@ def _sides(keys: list[Any], worked: Worked) -> tuple[Ints, Ints]:
     return (worked.counts - worked.n_second) * meets, worked.n_second * meets
 
 
-def _key_text(values: list[Any], *, has_part: bool) -> str:
+def _text_of_key(values: list[Any], *, has_part: bool) -> str:
     """Return a key as text, by the user's columns; of a spread key, the part comes behind."""
     if not has_part:
-        return ", ".join(map(_text, values))
-    text, part = ", ".join(map(_text, values[:-1])), values[-1].as_py()
+        return key_text(values)
+    text, part = key_text(values[:-1]), values[-1].as_py()
     return f"{text} (part {part})" if part else text
-
-
-def _text(value: Any) -> str:
-    """Return one part of a key as text."""
-    try:
-        found = value.as_py()
-    except (OverflowError, ValueError):  # a time beyond Python's dates
-        return f"a {value.type} that Python cannot hold"
-    return "null" if found is None else str(found)

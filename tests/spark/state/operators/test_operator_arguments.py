@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -37,6 +38,19 @@ class NoMerge(aggs.Aggregator[int]):
 
     def finish(self, state: int) -> int:
         return state
+
+
+class NoVectorMerge(aggs.VectorAggregator):
+    inputs = ("v",)
+    state = "n bigint"
+    result = "bigint"
+    merges = False
+
+    def update(self, records: Any, keys: Any, n_keys: int) -> Any:
+        return {"n": np.bincount(keys, minlength=n_keys)}
+
+    def finish(self, states: Any) -> Any:
+        return states["n"]
 
 
 def _deduplicate(stream: Any, **given: Any) -> Any:
@@ -79,6 +93,7 @@ CASES: list[tuple[Any, dict[str, Any], str]] = [
     (_sessions, {"aggs": {"s": aggs.sum("k")}}, r"aggs: 's': "),
     (_sessions, {"aggs": {"d": aggs.distinct("v", exact=False)}}, r"aggs: 'd': approximate"),
     (_sessions, {"aggs": {"d": NoMerge()}}, r"aggs: 'd' does not merge"),
+    (_sessions, {"aggs": {"d": NoVectorMerge()}}, r"aggs: 'd' does not merge"),
     (_top_n, {"n": 0}, r"n must be 1 … 1,000,000, not 0"),
     (_top_n, {"n": "x"}, r"n must be a whole number, not 'x'"),
     (_top_n, {"by": "k"}, r"by: 'k' is a part of the key"),

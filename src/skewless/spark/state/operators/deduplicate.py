@@ -18,7 +18,6 @@ from skewless.spark.state.operators.held_rows import (
     earlier,
     held,
     later,
-    micros_of,
     states_of,
     watermark_of,
 )
@@ -26,7 +25,7 @@ from skewless.spark.state.operators.options import Placement, event_time, span
 from skewless.spark.state.process import process
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
 from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import NO_TIME
+from skewless.spark.state.versions.state_tables import NO_TIME, micros_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

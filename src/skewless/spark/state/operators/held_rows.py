@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skewless.aggregations.columns import exploded, lists, plain
+from skewless.aggregations.columns import exploded, lists
 from skewless.arrays import Ints
 from skewless.spark.state.processor import KeyedRecords
 from skewless.spark.state.versions.same_keys import Flags
@@ -16,14 +16,6 @@ from skewless.spark.state.versions.state_tables import FOREVER, NO_TIME
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LATEST = datetime.max.replace(tzinfo=timezone.utc)
-
-
-def micros_of(column: Any) -> Ints:
-    """Return times in microseconds since 1970, and the least number for a null."""
-    column = plain(column)
-    whole = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
-    times: Ints = whole.fill_null(NO_TIME).to_numpy(zero_copy_only=False)
-    return times
 
 
 def watermark_of(keyed: KeyedRecords) -> int:

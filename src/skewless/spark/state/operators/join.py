@@ -138,7 +138,7 @@ def join(
     both = _both(left, right, names, (time, other), (ours, theirs), chosen)
     return processed(
         both,
-        [*names, chosen.column],
+        grouping_key(both, [*names, chosen.column]),
         processor,
         watermark=(TIME, f"{delay} microseconds"),
         parts=parts if named is None else None,
@@ -210,7 +210,6 @@ def _key_columns(left: DataFrame, right: DataFrame, on: Any) -> dict[str, Struct
     names = [on] if isinstance(on, str) else on
     if not isinstance(names, list | tuple) or not names:
         raise ValueError(f"on must be the name of a column, or several, not {shown(on)}")
-    found = {}
     for name in names:
         existing(left, name, "on: left")
         existing(right, name, "on: right")
@@ -220,9 +219,8 @@ def _key_columns(left: DataFrame, right: DataFrame, on: Any) -> dict[str, Struct
                 f"on: column {name!r} is {kinds[0]} on the left side and {kinds[1]} on the right "
                 "side: cast one of them"
             )
-        found[name] = StructField(name, left.schema[name].dataType)
-    grouping_key(left, list(names))  # refuses what cannot be hashed, and a name twice
-    return found
+    by = grouping_key(left, list(names))
+    return {n: StructField(n, f.dataType) for n, f in zip(by.names, by.fields, strict=True)}
 
 
 def _renamed(

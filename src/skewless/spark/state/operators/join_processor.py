@@ -24,13 +24,12 @@ from skewless.spark.state.operators.held_rows import (
     earlier,
     held,
     later,
-    micros_of,
     states_of,
     watermark_of,
 )
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
 from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import NO_TIME
+from skewless.spark.state.versions.state_tables import NO_TIME, micros_of
 
 #: Columns of what `join` processes: the side, the time, and the record in the column of its side.
 SIDE, TIME, LEFT, RIGHT = internal("side"), internal("time"), internal("left"), internal("right")

@@ -25,12 +25,11 @@ from skewless.spark.columns import arrow_schema
 from skewless.spark.state.operators.held_rows import (
     held,
     later,
-    micros_of,
     states_of,
     watermark_of,
 )
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
-from skewless.spark.state.versions.state_tables import NO_TIME
+from skewless.spark.state.versions.state_tables import NO_TIME, micros_of
 
 START, END, RECORDS = "start", "end", "records"
 

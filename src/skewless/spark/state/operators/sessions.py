@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
-from skewless.aggregations import Aggregation, ApproxDistinct, PerKey
+from skewless.aggregations import Aggregation, ApproxDistinct, PerColumn, PerKey
 from skewless.arguments import shown
 from skewless.spark.aggregation.arguments import (
     AnyAggregation,
@@ -22,7 +23,7 @@ from skewless.spark.columns import require_dataframe as require_dataframe
 from skewless.spark.state.arguments import unique_columns
 from skewless.spark.state.operators.options import Placement, event_time, free_names, span
 from skewless.spark.state.operators.session_processor import END, RECORDS, START, Sessions
-from skewless.spark.state.process import process
+from skewless.spark.state.process import processed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -90,7 +91,7 @@ def sessions(
     for name, one in chosen.items():
         if isinstance((aggs or {})[name], ApproxDistinct):
             raise ValueError(f"aggs: {name!r}: approximate distinct counts need Spark's merging")
-        if isinstance(one, PerKey) and not one.aggregator.merges:
+        if isinstance(one, PerKey | PerColumn) and not one.aggregator.merges:
             raise ValueError(f"aggs: {name!r} does not merge (its class says merges = False)")
     inputs = sorted({column for one in chosen.values() for column in one.inputs})
     columns = [read[column].alias(f"{_TIME}.{column}") for column in inputs]
@@ -105,9 +106,10 @@ def sessions(
     processor = Sessions(
         fields, kind, length, _TIME, {c: f"{_TIME}.{c}" for c in inputs}, chosen, types
     )
-    return process(
+    unique_columns(chosen_columns)
+    return processed(
         chosen_columns,
-        list(by.names),
+        replace(by, columns=tuple(chosen_columns[quoted(name)] for name in by.names)),
         processor,
         watermark=(_ENDS, f"{length + delay} microseconds"),
         **placement,

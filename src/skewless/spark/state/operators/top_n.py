@@ -10,15 +10,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
-from skewless.aggregations.columns import bitmap_of, lists, plain
-from skewless.aggregations.ordering import is_orderable, order_keys
+from skewless.aggregations.columns import lists, plain
+from skewless.aggregations.ordering import is_orderable, order_keys_and_nulls
 from skewless.arguments import whole
 from skewless.arrays import Ints
 from skewless.spark.columns import Key, arrow_schema, existing, grouping_key, require_dataframe
 from skewless.spark.state.arguments import unique_columns
 from skewless.spark.state.operators.held_rows import held
 from skewless.spark.state.operators.options import Placement, free_names
-from skewless.spark.state.process import process
+from skewless.spark.state.process import processed
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def top_n(
     """
     require_dataframe(df)
     unique_columns(df)
-    names = list(grouping_key(df, key).names)
-    fields = grouping_key(df, key).fields
+    resolved = grouping_key(df, key)
+    names = list(resolved.names)
     existing(df, by, "by")
     if by in names:
         raise ValueError(f"by: {by!r} is a part of the key, which is the same for all its records")
@@ -83,9 +83,9 @@ def top_n(
     free_names([_RANK], df.columns, "df")
     free_names([_RANK], names, "key")
     others = StructType([field for field in df.schema.fields if field.name not in names])
-    keys = [StructField(name, f.dataType) for name, f in zip(names, fields, strict=True)]
+    keys = [StructField(name, f.dataType) for name, f in zip(names, resolved.fields, strict=True)]
     processor = TopN(keys, others, by, number)
-    return process(df, key, processor, order_by=order_by, **placement)
+    return processed(df, resolved, processor, order_by=order_by, **placement)
 
 
 class TopN(Processor):
@@ -129,11 +129,8 @@ class TopN(Processor):
 
 def _descending(column: Any) -> list[Ints]:
     """Return numbers that order a column from the largest value to the smallest, then nulls."""
-    column = plain(column)
-    valid = bitmap_of(column)
-    keys = np.zeros(len(column), np.int64)
-    keys[valid] = ~order_keys(column.drop_null())
-    return [keys, ~valid]
+    keys, valid = order_keys_and_nulls(column)
+    return [~keys, ~valid]
 
 
 def _ranks(codes: Ints) -> Ints:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from skewless.arrays import Ints, Keys
 from skewless.keys import hash_keys
 from skewless.sound import require_that, require_within
+from skewless.spark.ledger.entry_checks import row_of
 from skewless.spark.ledger.files import Entry
 from skewless.spark.ledger.ledger import LedgerMismatch
 from skewless.spark.state.planning.worker_reports import WorkerReport
@@ -248,17 +249,9 @@ def spread_from(entry: Entry) -> SpreadKeys:
     """Return what a plan in the ledger holds, or raise Unsound; older plans hold nothing."""
     if not any(f"spread.{name}" in entry.arrays for name in _ARRAYS):
         return SpreadKeys()
-    arrays = []
-    for name, dtype in _ARRAYS.items():
-        array = entry.arrays.get(f"spread.{name}")
-        is_row = array is not None and array.dtype == np.dtype(dtype) and array.ndim == 1
-        require_that(is_row, f"spread.{name} must be a row of {np.dtype(dtype)}")
-        arrays.append(array)
-    hashes, parts, before, seen = arrays
-    assert hashes is not None
-    assert parts is not None
-    assert before is not None
-    assert seen is not None
+    hashes, parts, before, seen = (
+        row_of(entry, f"spread.{name}", dtype) for name, dtype in _ARRAYS.items()
+    )
     require_that(
         hashes.size == parts.size == before.size == seen.size <= MOST_KEYS,
         f"spread keys must be at most {MOST_KEYS}, with as many parts",

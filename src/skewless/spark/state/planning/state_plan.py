@@ -13,7 +13,7 @@ from skewless import parameters
 from skewless.arguments import MOST_WORKERS
 from skewless.arrays import Floats, Keys, Workers
 from skewless.sound import MOST_COUNTED, MOST_WEIGHT, Unsound, require_that, require_within
-from skewless.spark.ledger.entry_checks import corrupt, restored_from
+from skewless.spark.ledger.entry_checks import corrupt, restored_from, row_of
 from skewless.spark.ledger.files import Entry, from_bytes, to_bytes
 from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger
@@ -227,23 +227,14 @@ def publish(ledger: Ledger, batch: int, entry: Entry) -> Entry:
     return from_bytes(data, f"{shown(ledger.folder)}/{name}")
 
 
-def _array(entry: Entry, name: str, dtype: Any) -> Any:
-    array = entry.arrays.get(name)
-    require_that(array is not None, f"it has no array {name!r}")
-    assert array is not None
-    text = f"{name} must be a row of {np.dtype(dtype)}"
-    require_that(array.dtype == np.dtype(dtype) and array.ndim == 1, text)
-    return array
-
-
 def _ascending(name: str, hashes: Keys) -> Keys:
     require_that((hashes[1:] > hashes[:-1]).all(), f"{name} must ascend")
     return hashes
 
 
 def _moving(entry: Entry, n_workers: int, base: Any) -> Moving:
-    hashes = _ascending("moving.hashes", _array(entry, "moving.hashes", np.uint64))
-    ends = [_array(entry, f"moving.{name}", np.int32) for name in ("origins", "targets")]
+    hashes = _ascending("moving.hashes", row_of(entry, "moving.hashes", np.uint64))
+    ends = [row_of(entry, f"moving.{name}", np.int32) for name in ("origins", "targets")]
     require_that(all(end.size == hashes.size for end in ends), "moves must be as many as hashes")
     require_that(base is not None or not hashes.size, "moves must have an origin")
     whole = entry.about.get("whole")
@@ -254,9 +245,9 @@ def _moving(entry: Entry, n_workers: int, base: Any) -> Moving:
 
 
 def _observed(entry: Entry, n_workers: int) -> Observed:
-    hashes = _ascending("observed.hashes", _array(entry, "observed.hashes", np.uint64))
+    hashes = _ascending("observed.hashes", row_of(entry, "observed.hashes", np.uint64))
     loads, sizes, rest = (
-        _array(entry, f"observed.{name}", np.float64) for name in ("loads", "sizes", "rest")
+        row_of(entry, f"observed.{name}", np.float64) for name in ("loads", "sizes", "rest")
     )
     require_that(loads.size == sizes.size == hashes.size, "observed must be as many as hashes")
     require_that(rest.size == n_workers, f"observed.rest must be {n_workers} numbers")

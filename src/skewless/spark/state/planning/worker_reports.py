@@ -14,7 +14,7 @@ import numpy as np
 
 from skewless.arrays import Floats, Ints, Keys
 from skewless.sound import MOST_COUNTED, MOST_WEIGHT, Unsound, require_that, require_within
-from skewless.spark.ledger.entry_checks import corrupt, require_worker_report
+from skewless.spark.ledger.entry_checks import corrupt, require_worker_report, row_of
 from skewless.spark.ledger.files import Entry, LedgerCorrupt, from_bytes, to_bytes
 from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger
@@ -140,14 +140,8 @@ def checked_report(entry: Entry) -> WorkerReport:
     """Return what the controller needs of a report, or raise LedgerCorrupt."""
     require_worker_report(entry)
     try:
-        arrays = [entry.arrays.get(name) for name in ("heavy", "costs", "sizes")]
-        for array, dtype in zip(arrays, (np.uint64, np.float64, np.float64), strict=True):
-            is_row = array is not None and array.dtype == np.dtype(dtype) and array.ndim == 1
-            require_that(is_row, "heavy, costs and sizes must be rows of numbers")
-        hashes, costs, sizes = arrays
-        assert hashes is not None
-        assert costs is not None
-        assert sizes is not None
+        hashes = row_of(entry, "heavy", np.uint64)
+        costs, sizes = (row_of(entry, name, np.float64) for name in ("costs", "sizes"))
         require_that(hashes.size == costs.size == sizes.size, "heavy keys must be as many")
         require_that((hashes[1:] > hashes[:-1]).all(), "heavy must ascend")
         require_within("costs", costs, 0, MOST_WEIGHT)

@@ -120,6 +120,14 @@ def layout_of(schema: pa.Schema) -> StateLayout:
     return StateLayout(fields(_KEY), fields(_FIELD))
 
 
+def micros_of(column: Any) -> Ints:
+    """Return times in microseconds since 1970, and the least number for a null."""
+    column = plain(column)
+    whole = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    times: Ints = whole.fill_null(NO_TIME).to_numpy(zero_copy_only=False)
+    return times
+
+
 def column_of(table: pa.Table, name: str) -> Any:
     """Return one column as one array; one in one piece, such as that of a file, is not copied."""
     column = table.column(name)

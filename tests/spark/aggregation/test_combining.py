@@ -1,0 +1,70 @@
+"""What a worker of `aggregate` reports: once per batch and run, whatever attempts there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+from skewless import aggregations as aggs
+from skewless.spark.aggregation.combining import Combiner
+from skewless.spark.aggregation.partials import Partials
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.routing.plans import PlanMaker
+from skewless.spark.routing.router import Router, Task
+from skewless.strategies import Fish
+
+RECORDS = pa.table({"k": ["a", "b", "a"], "v": [1, 2, 3]})
+N_WORKERS = 2
+MODULE = "skewless.spark.aggregation.combining"
+
+
+@pytest.fixture
+def router(tmp_path: Path) -> Router:
+    """Return the router of a strategy whose plans depend on the seconds of workers."""
+    identity = {"strategy": "fish", "workers": N_WORKERS, "seed": 0, "key": "k"}
+    ledger = Ledger(str(tmp_path / "ledger"))
+    return Router(PlanMaker(Fish(), N_WORKERS), ledger, False, identity, built="built")
+
+
+def attempt(
+    router: Router, monkeypatch: pytest.MonkeyPatch, worker: int, seconds: float, run: str = "run"
+) -> list[Any]:
+    """Do what one attempt of a task does, as if it had taken so long; return its results."""
+    partials = Partials(RECORDS.schema, ("k",), {"total": aggs.sum("v")})
+    times = iter([0.0, seconds])
+    task = Task(worker, 0, "query", run)
+    with monkeypatch.context() as patched:
+        patched.setattr(f"{MODULE}.this_task", lambda: task)
+        patched.setattr(f"{MODULE}.time.perf_counter", lambda: next(times, seconds))
+        batches = Combiner(partials, router).combine(iter(RECORDS.to_batches()))
+        return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_the_report_of_the_first_attempt_is_kept(
+    router: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plans of fish have the workers' seconds in them, which differ between attempts."""
+    first = [attempt(router, monkeypatch, worker, 1.0) for worker in range(N_WORKERS)]
+    assert router.ledger is not None
+    ledger = router.ledger.of_run("built-run")
+    for worker in range(N_WORKERS):
+        assert ledger.read_workers(0)[worker].about["seconds"] == 1.0
+    routing = router.routing
+    routing.begin(ledger, 0, 0)
+    plan = routing.next_plan(ledger, 1)
+    assert plan.arrays["busy_seconds"].tolist() == [1.0, 1.0]
+    assert attempt(router, monkeypatch, 1, 7.0) == first[1]  # a speculative copy, late
+    assert ledger.read_workers(0)[1].about["seconds"] == 1.0
+    assert routing.next_plan(ledger, 1).arrays["busy_seconds"].tolist() == [1.0, 1.0]
+
+
+def test_each_run_has_reports_of_its_own(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt(router, monkeypatch, 0, 1.0)
+    attempt(router, monkeypatch, 0, 7.0, run="after a restart")
+    assert router.ledger is not None
+    ledger = router.ledger.of_run("built-after a restart")
+    assert ledger.read_workers(0)[0].about["seconds"] == 7.0
