@@ -130,7 +130,7 @@ class TopN(Processor):
 def _descending(column: Any) -> list[Ints]:
     """Return numbers that order a column from the largest value to the smallest, then nulls."""
     keys, valid = order_keys_and_nulls(column)
-    return [~keys, ~valid]
+    return [~keys, (~valid).astype(np.int64)]
 
 
 def _ranks(codes: Ints) -> Ints:
