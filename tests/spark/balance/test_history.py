@@ -10,6 +10,7 @@ import pytest
 from skewless.dashboard import live_columns
 from skewless.spark.balance import history as history_module
 from skewless.spark.balance.balance import read_balance
+from skewless.spark.balance.explaining import read_balances
 from skewless.spark.balance.history import History, find_history
 from skewless.spark.ledger.ledger import Entry, Ledger
 from spark.balance.reports import IDENTITY, source, worker
@@ -137,11 +138,12 @@ def test_a_batch_that_another_run_does_again_is_read_again(tmp_path):
     again = Ledger(ledger.folder).of_run("second")
     add(again, 1, [["x"], ["x"], ["x"]])
     history.look()
-    assert [batch["loads"] for batch in history.as_dict()["batches"]] == [
-        [3, 1, 0],
-        [1, 1, 1],
-        [3, 1, 0],
-    ]
+    # Batch 2 is of the run before, which was given up.
+    assert [batch["loads"] for batch in history.as_dict()["batches"]] == [[3, 1, 0], [1, 1, 1]]
+    add(again, 2, [["x"], [], ["x"]])
+    history.look()
+    loads = [batch["loads"] for batch in history.as_dict()["batches"]]
+    assert loads == [[3, 1, 0], [1, 1, 1], [1, 0, 1]]
 
 
 def test_the_time_of_a_batch_is_from_its_plan_to_its_last_report(tmp_path):
@@ -239,6 +241,34 @@ def test_keyed_state_has_moves_state_and_other_numbers_of_workers(tmp_path):
     image = live_columns.load_map(told)["image"][0]
     assert image.shape == (3, 4)
     assert np.isnan(image[2, :3]).all()
+
+
+def test_views_leave_out_what_is_half_done_or_was_given_up(tmp_path):
+    folder = tmp_path / "ledger"
+    query = Query(folder, chain(), SCHEMA, strategy="mixed", workers=4, run="run-0")
+    query.ledger.claim({"process": 1, "key": "k string", "seed": 7, "skewless": "0"})
+    for batch in range(5):
+        query.step(batch, records(200, batch))
+    history = History(Ledger(str(folder)))
+    history.look()
+    assert [one["batch"] for one in history.as_dict()["batches"]] == [0, 1, 2, 3, 4]
+    # The checkpoint is rolled back to batch 1, and the query goes on with two workers.
+    again = Query(folder, chain(), SCHEMA, strategy="mixed", workers=2, run="run-1")
+    again.step(2, records(70, 2))
+    again.step(3, records(70, 3), workers=[1])  # the other worker has not reported yet
+    outside = Ledger(str(folder))
+    assert outside.workers() == 1  # as far as it has reported
+    told = read_balances(outside)
+    assert [(one.batch, len(one.workers), one.records) for one in told.batches] == [
+        (0, 4, 200),
+        (1, 4, 200),
+        (2, 2, 70),
+    ]
+    assert told.identity["workers"] == 2
+    history.look()
+    found = history.as_dict()
+    assert [one["batch"] for one in found["batches"]] == [0, 1, 2]
+    assert found["running"] == 3
 
 
 def test_what_is_known_of_purged_batches_is_forgotten(tmp_path):

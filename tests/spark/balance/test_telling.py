@@ -117,7 +117,7 @@ def test_a_worker_report_from_a_stranger_is_refused(
     ledger: Ledger, about: dict[str, Any], text: str
 ) -> None:
     good = worker(["a"])
-    ledger.write_worker(1, 0, Entry(good.arrays, good.about | about))
+    ledger.write_worker(2, 0, Entry(good.arrays, good.about | about))
     with pytest.raises(LedgerCorrupt, match=rf"worker-00000\.arrow cannot be used: {text}"):
         explain_balance(ledger.folder)
 

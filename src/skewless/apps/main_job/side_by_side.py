@@ -189,4 +189,6 @@ def _batches(progress: Sequence[Any], ledger: Path, n_workers: int) -> Iterator[
     for event in progress:
         if event["numInputRows"]:
             seconds = event["durationMs"]["triggerExecution"] / 1000
-            yield JobBatch(seconds, read_balance(Ledger(str(ledger)), event["batchId"], n_workers))
+            balance = read_balance(Ledger(str(ledger)), event["batchId"], n_workers)
+            assert balance is not None  # what is routed is never half done here
+            yield JobBatch(seconds, balance)

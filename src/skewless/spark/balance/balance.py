@@ -11,9 +11,11 @@ import numpy as np
 
 from skewless import metrics
 from skewless.arrays import Floats, Ints, Keys
-from skewless.spark.ledger.entry_checks import require_report, require_worker_report
+from skewless.spark.ledger.entry_checks import corrupt, require_report, require_worker_report
+from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Entry, Ledger
 from skewless.spark.routing.worker_steps import steps_of
+from skewless.spark.state.planning.state_plan import read_entry
 
 _SHOWN_HOT_KEYS = 10
 #: If the busiest worker took less time, chance decides about the rest, and times are not compared.
@@ -74,12 +76,34 @@ class BatchBalance:
         return {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items()}
 
 
-def read_balance(ledger: Ledger, batch: int, n_workers: int) -> BatchBalance:
-    """Return the balance of one batch of a ledger."""
+def read_balance(ledger: Ledger, batch: int, n_workers: int) -> BatchBalance | None:
+    """Return the balance of one batch of a ledger; None while some workers of `process` work."""
     sources, workers = ledger.read_reports(batch), ledger.read_workers(batch)
     if "process" in (ledger.identity() or {}) and workers:
+        plan = plan_of(ledger, batch, next(iter(workers.values())))
+        if plan is None or len(workers) < planned_workers(plan):
+            return None
         n_workers = len(workers)  # all of them report, and their number changes
     return batch_balance(batch, n_workers, sources, workers)
+
+
+def plan_of(ledger: Ledger, batch: int, report: Entry) -> Entry | None:
+    """Return the plan of `process` by which the worker of a report worked; None if it is gone."""
+    return read_entry(ledger, batch, run_of(ledger, report))
+
+
+def run_of(ledger: Ledger, report: Entry) -> str:
+    """Return the name of the run that a report is of, by the path of its file."""
+    return report.where.removeprefix(f"{shown(ledger.folder)}/").split("/")[2]
+
+
+def planned_workers(plan: Entry) -> int:
+    """Return how many workers a plan of `process` is for."""
+    n_workers = plan.about.get("workers")
+    if type(n_workers) is not int or n_workers < 1:
+        text = f"workers must be a whole number of at least 1, not {n_workers!r}"
+        raise corrupt(plan, ValueError(text))
+    return n_workers
 
 
 def batch_balance(
@@ -186,7 +210,13 @@ def read_hot_keys(
         unsure = sum(least for one, least in counted.values() if key not in one)
         n = sum(counts.values())
         places = sorted((-count, worker) for worker, count in counts.items() if count > 0)
-        hot = HotKey(key=text, records=n, share=n / n_records, workers=len(places), unsure=unsure)
+        hot = HotKey(
+            key=text,
+            records=n,
+            share=n / n_records if n_records else 0.0,
+            workers=len(places),
+            unsure=unsure,
+        )
         found.append((-n, text, key, hot, [(worker, -count) for count, worker in places]))
     return [(hot, places) for _, _, _, hot, places in sorted(found, key=_rank)[:_SHOWN_HOT_KEYS]]
 

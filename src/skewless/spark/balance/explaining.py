@@ -17,8 +17,10 @@ from skewless.private_files import write_private
 from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.balance.prometheus import balance_metrics, exposition
 from skewless.spark.balance.text_tables import number, percent, printable, text_table
+from skewless.spark.ledger.folder import open_folder
 from skewless.spark.ledger.folder import shown as address_text
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.newest import newest_batch
 
 _HOT_KEY = {
     "key": pa.string(),
@@ -98,8 +100,11 @@ def read_balances(ledger: Ledger, query: str | None = None, last: int | None = N
         )
     if n_workers is None:  # nothing is routed
         return Balance([], query or ledger.owner() or "", identity)
+    if last is None:  # batches of runs that were given up may be newer
+        last = newest_batch(open_folder(ledger.folder), ledger.runs())
     batches = [batch for batch in ledger.batches() if last is None or batch <= last]
-    balances = [read_balance(ledger, batch, n_workers) for batch in batches]
+    found = (read_balance(ledger, batch, n_workers) for batch in batches)
+    balances = [balance for balance in found if balance is not None]
     if balances:  # the ledger's identity has the number that the query began with
         identity["workers"] = len(balances[-1].workers)
     return Balance(balances, query or ledger.owner() or "", identity)

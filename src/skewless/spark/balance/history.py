@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from skewless import metrics
-from skewless.spark.balance.balance import BatchBalance, batch_balance, read_hot_keys
+from skewless.spark.balance.balance import (
+    BatchBalance,
+    batch_balance,
+    plan_of,
+    planned_workers,
+    read_hot_keys,
+    run_of,
+)
 from skewless.spark.balance.text_tables import printable
 from skewless.spark.columns import internal
 from skewless.spark.ledger.entry_checks import corrupt
@@ -27,8 +34,8 @@ from skewless.spark.ledger.names import (
     batch_of_plan,
     plan_name,
 )
+from skewless.spark.ledger.newest import is_reported, newest_batch
 from skewless.spark.routing.worker_steps import steps_of
-from skewless.spark.state.planning.state_plan import read_entry
 from skewless.spark.state.versions.names import plan_file
 
 #: Batches that are remembered; a stream has no end.
@@ -164,7 +171,7 @@ class History:
         if runs != self._runs:  # another run may do batches again
             self._runs, self._last = runs, None
             self._settled.clear()
-        batches = self._batches()
+        batches = self._batches(runs)
         self._settled.intersection_update(batches)  # those that were purged do not come back
         problems = []
         for batch in batches[-REMEMBERED:]:
@@ -192,6 +199,8 @@ class History:
         seen = self._read(batch, n_workers, is_last)
         if seen is not None:
             self._seen[batch] = seen
+        elif is_last:  # an earlier run may have got to its end
+            self._seen.pop(batch, None)
         if is_last:
             self._last, self._open = listed, batch if seen is None else None
         else:
@@ -207,12 +216,19 @@ class History:
     def _files(self) -> Folder:
         return open_folder(self.ledger.folder)
 
-    def _batches(self) -> list[int]:
+    def _batches(self, runs: Mapping[str, int]) -> list[int]:
+        """Return the batches with a plan or a report, without those of a run that was given up."""
         files = self._files
         found = {batch_of_plan(name) for name in files.files("plans")}
-        for kind in ("reports", "workers"):
+        for kind in ROLES:
             found |= {batch_of_folder(name) for name in files.folders(kind)}
-        return sorted(batch for batch in found if batch is not None)
+        newest = newest_batch(files, runs)
+        batches = sorted(batch for batch in found if batch is not None)
+        if newest is None:
+            return batches
+        for batch in [batch for batch in self._seen if batch > newest]:
+            del self._seen[batch]
+        return [one for one in batches if one <= newest or not is_reported(files, one)]
 
     def _read(self, batch: int, n_workers: int, is_last: bool) -> SeenBatch | None:
         """Return a batch, or None while it runs and where it is gone."""
@@ -222,10 +238,9 @@ class History:
         files = list(workers.values()) or list(sources.values())
         rescaled, strategy, tolerance = False, "", None
         if "process" in (self._identity or {}):
-            run = self._name(files[0]).split("/")[2]
-            plan_file_name = plan_file(batch, run)
-            plan = read_entry(self.ledger, batch, run)
-            if plan is None or len(workers) < _planned_workers(plan):
+            plan_file_name = plan_file(batch, run_of(self.ledger, files[0]))
+            plan = plan_of(self.ledger, batch, files[0])
+            if plan is None or len(workers) < planned_workers(plan):
                 return None  # still running, or about to be purged
             n_workers, rescaled = len(workers), plan.about.get("whole") is True
             strategy, tolerance = _strategy(plan)
@@ -270,7 +285,7 @@ class History:
 
     def _seconds(self, plan: str, report: Entry, ended: float | None) -> float | None:
         """Return the time from the plan, or from the start of a run that found it, to the end."""
-        run = self._name(report).split("/")[2]
+        run = run_of(self.ledger, report)
         began = [plan]
         if run in self._runs:
             began.append(f"runs/{self._runs[run]:08}.{run}.json")
@@ -279,10 +294,6 @@ class History:
             return None
         # Files that were copied have the times of the copying.
         return ended - start if ended > start else None
-
-
-def _planned_workers(plan: Entry) -> int:
-    return _count(plan, "workers", least=1)
 
 
 def _relative(balance: BatchBalance, speeds: tuple[float, ...] | None) -> tuple[float, ...]:

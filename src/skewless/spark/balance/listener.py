@@ -188,13 +188,16 @@ class BalanceListener(StreamingQueryListener):
             return None
         seconds = progress.durationMs.get("triggerExecution")
         rate = float(progress.processedRowsPerSecond or 0.0)
+        balance = read_balance(ledger, int(progress.batchId), n_workers)
+        if balance is None:
+            return None
         return BatchProgress(
             query=progress.name or str(progress.id),
             timestamp=str(progress.timestamp),
             input_rows=int(progress.numInputRows or 0),
             rows_per_second=rate if math.isfinite(rate) else None,  # of no rows, or in no time
             batch_seconds=None if seconds is None else seconds / 1000,
-            balance=read_balance(ledger, int(progress.batchId), n_workers),
+            balance=balance,
         )
 
     def _log(self, what: str, error: Exception) -> None:

@@ -65,6 +65,11 @@ def absolute(address: str) -> str:
     if not _URI.match(address):
         return str(Path(address).absolute())
     place, mark, options = address.partition("?")
+    if mark and place.startswith("file:"):
+        raise ValueError(
+            f"ledger: {address!r} has a '?', behind which an address has options, and folders of "
+            "this machine have none: write %3F, or give a path without file:"
+        )
     place = re.sub(r"^s3[an]:", "s3:", place)  # as Spark writes it
     return place.rstrip("/") + mark + options
 
@@ -116,7 +121,7 @@ def _open(address: str, process: int) -> Folder:
     if not _URI.match(address):
         return LocalFolder(Path(address))
     # Whatever a URI may not hold as it is, such as blanks; what is escaped already stays.
-    uri = quote(address, safe="%/:?#[]@!$&'()*+,;=~")
+    uri = quote(address, safe="%/:?[]@!$&'()*+,;=~")
     try:
         filesystem, root = _connect(uri)
     except (OSError, ValueError) as error:

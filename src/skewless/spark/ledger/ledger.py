@@ -33,14 +33,7 @@ from skewless.spark.ledger.files import (
     from_bytes,
     to_bytes,
 )
-from skewless.spark.ledger.folder import (
-    Folder,
-    absolute,
-    below,
-    open_folder,
-    require_folder,
-    shown,
-)
+from skewless.spark.ledger.folder import Folder, absolute, below, open_folder, require_folder, shown
 from skewless.spark.ledger.names import (
     PLAN,
     PLAN_CLAIM,
@@ -54,6 +47,7 @@ from skewless.spark.ledger.names import (
     plan_name,
     run_name,
 )
+from skewless.spark.ledger.newest import newest_batch
 from skewless.spark.ledger.old_runs import purge_runs
 from skewless.spark.ledger.statements import read_statement, statement
 
@@ -170,8 +164,8 @@ class Ledger:
         identity = self.identity()
         if identity is None:
             return None
-        if "process" in identity:  # which changes its number: that of the last batch counts
-            return len(self.read_workers(max(self.batches(), default=0))) or 1
+        if "process" in identity:  # which changes its number
+            return len(self.read_workers(newest_batch(self._files, self.runs()) or 0)) or 1
         n_workers = identity.get("workers")
         if n_workers is None and identity.get("strategy") == _WITHOUT_WORKERS:
             return None

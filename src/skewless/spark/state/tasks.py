@@ -178,7 +178,8 @@ def _batch(task: Task) -> int:
         raise RuntimeError(
             "process works by micro-batches, and this task knows of none: continuous processing "
             "and real-time mode have none, so use another trigger; on Spark Connect, foreachBatch "
-            "works outside of them, so write to a sink instead"
+            "works outside of them, so write to a sink instead; a thread that foreachBatch starts "
+            "knows of none either, so evaluate the DataFrame in the thread that calls it"
         )
     return task.batch
 

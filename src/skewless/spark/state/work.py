@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from skewless.aggregations.columns import plain
 from skewless.arrays import Floats, Ints, Keys
+from skewless.sound import MOST_WEIGHT
 from skewless.spark.state.grouping import Grouped, SentColumns, grouped, only_records, times_of
 from skewless.spark.state.planning.spread_keys import part_hashes
 from skewless.spark.state.processor import KeyedRecords, Update, moment
@@ -228,11 +229,12 @@ class Work:
             return counts.astype(np.float64)
         if update.costs is not None:
             costs: Floats = np.asarray(update.costs, np.float64)
-            if costs.shape == counts.shape and np.all(costs >= 0) and np.all(np.isfinite(costs)):
+            fits = costs.shape == counts.shape and np.all(costs >= 0)
+            if fits and costs.sum() <= MOST_WEIGHT:
                 return costs
             raise ValueError(
-                f"{type(self.shape.processor).__name__}: costs must be one finite number of at "
-                f"least 0 for each of the {counts.size} keys"
+                f"{type(self.shape.processor).__name__}: costs must be one number of at least 0 "
+                f"for each of the {counts.size} keys, and at most {MOST_WEIGHT:g} together"
             )
         shares = counts if counts.any() else np.ones(counts.size)
         parts: Floats = seconds * shares / shares.sum()
