@@ -95,7 +95,9 @@ def main(
     events: Annotated[int, typer.Option(help="Events of NEXMark.")] = 400_000,
     records: Annotated[int, typer.Option(help="Records of ShuffleBench.")] = 20_000,
     rounds: Annotated[int, typer.Option(help="How often each way is measured.")] = 3,
-    minutes: Annotated[float, typer.Option(help="No round begins that would end later.")] = 5,
+    minutes: Annotated[
+        float, typer.Option(help="Stops before a round that would exceed them.")
+    ] = 5,
     query: Annotated[list[str] | None, typer.Option(help="Only these, as Q5.")] = None,
 ) -> None:
     """Measure all queries."""

@@ -10,7 +10,7 @@ from skewless.spark import route, session
 
 
 def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Load the model of each customer that comes, 5 ms, and score its orders, 50 µs each."""
+    """Load the model of each new customer, 5 ms, and score its orders, 50 µs each."""
     models: set[int] = set()
     for batch in batches:
         new = set(batch["customer"].to_pylist()) - models

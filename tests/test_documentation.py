@@ -75,3 +75,14 @@ def test_blocks_are_read_with_their_output_and_their_reason() -> None:
         Block("", 3, "print(1)\n", "1\n", None),
         Block("", 12, "x\n", None, "no df"),
     ]
+
+
+def test_the_strategy_of_the_guide_keeps_the_contract() -> None:
+    from skewless.checks import check_strategy
+    from skewless.checks.tampering import failures
+
+    names: dict[str, object] = {"__name__": "guide"}
+    exec(blocks("docs/guides/add-a-strategy.md")[0].program, names)
+    strategy = names["Next"]()  # type: ignore[operator]
+    check_strategy(strategy)
+    assert not list(failures(strategy, 40, 0))

@@ -16,7 +16,8 @@ class Vwap(Windowed):
     """What was paid for a symbol, divided by how much of it was traded.
 
     A row has the symbol, the VWAP, the traded volume and the number of trades. A trade without a
-    price or a size counts as a trade, and for nothing else.
+    price or a size is one of the trades and has no part in the VWAP. Its size, if it has one,
+    counts in the volume.
 
     Parameters
     ----------

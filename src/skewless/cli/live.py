@@ -37,7 +37,7 @@ def dashboard(
 ) -> None:
     """Show load, imbalance, replicas, moves, state and hot keys of a query, while it runs or after.
 
-    All is read from the files of the ledger; a running query is neither slowed down nor changed.
+    It reads the files of the ledger; a running query is neither slowed down nor changed.
     With --json, what the page would show now is printed instead, a line per micro-batch.
     """
     if not as_json:

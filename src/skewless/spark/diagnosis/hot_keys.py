@@ -160,7 +160,7 @@ def observe_hot_keys(
     Parameters
     ----------
     df
-        A stream. A batch DataFrame goes too, but `hot_keys` tells more about it.
+        A stream. A batch DataFrame works too, but `hot_keys` tells more about it.
     key
         The name of a column, a Column, or several of them.
     name

@@ -162,8 +162,8 @@ def check_processor(
     key
         The columns of the key.
     time
-        The column of event time, if states expire. No record is taken as late. States are compared
-        after all that has ended by the last watermark.
+        The column of event time, if states expire. No record counts as late. States are compared
+        when everything that the last watermark ends has expired.
     types
         For records made at random, the type of each column as Spark's DDL text.
     answers
