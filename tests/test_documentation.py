@@ -81,7 +81,7 @@ def test_the_strategy_of_the_guide_keeps_the_contract() -> None:
     from skewless.checks import check_strategy
     from skewless.checks.tampering import failures
 
-    names: dict[str, object] = {"__name__": "guide"}
+    names: dict[str, object] = {"__name__": __name__}  # dataclasses look it up
     exec(blocks("docs/guides/add-a-strategy.md")[0].program, names)
     strategy = names["Next"]()  # type: ignore[operator]
     check_strategy(strategy)
