@@ -52,7 +52,8 @@ def one_round(
             continue
         runs: dict[str, Run] = {}
         for way in (PLAIN, OURS) if number % 2 else (OURS, PLAIN):
-            folder = scratch / f"{query.name}-{way}"
+            # Another one each time: Spark may still write into one that was deleted.
+            folder = scratch / f"{number}-{query.name}-{way}"
             runs[way] = run_stream(spark, query, schemas, inputs, folder, ours=way == OURS)
             shutil.rmtree(folder)
         if not runs[PLAIN].results.equals(runs[OURS].results):

@@ -87,7 +87,8 @@ def one_round(
 ) -> Iterator[Row]:
     """Run both strategies; the one that begins changes with the round."""
     for strategy in STRATEGIES if number % 2 else STRATEGIES[::-1]:
-        scratch = folder / strategy
+        # Another one each time: Spark may still write into one that was deleted.
+        scratch = folder / f"{number}-{strategy}"
         batches, results = run(spark, files, strategy, scratch)
         shutil.rmtree(scratch)
         if results != truth:

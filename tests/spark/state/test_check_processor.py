@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as T
 
 from skewless.aggregations import LawBroken
 from skewless.spark import KeyProcessor, Processor, Update, check_processor
@@ -162,6 +163,15 @@ class MisspellsState(Running):
         return [{"key": key["key"], "n": 1}], {"N": 1}
 
 
+class LeavesOut(Running):
+    result_schema = T.StructType(
+        [T.StructField("key", T.StringType()), T.StructField("n", T.LongType(), nullable=False)]
+    )
+
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        return [{}], {"n": 1}
+
+
 class Vectors(Processor):
     state_schema = "n bigint"
     result_schema = "n bigint"
@@ -183,6 +193,7 @@ def structs(*names: str, n: int = 1) -> pa.StructArray:
     [
         (Misspells(), "a result row has an unknown field 'm'"),
         (MisspellsState(), "a state has an unknown field 'N'; did you mean 'n'"),
+        (LeavesOut(), "results have a null in 'n', which must not be null"),
         (Vectors(None, [1]), r"states must be a pyarrow StructArray, not \[1\]"),
         (Vectors(None, structs("n", n=2)), "states must be one for each of the 1 keys, not 2"),
         (Vectors(None, structs("m")), "states lack the column 'n'"),
