@@ -69,8 +69,17 @@ class Shape:
                 to_arrow(column, field.type, owner, f"result {field.name!r}")
                 for column, field in zip(columns, schema, strict=True)
             ]
-            return _without_nulls(pa.table(arrays, schema=schema), f"{self._name}: results")
-        return _without_nulls(_as(rows, schema, f"{self._name}: results"), f"{self._name}: results")
+            return self._without_nulls(pa.table(arrays, schema=schema))
+        return self._without_nulls(_as(rows, schema, f"{self._name}: results"))
+
+    def _without_nulls(self, results: pa.Table) -> pa.Table:
+        """Return the results; raise ValueError for a null that Java would stumble over."""
+        for one in self.result.fields:
+            if not one.nullable and results.column(one.name).null_count:
+                raise ValueError(
+                    f"{self._name}: results have a null in {one.name!r}, which must not be null"
+                )
+        return results
 
     def states_of(self, update: Update, keyed: KeyedRecords) -> Any:
         """Return the states of an update as structs; raise ValueError for others."""
@@ -180,14 +189,6 @@ def _as(table: Any, schema: pa.Schema, what: str) -> pa.Table:
     except pa.ArrowException as error:
         raise ValueError(f"{what} are not of the declared types: {error}") from error
     return pa.table(columns, schema=schema)
-
-
-def _without_nulls(table: pa.Table, what: str) -> pa.Table:
-    """Return the table; raise ValueError for a null where the schema has none: Java would fail."""
-    for declared, column in zip(table.schema, table.columns, strict=True):
-        if not declared.nullable and column.null_count:
-            raise ValueError(f"{what} have a null in {declared.name!r}, which must not be null")
-    return table
 
 
 def schema_text(struct: StructType) -> str:
