@@ -7,8 +7,7 @@ READY := .venv/ready-$(subst /,-,$(PYTHON))
 DOCS_READY := .venv-docs/ready
 # Asked when a recipe runs, not when this file is read.
 WITH_JAVA = JAVA_HOME=$$($(BIN)/python scripts/find_java.py) && export JAVA_HOME &&
-# One process more than cores: many tests wait for Java or for other processes.
-PYTEST = $(BIN)/python -m pytest -n 3 --dist loadgroup
+PYTEST = $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # What neither `make test` nor `make test-slow` runs has a target of its own.
 USUAL := not statistics and not faults and not browser and not versions and not cluster and not package and not kafka and not delta and not soak

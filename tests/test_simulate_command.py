@@ -129,8 +129,9 @@ def test_messages_about_traces_name_the_option(tmp_path):
     for place, options, message in (
         (tmp_path / "no.parquet", ["--key", "a"], "--trace: there is no file or folder"),
         (empty, ["--key", "a"], "--trace must be a folder with files in it"),
-        (path, ["--key", "c"], "--trace: '"),
-        (path, ["--key", "a", "--weight", "b"], "--trace: column 'b' of"),
+        (path, ["--key", "c"], "--key: '"),
+        (path, ["--key", "a", "--weight", "b"], "--weight: column 'b' of"),
+        (path, ["--key", "a", "--weight", "c"], "--weight: '"),
         (path, ["--key", "a", "--with", "format=xml"], "--trace: format must be one of"),
     ):
         line = refused("simulate", "--strategy", "hash", "--trace", str(place), *options)

@@ -21,8 +21,6 @@ from skewless.apps.public.spark_state import APPLY, TRANSFORM, missing_for_trans
 pytestmark = pytest.mark.spark
 
 RULES = Rules(n_consumers=20)
-#: The other queries are slow tests.
-QUICK = ("Q5",)
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +40,8 @@ def run_batch(
     return in_order(results.where(query.counts))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
-        for name in nexmark.QUERIES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", nexmark.QUERIES)
 def test_both_ways_of_nexmark_agree(spark: Any, inputs: Path, tmp_path: Path, name: str) -> None:
     query = nexmark.QUERIES[name]
     plain = run_batch(spark, query, nexmark.SCHEMAS, inputs, ours=False)

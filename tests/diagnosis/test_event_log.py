@@ -79,7 +79,7 @@ def test_a_number_that_no_log_has_is_refused_in_one_line(tmp_path, number, field
         ("digits", b'{"Event": ' + b"9" * 5000 + b"}\n", "line 1 of .* is no event"),
         ("empty", b"", "has no events"),
         ("unfinished", b"hello world", "has no events"),
-        ("binary", b"\xff\xfe\x00\n" * 50, "cannot be read"),
+        ("binary", b"\xff\xfe\x00\n" * 50, "is no event log of Spark's"),
         ("broken.gz", b"\x1f\x8bnonsense", "cannot be read"),
         ("log.lz4", b"LZ4Block", "compressed by lz4"),
         ("log.snappy", b"", "compressed by snappy"),

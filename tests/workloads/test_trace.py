@@ -217,7 +217,7 @@ def test_a_weight_that_is_no_number_is_refused_wherever_it_is(
     path = tmp_path / name
     path.write_text(begin + record * 5_000 + end)
     trace = Trace(path=str(path), key=("w",), weight="w")
-    with pytest.raises(WeightError, match=r"trace: column 'w' of .* must be numbers"):
+    with pytest.raises(WeightError, match=r"trace: weight: column 'w' of .* must be numbers"):
         list(trace.weights(0) or ())
 
 

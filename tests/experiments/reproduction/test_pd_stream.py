@@ -60,7 +60,7 @@ def test_the_figures_are_those_of_the_paper_in_its_order():
 @pytest.mark.parametrize(
     "figure",
     [
-        pytest.param(f, id=f.name, marks=pytest.mark.slow if f.number in ("4", "5") else [])
+        pytest.param(f, id=f.name, marks=pytest.mark.slow if f.number in ("4", "5", "6") else [])
         for f in FIGURES
     ],
 )

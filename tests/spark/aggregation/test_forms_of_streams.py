@@ -55,7 +55,7 @@ def test_a_ledger_of_process_is_refused_in_one_line(spark: Any, tmp_path: Path) 
     write_file(tmp_path / "in", 0, records(20, seed=1))
     df = read_stream(spark, tmp_path / "in")
     for chosen in ({"n": aggs.count()}, {"spread": spread()}):
-        with pytest.raises(LedgerMismatch, match=r"ledger was written by process .*, not by agg"):
+        with pytest.raises(LedgerMismatch, match=r"ledger was written by process, .*, not by agg"):
             aggregate(df, "k", chosen, ledger=folder)
         for strategy in ("local", "cascade"):
             with pytest.raises(LedgerMismatch, match="was written for no strategy, not"):
