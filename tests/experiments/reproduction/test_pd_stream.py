@@ -57,13 +57,8 @@ def test_the_figures_are_those_of_the_paper_in_its_order():
     assert {figure.paper for figure in FIGURES} == {"pd-stream"}
 
 
-@pytest.mark.parametrize(
-    "figure",
-    [
-        pytest.param(f, id=f.name, marks=pytest.mark.slow if f.number in ("4", "5", "6") else [])
-        for f in FIGURES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
 def test_every_claim_has_a_finite_number(figure):
     results = measure(figure)
     for claim in (*figure.claims, *figure.evidence):
