@@ -39,10 +39,6 @@ def test_every_figure_of_the_paper_is_there_once_and_in_order():
     assert {figure.paper for figure in FIGURES} == {"dalton"}
 
 
-#: Figures that take longer than the others, even when they are tiny.
-LONG = ("1", "12", "14a")
-
-
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.number)
 def test_a_figure_says_what_it_measures(figure):
     assert figure.claims
@@ -56,15 +52,8 @@ def test_a_figure_says_what_it_measures(figure):
     assert "dalton" in labels or figure.number in ("10a", "10b")
 
 
-@pytest.mark.parametrize(
-    "figure",
-    [
-        pytest.param(
-            f, id=f.number, marks=pytest.mark.slow if f.number in ("1", "12", "14a") else []
-        )
-        for f in FIGURES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.number)
 def test_a_tiny_run_gives_numbers_and_curves(figure):
     results = results_of(figure)
     judged = [*judge_figure(figure, results), *(judge(e, results) for e in figure.evidence)]

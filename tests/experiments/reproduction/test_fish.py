@@ -63,6 +63,7 @@ def test_every_figure_has_cells_with_cascade_claims_and_data(figure: Figure, siz
     assert all((figure.title, figure.data, figure.plots))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
 def test_a_tiny_run_gives_a_number_for_every_claim_and_points_for_every_curve(
     figure: Figure,

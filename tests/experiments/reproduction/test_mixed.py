@@ -60,6 +60,7 @@ def test_a_figure_says_what_it_claims_and_on_which_data(figure: Figure) -> None:
             json.dumps(vars(cell))  # plain values only
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.number)
 def test_the_smallest_size_gives_numbers_for_all_claims_and_plots(figure: Figure) -> None:
     results = measured(figure)
