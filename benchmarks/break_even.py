@@ -18,8 +18,8 @@ import typer
 
 from skewless import registry, workloads
 from skewless.arrays import Keys, Workers
-from skewless.experiments.alternatives import OURS
-from skewless.experiments.break_even import PER_PAIR, best_other, costs_that_pay
+from skewless.experiments.on_spark.alternatives import OURS
+from skewless.experiments.on_spark.break_even import PER_PAIR, best_other, costs_that_pay
 from skewless.experiments.tables import Row, write_records
 from skewless.keys import hash_keys
 from skewless.spark.diagnosis.alternatives import (

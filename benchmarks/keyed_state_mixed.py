@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skewless.dashboard.keyed_state import write_keyed_state
-from skewless.experiments import keyed_state
-from skewless.experiments.keyed_state import (
+from skewless.experiments.on_spark import keyed_state
+from skewless.experiments.on_spark.keyed_state import (
     SCENARIOS,
     SEED,
     SLOW_WORKER,

@@ -24,7 +24,7 @@ from skewless.apps.public.running import Run, run_stream
 from skewless.apps.public.shuffle_records import ShuffleRecords
 from skewless.apps.public.shufflebench import SCHEMAS, shufflebench
 from skewless.apps.public.spark_state import APPLY, TRANSFORM, missing_for_transform
-from skewless.experiments.public import OURS, PLAIN
+from skewless.experiments.on_spark.public import OURS, PLAIN
 from skewless.experiments.tables import Row, write_records
 from skewless.spark import session
 from tables import PUBLIC, write_public

@@ -4,16 +4,18 @@ from pathlib import Path
 
 from frontier import RECORDS, write_documents
 from skewless.experiments import (
+    giants,
+    grouping_cost,
+    learning_together,
+    overview,
+    simulator_speed,
+)
+from skewless.experiments.on_spark import (
     aggregate_speed,
     alternatives,
     break_even,
-    giants,
-    grouping_cost,
     keyed_state,
-    learning_together,
-    overview,
     public,
-    simulator_speed,
     skewed_writes,
     spark_speed,
     spark_versions,

@@ -23,8 +23,8 @@ from skewless.apps.records.outputs import ledger_beside
 from skewless.apps.tpch.generating import TpchStream
 from skewless.apps.tpch.tables import TableFiles, find_tables
 from skewless.apps.tpch_q5 import TpchQ5
+from skewless.experiments.on_spark.tpch_q5 import STRATEGIES
 from skewless.experiments.tables import Row, write_records
-from skewless.experiments.tpch_q5 import STRATEGIES
 from skewless.spark import session
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger import Ledger

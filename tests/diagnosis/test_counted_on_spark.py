@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from skewless.apps.records.inputs import find_input
-from skewless.cli.diagnosing_keys import Asked, diagnose_in_memory, report_by_spark
+from skewless.cli.diagnosing.keys import Asked, diagnose_in_memory, report_by_spark
 
 pytestmark = pytest.mark.spark
 

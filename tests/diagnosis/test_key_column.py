@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from skewless.cli import app
-from skewless.cli.diagnosing_keys import Asked
+from skewless.cli.diagnosing.keys import Asked
 from skewless.diagnosis.key_candidates import rank_columns
 from skewless.diagnosis.key_column import diagnose_keys
 from skewless.diagnosis.key_facts import count_keys

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skewless.experiments import aggregate_speed, simulator_speed, spark_speed, stateful_operators
+from skewless.experiments import simulator_speed
+from skewless.experiments.on_spark import aggregate_speed, spark_speed, stateful_operators
 from skewless.workloads import Zipf
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-# Each module adds its commands to the application, in the order in which `--help` lists them.
+# Each module adds its commands to the application.
 from skewless.cli import (  # noqa: F401
     checking,
     comparing,
     demo,
-    diagnosing,
     listing,
     live,
     reproducing,
-    run_commands,
     simulating,
 )
 from skewless.cli.application import app
+from skewless.cli.diagnosing import command  # noqa: F401
+from skewless.cli.running import commands  # noqa: F401
 
 __all__ = ["app", "main"]
 

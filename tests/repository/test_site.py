@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-PROJECT = Path(__file__).parent.parent
+PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
 
 

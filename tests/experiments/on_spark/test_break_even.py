@@ -1,6 +1,6 @@
 """The table of break-even costs."""
 
-from skewless.experiments.break_even import PER_PAIR, best_other, costs_that_pay, table
+from skewless.experiments.on_spark.break_even import PER_PAIR, best_other, costs_that_pay, table
 
 
 def test_ours_must_be_better_by_more_than_chance_than_the_best_of_the_others():

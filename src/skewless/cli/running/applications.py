@@ -15,7 +15,7 @@ from skewless.cli.application import refusing_bad_input, stopped
 from skewless.cli.live import serving
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
-from skewless.cli.run_options import RunOptions
+from skewless.cli.running.options import RunOptions
 from skewless.cli.screen import console, print_json, progress_bar
 
 if TYPE_CHECKING:

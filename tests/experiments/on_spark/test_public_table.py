@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skewless.experiments import public
+from skewless.experiments.on_spark import public
 
 
 def run(way: str, number: int, seconds: list[float]) -> dict[str, Any]:

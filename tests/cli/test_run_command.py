@@ -119,7 +119,9 @@ def test_diagnose_counts_on_spark(same_session, tmp_path):
 def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
     pytest.importorskip("pyspark", reason="without pyspark that is what is said")
     let_java_be_found(monkeypatch, lambda: tmp_path)
-    monkeypatch.setattr("skewless.cli.running.spark_session", None)  # starting would fail
+    monkeypatch.setattr(
+        "skewless.cli.running.applications.spark_session", None
+    )  # starting would fail
     path = tmp_path / "a.csv"
     path.write_text("user,n\nx,1\n")
     count = ["run", "wordcount", "--input", str(path)]

@@ -11,7 +11,7 @@ import pytest
 from reference.cascade.cascade import CascadeReference
 from skewless import registry
 
-PAGES = Path(__file__).parent.parent / "docs" / "strategies"
+PAGES = Path(__file__).parents[2] / "docs" / "strategies"
 EXAMPLE = re.compile(r"```pycon\n(.*?)```", re.DOTALL)
 WITH_EXAMPLES = ("cascade", "cascade-ahead", "dalton", "fish", "mixed", "pd-stream", "pstream")
 

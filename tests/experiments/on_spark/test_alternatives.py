@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from skewless.experiments.alternatives import by_case, cells, summary, table
+from skewless.experiments.on_spark.alternatives import by_case, cells, summary, table
 
 
 def rows(stream: str, predicted: str | None = None, **seconds: list[float]) -> list[dict[str, Any]]:

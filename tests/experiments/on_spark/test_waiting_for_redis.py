@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the benchmark runs on Spark")
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from skewless.experiments.alternatives import ALIKE, OURS
+from skewless.experiments.on_spark.alternatives import ALIKE, OURS
 from skewless.experiments.tables import Row, markdown
 from skewless.rounding import seconds_text
 

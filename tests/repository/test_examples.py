@@ -15,7 +15,7 @@ import pytest
 
 from skewless.checks import check_strategy
 
-PROJECT = Path(__file__).parent.parent
+PROJECT = Path(__file__).parents[2]
 EXAMPLE = PROJECT / "examples" / "three_choices.py"
 N_WORKERS = 8
 

@@ -16,8 +16,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from command_line import lend_session, run
-from skewless.cli.run_options import RunOptions
-from skewless.cli.running import _where_it_goes_on
+from skewless.cli.running.applications import _where_it_goes_on
+from skewless.cli.running.options import RunOptions
 
 N_FILES = 30
 # As in a terminal: a shell that starts the tests in the background lets them ignore Ctrl-C.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent / "scripts" / "find_java.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "find_java.py"
 _SPEC = importlib.util.spec_from_file_location("find_java", SCRIPT)
 assert _SPEC is not None
 assert _SPEC.loader is not None

@@ -1,7 +1,7 @@
 """The table of Q5 is what the raw records say."""
 
+from skewless.experiments.on_spark.tpch_q5 import HEADINGS, table
 from skewless.experiments.tables import Row
-from skewless.experiments.tpch_q5 import HEADINGS, table
 
 
 def record(strategy: str, number: int, seconds: float, imbalance: float, moved: int) -> Row:

@@ -31,8 +31,8 @@ ON_SPARK = (
 )
 #: Pages with a test of their own, by its file.
 ALONE = {
-    "CONTRIBUTING.md": "tests/test_examples.py",
-    "README.md": "tests/test_examples.py",
+    "CONTRIBUTING.md": "tests/repository/test_examples.py",
+    "README.md": "tests/repository/test_examples.py",
     "docs/delta.md": "tests/delta_lake/test_guide.py",
     "docs/kafka.md": "tests/kafka/test_guide.py",
     "docs/keyed-state.md": "tests/spark/state/test_guide.py",

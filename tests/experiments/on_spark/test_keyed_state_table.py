@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from skewless.dashboard.keyed_state import write_keyed_state
-from skewless.experiments import keyed_state
-from skewless.experiments.keyed_state import SCENARIOS, Size
+from skewless.experiments.on_spark import keyed_state
+from skewless.experiments.on_spark.keyed_state import SCENARIOS, Size
 from skewless.experiments.tables import Row
 
 SIZE = Size(n_workers=4, n_keys=500, n_records=2_000, n_batches=9)

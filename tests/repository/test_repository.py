@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-PROJECT = Path(__file__).parent.parent
+PROJECT = Path(__file__).parents[2]
 
 # Put together from pieces, so that this file does not find itself.
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:" + "|".join(["work", "root"]) + r")(?![\w-])")
@@ -123,4 +123,4 @@ def test_groups_of_tests_stay_together(request: pytest.FixtureRequest) -> None:
     """Otherwise two processes compile the same kernels, and run the same queries twice."""
     if "PYTEST_XDIST_WORKER" not in os.environ or not request.config.option.loadgroup:
         pytest.skip("runs in one process, or without groups")
-    assert request.node.nodeid.endswith("@tests/test_repository.py")
+    assert request.node.nodeid.endswith("@tests/repository/test_repository.py")

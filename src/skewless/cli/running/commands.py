@@ -9,8 +9,8 @@ import typer
 
 from skewless.arguments import seed_number
 from skewless.cli.application import app
-from skewless.cli.run_options import RunOptions, WindowOptions, taking
-from skewless.cli.running import TABLES, run_application
+from skewless.cli.running.applications import TABLES, run_application
+from skewless.cli.running.options import RunOptions, WindowOptions, taking
 
 if TYPE_CHECKING:
     from skewless.apps.application import Application

@@ -1,0 +1,1 @@
+"""`skewless diagnose`: start with `command`."""

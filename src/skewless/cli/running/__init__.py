@@ -1,0 +1,1 @@
+"""`skewless run`: start with `commands`."""

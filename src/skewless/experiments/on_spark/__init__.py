@@ -1,0 +1,1 @@
+"""What was measured on Spark: the tables, from the records of `benchmarks/`."""
