@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.cases import CASES, DEFAULTS, IDS, MERGING, without_own_streams
+from lanes import slow_except
 from skewless._jit import JIT_OFF
 from skewless.checks import STREAMS, Stream, applicable, check_strategy
 from skewless.kernels.hashing import mix
 
-#: Variants see the streams below in `make test`, and generated ones in `make test-slow`.
+#: `make test` checks the strategies as they are; `make test-slow` checks their variants.
 PAIRS = [
     pytest.param(
         case,
@@ -54,7 +55,7 @@ def test_contract_holds_on_generated_streams(strategy, check, stream):
     check.claim(strategy, stream)
 
 
-@pytest.mark.parametrize("strategy", CASES, ids=IDS)
+@pytest.mark.parametrize("strategy", slow_except(DEFAULTS, CASES), ids=IDS)
 def test_contract_holds_on_streams_that_broke_strategies_before(strategy):
     # Without compilation a record takes a thousand times as long.
     longest = 200 if JIT_OFF else None

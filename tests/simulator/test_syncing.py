@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lanes import slow
 from reference.cooperation import Rounds
 from skewless import registry
 from skewless.simulator import Event, Sync, Timing, simulate
@@ -18,12 +19,14 @@ FAR = 1 << 62
 
 #: interval, delays, work, shortest and longest (None: the interval does not adapt)
 UNEVEN = [
-    (97, [0, 0, 0], 0, None),
-    (3, [0, 0, 0], 0, None),
     (97, [5, 0, 31], 3, None),
-    (50, [80, 1, 0], 7, None),
     (50, [80, 1, 0], 7, (1, FAR)),
     (401, [0, 2, 0], 1, (3, 500)),
+]
+MORE_UNEVEN = [
+    (97, [0, 0, 0], 0, None),
+    (3, [0, 0, 0], 0, None),
+    (50, [80, 1, 0], 7, None),
     (401, [0, 0, 0], 13, (1, FAR)),
 ]
 
@@ -32,7 +35,7 @@ def _merging(strategy):
     return registry.make(strategy) if isinstance(strategy, str) else strategy
 
 
-@pytest.mark.parametrize("setting", UNEVEN, ids=str)
+@pytest.mark.parametrize("setting", [*UNEVEN, *slow(MORE_UNEVEN)], ids=str)
 @pytest.mark.parametrize(
     "strategy", [Dalton(stats_window=200, slide=100), "pstream", "fish", "cascade"], ids=str
 )

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lanes import slow
 from reference import dagreedy as reference
 from skewless.strategies import DAGreedy, Hash
 from strategies.streams import (
@@ -35,7 +36,9 @@ def test_it_equals_its_oracle(keys, n_workers, seed, interval, hot_divisor):
 
 
 @pytest.mark.parametrize(
-    "keys", [skewed(), drifting(), returning()], ids=["skewed", "drifting", "returning"]
+    "keys",
+    [*slow([skewed()]), drifting(), *slow([returning()])],
+    ids=["skewed", "drifting", "returning"],
 )
 @pytest.mark.parametrize(
     ("n_workers", "parameters"),

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lanes import slow
 from reference.cascade.cascade_ahead import AheadReference
 from skewless.strategies.cascade import CascadeAhead
 from skewless.strategies.cascade.ahead.state import BLOCK, FADED, SCALE
@@ -66,7 +67,7 @@ def test_it_equals_its_oracle_with_weights(data, batches, n_workers, seed):
     assert_equal_to_the_oracle(batches, n_workers, seed, weights, tolerance=1e-9)
 
 
-@pytest.mark.parametrize("n_workers", [4, 16, 64])
+@pytest.mark.parametrize("n_workers", [*slow([4]), 16, *slow([64])])
 @pytest.mark.parametrize("stream", STREAMS)
 def test_it_equals_its_oracle_on_a_long_stream(stream, n_workers):
     batches = np.array_split(STREAMS[stream], [1, 1, 300, 2_500, 5_000, 12_000])

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lanes import slow
 from strategies.cascade.cascade_streams import STREAMS, assert_equal_to_the_oracle
 from strategies.streams import (
     drifting,
@@ -38,7 +39,7 @@ def test_it_equals_its_oracle_with_weights(data, keys, n_workers, seed):
 
 
 @pytest.mark.parametrize("without", PARTS)
-@pytest.mark.parametrize("n_workers", [4, 16])
+@pytest.mark.parametrize("n_workers", [*slow([4]), 16])
 @pytest.mark.parametrize("stream", STREAMS)
 def test_it_equals_its_oracle_on_a_long_stream(stream, n_workers, without):
     assert_equal_to_the_oracle(STREAMS[stream], n_workers, 5, without=without)

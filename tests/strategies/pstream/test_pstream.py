@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lanes import slow
 from reference.pstream import pstream as reference
 from skewless._jit import JIT_OFF
 from skewless.strategies import Hash
@@ -54,7 +55,9 @@ def test_it_equals_its_oracle(keys, n_workers, seed, source, parameters):
 
 
 @pytest.mark.parametrize(
-    "keys", [skewed(), drifting(), returning()], ids=["skewed", "drifting", "returning"]
+    "keys",
+    [*slow([skewed()]), drifting(), *slow([returning()])],
+    ids=["skewed", "drifting", "returning"],
 )
 @pytest.mark.parametrize(
     ("n_workers", "parameters"),
