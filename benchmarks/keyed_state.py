@@ -1,9 +1,8 @@
-"""What keyed state costs: `python benchmarks/keyed_state.py state`, `routing` or `aggregators`.
+"""What keyed state costs: `python benchmarks/keyed_state.py routing` or `aggregators`.
 
-Each prints ratios. `state` needs no Spark: CPU seconds of all workers per micro-batch, for 100,000
-and for a million keys held, with 10,000 of them touched. `routing` shuffles the same rows by the
-hash of Spark, as `process` routes them, and through the Python router of `route`. `aggregators` is
-an own aggregator as a stream of `aggregate`, whose state is in Spark's store, and as a processor.
+Each prints ratios. `routing` shuffles the same rows by the hash of Spark, as `process` routes them,
+and through the Python router of `route`. `aggregators` is an own aggregator as a stream of
+`aggregate`, whose state is in Spark's store, and as a processor.
 """
 
 from __future__ import annotations
@@ -20,74 +19,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from skewless.aggregations import VectorAggregator
-from skewless.keys import hash_keys
-from skewless.spark.ledger import Ledger
-from skewless.spark.state.grouping import SentColumns
-from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import PLACES, as_moving, worker_column
 from skewless.spark.state.processor import Processor, Update
-from skewless.spark.state.schemas import schema_text, shape_of
-from skewless.spark.state.tasks import StateTasks, hash_seed
-from skewless.spark.state.versions import version_files
-from skewless.spark.state.work import Work
-from skewless.strategies import Hash, Mixed
+from skewless.spark.state.tasks import hash_seed
+from skewless.strategies import Mixed
 
-N_WORKERS, N_TOUCHED, N_BATCHES = 8, 10_000, 10
 N_ROWS, N_PARTITIONS, ROUNDS = 1_500_000, 32, 2
-
-
-class Totals(Processor):
-    state_schema = "n bigint, total double"
-    result_schema = "k string, n bigint"
-
-    def update(self, keyed: Any) -> Update:
-        n = pc.add(keyed.states.field("n").fill_null(0), pa.array(np.diff(keyed.starts)))
-        sums = np.add.reduceat(keyed.records["v"].to_numpy(), keyed.starts[:-1])
-        total = pc.add(keyed.states.field("total").fill_null(0.0), pa.array(sums))
-        results = pa.table([keyed.keys["k"], n], ["k", "n"])
-        return Update(results, pa.StructArray.from_arrays([n, total], ["n", "total"]))
-
-
-def state_seconds(n_held: int, folder: Path, *, cold: bool) -> float:
-    """Return the median CPU seconds of all workers in a micro-batch."""
-    records = [("k", pa.string()), ("v", pa.float64())]
-    ours = [("hash", pa.int64()), ("worker", pa.int32()), ("source", pa.int32())]
-    sent = SentColumns(pa.schema([*ours, *records]), ("k", "v"), (3,), ("k",))
-    shape = shape_of(Totals())
-    schema = schema_text(shape.state)
-    controller = Controller(as_moving(Hash()), N_WORKERS, N_WORKERS, N_WORKERS, schema=schema)
-    tasks = StateTasks(None, controller, Work(shape, sent), 100)  # type: ignore[arg-type]
-    ledger = Ledger(str(folder)).of_run("run")
-    rng = np.random.default_rng(0)
-    times = []
-    for batch in range(N_BATCHES + 1):
-        chosen = np.arange(n_held) if not batch else rng.choice(n_held, N_TOUCHED, replace=False)
-        keys = pa.array([f"key-{key}" for key in chosen.tolist()])
-        hashes = hash_keys(keys, np.full(chosen.size, hash_seed(0)))
-        nothing = pa.array(np.zeros(chosen.size, np.int32))
-        values = pa.array(rng.random(chosen.size))
-        whole = [pa.array(hashes.view(np.int64)), nothing, nothing, keys, values]
-        plan = controller.plan(ledger, batch, 0, shape)
-        owners = plan.placing.owners(hashes)
-        table = pa.table(whole, schema=sent.schema)
-        parts = [table.filter(pa.array(owners == w)).combine_chunks() for w in range(N_WORKERS)]
-        if cold:
-            version_files._mapped.cache_clear()
-        begin = time.process_time()
-        for worker, part in enumerate(parts):
-            tasks.step(ledger, plan, batch, worker, part)
-        times.append(time.process_time() - begin)
-    return float(np.median(times[1:]))
-
-
-def compare_states() -> None:
-    for cold in (False, True):
-        seconds = []
-        for n_held in (100_000, 1_000_000):
-            with tempfile.TemporaryDirectory() as folder:
-                seconds.append(state_seconds(n_held, Path(folder), cold=cold))
-        name = "nothing kept between batches" if cold else "files kept open"
-        print(f"{name}: {seconds[0]:.3f} s and {seconds[1]:.3f} s, {seconds[1] / seconds[0]:.2f} x")
 
 
 def compare_routing() -> None:
@@ -213,7 +150,6 @@ def compare_aggregators(n_records: int = 60_000, n_keys: int = 15_000, n_batches
 
 if __name__ == "__main__":
     ways = {
-        "state": compare_states,
         "routing": compare_routing,
         "aggregators": compare_aggregators,
     }

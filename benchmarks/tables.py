@@ -14,6 +14,7 @@ from skewless.experiments.on_spark import (
     aggregate_speed,
     alternatives,
     break_even,
+    held_keys,
     keyed_state,
     public,
     skewed_writes,
@@ -40,6 +41,7 @@ LEARNING_TOGETHER = RESULTS / "learning_together.jsonl"
 SKEWED_WRITES = RESULTS / "skewed_writes.jsonl"
 KEYED_STATE = RESULTS / "keyed_state.jsonl"
 REPRODUCTION = RESULTS / "reproduction.jsonl"
+HELD_KEYS = RESULTS / "held_keys.jsonl"
 STATEFUL_OPERATORS = RESULTS / "stateful_operators.jsonl"
 PUBLIC = RESULTS / "public.jsonl"
 SPARK_VERSIONS = RESULTS / "spark_versions.jsonl"
@@ -69,6 +71,7 @@ def write_all() -> None:
     write_reproduction_tables()
     write_public()
     write_stateful_operators()
+    write_held_keys()
     write_simulator_speed()
     write_tpch_q5()
     if RECORDS.exists():
@@ -116,6 +119,11 @@ def write_public() -> None:
     if PUBLIC.exists():
         table = public.table(read_records(PUBLIC))
         write_table(PROJECT / "docs" / "public-benchmarks.md", "public workloads", table)
+
+
+def write_held_keys() -> None:
+    if HELD_KEYS.exists():
+        write_table(BENCHMARKS, "held keys", held_keys.table(read_records(HELD_KEYS)))
 
 
 def write_stateful_operators() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skewless.experiments import simulator_speed
-from skewless.experiments.on_spark import aggregate_speed, spark_speed, stateful_operators
+from skewless.experiments.on_spark import aggregate_speed, held_keys, spark_speed, stateful_operators
 from skewless.workloads import Zipf
 
 
@@ -88,3 +88,21 @@ def test_the_speed_of_the_simulator_is_measured_for_all_kinds() -> None:
         (sources, kind) for sources in (1, 3) for kind in simulator_speed.KINDS
     ]
     assert all(r["records"] == 3_000 and r["seconds"] > 0 for r in records)
+
+
+def test_held_keys_are_compared_within_a_round() -> None:
+    def record(held: int, cold: bool, number: int, seconds: float) -> dict[str, Any]:
+        about = {"held": held, "touched": 1_000, "cold": cold}
+        return {**about, "round": number, "seconds": seconds}
+
+    records = [
+        *(record(100, False, 1, 1.0), record(2_000, False, 1, 2.0)),
+        *(record(100, False, 2, 2.0), record(2_000, False, 2, 3.0)),
+        *(record(100, True, 1, 4.0), record(2_000, True, 1, 4.0)),
+    ]
+    assert held_keys.table(records).splitlines()[2:] == [
+        "| kept open | 100 | 1,000 | 1.500 | 1.00 | 1.00 – 1.00 | 2 |",
+        "| kept open | 2,000 | 1,000 | 2.500 | 1.75 | 1.50 – 2.00 | 2 |",
+        "| read anew in each micro-batch | 100 | 1,000 | 4.000 | 1.00 | 1.00 – 1.00 | 1 |",
+        "| read anew in each micro-batch | 2,000 | 1,000 | 4.000 | 1.00 | 1.00 – 1.00 | 1 |",
+    ]

@@ -83,8 +83,9 @@ def main() -> None:
             scale_to(str(ledger), 2 + number // _RESCALED_EVERY % 3)
         if number % _NOTED_EVERY == _NOTED_EVERY - 1:
             now = time.perf_counter(), cpu_seconds()
-            note(folder, number, *((b - a) / _NOTED_EVERY for a, b in zip(noted, now, strict=True)))
-            noted = now
+            used = [(b - a) / _NOTED_EVERY for a, b in zip(noted, now, strict=True)]
+            note(folder, number, *used, live_bytes(spark))
+            noted = time.perf_counter(), cpu_seconds()
 
     step = max(10, n_batches // _RESTARTS)
     while len(ended) < n_batches:
@@ -114,7 +115,7 @@ def main() -> None:
     spark.stop()
 
 
-def note(folder: Path, batch: int, seconds: float, cpu: float) -> None:
+def note(folder: Path, batch: int, seconds: float, cpu: float, live: int) -> None:
     """Append what is in use after a micro-batch; the seconds are those of one micro-batch."""
     sizes = [path.stat().st_size for path in (folder / "ledger").rglob("*") if path.is_file()]
     python, java = memory()
@@ -126,9 +127,17 @@ def note(folder: Path, batch: int, seconds: float, cpu: float) -> None:
         "bytes": sum(sizes),
         "python_bytes": python,
         "java_bytes": java,
+        "java_live_bytes": live,
     }
     with (folder / "soak.jsonl").open("a") as lines:
         lines.write(json.dumps(row) + "\n")
+
+
+def live_bytes(spark: Any) -> int:
+    """Return what Java still holds after a collection; resident bytes grow up to its limit."""
+    spark._jvm.java.lang.System.gc()
+    runtime = spark._jvm.java.lang.Runtime.getRuntime()
+    return int(runtime.totalMemory() - runtime.freeMemory())
 
 
 def memory() -> tuple[int, int]:
