@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from skewless.experiments import simulator_speed
-from skewless.experiments.on_spark import aggregate_speed, held_keys, spark_speed, stateful_operators
+from skewless.experiments.on_spark import (
+    aggregate_speed,
+    held_keys,
+    spark_speed,
+    stateful_operators,
+)
 from skewless.workloads import Zipf
 
 

@@ -157,8 +157,15 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 
 
 def to_python(column: Any) -> list[Any]:
-    """Return the values of an Arrow array, a map as a dict."""
-    values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    """Return the values of an Arrow array, or the rows of a table; a map is a dict."""
+    try:
+        values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"a text is not valid UTF-8 and cannot become a str of Python: {error.object!r}. "
+            "Repair it with pyspark.sql.functions.make_valid_utf8, or work on Arrow columns "
+            "(Processor instead of KeyProcessor, VectorAggregator instead of Aggregator)"
+        ) from None
     return values
 
 

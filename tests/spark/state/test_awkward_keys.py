@@ -66,3 +66,19 @@ def test_keys_of_every_type_are_found_again(tmp_path: Path, kind: str) -> None:
         found = query.step(batch, table).to_pylist()
         assert {row["text"]: row["n"] for row in found} == {t: counts[t] for t in touched}
         assert len(found) == len(set(touched))
+
+
+def test_a_text_that_is_no_text_of_python_is_one_clear_line(tmp_path: Path) -> None:
+    broken = pa.array([b"ok", b"\xff\xfe"]).view(pa.string())  # as Spark lets it through
+    table = pa.table({"k": broken, "v": [1, 2]})
+    query = Query(tmp_path, CountsOfTexts(), table.schema, workers=2)
+    with pytest.raises(ValueError, match=r"not valid UTF-8.*b'\\xff\\xfe'.*make_valid_utf8"):
+        query.step(0, table)
+
+
+class CountsOfTexts(KeyProcessor):
+    state_schema = "n bigint"
+    result_schema = "k string, n bigint"
+
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        return [{"n": len(records)}], {"n": len(records)}

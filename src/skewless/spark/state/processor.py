@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from skewless.aggregations.aggregator import to_python
 from skewless.arrays import Floats, Ints
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -170,7 +171,7 @@ class KeyProcessor(Processor):
 
     def update(self, keyed: KeyedRecords) -> Update:
         """Call `update_key` for each key."""
-        records = keyed.records.to_pylist(maps_as_pydicts="strict")
+        records = to_python(keyed.records)
         starts = keyed.starts.tolist()
         return self._each(
             keyed,
@@ -187,8 +188,8 @@ class KeyProcessor(Processor):
         rows = PythonRows()
         states = PythonStates()
         seconds = np.zeros(len(keyed))
-        keys = keyed.keys.to_pylist(maps_as_pydicts="strict")
-        held = keyed.states.to_pylist(maps_as_pydicts="strict")
+        keys = to_python(keyed.keys)
+        held = to_python(keyed.states)
         for i, (key, state) in enumerate(zip(keys, held, strict=True)):
             begin = time.perf_counter()
             results, new = call(i, key, state)
