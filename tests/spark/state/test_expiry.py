@@ -64,10 +64,12 @@ def expected(batches: Sequence[pa.Table]) -> list[list[tuple[Any, ...]]]:
         rows = []
         due = [key for key, s in states.items() if watermark and s["expires"] <= watermark]
         for key in due:
-            some, new = processor.expire_key({"k": key}, states.pop(key), watermark)
-            rows += [(key, row["what"], row["n"], row["at"]) for row in some]
-            if new:
-                states[key] = new
+            state = states.pop(key)
+            while state and watermark and state["expires"] <= watermark:
+                some, state = processor.expire_key({"k": key}, state, watermark)
+                rows += [(key, row["what"], row["n"], row["at"]) for row in some]
+            if state:
+                states[key] = state
         records = table.to_pylist()
         by_key: dict[str, list[Any]] = {}
         for record in records:
@@ -143,12 +145,16 @@ class Reminds(KeyProcessor):
 
 
 def stepped(folder: Path, processor: Any, *batches: str, run: int = 0, first: int = 0) -> list[str]:
-    """Return the results of micro-batches, all as texts: "a5 b7" are records of a and b."""
+    """Return the results of micro-batches, all as texts: "a5 b7" are records of a and b.
+
+    A record "a?" has no time.
+    """
     query = Query(folder, processor, SCHEMA, time="ts", delay=0, workers=2, run=f"run-{run}")
     found = []
     for batch, text in enumerate(batches, first):
         keys = [word[0] for word in text.split()]
-        micros = [BEGIN + int(word[1:]) * 1_000_000 for word in text.split()]
+        seconds = [None if word[1:] == "?" else int(word[1:]) for word in text.split()]
+        micros = [second if second is None else BEGIN + second * 1_000_000 for second in seconds]
         table = pa.table({"k": keys, "v": [0] * len(keys), "ts": micros}, schema=SCHEMA)
         rows = sorted(query.step(batch, table).to_pylist(), key=repr)
         found.append(" ".join(f"{row['k']}:{row.get('what', 'n')}:{row['n']}" for row in rows))
@@ -178,6 +184,31 @@ def test_what_comes_first_ends_a_state_however_far_the_watermark_goes(tmp_path: 
     for name, steps in (("one", ["x50"]), ("many", ["x3", "x6", "x9", "x12", "x50"])):
         found = stepped(tmp_path / name, Late(), "a0", *steps, "x51")
         assert not any("a:idle" in text for text in found)
+
+
+def test_one_step_of_the_watermark_does_what_many_do(tmp_path: Path) -> None:
+    """Idle states are forgotten before the records that follow, also if expiry keeps them."""
+    for name, steps in (("one", ["x31"]), ("many", ["x12", "x25", "x31"])):
+        found = stepped(tmp_path / name, Reminds(), "a0", *steps, "a32")
+        assert " ".join(found).count("a:idle:1") == 1
+        assert found[-1].split()[-1] == "a:seen:1"
+
+
+@pytest.mark.parametrize(("again", "n_calls"), [(7, 3), (12, 2), (30, 1)])
+def test_what_is_renewed_ends_as_often_in_one_step_as_in_many(
+    tmp_path: Path, again: int, n_calls: int
+) -> None:
+    for name, steps in (("one", ["x60"]), ("many", [f"x{second}" for second in range(6, 61, 6)])):
+        found = stepped(tmp_path / name, Reminds(again), "a0", *steps, "x61")
+        assert " ".join(found).count("a:idle:1") == n_calls, name
+
+
+@pytest.mark.parametrize("steps", [["x31", "a?"], ["x31", "x31", "a?"]], ids=["at once", "later"])
+def test_a_record_without_a_time_begins_a_state_after_the_ttl(
+    tmp_path: Path, steps: list[str]
+) -> None:
+    found = stepped(tmp_path, Idle(), "a0", *steps, "x32", "a?")
+    assert [text for text in found if "a:" in text] == ["a:n:1", "a:n:1", "a:n:2"]
 
 
 class Counts(Idle):

@@ -58,6 +58,18 @@ def test_old_versions_are_purged_and_what_others_build_on_is_not(tmp_path: Path)
     assert "old" in set().union(*keys_of(query, n_batches - 1).values())
 
 
+@pytest.mark.parametrize("batch", [2, 4, 6, 8])
+def test_a_batch_whose_base_was_purged_is_told_so(tmp_path: Path, batch: int) -> None:
+    """Files that newer versions build on are left of it, which is no reason to speak of a part."""
+    tables = [records(60, seed) for seed in range(14)]
+    query = Query(tmp_path, chain(), SCHEMA, strategy=random_moves(), workers=2, kept=2)
+    for number, table in enumerate(tables):
+        query.step(number, table)
+    again = Query(tmp_path, chain(), SCHEMA, strategy=random_moves(), run="again")
+    with pytest.raises(LedgerMismatch, match=rf"needs version {batch - 1}, which is older and was"):
+        again.step(batch, tables[batch])
+
+
 def test_few_files_make_up_a_state(tmp_path: Path) -> None:
     query = Query(tmp_path, chain(), SCHEMA, workers=1)
     depths = []

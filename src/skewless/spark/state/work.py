@@ -38,7 +38,7 @@ from skewless.spark.state.versions.state_tables import (
 
 #: What a key's cost is: its records, or the seconds that they took.
 Cost = Literal["records", "seconds"]
-#: How often states may end one after the other while the watermark stands still.
+#: How often a state may end, one time after the other, while the watermark stands still.
 _MOST_EXPIRIES = 1_000
 
 
@@ -91,10 +91,19 @@ class Work:
         """What states look like in files."""
         return StateLayout(self.sent.key_schema, self.shape.state_arrow)
 
-    def do(self, records: pa.Table, held: HeldState, before: int | None, now: int | None) -> Worked:
+    def do(
+        self,
+        records: pa.Table,
+        held: HeldState,
+        before: int | None,
+        now: int | None,
+        *,
+        expiries: int = _MOST_EXPIRIES,
+    ) -> Worked:
         """Return what comes of these records; `before` and `now` are watermarks.
 
-        States whose time has come are processed first: the records that follow are all later.
+        States whose time has come are processed first: the records that follow are all later. A
+        state may end so many times, one after the other.
         """
         times = times_of(records, self.sent)
         latest, second, n_late = None, None, 0
@@ -104,7 +113,7 @@ class Work:
             n_late = times.size - int(stays.sum())
             if n_late:
                 records, times = records.filter(pa.array(stays)), times[stays]
-        expiry = self._ended(held.ended(before, now), now)
+        expiry = self._ended(held.ended(before, now), now, expiries)
         update = self._updated(records, times, held, expiry.changed, now)
         worked = self._joined(held, expiry, update, latest, n_late)
         return worked if second is None else replace(worked, latest_second=second)
@@ -118,34 +127,53 @@ class Work:
         first, second = (int(t.max(initial=NO_TIME)) for t in (times[~flags], times[flags]))
         return (None if first == NO_TIME else first), (None if second == NO_TIME else second)
 
-    def _ended(self, ended: pa.Table, now: int | None) -> _Part:
-        """Return what comes of states whose time has come, by `expires` or because of the ttl."""
+    def _ended(self, due: pa.Table, now: int | None, at_once: int) -> _Part:
+        """Return what comes of states whose time has come, by `expires` or because of the ttl.
+
+        However far the watermark went at once, what comes first ends a state. One that is kept may
+        end again by now, up to `at_once` times.
+        """
         layout, limit = self.layout, NO_TIME if now is None else now
-        expires, idle_from = self._expires(layout.states(ended)), self._idle_from(seen_of(ended))
-        # What comes first ends a state, however far the watermark went at once.
-        own = (expires <= limit) & (expires <= idle_from)
-        chosen = ended.filter(pa.array(own))
+        calls: list[tuple[pa.Table, _Part]] = []
+        tables: list[pa.Table] = []
+        while due.num_rows and len(calls) < at_once:
+            expires, idle_from = self._expires(layout.states(due)), self._idle_from(seen_of(due))
+            own = (expires <= limit) & (expires <= idle_from)
+            chosen = due.filter(pa.array(own))
+            call = self._expired(chosen, now)
+            calls.append((chosen, call))
+            until = self._expires(layout.states(call.changed))
+            renewed, idle = until > expires[own], idle_from[own] <= limit
+            # A state that is kept as it was would come here for ever, and the ttl would never end
+            # it: unless it is idle, it comes again in the next micro-batch.
+            gone = idle & ~renewed
+            tables += [
+                call.changed,
+                forgotten(layout, due.filter(pa.array(~own))),
+                forgotten(layout, chosen.filter(pa.array(gone))),
+            ]
+            again = live_of(call.changed) & renewed & ((until <= limit) | idle)
+            due = call.changed.filter(pa.array(again))
+        changed = newest(layout, tables)
+        nothing, costs = np.zeros(changed.num_rows, np.int64), np.zeros(changed.num_rows)
+        for chosen, call in calls:
+            costs[find(layout, changed, hashes_of(chosen), layout.keys(chosen))] += call.costs
+        results = [call.results for _, call in calls] or [self.shape.result_arrow.empty_table()]
+        seconds = sum(call.seconds for _, call in calls)
+        return _Part(pa.concat_tables(results), changed, nothing, costs, seconds)
+
+    def _expired(self, chosen: pa.Table, now: int | None) -> _Part:
+        """Return what `on_expiry` makes of states."""
         keyed = KeyedRecords(
-            self._key_table(layout.keys(chosen)),
+            self._key_table(self.layout.keys(chosen)),
             only_records(self.sent.schema.empty_table(), self.sent),
             np.zeros(chosen.num_rows + 1, np.int64),
-            layout.states(chosen),
+            self.layout.states(chosen),
             moment(now),
         )
         # Expiry is no record: the ttl counts from the last one.
-        part = self._called(
-            keyed, hashes_of(chosen), seen_of(chosen), self.shape.processor.on_expiry
-        )
-        # A state that is kept as it was would come here for ever, and the ttl would never end it.
-        later = self._expires(layout.states(part.changed)) > expires[own]
-        stays = later | (idle_from[own] > limit)
-        gone = [ended.filter(pa.array(~own)), chosen.filter(pa.array(~stays))]
-        kept = part.changed.filter(pa.array(stays))
-        changed = newest(layout, [kept, *(forgotten(layout, rows) for rows in gone)])
-        nothing = np.zeros(changed.num_rows, np.int64)
-        costs = np.zeros(changed.num_rows)
-        costs[find(layout, changed, hashes_of(chosen), layout.keys(chosen))] = part.costs
-        return _Part(part.results, changed, nothing, costs, part.seconds)
+        seen = seen_of(chosen)
+        return self._called(keyed, hashes_of(chosen), seen, self.shape.processor.on_expiry)
 
     def _updated(
         self, records: pa.Table, times: Ints | None, held: HeldState, ended: pa.Table, now: Any
@@ -159,6 +187,7 @@ class Work:
             both = pa.concat_arrays([states, self.layout.states(ended)])
             own = np.arange(rows.size)
             states = both.take(pa.array(np.where(rows >= 0, rows + rows.size, own)))
+            seen = np.where(rows >= 0, seen_of(ended)[rows], seen)
         keyed = KeyedRecords(
             self._key_table(group.keys), group.records, group.starts, states, moment(now)
         )
@@ -283,7 +312,8 @@ class Work:
                     "let it forget a state at last, or leave its `expires` null"
                 )
             n_calls += 1
-            worked = self.do(nothing, HeldState(self.layout, arrived=states), None, now)
+            held = HeldState(self.layout, arrived=states)
+            worked = self.do(nothing, held, None, now, expiries=1)
             states = newest(self.layout, [states, worked.changed])
             states = states.filter(states.column(LIVE)).combine_chunks()
             yield worked.results, states

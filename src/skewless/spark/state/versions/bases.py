@@ -17,6 +17,7 @@ from skewless.spark.ledger.names import run_name
 from skewless.spark.state.versions.names import (
     BATCH,
     BATCHES,
+    PLAN,
     VersionName,
     batch_folder,
     version_name,
@@ -70,12 +71,16 @@ def base_of(ledger: Ledger, batch: int) -> Base | None:
 
 
 def versions(ledger: Ledger, batch: int) -> dict[str, list[VersionName]]:
-    """Return the versions of one batch by run."""
+    """Return the versions of one batch by run, without those of which a part may be purged.
+
+    Purging begins with the plan, and leaves files that newer versions build on.
+    """
     files = open_folder(ledger.folder)
     found: dict[str, list[VersionName]] = {}
     for folder in files.folders(batch_folder(batch)):
-        names = [name for name in map(version_name, files.files(folder)) if name]
-        if names:
+        there = files.files(folder)
+        names = [name for name in map(version_name, there) if name]
+        if names and any(name.endswith(PLAN) for name in there):
             found[folder.rpartition("/")[2]] = names
     return found
 
@@ -155,8 +160,17 @@ def _why_none(ledger: Ledger, batch: int) -> str:
             f"the ledger in {place} holds no state, and the query is at micro-batch {batch}: {why}"
             "with another checkpoint and an empty ledger"
         )
-    return (
+    held = (
         f"the ledger in {place} holds versions {known[0]} … {known[-1]}, and micro-batch {batch} "
-        f"needs version {batch - 1}: the ledger and the checkpoint are copies of different times, "
-        f"or foreachBatch did not evaluate micro-batch {batch - 1}; restore both together"
+        f"needs version {batch - 1}"
+    )
+    if batch - 1 < known[0]:
+        return (
+            f"{held}, which is older and was deleted: as many micro-batches are kept as "
+            "spark.sql.streaming.minBatchesToRetain says; restore the ledger and the checkpoint "
+            "from copies of one time"
+        )
+    return (
+        f"{held}: the ledger and the checkpoint are copies of different times, or foreachBatch did "
+        f"not evaluate micro-batch {batch - 1}; restore both together"
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from skewless.spark.ledger.folder import open_folder
 from skewless.spark.ledger.ledger import Ledger
-from skewless.spark.state.versions.bases import batches, versions
-from skewless.spark.state.versions.names import PLAN, batch_folder
+from skewless.spark.state.versions.bases import batches
+from skewless.spark.state.versions.names import PLAN, batch_folder, version_name
 from skewless.spark.state.versions.version_files import read
 
 
@@ -22,11 +22,11 @@ def purge(ledger: Ledger, batch: int, kept: int) -> None:
         return
     first = later[0]
     # All that later versions build on is of this batch or newer, or is below one of this batch.
-    needed: set[str] = set()
-    for names in versions(ledger, first).values():
-        for name in names:
-            needed.update(read(ledger, name.file).below)
     files = open_folder(ledger.folder)
+    needed: set[str] = set()
+    for folder in files.folders(batch_folder(first)):
+        for name in filter(version_name, files.files(folder)):
+            needed.update(read(ledger, name).below)
     for one in known[: known.index(first)]:
         for folder in files.folders(batch_folder(one)):
             # The plan first: without it, a batch does not count as whole.
