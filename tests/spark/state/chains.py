@@ -84,7 +84,7 @@ def in_order(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted(rows, key=repr)
 
 
-def random_moves(name: str = "random-moves") -> Any:
+def random_moves(seed: int = 0) -> Any:
     """Return a strategy that moves keys at random with every plan; Spark gets it by value."""
     from dataclasses import dataclass
 
@@ -97,7 +97,7 @@ def random_moves(name: str = "random-moves") -> Any:
     @dataclass(frozen=True)
     class RandomMoves(Mixed):
         def rebalance(self, report: Any, state: Any) -> Any:
-            rng = np.random.default_rng(int(report.loads.sum()) % 1000)
+            rng = np.random.default_rng([int(report.loads.sum()) % 1000, seed])
             n_workers = state.capacities.size
             moved = report.keys[rng.random(report.keys.size) < 0.5]
             targets = rng.integers(0, n_workers, moved.size).astype(np.int32)
