@@ -58,17 +58,22 @@ def assert_same_batches(found: Batches, wanted: Batches, name: str) -> None:
         assert_same_rows(found[batch], rows, f"{name}, batch {batch}")
 
 
-def chained(records: Path) -> Batches:
-    """Return what `Chain` gives for each micro-batch, by plain Python."""
+def chained(records: Path, *, by_time: bool = True) -> Batches:
+    """Return what `Chain` gives for each micro-batch, by plain Python.
+
+    Otherwise than by time, records are in source order: Spark numbers files by size, the largest
+    first, each a source of its own.
+    """
     files = sorted(records.glob("*.parquet"))
     states: dict[Any, tuple[int, int]] = {}
     found = {}
     for batch in range(N_BATCHES):
-        parts = [pq.ParquetFile(file).read() for file in files[2 * batch : 2 * batch + 2]]
+        sources = sorted(files[2 * batch : 2 * batch + 2], key=lambda file: -file.stat().st_size)
+        whole = pa.concat_tables([pq.ParquetFile(file).read() for file in sources])
+        if by_time:
+            whole = whole.sort_by([("ts", "ascending"), ("v", "ascending")])
         rows: Counter[tuple[Any, ...]] = Counter()
-        for record in (
-            pa.concat_tables(parts).sort_by([("ts", "ascending"), ("v", "ascending")]).to_pylist()
-        ):
+        for record in whole.to_pylist():
             n, total = states.get(record["k"], (0, 0))
             states[record["k"]] = n + 1, zlib.crc32(f"{total} {record['v']}".encode())
             rows[(record["k"], *states[record["k"]])] += 1

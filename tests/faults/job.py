@@ -123,7 +123,7 @@ def results_of(df: Any, folder: Path, query: dict[str, Any]) -> Any:
     if query["strategy"] == "plain":
         return in_whole_numbers(plain_results(df, query))
     laid = str(folder) if query["bombed"] else ""
-    if query["merging"] == "state":
+    if query["merging"] in ("state", "state in source order"):
         return chained_results(df, folder, laid, query)
     if query["merging"] in COLUMNS:
         return operated(df, folder, laid, query)
@@ -159,7 +159,7 @@ def chained_results(df: Any, folder: Path, laid: str, query: dict[str, Any]) -> 
         strategy=Wanders(),
         workers=query["workers"],
         max_workers=8,
-        order_by=["ts", "v"],
+        order_by=["ts", "v"] if query["merging"] == "state" else [],
         ledger=str(folder / "ledger"),
     )
 

@@ -69,14 +69,18 @@ def n_moved(folder: Path) -> int:
     return total
 
 
-def test_failed_tasks_change_no_result_and_no_version(records: Path, tmp_path: Path) -> None:
-    queries = [query(name, "wanders", merging="state") for name in ("calm", "disturbed")]
+@pytest.mark.parametrize("merging", ["state", "state in source order"])
+def test_failed_tasks_change_no_result_and_no_version(
+    records: Path, tmp_path: Path, merging: str
+) -> None:
+    queries = [query(name, "wanders", merging=merging) for name in ("calm", "disturbed")]
     lay(tmp_path / "disturbed", *BOMBS)
     job = Job(tmp_path, records, queries)
     assert job.wait() == 0, job.log()
     for one in queries:
         assert_done(tmp_path / one["name"])
-        assert batches_of(tmp_path / one["name"], CHAINED) == chained(records)
+        wanted = chained(records, by_time=merging == "state")
+        assert batches_of(tmp_path / one["name"], CHAINED) == wanted
     assert not_fired(tmp_path / "disturbed") == []
     assert n_moved(tmp_path / "disturbed") > 50
     assert versions_of(tmp_path / "disturbed") == versions_of(tmp_path / "calm")
