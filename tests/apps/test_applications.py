@@ -97,7 +97,7 @@ def rows(found: DataFrame) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow if name in ("self-join", "hashtags") else [])
+        pytest.param(name, marks=[] if name in ("DDoS flows", "vwap") else pytest.mark.slow)
         for name in CASES
     ],
 )
@@ -113,6 +113,7 @@ def test_a_batch_finds_what_plain_spark_finds(spark: Any, streams: Any, name: st
     assert first[0][application.ranks[0]] >= first[1][application.ranks[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "name", [pytest.param("road condition", marks=pytest.mark.slow), "self-join"]
@@ -158,6 +159,7 @@ def test_windows_of_a_stream_are_written_once_with_their_top_hashtags(
     assert rows(spark.read.parquet(output).drop(BATCH)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("strategy", ["cascade-ahead", "shuffle"])
 def test_clear_clusters_are_found_wherever_the_texts_are(spark: Any, strategy: str) -> None:

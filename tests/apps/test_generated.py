@@ -27,6 +27,7 @@ def peak_bytes(kind: str, folder: Path, n_records: int) -> int:
     return peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_does_not_grow_with_the_number_of_records(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -288,6 +288,7 @@ def test_version_is_printed():
     assert re.fullmatch(r"skewless \d+\.\d+\.\d+\n", run("--version").stdout)
 
 
+@pytest.mark.slow
 def test_shells_can_complete_commands():
     asked = {"_SKEWLESS_COMPLETE": "complete_bash", "COMP_WORDS": "skewless sim", "COMP_CWORD": "1"}
     program = "import sys; sys.argv = ['skewless']; from skewless.cli import main; main()"

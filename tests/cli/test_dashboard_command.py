@@ -102,6 +102,7 @@ def test_the_address_is_printed_the_page_answers_and_ctrl_c_ends_it(ledger):
         process.communicate()
 
 
+@pytest.mark.slow
 def test_without_bokeh_one_line_says_what_to_install(ledger):
     hide = "import sys; sys.modules['bokeh'] = None; import skewless.cli; skewless.cli.main()"
     done = subprocess.run(

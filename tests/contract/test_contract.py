@@ -10,6 +10,7 @@ from lanes import slow_except
 from skewless._jit import JIT_OFF
 from skewless.checks import STREAMS, Stream, applicable, check_strategy
 from skewless.kernels.hashing import mix
+from skewless.strategies import Cascade
 
 #: `make test` checks the strategies as they are; `make test-slow` checks their variants.
 PAIRS = [
@@ -23,13 +24,15 @@ PAIRS = [
     for check in applicable(case)
     if check.streams is None
 ]
-# Whatever must be true of the defaults, and of variants that merge otherwise.
+# Whatever must be true of the defaults, and of variants that merge otherwise. Their streams are
+# long:
+# `make test` has them for one strategy.
 WITH_OWN_STREAMS = [
     pytest.param(
         case,
         check,
         id=f"{case!r}-{check.name}",
-        marks=[] if case in DEFAULTS else pytest.mark.slow,
+        marks=[] if case == Cascade() else pytest.mark.slow,
     )
     for case in MERGING
     for check in applicable(case)

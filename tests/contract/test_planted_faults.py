@@ -376,6 +376,7 @@ def test_the_sound_one_passes():
     assert len(check_strategy(Sound())) >= 9
 
 
+@pytest.mark.slow
 def test_the_sound_one_with_weights_passes_their_checks_as_well():
     of_weights = {check for fault, check in FAULTS if issubclass(fault, SoundWithWeights)}
     assert set(check_strategy(SoundWithWeights())) - set(check_strategy(Sound())) == of_weights

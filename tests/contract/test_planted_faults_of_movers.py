@@ -83,6 +83,7 @@ def test_fault_is_seen_by_its_check(fault, check):
         check_strategy(fault)
 
 
+@pytest.mark.slow
 def test_what_the_faults_are_made_from_passes():
     for sound in (Mixed(), MinTable(), Readj(keep_unreported=False), Hash()):
         assert check_strategy(sound)

@@ -96,6 +96,7 @@ def test_a_sync_that_falls_between_two_rounds_is_at_its_record():
     assert [sync.sent for sync in run.syncs] == list(range(701, 6_011, 701))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sync",
     [

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 import skewless.spark
 from document_blocks import run_page
+from lanes import slow
 from skewless import aggregations as aggs
 from spark.streams import run, write_file
 
@@ -35,7 +36,9 @@ def spark(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         spark.conf.unset(setting)
 
 
-@pytest.mark.parametrize("page", ["tutorial", "guides/straggler", "guides/write-an-aggregator"])
+@pytest.mark.parametrize(
+    "page", ["tutorial", *slow(["guides/straggler", "guides/write-an-aggregator"])]
+)
 def test_a_guide_runs_from_its_beginning_to_its_end(spark: Any, page: str, tmp_path: Path) -> None:
     run_page(f"docs/{page}.md", tmp_path)
 

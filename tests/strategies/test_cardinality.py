@@ -42,6 +42,7 @@ def test_it_equals_its_oracle(cls, measure, affinity, keys, n_workers, seed, win
     assert routed(strategy, as_keys(keys), n_workers, seed).tolist() == expected
 
 
+@pytest.mark.slow
 @variants
 @pytest.mark.parametrize(
     "keys", [*slow([skewed()]), drifting(every=90)], ids=["skewed", "drifting"]

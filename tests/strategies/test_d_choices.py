@@ -43,6 +43,7 @@ def test_it_equals_its_oracle(keys, n_workers, seed, hot_factor, capacity, epsil
     assert routed(DChoices(**parameters), as_keys(keys), n_workers, seed).tolist() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keys",
     [*slow([skewed(z=1.4), drifting(z=1.0)]), drifting(z=1.6)],

@@ -35,6 +35,7 @@ def test_it_equals_its_oracle(keys, n_workers, seed, interval, hot_divisor):
     assert routed(DAGreedy(**parameters), as_keys(keys), n_workers, seed).tolist() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keys",
     [*slow([skewed()]), drifting(), *slow([returning()])],

@@ -36,6 +36,7 @@ def test_it_equals_its_oracle(keys, n_workers, seed, hot_factor, capacity):
     assert routed(WChoices(**parameters), as_keys(keys), n_workers, seed).tolist() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [skewed(), drifting()], ids=["skewed", "drifting"])
 @pytest.mark.parametrize(
     ("n_workers", "parameters"),

@@ -6,6 +6,7 @@ Connect need not find the modules of the tests.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -238,10 +239,14 @@ def test_keyed_state_goes_on_after_a_restart(spark: Any, tmp_path: Path) -> None
 @pytest.mark.versions("continuous processing and real-time mode: refused")
 def test_triggers_without_micro_batches_are_refused_in_one_line(spark: Any, tmp_path: Path) -> None:
     rate = spark.readStream.format("rate").load()
-    routed = route(rate, "value", workers=2, ledger=str(tmp_path / "ledger"))
+    rate = rate.selectExpr("cast(value as string) k", "value v", "timestamp ts")
+    frames = [
+        route(rate, "k", workers=2, ledger=str(tmp_path / "route")),
+        process(rate, "k", chains.chain(), workers=2, ledger=str(tmp_path / "process")),
+    ]
     triggers = [{"continuous": "1 second"}, {"realTime": "5 seconds"}]
-    for number, trigger in enumerate(triggers):
-        writer = routed.writeStream.format("console").outputMode("update")
+    for number, (frame, trigger) in enumerate(itertools.product(frames, triggers)):
+        writer = frame.writeStream.format("console").outputMode("update")
         writer = writer.option("checkpointLocation", str(tmp_path / f"checkpoint-{number}"))
         try:
             writer = writer.trigger(**trigger)

@@ -129,6 +129,7 @@ def digest() -> str:
     return hashlib.sha256(np.concatenate(keys).tobytes()).hexdigest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_off", ["0", "1"])
 def test_another_process_makes_the_same_stream(jit_off: str) -> None:
     program = "from workloads.test_all_workloads import digest; print(digest())"

@@ -66,6 +66,7 @@ def test_a_tiny_run_gives_numbers_and_curves(figure):
         assert all(points for points in curves.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "words"),
     [

@@ -74,6 +74,7 @@ def test_the_smallest_size_gives_numbers_for_all_claims_and_plots(figure: Figure
         assert all(math.isfinite(y) for curve in points.values() for _, y in curve)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.number)
 def test_clear_directions_are_seen_at_the_smallest_size(figure: Figure) -> None:
     results = measured(figure)

@@ -69,6 +69,7 @@ def test_every_claim_has_a_finite_number(figure):
     assert figure.data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
 def test_every_plot_has_points(figure):
     results = measure(figure)

@@ -51,6 +51,7 @@ def test_every_figure_says_what_it_is_about(name):
     assert any("cascade" in label for label in figure.cells(TINY)) or name == "pstream/table-2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NAME)
 def test_a_tiny_run_gives_a_number_for_every_claim(name, measured):
     figure = BY_NAME[name]

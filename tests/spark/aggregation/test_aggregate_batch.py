@@ -45,7 +45,7 @@ OWN = [case for case in NATIVE if FULL or case[0] in ("cascade", "hash", "dalton
 #: Forms that route nothing see all windows: each has code of its own.
 NATIVE += [(form, window) for form in ("plain", "local") for window in WINDOWS]
 OWN += [("local", window) for window in WINDOWS]
-QUICK = [("cascade", "sliding"), ("hash", "sliding"), ("local", "tumbling"), ("plain", "none")]
+QUICK = [("cascade", "sliding"), ("local", "tumbling"), ("plain", "none")]
 
 
 def ways(cases: list[tuple[str, str]]) -> list[Any]:
@@ -236,6 +236,7 @@ def test_results_may_be_called_alike_but_for_case(skewed: DataFrame) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_key_may_be_computed_and_be_called_like_an_input(skewed: DataFrame) -> None:
     key = F.upper("s").alias("s")
     others = skewed.groupBy(key, F.col("w") % 2).agg(F.min("s").alias("min_s"))
@@ -275,7 +276,9 @@ def test_windows_begin_where_sparks_begin(skewed: DataFrame, settings: Any, zone
     compare(df, ["k"], {**ready, "var": aggs.variance("v")}, window, workers=3)
 
 
-@pytest.mark.parametrize(("digits", "scale"), [(14, 4), (18, 10), (38, 18)])
+@pytest.mark.parametrize(
+    ("digits", "scale"), [(14, 4), pytest.param(18, 10, marks=pytest.mark.slow), (38, 18)]
+)
 def test_means_of_decimals_are_rounded_once(spark: Any, digits: int, scale: int) -> None:
     kind = f"decimal({digits},{scale})"
     cubes = F.expr(f"cast(cast(pow(id, 3) as decimal(38,18)) / 7 as {kind})")

@@ -129,6 +129,7 @@ def test_every_micro_batch_equals_plain_spark(
     assert any(batches.values())
 
 
+@pytest.mark.slow
 def test_the_streams_above_have_records_that_come_too_late(expected: Any) -> None:
     """Otherwise they would say nothing about late records."""
 

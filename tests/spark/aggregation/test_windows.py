@@ -68,6 +68,7 @@ def test_records_of_a_pane_lie_in_the_same_windows(data: st.DataObject) -> None:
         assert windows_of(other, size * second, slide * second, offset * second) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_cuts_time_as_we_do(spark: Any) -> None:
     window = Window("ts", "70 seconds", "25 seconds", "-7 seconds")

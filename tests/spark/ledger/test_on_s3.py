@@ -146,6 +146,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_processes_that_publish_equal_plans_all_get_them(ledger):
     processes = [
         subprocess.Popen(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lanes import slow
 from skewless.spark.ledger.files import to_bytes
 from spark.ledger.entries import IDENTITY, leftovers, same, small
 
@@ -83,7 +84,7 @@ else:
 """
 
 
-@pytest.mark.parametrize("what", ["plan", "report", "claim"])
+@pytest.mark.parametrize("what", ["plan", *slow(["report", "claim"])])
 def test_a_writer_killed_in_the_middle_leaves_nothing_visible(ledger, what):
     process = subprocess.Popen(
         [sys.executable, "-c", DIE, ledger.folder, what], stdout=subprocess.PIPE, text=True

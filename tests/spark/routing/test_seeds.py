@@ -16,6 +16,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lanes import slow
 from reference.kernels.hashing import TWO_TO_32, seeded, seeds
 from skewless.arrays import Keys
 from skewless.keys import hash_keys
@@ -133,7 +134,7 @@ def routed_stream(spark: Any, folder: Path, **options: Any) -> DataFrame:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("kind", ["given", "of the query", "none"])
+@pytest.mark.parametrize("kind", ["given", *slow(["of the query", "none"])])
 @pytest.mark.filterwarnings("ignore:no ledger")
 def test_a_restarted_stream_keeps_its_seed(spark: Any, tmp_path: Path, kind: str) -> None:
     numbers = np.arange(200)

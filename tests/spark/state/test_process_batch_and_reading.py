@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
+from lanes import slow
 from skewless.spark import KeyProcessor, Processor, process, read_state
 from skewless.spark.ledger import LedgerMismatch
 from spark.state.chains import DDL, chain, chained, in_order, records, rows_of
@@ -31,7 +32,7 @@ def sessions(schema: str = "n bigint, expires timestamp") -> Any:
     return Sessions()
 
 
-@pytest.mark.parametrize("strategy", ["auto", "hash"])
+@pytest.mark.parametrize("strategy", ["auto", *slow(["hash"])])
 def test_a_batch_equals_plain_python(spark: Any, tmp_path: Path, strategy: str) -> None:
     table = records(500, 1)
     write_file(tmp_path / "in", 0, table)

@@ -147,6 +147,7 @@ def test_a_batch_that_was_not_evaluated_at_all_stops_the_next_one(tmp_path: Path
         one.step(5, TABLES[5])
 
 
+@pytest.mark.slow
 def test_keeping_more_batches_than_before_deletes_nothing_that_is_needed(tmp_path: Path) -> None:
     tables = [records(100 if batch % 20 == 0 else 3, batch) for batch in range(60)]
     one = query(tmp_path, 0, kept=5)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lanes import slow
 from spark.state.chains import SCHEMA
 from spark.state.counting import Counts, of_keys
 from spark.state.test_controller import imbalance
@@ -15,10 +16,8 @@ from spark.state.without_spark import Query
 N_KEYS, N_BATCHES, N_FIRST = 1_000, 24, 4
 
 
-@pytest.mark.parametrize("mean", [800, 8_000])
-@pytest.mark.parametrize(
-    "strategy", ["mixed", "min-mig", pytest.param("readj", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("mean", [800, *slow([8_000])])
+@pytest.mark.parametrize("strategy", ["mixed", *slow(["min-mig", "readj"])])
 def test_chance_moves_next_to_nothing(tmp_path: Path, strategy: str, mean: int) -> None:
     query = Query(tmp_path, Counts(), SCHEMA, strategy=strategy, workers=4, most=4)
     rng = np.random.default_rng(mean)

@@ -84,6 +84,7 @@ def test_by_batch_it_equals_its_oracle(batches, n_workers, seed, **parameters):
         assert out.tolist() == oracle.route(keys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keys", [skewed(), drifting(), returning()], ids=["skewed", "drifting", "returning"]
 )

@@ -190,6 +190,7 @@ def test_where_a_statistics_window_ends_does_not_matter(n_records):
     assert loads.max() / loads.mean() - 1 < 0.65
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes", [[1, 7, 1_000], *slow([[1_000], [10_001], [50_003]]), UNEVEN], ids=str
 )

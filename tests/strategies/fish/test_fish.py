@@ -50,6 +50,7 @@ def test_it_equals_its_oracle(keys, n_workers, seed, **parameters):
     assert routed(strategy, as_keys(keys), n_workers, seed).tolist() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [skewed, drifting, returning])
 @pytest.mark.parametrize(
     "strategy",

@@ -54,6 +54,7 @@ def test_it_equals_its_oracle(keys, n_workers, seed, source, parameters):
     assert found.tolist() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keys",
     [*slow([skewed()]), drifting(), *slow([returning()])],

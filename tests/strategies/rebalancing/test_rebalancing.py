@@ -169,6 +169,7 @@ def perfect_assignments(draw) -> tuple[list[int], int]:
     return costs, n_workers
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=500)
 @given(
     perfect_assignments(),

@@ -121,6 +121,7 @@ def in_files(folder: Path) -> Any:
     return partial(stepped, folder)
 
 
+@pytest.mark.slow
 def test_a_drifting_stream(tmp_path: Path) -> None:
     batches = drifting(16, 1)
     within = 7 * SECOND
@@ -135,6 +136,7 @@ def test_a_drifting_stream(tmp_path: Path) -> None:
     assert sum(map(len, found)) > 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", HOWS)
 def test_a_drifting_join(tmp_path: Path, how: str) -> None:
     batches = two_sides(drifting(12, 5))

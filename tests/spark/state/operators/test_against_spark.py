@@ -68,6 +68,7 @@ def test_sessions_of_a_stream(spark: Any, tmp_path: Path) -> None:
     assert len(found) > 15
 
 
+@pytest.mark.slow
 def test_duplicates_of_a_stream(spark: Any, tmp_path: Path) -> None:
     # Repetitions of a key are never more than the delay apart, as Spark's operator has it.
     batches = []

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lanes import slow_except
 from skewless.keys import hash_keys
 from skewless.spark import scale_to
 from skewless.spark.ledger import LedgerMismatch
@@ -115,7 +116,7 @@ def run(
     return found, spread
 
 
-@pytest.mark.parametrize("how", MAY)
+@pytest.mark.parametrize("how", slow_except(["inner"], MAY))
 def test_each_pair_is_met_once_while_keys_become_spread_and_are_let_go(
     tmp_path: Path, how: str
 ) -> None:
@@ -132,6 +133,7 @@ def test_each_pair_is_met_once_while_keys_become_spread_and_are_let_go(
         assert max(abs(p) for keys in spread for p in keys.values()) > 2
 
 
+@pytest.mark.slow
 def test_a_key_that_becomes_hotter_gets_more_parts(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
 

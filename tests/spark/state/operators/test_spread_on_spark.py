@@ -53,7 +53,7 @@ def of_spark(spark: Any, left: pa.Table, right: pa.Table, how: str) -> list[Any]
         pytest.param("right", 60, 2_500, True, marks=pytest.mark.slow),
         # The right side would have to be spread.
         pytest.param("left", 60, 2_500, False, marks=pytest.mark.slow),
-        ("full", 2_500, 60, False),
+        pytest.param("full", 2_500, 60, False, marks=pytest.mark.slow),
     ],
 )
 def test_hot_keys_of_batches(

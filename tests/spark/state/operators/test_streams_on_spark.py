@@ -26,6 +26,7 @@ def plain_row(row: Any) -> tuple[Any, ...]:
     return tuple(v if not isinstance(v, datetime) else (v - first) // micro for v in row)
 
 
+@pytest.mark.slow
 def test_the_largest_records_of_a_stream(spark: Any, tmp_path: Path) -> None:
     moving: dict[str, Any] = {
         "strategy": random_moves(),
