@@ -25,8 +25,7 @@ PAIRS = [
     if check.streams is None
 ]
 # Whatever must be true of the defaults, and of variants that merge otherwise. Their streams are
-# long:
-# `make test` has them for one strategy.
+# long, so `make test` has them for one strategy.
 WITH_OWN_STREAMS = [
     pytest.param(
         case,
