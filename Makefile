@@ -36,8 +36,11 @@ test: $(READY) ## Run the tests that everybody should run before a change is sha
 test-slow: $(READY) ## Run the tests that take longer: more strategies, windows, queries, processes
 	@$(WITH_JAVA) $(PYTEST) -m "slow and $(USUAL)" tests
 
-test-nojit: $(READY) ## Run the tests without compilation (none that is slow or needs Spark)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not spark and not slow and $(USUAL)" tests
+# What is compiled, and what calls it record by record.
+COMPILED := tests/contract tests/kernels tests/keys tests/simulator tests/strategies tests/workloads
+
+test-nojit: $(READY) ## Run the quick tests of kernels and strategies as plain Python, without compilation
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not spark and not slow and $(USUAL)" $(COMPILED)
 
 test-statistics: $(READY) ## Run the long seeded statistics
 	$(PYTEST) -m statistics tests
