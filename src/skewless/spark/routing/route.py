@@ -62,7 +62,8 @@ def route(
     Parameters
     ----------
     df
-        The records. Their columns stay in the JVM; only a hash of the key visits Python.
+        The records. Their columns stay in the JVM; only a hash of the key, and the weight if there
+        is one, go to Python.
     key
         The key: the name of a column, a Column, or several of them. Any type that Spark hashes.
     strategy
