@@ -54,22 +54,22 @@ class Trace:
     """The keys of a file, or of a folder of files in the order of their names.
 
     Formats: Parquet, CSV with a header (`.tsv`: tabs), JSON lines, and plain text, where each
-    word is a record: what ASCII white space keeps apart. Files are read piece by piece, however
+    word is a record; words are separated by ASCII white space. Files are read piece by piece, however
     large they are; all but Parquet may be compressed. The file, its format and the columns are
     checked when the trace is made.
 
     Parameters
     ----------
     path
-        The file or folder. In a folder, names that begin with `_` or `.` are left out, and so are
-        empty files, but of Parquet.
+        The file or folder. In a folder, names that begin with `_` or `.` are left out. Empty
+        files are left out, except Parquet.
     key
         The columns that are the key; as text with commas between them. Plain text has none.
         Columns of CSV files are hashed as the text that is written there.
     format
         `"parquet"`, `"csv"`, `"jsonl"` or `"text"`; `"auto"` goes by the end of the name.
     limit
-        At most so many records; None: all.
+        At most this many records; None: all.
     weight
         The column with what a record costs, a number of at least 0; None: all cost the same.
     delimiter
@@ -244,7 +244,7 @@ def delimiter_hint(columns: Iterable[str]) -> str:
 
 
 def _cut(pieces: Iterator[NDArray[T]], chunk_size: int, limit: int | None) -> Iterator[NDArray[T]]:
-    """Yield at most `limit` records, in chunks that are of `chunk_size` but the last."""
+    """Yield at most `limit` records, in chunks that are all of `chunk_size` except the last."""
     if chunk_size < 1:
         raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
     waiting: list[NDArray[T]] = []

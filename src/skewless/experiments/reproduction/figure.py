@@ -23,7 +23,7 @@ class Size(NamedTuple):
 
     name: str
     records: int  # of one stream
-    workers: int  # at most so many
+    workers: int  # at most this many
     seeds: tuple[int, ...]
 
 

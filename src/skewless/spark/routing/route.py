@@ -282,8 +282,8 @@ def _speeds(
     if not isinstance(strategy, Rescales):
         able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Rescales)]
         raise ValueError(
-            f"capacities: strategy {strategy.name!r} takes all workers for equally fast; "
-            f"{', '.join(able)} can tell them apart, or leave out capacities"
+            f"capacities: strategy {strategy.name!r} ignores differences in speed; "
+            f"use one of {', '.join(able)}, or leave out capacities"
         )
     return tuple(speeds.tolist())
 

@@ -20,7 +20,7 @@ from skewless.strategies.cascade.heavy_keys import ABSENT, admit, fade, find, fi
 from skewless.strategies.cascade.state import home_of
 
 HEAVY_PARTS = 16.0  # a key is heavy from 1/16 of a worker's fair share of a block on
-LEAST_HEAVY = 4.0  # a new key also needs so many usual records to be heavy
+LEAST_HEAVY = 4.0  # a new key also needs this many usual records to be heavy
 COUNTED_PARTS = 64.0  # a key is counted from 1/64 of a fair share of a block on
 SINGLE_PARTS = 4.0  # a key with a single record is counted if that is 1/4 of a fair share
 KEPT_BY_AN_EPOCH = 0.8  # of every count: old records fade
