@@ -188,5 +188,6 @@ def carried_watermark(
         return int(fields[0].metadata[WATERMARK])
     raise ValueError(
         f"the DataFrame has a watermark already, by column {fields[0].name!r}; ours is applied "
-        "after the partial aggregation: leave out withWatermark and give window= and watermark= instead"
+        "after the partial aggregation: leave out withWatermark and give window= and watermark= "
+        "instead"
     )
