@@ -242,7 +242,7 @@ def _where_it_resumes(options: RunOptions, n_done: int) -> str:
             "stopped: the same command begins with the first record again; with --checkpoint and "
             "--output it would resume"
         )
-        point = f"with micro-batch {n_done} of" if n_done else "where it was before, by"
+    point = f"with micro-batch {n_done} of" if n_done else "where it was before, by"
     return f"stopped: the same command resumes {point} checkpoint {options.checkpoint}"
 
 
