@@ -48,7 +48,7 @@ test-statistics: $(READY) ## Run the long seeded statistics
 test-faults: $(READY) ## Kill tasks, stages, executors and drivers, and compare the results
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m "faults and not nightly and not soak" tests/faults
 
-test-nightly: $(READY) ## Kill by chance, a hundred times (SKEWLESS_KILL_SEED=7 repeats a run)
+test-nightly: $(READY) ## Kill at random, a hundred times (SKEWLESS_KILL_SEED=7 repeats a run)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m nightly tests/faults
 
 test-browser: $(READY) docs ## Look at pages and site in Chromium, light, dark and on a phone (pictures: out/browser)
@@ -91,7 +91,7 @@ lint: $(READY) ## Check style, types and the direction of imports
 	$(BIN)/mypy --strict scripts examples
 	$(BIN)/lint-imports
 
-format: $(READY) ## Format the code and mend what can be mended
+format: $(READY) ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

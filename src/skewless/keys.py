@@ -75,7 +75,7 @@ def _as_arrow(column: Any) -> Any:
             return pa.array(column, _PYTHON_DECIMAL)
         return pa.array(column)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise TypeError(f"a key column has no one type: {error}. Allowed: {_ALLOWED}") from error
+        raise TypeError(f"a key column mixes types: {error}. Allowed: {_ALLOWED}") from error
     except OverflowError as error:
         raise TypeError(f"an integer of a key column does not fit 64 bits: {error}") from error
 

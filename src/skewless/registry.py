@@ -102,7 +102,7 @@ def _import(name: str) -> type[Any]:
     if missing:
         raise ValueError(f"{name!r} is not a strategy: it lacks {', '.join(missing)}")
     if not dataclasses.is_dataclass(cls):
-        raise ValueError(f"{name!r} is not a strategy: it is no dataclass")
+        raise ValueError(f"{name!r} is not a strategy: it is not a dataclass")
     return cls
 
 

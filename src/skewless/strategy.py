@@ -242,7 +242,7 @@ class Begins(Protocol[S_in]):
     """A strategy that balances over intervals: only the whole of one counts, not its parts."""
 
     def begin(self, state: S_in, n_records: int) -> None:
-        """Begin an interval in which this source expects so many records; 0 if it cannot know."""
+        """Begin an interval in which this source expects this many records; 0 if it cannot know."""
 
 
 @runtime_checkable

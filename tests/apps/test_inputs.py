@@ -72,7 +72,7 @@ def test_empty_files_are_passed_over_unless_all_are(tmp_path: Path) -> None:
     (tmp_path / "parquet").mkdir()
     pq.write_table(pa.table({"user": ["x"]}), tmp_path / "parquet" / "a.parquet")
     (tmp_path / "parquet" / "b.parquet").touch()
-    with pytest.raises(ValueError, match=r"b\.parquet' is empty, which no Parquet file is"):
+    with pytest.raises(ValueError, match=r"b\.parquet' is empty and so not a valid Parquet file"):
         find_input(str(tmp_path / "parquet"))
 
 

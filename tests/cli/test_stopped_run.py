@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from command_line import lend_session, run
-from skewless.cli.running.applications import _where_it_goes_on
+from skewless.cli.running.applications import _where_it_resumes
 from skewless.cli.running.options import RunOptions
 
 N_FILES = 30
@@ -63,7 +63,7 @@ def test_an_interrupt_ends_with_one_line_and_exit_code_130(
     kept = run(*command(tmp_path / "in", "--checkpoint", checkpoint))
     assert kept.exit_code == 130
     assert kept.stderr.strip().splitlines()[-1] == (
-        "skewless: stopped: the same command goes on where it was before, by the checkpoint "
+        "skewless: stopped: the same command resumes where it was before, by checkpoint "
         + checkpoint
     )
     lost = run(*command(tmp_path / "in"))
@@ -72,8 +72,8 @@ def test_an_interrupt_ends_with_one_line_and_exit_code_130(
 
 
 def test_the_next_micro_batch_is_named() -> None:
-    said = _where_it_goes_on(RunOptions(stream=True, checkpoint="c"), 7)
-    assert said == "stopped: the same command goes on with micro-batch 7, by the checkpoint c"
+    said = _where_it_resumes(RunOptions(stream=True, checkpoint="c"), 7)
+    assert said == "stopped: the same command resumes with micro-batch 7 of checkpoint c"
 
 
 @pytest.mark.spark
@@ -103,7 +103,7 @@ def test_a_stopped_stream_goes_on_and_counts_every_record_once(
     assert out == ""
     said = [line for line in err.splitlines() if "skewless:" in line]
     assert len(said) == 1, err
-    assert "the same command goes on with micro-batch" in said[0]
+    assert "the same command resumes with micro-batch" in said[0]
     assert len(list((checkpoint / "commits").glob("[0-9]*"))) < N_FILES
 
     again = [sys.executable, "-c", PROGRAM, *arguments]

@@ -102,5 +102,5 @@ def test_bars_are_titled_by_their_heaviest_worker(tmp_path):
 def test_nothing_to_draw_is_refused(tmp_path):
     with pytest.raises(ValueError, match="records must be of at least one cell, not 0"):
         pictures.frontier([], tmp_path / "x.svg")
-    with pytest.raises(ValueError, match="runs must be at least one, not 0"):
+    with pytest.raises(ValueError, match="runs must not be empty"):
         pictures.load_per_worker([], tmp_path / "x.svg")

@@ -233,5 +233,5 @@ def test_a_plot_without_points_is_left_out() -> None:
 def test_the_page_is_for_this_user_alone(tmp_path: Path) -> None:
     write_reproduction(FIGURES, PAPERS, "", tmp_path / "x.html")
     assert os.name == "nt" or stat.S_IMODE((tmp_path / "x.html").stat().st_mode) == 0o600
-    with pytest.raises(ValueError, match="figures must be at least one, not 0"):
+    with pytest.raises(ValueError, match="figures must not be empty"):
         write_reproduction([], PAPERS, "", tmp_path / "y.html")

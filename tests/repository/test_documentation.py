@@ -35,6 +35,7 @@ ALONE = {
     "README.md": "tests/repository/test_examples.py",
     "docs/delta.md": "tests/delta_lake/test_guide.py",
     "docs/kafka.md": "tests/kafka/test_guide.py",
+    "docs/keyed-operators.md": "tests/spark/state/test_guide.py",
     "docs/keyed-state.md": "tests/spark/state/test_guide.py",
     "docs/spark.md": "tests/spark/test_documentation.py",
 }

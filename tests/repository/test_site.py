@@ -32,7 +32,7 @@ def site_pages() -> ModuleType:
 @pytest.mark.parametrize(
     ("page", "link", "wanted"),
     [
-        ("spark.md", "keyed-state.md#join", "keyed-state.md#join"),
+        ("spark.md", "keyed-operators.md#join", "keyed-operators.md#join"),
         ("spark.md", "../README.md", "overview.md"),
         ("strategies/pkg.md", "../../CONTRIBUTING.md#set-up", "../contributing.md#set-up"),
         ("overview.md", "docs/spark.md", "spark.md"),

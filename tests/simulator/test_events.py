@@ -295,7 +295,7 @@ def test_answers_of_a_sync_may_come_later():
         ({"events": [Event(5, 1, "speed", 2.0, told=True)]}, "pkg cannot be told of speeds"),
         ({"events": "leave"}, "events must be a list of Event"),
         ({"timing": 3}, "timing must be a Timing or None"),
-        ({"sync_delay": 3}, "sync_delay goes with sync"),
+        ({"sync_delay": 3}, "sync_delay needs sync above 0"),
     ],
 )
 def test_what_cannot_be_is_refused_before_any_work(options, message):
@@ -307,9 +307,9 @@ def test_what_cannot_be_is_refused_before_any_work(options, message):
     ("strategy", "events", "message"),
     [
         (Cascade(), [Event(5, 0, "leave")], "only the last workers can leave, not worker 0"),
-        (Hash(), [Event(5, 1, "leave"), Event(6, 1, "leave")], "it does not take part"),
-        (Hash(), [Event(5, 1, "leave"), Event(6, 1, "speed", 2.0)], "it does not take part"),
-        (Hash(), [Event(5, 1, "stop", 2.0), Event(6, 1, "join")], "it does not take part"),
+        (Hash(), [Event(5, 1, "leave"), Event(6, 1, "leave")], "it is not active"),
+        (Hash(), [Event(5, 1, "leave"), Event(6, 1, "speed", 2.0)], "it is not active"),
+        (Hash(), [Event(5, 1, "stop", 2.0), Event(6, 1, "join")], "it is not active"),
         (Hash(), [Event(5, 1, "leave"), Event(7, 0, "leave")], "no worker is left at record 7"),
     ],
 )

@@ -15,7 +15,7 @@ import pytest
 from skewless import workloads
 from skewless.keys import hash_keys
 from skewless.strategy import WeightError
-from skewless.workloads import Trace
+from skewless.workloads import Trace, trace_files
 from skewless.workloads import trace as trace_module
 
 N = 1_000
@@ -130,7 +130,7 @@ def test_words_of_plain_text_are_records(tmp_path: Path) -> None:
 def test_words_are_whole_across_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, end: str
 ) -> None:
-    monkeypatch.setattr(trace_module, "_BLOCK_BYTES", block)
+    monkeypatch.setattr(trace_files, "_BLOCK_BYTES", block)
     path = tmp_path / "trace.txt"
     path.write_text("to be or  not\n\nto bé" + end)
     assert (
@@ -213,7 +213,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, parquet: str) -
 def test_a_weight_that_is_no_number_is_refused_wherever_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, begin: str, record: str, end: str
 ) -> None:
-    monkeypatch.setattr(trace_module, "_BLOCK_BYTES", 1 << 10)  # the types go by the first block
+    monkeypatch.setattr(trace_files, "_BLOCK_BYTES", 1 << 10)  # the types go by the first block
     path = tmp_path / name
     path.write_text(begin + record * 5_000 + end)
     trace = Trace(path=str(path), key=("w",), weight="w")
@@ -281,7 +281,7 @@ def test_settings_that_make_no_sense_are_refused(parquet: str) -> None:
 def test_memory_does_not_grow_with_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
-    monkeypatch.setattr(trace_module, "_BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr(trace_files, "_BLOCK_BYTES", 1 << 14)
 
     def peak(n_records: int) -> int:
         path = tmp_path / f"trace{n_records}{suffix}"

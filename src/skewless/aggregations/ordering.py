@@ -23,7 +23,7 @@ from skewless.arrays import Ints
 
 _SIGN = np.uint64(1 << 63)
 _MAGNITUDE = np.int64((1 << 63) - 1)
-_WORD_DIGITS = 18  # decimals of so many digits fit 64 bits
+_WORD_DIGITS = 18  # decimals of this many digits fit 64 bits
 
 
 def is_orderable(kind: pa.DataType) -> bool:

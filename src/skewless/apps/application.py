@@ -86,7 +86,7 @@ def as_time(records: DataFrame, name: str) -> Column:
 
 
 def require_duration(option: str, duration: str | None, least: int = 0) -> None:
-    """Raise ValueError unless this is a duration of at least so many microseconds, or None."""
+    """Raise ValueError unless this is a duration of at least this many microseconds, or None."""
     if duration is None:
         return
     try:

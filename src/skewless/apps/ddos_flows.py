@@ -25,7 +25,7 @@ class DdosFlows(Windowed):
     source, destination
         The columns of a flow: the address that it comes from, and the one that it goes to.
     least
-        Only sources with at least so many flows, in a window if there are windows.
+        Only sources with at least this many flows, in a window if there are windows.
     strategy, workers, seed, time, window, slide, watermark
         See `Windowed`.
 

@@ -27,7 +27,7 @@ class Hashtags(Windowed):
     hashtag
         The column with one hashtag per record instead, without its `#`.
     top
-        Only so many of the most used hashtags, in each window if there are windows; None: all.
+        Only this many of the most used hashtags, in each window if there are windows; None: all.
     strategy, workers, seed, time, window, slide, watermark
         See `Windowed`.
 

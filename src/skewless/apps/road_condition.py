@@ -26,7 +26,7 @@ class RoadCondition(Windowed):
         The columns of a position: the cell of the map, which vehicle it is, how fast it goes. With
         None for the vehicle, which is not known then, positions are counted instead.
     least
-        Only cells with at least so many vehicles, or positions.
+        Only cells with at least this many vehicles, or positions.
     time, window
         The column with the time of a position, and the length of a period.
     strategy, workers, seed, slide, watermark

@@ -7,15 +7,10 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Keys, Workers
-from skewless.checks.routing import expect_in_range, expect_same, routed
+from skewless.checks.routing import expect_in_range, expect_same, owners_of, routed
 from skewless.checks.streams import Stream
 from skewless.state import copy_state, named_arrays
-from skewless.strategy import AnyStrategy, Forks, Report
-
-
-def _owners(strategy: AnyStrategy, keys: Keys, state: Any) -> Workers:
-    """Return where keys would go next, without the state learning from it."""
-    return routed(strategy, keys, copy_state(state))
+from skewless.strategy import Forks, Report
 
 
 def merging_is_sound(strategy: Any, stream: Stream) -> None:
@@ -33,9 +28,9 @@ def merging_is_sound(strategy: Any, stream: Stream) -> None:
             assert np.array_equal(now, then, equal_nan=now.dtype.kind == "f"), (
                 f"merge changes {name} of a state that it was given"
             )
-    out = _owners(strategy, stream.keys, merged)
+    out = owners_of(strategy, stream.keys, merged)
     assert ((out >= 0) & (out < stream.n_workers)).all(), "the merged state routes out of range"
-    backwards = _owners(strategy, stream.keys, strategy.merge(states[::-1]))
+    backwards = owners_of(strategy, stream.keys, strategy.merge(states[::-1]))
     expect_same(backwards, out, "merging in another order")
 
 
@@ -108,9 +103,9 @@ def rescaling_moves_only_what_it_must(strategy: Any, stream: Stream) -> None:
     keys = np.unique(stream.keys)
     state = strategy.start(stream.n_workers, stream.seed)
     routed(strategy, stream.keys, state)
-    before = _owners(strategy, keys, state)
+    before = owners_of(strategy, keys, state)
     for n_workers in (stream.n_workers + 1, max(1, stream.n_workers - 1)):
-        after = _owners(strategy, keys, strategy.rescale(copy_state(state), n_workers))
+        after = owners_of(strategy, keys, strategy.rescale(copy_state(state), n_workers))
         moved = before != after
         allowed = (after >= stream.n_workers) | (before >= n_workers)
         assert not (moved & ~allowed).any(), (
@@ -127,7 +122,7 @@ def any_worker_may_leave_or_is_refused(strategy: Any, stream: Stream) -> None:
     keys = np.unique(stream.keys)
     state = strategy.start(n_workers, stream.seed)
     routed(strategy, stream.keys, state)
-    before = _owners(strategy, keys, state)
+    before = owners_of(strategy, keys, state)
     for left in sorted({0, n_workers // 2, n_workers - 1}):
         capacities = np.ones(n_workers)
         capacities[left] = 0.0
@@ -141,7 +136,7 @@ def any_worker_may_leave_or_is_refused(strategy: Any, stream: Stream) -> None:
             assert "capacities" in said, f"does not name the capacities: {said}"
             continue
         fewer = strategy.rescale(copy_state(state), n_workers, capacities)
-        after = _owners(strategy, keys, fewer)
+        after = owners_of(strategy, keys, fewer)
         out = routed(strategy, stream.keys, fewer)
         for found in (after, out):
             expect_in_range(found, n_workers, "without a worker")
@@ -177,12 +172,12 @@ def reports_may_leave_keys_out(strategy: Any, stream: Stream) -> None:
         zeros = full._replace(rest=np.zeros(n_workers))
         plain, _ = strategy.rebalance(full, copy_state(state))
         same, _ = strategy.rebalance(zeros, copy_state(state))
-        wanted = _owners(strategy, stream.keys, plain)
-        found = _owners(strategy, stream.keys, same)
+        wanted = owners_of(strategy, stream.keys, plain)
+        found = owners_of(strategy, stream.keys, same)
         expect_same(found, wanted, "with a rest of 0 for every worker")
-        owners = _owners(strategy, full.keys, state)
+        owners = owners_of(strategy, full.keys, state)
         state = _rebalanced(strategy, _bounded(full, owners, n_workers), state)
-        out = _owners(strategy, stream.keys, state)
+        out = owners_of(strategy, stream.keys, state)
         assert ((out >= 0) & (out < n_workers)).all(), "routes out of range after a rest"
 
 
@@ -199,7 +194,7 @@ def _rebalanced(strategy: Any, report: Report, state: Any) -> Any:
     old = copy_state(state)
     state, moves = strategy.rebalance(report, state)
     known = np.union1d(report.keys, moves.keys)  # a plan may move keys that it knew before
-    before, after = _owners(strategy, known, old), _owners(strategy, known, state)
+    before, after = owners_of(strategy, known, old), owners_of(strategy, known, state)
     assert np.unique(moves.keys).size == moves.keys.size, "a key moves twice"
     places = np.searchsorted(known, moves.keys)
     expected = before.copy()

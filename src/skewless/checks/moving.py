@@ -7,15 +7,10 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers
-from skewless.checks.routing import expect_same, routed
+from skewless.checks.routing import expect_same, owners_of
 from skewless.checks.streams import Stream
 from skewless.state import copy_state
 from skewless.strategy import Rebalances, Report
-
-
-def _owners(strategy: Any, keys: Keys, state: Any) -> Workers:
-    """Return where keys would go next, without the state learning from it."""
-    return routed(strategy, keys, copy_state(state))
 
 
 def _windows(stream: Stream) -> list[Report]:
@@ -36,8 +31,8 @@ def the_same_report_moves_nothing_twice(strategy: Any, stream: Stream) -> None:
         again, moves = strategy.rebalance(report, copy_state(state))
         assert moves.keys.size == 0, f"the same report again moves {moves.keys.size} keys"
         expect_same(
-            _owners(strategy, stream.keys, again),
-            _owners(strategy, stream.keys, state),
+            owners_of(strategy, stream.keys, again),
+            owners_of(strategy, stream.keys, state),
             "after the same report again",
         )
 
@@ -63,11 +58,11 @@ def loads_within_the_tolerance_move_nothing(strategy: Any, stream: Stream) -> No
     state = strategy.start(stream.n_workers, stream.seed)
     keys = np.unique(stream.keys)
     for report in _windows(stream):
-        owners = _owners(strategy, keys, state)
+        owners = owners_of(strategy, keys, state)
         calm = _nearly_even(keys, owners, strategy.tolerance, stream.n_workers)
         same, moves = strategy.rebalance(calm, copy_state(state))
         assert moves.keys.size == 0, f"{moves.keys.size} keys move without need"
-        expect_same(_owners(strategy, keys, same), owners, "after loads within the tolerance")
+        expect_same(owners_of(strategy, keys, same), owners, "after loads within the tolerance")
         state, _ = strategy.rebalance(report, state)
 
 
@@ -76,7 +71,7 @@ def keys_that_no_report_names_stay_or_are_named(strategy: Any, stream: Stream) -
     every = np.unique(stream.keys)
     state = strategy.start(stream.n_workers, stream.seed)
     for report in _windows(stream):
-        expected = _owners(strategy, every, state)
+        expected = owners_of(strategy, every, state)
         state, moves = strategy.rebalance(report, state)
         places = np.searchsorted(every, moves.keys)
         known = every[np.minimum(places, every.size - 1)] == moves.keys
@@ -84,7 +79,7 @@ def keys_that_no_report_names_stay_or_are_named(strategy: Any, stream: Stream) -
         assert np.unique(moves.keys).size == moves.keys.size, "a key moves twice"
         assert np.array_equal(expected[places], moves.origins), "a move begins elsewhere"
         expected[places] = moves.targets
-        after = _owners(strategy, every, state)
+        after = owners_of(strategy, every, state)
         expect_same(after, expected, "a key changes worker and no move names it")
 
 
@@ -94,13 +89,13 @@ def rescaling_names_its_moves(strategy: Any, stream: Stream) -> None:
     state = strategy.start(stream.n_workers, stream.seed)
     if isinstance(strategy, Rebalances):
         state, _ = strategy.rebalance(_windows(stream)[0], state)
-    before = _owners(strategy, keys, state)
+    before = owners_of(strategy, keys, state)
     for n_workers in (stream.n_workers + 3, max(1, stream.n_workers // 2), stream.n_workers):
         for speeds in (None, 1.0 + np.arange(n_workers) % 2):
             rescaled, moves = strategy.rescale_keys(keys, copy_state(state), n_workers, speeds)
             plain = strategy.rescale(copy_state(state), n_workers, speeds)
-            after = _owners(strategy, keys, rescaled)
-            expect_same(after, _owners(strategy, keys, plain), "by rescale_keys and by rescale")
+            after = owners_of(strategy, keys, rescaled)
+            expect_same(after, owners_of(strategy, keys, plain), "by rescale_keys and by rescale")
             changed = before != after
             assert np.array_equal(moves.keys, keys[changed]), "other keys move than it names"
             assert np.array_equal(moves.origins, before[changed]), "a move begins elsewhere"

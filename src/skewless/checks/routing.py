@@ -24,6 +24,11 @@ def routed(strategy: AnyStrategy, keys: Keys, state: Any) -> Workers:
     return out
 
 
+def owners_of(strategy: AnyStrategy, keys: Keys, state: Any) -> Workers:
+    """Return where keys would go next, without the state learning from it."""
+    return routed(strategy, keys, copy_state(state))
+
+
 def expect_same(got: Workers, expected: Workers, what: str) -> None:
     """Fail with the first record that differs."""
     if not np.array_equal(got, expected):

@@ -10,7 +10,7 @@ from skewless.arrays import Keys
 
 
 class Stream(NamedTuple):
-    """Keys in order, to be routed to so many workers."""
+    """Keys in order, to be routed to this many workers."""
 
     name: str
     keys: Keys

@@ -1,4 +1,4 @@
-"""`skewless demo`: the main job on Spark, by hash, round-robin and Cascade, side by side."""
+"""`skewless demo`: the main job on Spark, by hash, round-robin and cascade-ahead, side by side."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ def demo(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score drifting words on Spark by hash, round-robin and Cascade: a table and a page of plots.
+    """Score drifting words on Spark by hash, round-robin and cascade-ahead.
 
-    The results are compared with plain Spark's. `shuffle` is round-robin.
+    The output is a table and a page of plots. The results are compared with plain Spark's.
+    `shuffle` is round-robin.
     """
     with needing_bokeh():
         from skewless.dashboard.job_report import equality, write_job_report

@@ -70,7 +70,7 @@ def _workload(
 
 
 def _for_workers(stream: Workload, n_workers: int, settings: dict[str, str]) -> Workload:
-    """Return the workload for so many workers, where it has to know them and was not told.
+    """Return the workload for this many workers, where it has to know them and was not told.
 
     The homes between which `fluctuation` shifts load are those of the run only with its workers.
     """
@@ -105,7 +105,7 @@ def _require_forwarding(chosen: Sequence[AnyStrategy], *, asked: bool) -> None:
         )
 
 
-def _tell_who_ignores_speeds(chosen: Sequence[AnyStrategy]) -> None:
+def _report_strategies_without_speeds(chosen: Sequence[AnyStrategy]) -> None:
     """Say which strategies treat all workers alike, though their workers differ in speed."""
     blind = [one.name for one in chosen if not isinstance(one, Rescales)]
     if blind:
@@ -140,7 +140,9 @@ def simulate_command(
     weight: Annotated[
         str | None, typer.Option(help="The trace's column with what a record costs.")
     ] = None,
-    limit: Annotated[str | None, typer.Option(help="At most so many records of the trace.")] = None,
+    limit: Annotated[
+        str | None, typer.Option(help="At most this many records of the trace.")
+    ] = None,
     window: Annotated[str, typer.Option(help="Records per window.")] = "10000",
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Set a strategy parameter: name=value.")
@@ -235,7 +237,7 @@ def simulate_command(
         if windows is not None:
             reading.file_to_write(windows, "--windows")
         if capacities is not None:
-            _tell_who_ignores_speeds(chosen)
+            _report_strategies_without_speeds(chosen)
 
     def one(cell: tuple[AnyStrategy, int, Floats | None], progress: Callable[[int], None]) -> Run:
         return simulate(

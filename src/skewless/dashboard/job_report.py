@@ -50,7 +50,7 @@ def write_job_report(runs: Sequence[Record], about: str, path: Path) -> None:
 def job_document(runs: Sequence[Record], about: str) -> Document:
     """Return the page as a document of Bokeh."""
     if not runs:
-        raise ValueError("runs must be at least one, not 0")
+        raise ValueError("runs must not be empty")
     names = tuple(Sign(str(run["strategy"]), colour_of(i)) for i, run in enumerate(runs))
     boxes = tuple(sign._replace(kind="box") for sign in names)
     sections = [

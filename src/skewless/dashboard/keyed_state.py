@@ -43,7 +43,7 @@ def write_keyed_state(records: Sequence[Record], about: str, path: Path) -> None
     on Spark, `wall` seconds. `about` is text, not HTML.
     """
     if not records:
-        raise ValueError("records must be at least one, not 0")
+        raise ValueError("records must not be empty")
     doc = Document()
     sections = []
     for number, scenario in enumerate(dict.fromkeys(record["scenario"] for record in records)):

@@ -43,7 +43,7 @@ def load_per_worker(runs: Sequence[Record], path: Path) -> None:
     A run is a record with `strategy` and `loads`; all its workers are equally fast.
     """
     if not runs:
-        raise ValueError("runs must be at least one, not 0")
+        raise ValueError("runs must not be empty")
     heights = [sorted(relative_loads(run["loads"]).tolist(), reverse=True) for run in runs]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(3.6 * len(runs), 2.4), layout="constrained")

@@ -38,7 +38,7 @@ def write_reproduction(
     says what was measured. All texts of figures are text, not HTML.
     """
     if not figures:
-        raise ValueError("figures must be at least one, not 0")
+        raise ValueError("figures must not be empty")
     write_private(path, reproduction_page(figures, papers, about))
 
 

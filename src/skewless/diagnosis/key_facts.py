@@ -14,7 +14,7 @@ from skewless.workloads.workload import Workload
 
 #: The heaviest keys that are listed, and those of each part that drift goes by.
 TOP = 20
-#: Into so many parts a stream is cut to see drift.
+#: Into this many parts a stream is cut to see drift.
 PARTS = 10
 #: A key with a smaller share of a part is not heavy there. Rare keys come and go by chance.
 _HEAVY = 0.001

@@ -14,7 +14,7 @@ from skewless.diagnosis.stages import Application, Stage
 
 #: Tasks that end sooner are no problem, whatever their ratio.
 SHORTEST_SECONDS = 0.5
-#: A task counts as slow if it takes so many times the median.
+#: A task counts as slow if it takes this many times the median.
 SLOW = 2.0
 
 Cause = Literal["records", "input", "executor", "cost", "unfinished"]

@@ -37,7 +37,7 @@ N_RECORDS = 10_000_000
 DRIFTING = EvolvingZipf(z=1.4, n_keys=100_000, n_records=2_000_000, period=500_000)
 N_RECORDS_SPEEDS = 2_000_000
 #: Their controllers plan by key, which takes up to seconds per window where there are many keys.
-#: In these groups they get so many records instead, and `shorter` in their records says so.
+#: In these groups they get this many records instead, and `shorter` in their records says so.
 SHORTER: dict[str, dict[str, int]] = {
     "mixed": {"grid": 200_000, "speeds": 1_000_000},
     "min-table": {"grid": 200_000, "speeds": 1_000_000},
@@ -62,7 +62,7 @@ class Cell:
 
     @property
     def limit(self) -> int | None:
-        """At most so many records, or None where the strategy gets them all."""
+        """At most this many records, or None where the strategy gets them all."""
         return SHORTER.get(self.strategy, {}).get(self.group)
 
     @property

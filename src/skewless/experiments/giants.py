@@ -26,7 +26,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 class Case(NamedTuple):
-    """A Zipf stream on so many workers."""
+    """A Zipf stream on this many workers."""
 
     n_keys: int
     n_workers: int

@@ -21,7 +21,7 @@ SEED = 3
 #: Records of the micro-batches on Spark, in turn.
 UNEVEN = (1, 40_000, 7, 100_003, 25_000, 60_001)
 _SYNC = 10_007  # a prime: no window or epoch of a strategy ends where a merge happens
-_DELAY = 500  # rounds: each source routes so many records while a message is under way
+_DELAY = 500  # rounds: each source routes this many records while a message is under way
 
 VARIANTS = ("one source", "alone", "merged", "with delay", "on Spark")
 

@@ -44,6 +44,15 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[object]], n_left: 
     return "\n".join(lines)
 
 
+def range_of(ratios: Sequence[float]) -> str:
+    """Return the lowest and the highest; one round has no range.
+
+    >>> range_of([1.25, 0.5]), range_of([1.25])
+    ('0.50 – 1.25', '–')
+    """
+    return f"{min(ratios):.2f} – {max(ratios):.2f}" if len(ratios) > 1 else "–"
+
+
 def replace_table(text: str, name: str, content: str) -> str:
     """Return `text` with new content between the markers of table `name`.
 

@@ -1,1 +1,1 @@
-"""Compiled pieces that two or more strategies use."""
+"""Compiled pieces that more than one part of the package uses."""

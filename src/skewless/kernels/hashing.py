@@ -37,6 +37,13 @@ def seeded(key: U64, seed: U64) -> U64:
 
 
 @kernel
+def seeded_all(keys: Keys, seed: Words, out: Words) -> None:
+    """Fill `out` with the seeded hash of each key."""
+    for i in range(keys.size):
+        out[i] = seeded(keys[i], seed[0])
+
+
+@kernel
 def keyed(first: Keys, second: Keys, seeds: Words, out: Keys) -> None:
     """Fill `out` with one hash for each pair, which cannot be predicted without the two seeds."""
     for i in range(out.size):

@@ -102,8 +102,8 @@ def space_saving(capacity: int) -> SpaceSaving:
     if capacity < 1:
         raise ValueError(f"capacity must be an integer of at least 1, not {capacity!r}")
     summary = SpaceSaving(
-        # Sparse, for an eviction walks along three runs of occupied slots. And with room for one
-        # more key, for the newcomer enters before the evicted one leaves.
+        # Sparse, because an eviction searches three runs of occupied slots. And with room for one
+        # more key, because the newcomer enters before the evicted one leaves.
         table=key_table(3 * capacity),
         keys=np.zeros(capacity, np.uint64),
         counts=np.zeros(capacity),
@@ -139,7 +139,7 @@ def _forget_order(summary: SpaceSaving) -> None:
 
 @kernel
 def _less(count: F64, stamp: I64, other_count: F64, other_stamp: I64) -> bool:
-    """Return whether (count, stamp) comes before the other, without a branch to be guessed."""
+    """Return whether (count, stamp) comes before the other, without an unpredictable branch."""
     return bool((count < other_count) | ((count <= other_count) & (stamp < other_stamp)))
 
 
@@ -254,7 +254,7 @@ def _evict(summary: SpaceSaving, amount: F64) -> I32:
 def admit(summary: SpaceSaving, key: U64, slot: I64, amount: F64) -> I32:
     """Return a new entry for `key`, whose empty slot is known.
 
-    Part of `offer`, which has told `clock` of the record by then, and `total`.
+    `offer` has already counted the record in `clock` and `total`.
     """
     entry = np.int32(summary.size[0])
     is_full = summary.size[0] == summary.keys.size

@@ -37,7 +37,7 @@ class Membership:
             if event.kind == "join" or event.ends:
                 there = capacities[event.worker] > 0
                 if there == (event.kind == "join"):
-                    state = "takes part already" if there else "does not take part"
+                    state = "is active already" if there else "is not active"
                     raise ValueError(
                         f"events: worker {event.worker} cannot {event.kind} at record "
                         f"{event.at}: it {state}"
@@ -49,7 +49,7 @@ class Membership:
             elif capacities[event.worker] == 0:
                 raise ValueError(
                     f"events: worker {event.worker} cannot {event.kind} at record {event.at}: "
-                    "it does not take part"
+                    "it is not active"
                 )
             elif event.told and not isinstance(self._strategy, Rescales):
                 raise ValueError(f"events: {self._strategy.name} cannot be told of speeds")

@@ -81,7 +81,7 @@ def simulate(
         Records, over all sources, from the messages of a sync to the answers; where `sync` is a
         number. It is short for `Sync(interval=sync, work=sync_delay)`.
     slides
-        Windows that overlap: one covers so many slides, and `window` is the slide. At the end of
+        Windows that overlap: one covers this many slides, and `window` is the slide. At the end of
         each slide, the merge stage gets the partial results of the last `slides` slides. Loads,
         replicas and times are still counted slide by slide.
     forwarding
@@ -100,7 +100,7 @@ def simulate(
     keep_loads
         Keep the load of each worker in each window: `Run.windows.loads`.
     max_pairs
-        Above so many distinct (key, worker) pairs the replication is an estimate; see
+        Above this many distinct (key, worker) pairs the replication is an estimate; see
         `ReplicaCounter`.
     """
     require_parts(strategy, workload)
@@ -208,7 +208,7 @@ def _require_sync(sync: object, delay: object, strategy: AnyStrategy) -> Sync | 
     else:
         interval = whole(sync, "sync")
         if delay and not interval:
-            raise ValueError("sync_delay goes with sync, which is 0")
+            raise ValueError("sync_delay needs sync above 0")
         found = Sync(interval, work=delay) if interval else None
     if found is not None and not isinstance(strategy, Merges):
         raise ValueError(f"sync: {strategy.name} does not merge the states of its sources")

@@ -88,7 +88,7 @@ class Simulation:
         decide(self.strategy, record, copy_state(self.states[0]), np.zeros(1, np.int32))
 
     def process(self, records: Records) -> None:
-        """Route these records, as far as nothing has to be decided that later ones tell."""
+        """Route these records up to the next point that depends on later ones."""
         self._pending.append(records)
         self._n_pending += records.keys.size
         self._route_pieces(final=False)
@@ -146,7 +146,7 @@ class Simulation:
             self._forward(self.forwarding)
 
     def _happen(self, event: Event) -> None:
-        """Let something happen to a worker, and tell the strategy where it is to know."""
+        """Apply an event to a worker, and tell the strategy if it should know."""
         tells = self._members.apply(event)
         if self.clock is not None and event.kind == "stop":
             self.clock.stop(event.worker, event.value)

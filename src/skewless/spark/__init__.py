@@ -1,4 +1,4 @@
-"""Skew-aware partitioning on Spark: the one place that imports pyspark."""
+"""Skew-aware partitioning on Spark. Only this folder and `apps/` import pyspark."""
 
 from skewless.spark.aggregation.aggregate import aggregate
 from skewless.spark.aggregation.windows import Window

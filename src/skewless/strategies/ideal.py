@@ -7,9 +7,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import Ints, Keys, Words, Workers, read_only
-from skewless.kernels.hashing import seed_array, seeded
+from skewless.kernels.hashing import seed_array, seeded_all
 from skewless.sound import MOST_COUNTED, require_same, require_within
 from skewless.strategy import Traits
 
@@ -26,12 +25,6 @@ class IdealState(NamedTuple):
         require_within("loads", self.loads, 0, MOST_COUNTED)
         least = int(self.loads.min())
         require_within("loads", self.loads, least, least + 1)
-
-
-@kernel
-def _hash(keys: Keys, seed: Words, out: Words) -> None:
-    for i in range(keys.size):
-        out[i] = seeded(keys[i], seed[0])
 
 
 def fair_shares(loads: Ints, n_records: int) -> Ints:
@@ -94,7 +87,7 @@ class Ideal:
     def route(self, keys: Keys, state: IdealState, out: Workers) -> None:
         """Fill `out` with the worker of each record of this batch."""
         hashes = np.empty(keys.size, np.uint64)
-        _hash(read_only(keys), state.seed, hashes)
+        seeded_all(read_only(keys), state.seed, hashes)
         shares = fair_shares(state.loads, keys.size)
         # Stable: the records of a key that is cut are dealt out in the order of the stream.
         row = np.argsort(hashes, kind="stable")

@@ -37,7 +37,7 @@ class Mixed(MinMig):
     keep_unreported
         Keep table entries of keys that the report does not name, as they may have state.
     forget_after
-        Forget an entry when so many reports in a row did not name its key; None: never.
+        Forget an entry after this many reports in a row without its key; None: never.
     pin_giants
         A key above the limit of every worker stays where it is, and lighter keys of its worker
         leave. The fair share of the others is computed without both. False: as in the paper.

@@ -9,7 +9,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import I64, Ints, Keys, Words, Workers, read_only
-from skewless.kernels.hashing import seed_array, seeded
+from skewless.kernels.hashing import seed_array, seeded_all
 from skewless.kernels.least_loaded import first_least
 from skewless.sound import require_same
 from skewless.strategy import Traits
@@ -33,12 +33,6 @@ class Pieces(NamedTuple):
     ranks: Ints
     workers: Ints
     sizes: Ints
-
-
-@kernel
-def _hash(keys: Keys, seed: Words, out: Words) -> None:
-    for i in range(keys.size):
-        out[i] = seeded(keys[i], seed[0])
 
 
 @kernel
@@ -143,7 +137,7 @@ class Prompt:
         if keys.size == 0:
             return
         hashes = np.empty(keys.size, np.uint64)
-        _hash(read_only(keys), state.seed, hashes)
+        seeded_all(read_only(keys), state.seed, hashes)
         known, index, counts = np.unique(hashes, return_inverse=True, return_counts=True)
         by_rank = np.lexsort((known, -counts))
         n_workers = int(state.n_workers[0])

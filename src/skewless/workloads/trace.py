@@ -12,8 +12,6 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet
 from numpy.typing import NDArray
 
@@ -24,9 +22,15 @@ from skewless.parameters import check_types, require
 from skewless.strategy import WeightError
 from skewless.workloads.delimiters import (
     BY_NAME,
-    delimiter_by_ending,
     delimiter_of,
     require_csv,
+)
+from skewless.workloads.trace_files import (
+    open_csv,
+    open_json,
+    schema_of,
+    suffix_of,
+    word_batches,
 )
 from skewless.workloads.workload import CHUNK_SIZE
 
@@ -43,10 +47,7 @@ FORMATS = {
     ".json": "jsonl",
     ".txt": "text",
 }
-_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-# Readers work ahead by some blocks of this size; a CSV or JSON record must fit into one.
-_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -54,22 +55,22 @@ class Trace:
     """The keys of a file, or of a folder of files in the order of their names.
 
     Formats: Parquet, CSV with a header (`.tsv`: tabs), JSON lines, and plain text, where each
-    word is a record: what ASCII white space keeps apart. Files are read piece by piece, however
-    large they are; all but Parquet may be compressed. The file, its format and the columns are
-    checked when the trace is made.
+    word is a record; words are separated by ASCII white space. Files are read piece by piece,
+    however large they are; all but Parquet may be compressed. The file, its format and the columns
+    are checked when the trace is made.
 
     Parameters
     ----------
     path
-        The file or folder. In a folder, names that begin with `_` or `.` are left out, and so are
-        empty files, but of Parquet.
+        The file or folder. In a folder, names that begin with `_` or `.` are left out. Empty
+        files are left out, except Parquet.
     key
         The columns that are the key; as text with commas between them. Plain text has none.
         Columns of CSV files are hashed as the text that is written there.
     format
         `"parquet"`, `"csv"`, `"jsonl"` or `"text"`; `"auto"` goes by the end of the name.
     limit
-        At most so many records; None: all.
+        At most this many records; None: all.
     weight
         The column with what a record costs, a number of at least 0; None: all cost the same.
     delimiter
@@ -143,7 +144,7 @@ class Trace:
         found: dict[int, tuple[Any, ...]] = {}
         for file in self._files():
             kind = self._format_of(file)
-            pieces = _word_batches(file) if kind == "text" else None
+            pieces = word_batches(file) if kind == "text" else None
             for batch in pieces or self._batches(file, self.key, CHUNK_SIZE):
                 columns = batch.columns
                 keys = hash_keys(*columns)
@@ -166,7 +167,7 @@ class Trace:
             require(self, "weight", self.weight is None, "None where the file is a text")
             return
         try:
-            schema = _schema(file, kind, self.delimiter)
+            schema = schema_of(file, kind, self.delimiter)
         except pa.ArrowInvalid as error:
             raise ValueError(f"trace: {str(file)!r} cannot be read as {kind}: {error}") from error
         named = [("key", column) for column in self.key]
@@ -222,9 +223,9 @@ class Trace:
                     yield from parquet.iter_batches(chunk_size, [group], columns=list(columns))
             return
         opened = (
-            _open_csv(file, columns, self.delimiter)
+            open_csv(file, columns, self.delimiter)
             if kind == "csv"
-            else _open_json(file, columns, as_number=as_number)
+            else open_json(file, columns, as_number=as_number)
         )
         with opened as rows:
             yield from rows
@@ -244,7 +245,7 @@ def delimiter_hint(columns: Iterable[str]) -> str:
 
 
 def _cut(pieces: Iterator[NDArray[T]], chunk_size: int, limit: int | None) -> Iterator[NDArray[T]]:
-    """Yield at most `limit` records, in chunks that are of `chunk_size` but the last."""
+    """Yield at most `limit` records, in chunks that are all of `chunk_size` except the last."""
     if chunk_size < 1:
         raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
     waiting: list[NDArray[T]] = []
@@ -267,62 +268,10 @@ def _cut(pieces: Iterator[NDArray[T]], chunk_size: int, limit: int | None) -> It
         yield np.concatenate(waiting)
 
 
-def _schema(file: Path, kind: str, delimiter: str = BY_NAME) -> pa.Schema:
-    """Return the columns of a file, from its beginning or its footer."""
-    if kind == "parquet":
-        return pa.parquet.read_schema(file)
-    opened = _open_csv(file, (), delimiter) if kind == "csv" else _open_json(file, None)
-    with opened as reader:
-        return reader.schema
-
-
 def _is_number(kind: pa.DataType) -> bool:
     kinds = pa.types
     is_one = (kinds.is_integer, kinds.is_floating, kinds.is_decimal)
     return kinds.is_null(kind) or any(test(kind) for test in is_one)  # null: there are no records
-
-
-def _open_csv(file: Path, columns: tuple[str, ...], delimiter: str) -> Any:
-    """Return a reader of some columns as text; of none means of all."""
-    between = delimiter_of(delimiter, "delimiter") or delimiter_by_ending(_suffix(file))
-    return pa.csv.open_csv(
-        file,
-        read_options=pa.csv.ReadOptions(block_size=_BLOCK_BYTES),
-        parse_options=pa.csv.ParseOptions(delimiter=between),
-        convert_options=pa.csv.ConvertOptions(
-            include_columns=list(columns), column_types={column: pa.string() for column in columns}
-        ),
-    )
-
-
-def _open_json(file: Path, columns: tuple[str, ...] | None, *, as_number: bool = False) -> Any:
-    """Return a reader of some columns, typed by what the file begins with; None means all.
-
-    As numbers, what begins with whole ones may go on with others.
-    """
-    reading = pa.json.ReadOptions(block_size=_BLOCK_BYTES)
-    if columns is None:
-        return pa.json.open_json(file, reading)
-    found = _schema(file, "jsonl")
-    # Arrow takes text that looks like a time for a time; JSON, and Spark, know only text.
-    types = {
-        name: pa.string() if pa.types.is_timestamp(kind) else kind
-        for name, kind in ((name, found.field(name).type) for name in columns)
-    }
-    if as_number:
-        types = dict.fromkeys(columns, pa.float64())
-    parsing = pa.json.ParseOptions(
-        explicit_schema=pa.schema(types.items()), unexpected_field_behavior="ignore"
-    )
-    return pa.json.open_json(file, reading, parsing)
-
-
-def _suffix(file: Path) -> str:
-    """Return the end of the name that tells the format, without that of the compression."""
-    suffixes = [suffix.lower() for suffix in file.suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSED:
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
 
 
 def is_remote(path: str) -> bool:
@@ -346,7 +295,7 @@ def columns_of(path: str, format: str = "auto", delimiter: str = BY_NAME) -> dic
     if kind == "text":
         return {}
     try:
-        schema = _schema(file, kind, delimiter)
+        schema = schema_of(file, kind, delimiter)
     except pa.ArrowInvalid as error:
         raise ValueError(f"trace: {str(file)!r} cannot be read as {kind}: {error}") from error
     return dict(zip(schema.names, schema.types, strict=True))
@@ -372,12 +321,12 @@ def _files_of(path: str) -> list[Path]:
     if not files:
         raise ValueError(f"trace: path must be a folder with files in it, not {shown(path)}")
     # Jobs leave empty files behind, which have no records. An empty Parquet file is broken.
-    full = [file for file in files if file.stat().st_size or _suffix(file) in (".parquet", ".pq")]
+    full = [file for file in files if file.stat().st_size or suffix_of(file) in (".parquet", ".pq")]
     return full or files
 
 
 def _format_by_name(file: Path) -> str:
-    suffix = _suffix(file)
+    suffix = suffix_of(file)
     if suffix not in FORMATS:
         raise ValueError(
             f"trace: path: the format of {file.name!r} is not known by its name; set format to "
@@ -388,20 +337,5 @@ def _format_by_name(file: Path) -> str:
 
 def _hash_words(file: Path) -> Iterator[Keys]:
     """Yield the hashes of the words of a text."""
-    for batch in _word_batches(file):
+    for batch in word_batches(file):
         yield hash_keys(batch.column(0))
-
-
-def _word_batches(file: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the words of a text, which white space keeps apart."""
-    rest = b""
-    with pa.input_stream(str(file), compression="detect") as stream:
-        while block := stream.read(_BLOCK_BYTES):
-            text = rest + block
-            words = text.split()
-            # The last word may go on in the next block.
-            rest = b"" if text[-1:].isspace() or not words else words.pop()
-            if words:
-                yield pa.record_batch({"word": pa.array(words, pa.binary())})
-    if rest:
-        yield pa.record_batch({"word": pa.array([rest], pa.binary())})

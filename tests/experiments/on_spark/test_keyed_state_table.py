@@ -84,5 +84,5 @@ def test_the_page_opens_without_a_network(tmp_path: Path) -> None:
     assert "of it" in page
     assert "<try>" not in page
     assert "slow worker: imbalance" in page
-    with pytest.raises(ValueError, match="records must be at least one, not 0"):
+    with pytest.raises(ValueError, match="records must not be empty"):
         write_keyed_state([], "", path)

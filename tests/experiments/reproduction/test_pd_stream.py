@@ -13,7 +13,7 @@ from skewless.experiments.reproduction.cells import Simulation
 from skewless.experiments.reproduction.figure import FULL, QUICK, TINY, Cell, Figure, Results
 from skewless.experiments.reproduction.papers.pd_stream import FIGURES
 from skewless.experiments.reproduction.papers.pd_stream.replicas import ColdReplicas
-from skewless.experiments.reproduction.papers.pd_stream.routers import Router
+from skewless.experiments.reproduction.papers.pd_stream.routers import CountedLooks
 from skewless.experiments.reproduction.papers.pd_stream.streams import (
     REAL,
     column_of,
@@ -97,7 +97,7 @@ def test_cells_are_within_their_size_and_can_be_told_apart(figure, size):
 def _names() -> dict[str, Any]:
     from skewless.experiments.reproduction.papers.pd_stream.tables import Probabilities
 
-    cells = (Simulation, Router, ColdReplicas, Distinct, Sampling, Probabilities)
+    cells = (Simulation, CountedLooks, ColdReplicas, Distinct, Sampling, Probabilities)
     return {cell.__name__: cell for cell in cells}
 
 
@@ -177,13 +177,13 @@ def test_cold_replicas_are_counted_as_the_simulator_counts():
 )
 def test_a_single_hot_key_is_looked_for_where_it_may_go(strategy, looks):
     of = {"z": 1.0, "n_keys": 1, "n_records": 20_000}
-    row = Router(strategy, of, n_workers=16, n_sources=1, seed=1, samples=50).run()
+    row = CountedLooks(strategy, of, n_workers=16, n_sources=1, seed=1, samples=50).run()
     assert row["looks"] == looks
 
 
 def test_pd_stream_looks_at_the_entry_of_a_hot_key_and_at_all_where_it_may_grow():
     of = {"z": 1.0, "n_keys": 1, "n_records": 20_000}
-    row = Router("pd-stream", of, n_workers=16, n_sources=1, seed=1, samples=50).run()
+    row = CountedLooks("pd-stream", of, n_workers=16, n_sources=1, seed=1, samples=50).run()
     # ⌊p̂·16⌋ = 15 for a key that fills the window; the entry has as many, so it may not grow.
     assert (row["looks"], row["entries"]) == (15, 15)
 
@@ -196,7 +196,7 @@ def test_pd_stream_looks_at_the_entry_of_a_hot_key_and_at_all_where_it_may_grow(
 )
 def test_keys_that_are_all_cold_cost_their_candidates_only(strategy, looks):
     of = {"z": 0.0, "n_keys": 10**9, "n_records": 20_000}
-    row = Router(strategy, of, n_workers=16, n_sources=1, seed=1, samples=50).run()
+    row = CountedLooks(strategy, of, n_workers=16, n_sources=1, seed=1, samples=50).run()
     assert row["looks"] == looks
 
 
@@ -204,7 +204,7 @@ def test_watching_a_router_changes_nothing():
     of = {"z": 1.2, "n_keys": 10_000, "n_records": 20_000}
     for strategy in ("w-choices", "dagreedy", "dalton", "pd-stream", "cascade"):
         few, many = (
-            Router(strategy, of, n_workers=16, n_sources=2, seed=1, samples=n).run()
+            CountedLooks(strategy, of, n_workers=16, n_sources=2, seed=1, samples=n).run()
             for n in (1, 100)
         )
         assert few["entries"] == many["entries"]

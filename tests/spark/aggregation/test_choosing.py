@@ -56,7 +56,7 @@ def test_capacities_count_only_where_auto_routes(df: Any) -> None:
     for chosen in (READY, {"s": spread()}):
         given = aggregate(df, "k", chosen, workers=2, capacities=[1, 2])
         assert_same_rows(given.collect(), aggregate(df, "k", chosen).collect(), ["k"])
-    with pytest.raises(ValueError, match="'pkg' takes all workers for equally fast"):
+    with pytest.raises(ValueError, match="'pkg' ignores differences in speed"):
         aggregate(df, "k", READY, strategy="pkg", workers=2, capacities=[1, 2])
 
 
@@ -186,7 +186,10 @@ def test_the_choice_is_logged_once_and_explain_shows_it(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"strategy": "plain"}, "strategy 'plain': aggs: 's' (Spread) is none of Spark's own: use"),
+        (
+            {"strategy": "plain"},
+            "strategy 'plain': aggs: 's' (Spread) is not an aggregation of Spark: use",
+        ),
         ({"strategy": "local", "weight": "v"}, "weight: strategy 'local' routes nothing; name a"),
         (
             {"strategy": "local", "workers": 2, "capacities": [1, 2]},

@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from skewless import registry
 from skewless.checks.tampering import stream_of, tampered
-from skewless.kernels.bounded_counts import add
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger import ledger as ledgers
 from skewless.spark.ledger.files import from_bytes, seal, to_bytes, unseal
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt, LedgerMismatch, LedgerTooNew
+from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import PlanMaker
 
 #: Large tables would make a round slow and show nothing more.

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Keys, Workers
-from skewless.kernels.bounded_counts import add
 from skewless.simulator.cooperation import merge_and_fork
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import PlanMaker
 from skewless.state import copy_state, named_arrays
 from skewless.strategy import Merges, Rebalances, Report

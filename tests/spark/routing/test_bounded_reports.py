@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
-from skewless.kernels.bounded_counts import add
 from skewless.spark.ledger.files import to_bytes
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing import plans
+from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import PlanMaker
 from skewless.state import state_bytes
 from skewless.strategies.cascade import Cascade

@@ -12,11 +12,11 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless import registry
 from skewless.arrays import Ints, Keys, Workers
-from skewless.kernels.bounded_counts import add
 from skewless.metrics import imbalance
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger.files import Entry, from_bytes, to_bytes
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch
+from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.worker_steps import last_workers
 from skewless.strategies import Cascade, Fish, PartialKey

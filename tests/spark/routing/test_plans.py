@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless import registry
-from skewless.kernels.bounded_counts import add
 from skewless.spark.ledger.files import to_bytes
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import KEPT_BATCHES, PlanMaker
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.mixed import Mixed

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skewless.kernels.bounded_counts import add
 from skewless.sound import MOST_COUNTED
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
+from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import PlanMaker, cost_units
 from skewless.strategies import Mixed
 from skewless.strategies.rebalancing import routing_table

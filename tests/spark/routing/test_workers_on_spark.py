@@ -166,7 +166,7 @@ def test_a_strategy_that_cannot_rescale_refuses_other_workers(spark: Any, tmp_pa
         ({"capacities": "fast"}, "capacities must be numbers, not 'fast'"),
         (
             {"capacities": [1, 2, 3], "strategy": "pkg"},
-            "capacities: strategy 'pkg' takes all workers for equally fast; .*'fish'",
+            "capacities: strategy 'pkg' ignores differences in speed; use one of .*'fish'",
         ),
     ],
 )

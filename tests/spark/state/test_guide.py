@@ -1,4 +1,4 @@
-"""What the guide to keyed state shows runs as it stands, but for folders and the workers."""
+"""The guides to keyed state and its operators run as they are, but for folders and workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 from spark.streams import read_stream, write_file
 
 pytestmark = pytest.mark.spark
-PAGE = Path(__file__).parents[3] / "docs" / "keyed-state.md"
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = [DOCS / "keyed-state.md", DOCS / "keyed-operators.md"]  # the second builds on the first
 MINUTE = 60_000_000
 
 
@@ -27,14 +28,15 @@ def clicks() -> pa.Table:
 
 
 @pytest.mark.slow
-def test_the_guide_runs_from_its_beginning_to_its_end(spark: Any, tmp_path: Path) -> None:
+def test_the_guides_run_from_beginning_to_end(spark: Any, tmp_path: Path) -> None:
     table = clicks()
     for number, begin in enumerate((0, 5, 10)):  # the watermark follows the batches before
         write_file(tmp_path / "in", number, table.slice(begin, 5))
     stream = read_stream(spark, tmp_path / "in", "user string, ts timestamp", files=1)
     names: dict[str, Any] = {"records": table, "spark": spark}
     names |= {"clicks": stream, "purchases": stream.where("user = 'ann'")}
-    for program in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for program in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         changed = program.replace('"/data/', f'"{tmp_path.as_posix()}/')
         changed = changed.replace("workers=16,", "workers=2, max_workers=24,")
         changed = changed.replace("batch=41", "batch=1")

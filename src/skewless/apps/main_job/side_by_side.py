@@ -18,6 +18,7 @@ from skewless.apps.records.drifting_words import SCHEMA
 from skewless.apps.running.streams import finish
 from skewless.metrics import imbalance
 from skewless.spark import aggregate
+from skewless.spark.aggregation.windows import WINDOW
 from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.ledger.ledger import Ledger
 
@@ -104,7 +105,7 @@ class MainJob:
         )
         updates = spark.read.parquet(str(results))
         # What counts is what was said last about a window and a word.
-        latest = updates.groupBy("window", "word").agg(F.max_by("n", "batch").alias("n"))
+        latest = updates.groupBy(WINDOW, "word").agg(F.max_by("n", "batch").alias("n"))
         batches = _batches(query.recentProgress, folder / "ledger", self.n_workers)
         return JobRun(strategy, tuple(batches), _sorted(latest))
 

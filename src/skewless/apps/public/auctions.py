@@ -28,7 +28,7 @@ NOBODY = -1
 
 _CYCLE, _AUCTIONS = 50, 3  # events of a cycle, and the auctions among them
 _FIRST_ID = 1000
-_BATCH = 100  # one hot seller, bidder and auction per so many persons or auctions
+_BATCH = 100  # one hot seller, bidder and auction per this many persons or auctions
 _ACTIVE_PERSONS, _OPEN_AUCTIONS = 1000, 100
 _AHEAD = 10  # ids that a record may name before they exist
 _BEGIN_US = 1_767_225_600_000_000  # 2026-01-01 00:00 UTC

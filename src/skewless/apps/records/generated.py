@@ -70,7 +70,7 @@ def write_generated(kind: str, folder: Path, n_records: int) -> None:
     """Write a stream of trades, posts, positions, flows, voters or words into a new folder.
 
     It lasts ten minutes of event time, from 2026-01-01 on. The hot keys change four times. "tables"
-    are those of TPC-H, with so many line items: see `TpchStream`. All others are made piece by
+    are those of TPC-H, with this many line items: see `TpchStream`. All others are made piece by
     piece, so the memory does not grow with their number.
     """
     if kind == "tables":

@@ -92,7 +92,7 @@ class Input:
         return records.withColumn(ROW, F.monotonically_increasing_id())
 
     def read_stream(self, spark: SparkSession, files_per_batch: int | None = None) -> DataFrame:
-        """Return the records as a stream; a micro-batch takes so many files, or all there are."""
+        """Return the records as a stream; a micro-batch takes this many files, or all there are."""
         options: dict[str, Any] = dict(self._options)
         if files_per_batch is not None:
             options["maxFilesPerTrigger"] = files_per_batch
@@ -178,7 +178,7 @@ def _first_with_records(path: str, files: list[Path], format: str) -> Path:
         raise ValueError(f"--input: {path!r} {what}")
     if format == "parquet" and len(full) < len(files):
         empty = next(file for file in files if file not in full)
-        raise ValueError(f"--input: {str(empty)!r} is empty, which no Parquet file is")
+        raise ValueError(f"--input: {str(empty)!r} is empty and so not a valid Parquet file")
     with full[0].open("rb"):  # says best what is wrong with a file that cannot be read
         pass
     return full[0]

@@ -16,7 +16,7 @@ BEGIN_US = 1_767_225_600_000_000
 
 
 def event_times(n_records: int, seconds: int, begin: int = 0, end: int | None = None) -> pa.Array:
-    """Return the times of records that come evenly in so many seconds; of a part, if it is given.
+    """Return the times of records that come evenly in this many seconds; of a part, if it is given.
 
     >>> event_times(4, 8, 1, 3).to_numpy() - np.datetime64("2026-01-01")
     array([2000000, 4000000], dtype='timedelta64[us]')

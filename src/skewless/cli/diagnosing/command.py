@@ -47,8 +47,8 @@ def diagnose(
     limit: Annotated[
         str | None,
         typer.Option(
-            help="Read at most so many records; 5e6 if not given. With --spark all are counted, "
-            "and so many simulated."
+            help="Read at most this many records; 5e6 if not given. With --spark all are counted, "
+            "and this many simulated."
         ),
     ] = None,
     window: Annotated[
@@ -57,7 +57,7 @@ def diagnose(
     slow: Annotated[
         float | None,
         typer.Option(
-            help=f"With --event-log: a task is slow at so many times the median; {SLOW:g} if "
+            help=f"With --event-log: a task is slow at this many times the median; {SLOW:g} if "
             "not given."
         ),
     ] = None,

@@ -185,6 +185,7 @@ def _run_stream(
     spark: Any, application: Computation[Any], records: Found, options: RunOptions, scratch: Path
 ) -> None:
     from skewless.apps.records.generated import FILES_PER_BATCH
+    from skewless.spark.aggregation.windows import WINDOW
 
     n_files = options.files_per_batch
     if n_files is None and options.generate is not None:
@@ -207,7 +208,7 @@ def _run_stream(
         except KeyboardInterrupt:
             interrupted = True
     if interrupted:
-        raise stopped(_where_it_goes_on(options, n_done), 130)
+        raise stopped(_where_it_resumes(options, n_done), 130)
     if options.output is not None:
         return
     if not Path(output).exists():
@@ -217,7 +218,7 @@ def _run_stream(
     results = spark.read.parquet(output)
     column = application.batch_column(output)
     _show(application, results if column is None else results.drop(column), options.as_json)
-    if not options.as_json and application.mode == "append" and "window" in results.columns:
+    if not options.as_json and application.mode == "append" and WINDOW in results.columns:
         print("Windows that the watermark has not passed yet are not shown.")
     if not options.as_json and options.checkpoint is not None:
         print("These are the results of this run alone, and they are not kept; --output keeps all.")
@@ -234,15 +235,15 @@ def _page_of(checkpoint: str, options: RunOptions) -> contextlib.AbstractContext
     return serving(History(Ledger(ledger_beside(checkpoint))), beside_results=True)
 
 
-def _where_it_goes_on(options: RunOptions, n_done: int) -> str:
+def _where_it_resumes(options: RunOptions, n_done: int) -> str:
     """Return what a user must know who has stopped a stream."""
     if options.checkpoint is None:
         return (
             "stopped: the same command begins with the first record again; with --checkpoint and "
-            "--output it would go on"
+            "--output it would resume"
         )
-    batches = f"with micro-batch {n_done}" if n_done else "where it was before"
-    return f"stopped: the same command goes on {batches}, by the checkpoint {options.checkpoint}"
+    point = f"with micro-batch {n_done} of" if n_done else "where it was before, by"
+    return f"stopped: the same command resumes {point} checkpoint {options.checkpoint}"
 
 
 def _show(application: Computation[Any], results: Any, as_json: bool) -> None:

@@ -83,7 +83,7 @@ def hashtags(
         str | None, typer.Option(help="The column with one hashtag a record, instead of --text.")
     ] = None,
     top: Annotated[
-        int | None, typer.Option(help="Only so many hashtags, in each window; all if not given.")
+        int | None, typer.Option(help="Only this many hashtags per window; all if not given.")
     ] = None,
 ) -> None:
     """Count the hashtags of texts (PStream, Dalton, Pd-Stream)."""
@@ -109,7 +109,7 @@ def road_condition(
         str | None, typer.Option(help="The column with the vehicle; 'vehicle' if not given.")
     ] = None,
     speed: Annotated[str, typer.Option(help="The column with its speed.")] = "speed",
-    least: Annotated[int, typer.Option(help="Only cells with at least so many vehicles.")] = 1,
+    least: Annotated[int, typer.Option(help="Only cells with at least this many vehicles.")] = 1,
     positions: Annotated[
         bool,
         typer.Option("--positions", help="Count positions, where vehicles are not known."),
@@ -139,7 +139,7 @@ def ddos_flows(
     destination: Annotated[
         str, typer.Option(help="The column with the destination.")
     ] = "destination",
-    least: Annotated[int, typer.Option(help="Only sources with at least so many flows.")] = 1,
+    least: Annotated[int, typer.Option(help="Only sources with at least this many flows.")] = 1,
 ) -> None:
     """Count the flows of each source address and their destinations (Pd-Stream)."""
 
@@ -212,7 +212,7 @@ def tpch_q5(
     """Compute query 5 of TPC-H in sliding windows: revenue by nation of a region (Mixed).
 
     --input is a folder with the tables, as generators of TPC-H write them, whose keys are even
-    unless --skew is given; --generate makes so many line items, with skewed foreign keys.
+    unless --skew is given; --generate makes this many line items, with skewed foreign keys.
     """
 
     def make(records: Any, settings: dict[str, Any]) -> TpchQ5:

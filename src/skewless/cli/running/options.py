@@ -27,7 +27,7 @@ class RunOptions:
         typer.Option("--input", help="A file or folder: Parquet, CSV, JSON lines or text."),
     ] = None
     generate: Annotated[
-        str | None, typer.Option(help="Make so many records instead, the same each time.")
+        str | None, typer.Option(help="Make this many records instead, the same each time.")
     ] = None
     strategy: Annotated[
         str | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from skewless.experiments.tables import Row, markdown
+from skewless.experiments.tables import Row, markdown, range_of
 
 HEADINGS = (
     "files of the state",
@@ -36,7 +36,7 @@ def table(records: Sequence[Row]) -> str:
                     f"{records[0]['touched']:,}",
                     f"{median(by_round.values()):.3f}",
                     f"{median(ratios):.2f}",
-                    f"{min(ratios):.2f} – {max(ratios):.2f}",
+                    range_of(ratios),
                     str(len(by_round)),
                 ]
             )

@@ -22,7 +22,7 @@ STATE_BATCHES = 5
 CHANGES_EVERY = 3
 #: The worker that becomes slow, and how many times its work takes then.
 SLOW_WORKER, SLOWED = 3, 2.0
-#: Within so many micro-batches after an event, balance must be back.
+#: Within this many micro-batches after an event, balance must be back.
 RECOVERY = 3
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from skewless.experiments.tables import Row, markdown
+from skewless.experiments.tables import Row, markdown, range_of
 
 PLAIN, OURS = "plain", "skewless"
 HEADINGS = (
@@ -43,7 +43,7 @@ def table(records: Sequence[Row]) -> str:
                 f"{_speed(plain):,.0f}",
                 f"{_speed(ours):,.0f}",
                 f"{median(ratios):.2f}",
-                f"{min(ratios):.2f} – {max(ratios):.2f}",
+                range_of(ratios),
                 f"{_batch_seconds(plain):.2f}",
                 f"{_batch_seconds(ours):.2f}",
                 f"{first['rows']:,}",

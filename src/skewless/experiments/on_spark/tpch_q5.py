@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import mean, median
 
-from skewless.experiments.tables import Row, markdown
+from skewless.experiments.tables import Row, markdown, range_of
 
 #: What is compared; the first one is what the others are set against.
 STRATEGIES = ("hash", "mixed")
@@ -43,8 +43,7 @@ def table(records: Sequence[Row]) -> str:
                 f"{mean(moved):.0f}",
                 f"{median(_speed(r) for r in mine):,.0f}",
                 f"{median(ratios):.2f}",
-                # One round has no range.
-                f"{min(ratios):.2f} – {max(ratios):.2f}" if len(ratios) > 1 else "–",
+                range_of(ratios),
                 str(len(mine)),
                 f"{mine[0]['rows']:,}",
             ]

@@ -11,6 +11,9 @@ from skewless.experiments.tables import Row
 #: What the cells of a figure measured, by their labels.
 Results = Mapping[str, Row]
 
+#: Takes one number out of what a cell measured.
+Number = Callable[[Row], float]
+
 #: Points of one curve: what is on the x axis, and what is on the y axis.
 Points = Sequence[tuple[Any, float]]
 
@@ -18,12 +21,17 @@ Paper = Literal["fish", "dalton", "pstream", "pd-stream", "mixed"]
 PAPERS: tuple[Paper, ...] = ("fish", "dalton", "pstream", "pd-stream", "mixed")
 
 
+def column(name: str) -> Number:
+    """Return what reads this column of a row."""
+    return lambda row: float(row[name])
+
+
 class Size(NamedTuple):
     """How much is measured: a figure takes the smaller of its authors' number and this one."""
 
     name: str
     records: int  # of one stream
-    workers: int  # at most so many
+    workers: int  # at most this many
     seeds: tuple[int, ...]
 
 

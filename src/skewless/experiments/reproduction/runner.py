@@ -19,7 +19,7 @@ from skewless.experiments.tables import Row
 #: Called with the number of cells that are done, and the number of all.
 Progress = Callable[[int, int], None]
 
-_TIMED = 3  # a simulation with a clock takes about so many times as long
+_TIMED = 3  # a simulation with a clock takes about this many times as long
 
 
 class Failure(NamedTuple):

@@ -308,5 +308,5 @@ def _require_room(timing: Timing, n_sources: int, capacities: Floats) -> None:
     if timing.service / slowest > LONGEST_SECONDS:
         raise ValueError(
             f"capacities: a record would take {timing.service / slowest:.3g} seconds with the "
-            f"capacity {slowest:.3g}, and may take {LONGEST_SECONDS:,.0f}"
+            f"capacity {slowest:.3g}; the limit is {LONGEST_SECONDS:,.0f}"
         )

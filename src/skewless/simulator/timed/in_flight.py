@@ -59,7 +59,7 @@ def none_in_flight(n_workers: int) -> InFlight:
 
 
 def with_room(before: InFlight, n_more: int) -> InFlight:
-    """Return the same with room for so many records more."""
+    """Return the same with room for this many records more."""
     size = int(before.size[0])
     if not before.fails.any() or size + n_more <= before.done.size:
         return before

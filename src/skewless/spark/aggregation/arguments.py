@@ -152,7 +152,7 @@ def check_times(
         )
     if df.isStreaming and watermark is not None and isinstance(kind, TimestampNTZType):
         raise ValueError(
-            f"watermark: Spark wants a timestamp with time zone for it, and column {window.time!r} "
+            f"watermark: Spark needs a timestamp with time zone for it, and column {window.time!r} "
             "is timestamp_ntz: cast it to timestamp"
         )
 
@@ -188,5 +188,6 @@ def carried_watermark(
         return int(fields[0].metadata[WATERMARK])
     raise ValueError(
         f"the DataFrame has a watermark already, by column {fields[0].name!r}; ours is applied "
-        "after the combining: leave out withWatermark and give window= and watermark= instead"
+        "after the partial aggregation: leave out withWatermark and give window= and watermark= "
+        "instead"
     )

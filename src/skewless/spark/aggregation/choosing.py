@@ -31,9 +31,9 @@ Form: TypeAlias = Literal["plain", "local", "together", "route"]
 #: Names of forms that a user may give as `strategy`.
 AUTO, PLAIN, LOCAL = "auto", "plain", "local"
 FORMS = (AUTO, PLAIN, LOCAL)
-#: Below so many records per key in a source's sample, combining there saves too little.
+#: Below this many records per key in a source's sample, combining there saves too little.
 _FEW_PER_KEY = 2.0
-#: A key with more than so many times the even share of a worker is hot.
+#: A key with more than this many times the even share of a worker is hot.
 _HOT = 1.5
 _LOGGER = logging.getLogger("skewless")
 
@@ -181,8 +181,8 @@ def _require_no_routing(form: str, weight: Any, capacities: Any) -> None:
 def _require_form(form: str, aggs: Mapping[str, Any], own: list[str], alone: list[str]) -> None:
     if form == PLAIN and own:
         raise ValueError(
-            f"strategy 'plain': aggs: {own[0]!r} ({type(aggs[own[0]]).__name__}) is none of "
-            "Spark's own: use 'auto', 'local' or a name of the registry"
+            f"strategy 'plain': aggs: {own[0]!r} ({type(aggs[own[0]]).__name__}) is not an "
+            "aggregation of Spark: use 'auto', 'local' or a name of the registry"
         )
     if form == LOCAL and alone:
         raise ValueError(

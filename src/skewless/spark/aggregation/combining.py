@@ -21,7 +21,7 @@ from skewless.spark.ledger.claims import Claim
 from skewless.spark.ledger.ledger import Entry
 from skewless.spark.routing.router import Router, this_task
 
-#: Records are grouped so many at a time: the more, the fewer partial results of a key are merged.
+#: Records are grouped this many at a time: the more, the fewer partial results of a key are merged.
 #: A task holds about three times as many bytes: the records, sorted by key, and their results.
 _ROWS_AT_ONCE = 1 << 22
 _BYTES_AT_ONCE = 1 << 26

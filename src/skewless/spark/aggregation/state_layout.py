@@ -28,7 +28,7 @@ from skewless.aggregations import Aggregation, PerColumn, PerKey, Reducing
 from skewless.spark.aggregation.partials import Partials
 from skewless.spark.aggregation.windows import Window, microseconds
 
-#: A mismatch names at most so many differences.
+#: A mismatch names at most this many differences.
 _MOST_SHOWN = 3
 #: Attributes of an own aggregator that the layout has in another place, or that no state needs.
 _TOLD_ELSEWHERE = ("inputs", "state", "result", "merges")

@@ -108,7 +108,7 @@ class Window:
             )
         if self.offset is not None and abs(microseconds(self.offset, "window: offset")) >= slide:
             raise ValueError(
-                "window: offset must be less than it is from one window to the next "
+                "window: offset must be shorter than the slide "
                 f"({self.slide or self.size}), not {self.offset!r}"
             )
 

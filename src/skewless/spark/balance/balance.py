@@ -30,7 +30,7 @@ class HotKey:
     records: int
     share: float  # of all records
     workers: int | None = None  # that have it, as far as known
-    unsure: int = 0  # so many records more it may have
+    unsure: int = 0  # this many records more it may have
 
 
 @dataclass(frozen=True)

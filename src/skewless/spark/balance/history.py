@@ -6,25 +6,27 @@ few listings of folders, and the files of the batches that are new.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from skewless import metrics
 from skewless.spark.balance.balance import (
-    BatchBalance,
     batch_balance,
     plan_of,
     planned_workers,
-    read_hot_keys,
     run_of,
 )
+from skewless.spark.balance.seen_batches import (
+    SeenBatch,
+    each_of,
+    relative_loads,
+    shown_hot_keys,
+    strategy_of,
+    tolerance_of,
+    total_of,
+    users_key,
+)
 from skewless.spark.balance.text_tables import printable
-from skewless.spark.columns import internal
-from skewless.spark.ledger.entry_checks import corrupt
-from skewless.spark.ledger.files import from_json
 from skewless.spark.ledger.folder import Folder, open_folder, shown
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import (
@@ -40,54 +42,6 @@ from skewless.spark.state.versions.names import plan_file
 
 #: Batches that are remembered; a stream has no end.
 REMEMBERED = 500
-#: As long as the ledger itself keeps the text of a key.
-_LONGEST_KEY = 80
-
-
-@dataclass(frozen=True)
-class SeenBatch:
-    """One micro-batch, as its files tell it.
-
-    `seconds` is from the plan to the last report; it is None where the files do not tell. `moves`
-    counts the keys whose state came from another worker, `state_bytes` and `state_keys` are what
-    each worker holds: all three are known of `process` only. `hot_keys` has the workers of each
-    key.
-    """
-
-    balance: BatchBalance
-    relative: tuple[float, ...]  # load per worker, 1 = fair share
-    ended: float | None
-    seconds: float | None
-    moves: int | None
-    rescaled: bool
-    state_bytes: tuple[int, ...] | None
-    state_keys: tuple[int, ...] | None
-    hot_keys: tuple[dict[str, Any], ...]
-    strategy: str = ""  # that made the plan, and its tolerance, where the plan says so
-    tolerance: float | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return all that a page shows, as plain data."""
-        balance = self.balance
-        return {
-            "batch": balance.batch,
-            "records": balance.records,
-            "loads": [worker.records for worker in balance.workers],
-            "relative_loads": list(self.relative),
-            "imbalance": balance.imbalance,
-            "seconds_imbalance": balance.seconds_imbalance,
-            "cost_imbalance": balance.cost_imbalance,
-            "keys": balance.keys,
-            "replication": balance.replication,
-            "replication_exact": balance.replication_exact,
-            "keys_split": balance.keys_split,
-            "seconds": self.seconds,
-            "moves": self.moves,
-            "rescaled": self.rescaled,
-            "state_bytes": None if self.state_bytes is None else list(self.state_bytes),
-            "state_keys": None if self.state_keys is None else list(self.state_keys),
-            "hot_keys": list(self.hot_keys),
-        }
 
 
 class History:
@@ -136,7 +90,7 @@ class History:
         """Return the query, and its batches in order, as plain data."""
         identity = self._identity or {}
         seen = [self._seen[batch] for batch in sorted(self._seen)]
-        strategy, tolerance = str(identity.get("strategy", "")), _tolerance(identity)
+        strategy, tolerance = str(identity.get("strategy", "")), tolerance_of(identity)
         if seen and not strategy:  # `process` may change it at a restart
             strategy, tolerance = seen[-1].strategy, seen[-1].tolerance
         return {
@@ -144,7 +98,7 @@ class History:
             "query": printable(self._query),
             "place": shown(self.ledger.folder),
             "strategy": printable(strategy),
-            "key": printable(_users_key(str(identity.get("key", "")))),
+            "key": printable(users_key(str(identity.get("key", "")))),
             "workers": len(seen[-1].relative) if seen else identity.get("workers"),
             "tolerance": tolerance,
             "keeps_state": "process" in identity,
@@ -243,7 +197,7 @@ class History:
             if plan is None or len(workers) < planned_workers(plan):
                 return None  # still running, or about to be purged
             n_workers, rescaled = len(workers), plan.about.get("whole") is True
-            strategy, tolerance = _strategy(plan)
+            strategy, tolerance = strategy_of(plan)
         else:
             plan_file_name = plan_name(batch)
             if not is_last and plan_file_name not in self._files.files("plans"):
@@ -257,14 +211,14 @@ class History:
         ended = self._written(self._name(one) for one in files)
         return SeenBatch(
             balance,
-            _relative(balance, speeds),
+            relative_loads(balance, speeds),
             ended,
             self._seconds(plan_file_name, files[0], ended),
-            _total(workers, "moved"),
+            total_of(workers, "moved"),
             rescaled,
-            _each(workers, "bytes"),
-            _each(workers, "held"),
-            _hot_keys(workers, balance.records),
+            each_of(workers, "bytes"),
+            each_of(workers, "held"),
+            shown_hot_keys(workers, balance.records),
             strategy,
             tolerance,
         )
@@ -294,84 +248,6 @@ class History:
             return None
         # Files that were copied have the times of the copying.
         return ended - start if ended > start else None
-
-
-def _relative(balance: BatchBalance, speeds: tuple[float, ...] | None) -> tuple[float, ...]:
-    costs = [worker.cost for worker in balance.workers]
-    records = [float(worker.records) for worker in balance.workers]
-    loads = [cost if cost is not None else 0.0 for cost in costs] if any(costs) else records
-    if not sum(loads):
-        return tuple(0.0 for _ in loads)
-    relative: list[float] = metrics.relative_loads(loads, speeds).tolist()
-    return tuple(relative)
-
-
-def _users_key(key: str) -> str:
-    """Return the columns of a key without the one of ours by which joins spread keys.
-
-    >>> _users_key("item string, __skewless_part int")
-    'item string'
-    """
-    return re.sub(rf", {internal('part')}(_[0-9a-f]{{8}})? int$", "", key)
-
-
-def _tolerance(identity: Mapping[str, Any]) -> float | None:
-    """Return the imbalance that the strategy allows, if it has such a parameter."""
-    return _allowed(_from_json(identity.get("parameters")))
-
-
-def _strategy(plan: Entry) -> tuple[str, float | None]:
-    """Return the name of the strategy that made a plan of `process`, and its tolerance."""
-    found = _from_json(plan.about.get("strategy"))
-    if not isinstance(found, list) or len(found) != 2:
-        return "", None
-    return str(found[0]), _allowed(found[1])
-
-
-def _allowed(parameters: Any) -> float | None:
-    found = parameters.get("tolerance") if isinstance(parameters, dict) else None
-    return float(found) if isinstance(found, int | float) else None
-
-
-def _from_json(text: Any) -> Any:
-    try:
-        return from_json(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-
-
-def _hot_keys(workers: Mapping[int, Entry], n_records: int) -> tuple[dict[str, Any], ...]:
-    found = read_hot_keys(workers, n_records)
-    return tuple(
-        {
-            "key": printable(key.key, _LONGEST_KEY),
-            "records": key.records,
-            "share": key.share,
-            "unsure": key.unsure,
-            "workers": [list(place) for place in places],
-        }
-        for key, places in found
-    )
-
-
-def _count(entry: Entry, name: str, least: int = 0) -> int:
-    number = entry.about.get(name)
-    if type(number) is int and number >= least:
-        return number
-    text = f"{name} must be a whole number from {least} on, not {str(number)[:40]}"
-    raise corrupt(entry, ValueError(text))
-
-
-def _each(workers: Mapping[int, Entry], name: str) -> tuple[int, ...] | None:
-    """Return a number of each worker, or None where they do not all tell it."""
-    if not workers or not all(name in one.about for one in workers.values()):
-        return None
-    return tuple(_count(one, name) for one in workers.values())
-
-
-def _total(workers: Mapping[int, Entry], name: str) -> int | None:
-    each = _each(workers, name)
-    return None if each is None else sum(each)
 
 
 def find_history(folder: str) -> History:

@@ -31,7 +31,7 @@ class Moving(Enum):
     ROUTED = (SHUFFLE_SECONDS + ROUTE_SECONDS, STAGE_SECONDS)
 
     def seconds(self, partitions: Iterable[float], n_slots: int) -> float:
-        """Return how long that takes, if the records come from partitions with so many each.
+        """Return how long that takes, if the records come from partitions with this many each.
 
         A partition is one task: it sends its records, sorts them or decides where they go.
         """

@@ -27,7 +27,7 @@ from skewless.spark.key_texts import key_text
 from skewless.spark.routing.route import number_of_workers
 from skewless.strategy import AnyStrategy
 
-#: Spark's sketch tracks so many keys, and cannot tell more.
+#: Spark's sketch tracks this many keys, and cannot tell more.
 MOST_KEYS = 10_000
 _RECORDS, _TOP, _TOP_JSON = "records", "top", "top_json"
 _PARTITION, _HASH, _PLAIN = "partition", "hash", "plain"
@@ -87,7 +87,7 @@ def hot_keys(
         is what plain Spark does.
     sample
         The number of records, about, that are routed for the predictions: 12 bytes each on the
-        driver. Up to so many records, predictions are of all.
+        driver. Up to this many records, predictions are of all.
     top
         How many keys to list, at most 10,000. Their records are about right, and exact if there
         are fewer than some 10,000 keys; if there are more, those too light to be told from the
@@ -254,7 +254,7 @@ def _text(item: Any, is_json: bool) -> str:
 def _sample(
     df: DataFrame, columns: list[Column], n_records: int, n_workers: int, wanted: int, seed: int
 ) -> tuple[SampledKeys, Workers]:
-    """Return about so many keys, every record as likely as any other, in the order of `df`.
+    """Return about this many keys, every record as likely as any other, in the order of `df`.
 
     Also return the partitions to which Spark's own hash sends them.
     """

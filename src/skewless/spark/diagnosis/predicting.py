@@ -98,7 +98,7 @@ class Job:
     batch_size: int = 10_000
 
     def seconds(self, loads: Ints, pairs: Ints, moving: Moving) -> float | None:
-        """Return the time of the tasks, which have so many records and keys each.
+        """Return the time of the tasks, which have this many records and keys each.
 
         A sample has fewer records than the job. Its keys may be fewer too: the pairs of the job
         are at least those of the sample.

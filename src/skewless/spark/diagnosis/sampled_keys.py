@@ -12,7 +12,7 @@ import numpy as np
 from skewless.arrays import Ints, Keys, Workers
 from skewless.workloads.workload import CHUNK_SIZE, spans
 
-#: Above so many places, (key, worker) pairs are counted by sorting instead of in a table.
+#: Above this many places, (key, worker) pairs are counted by sorting instead of in a table.
 _MOST_PLACES = 1 << 28
 
 
@@ -56,7 +56,7 @@ class SampledKeys:
             begin += size
 
     def thinned(self, most: int) -> SampledKeys:
-        """Return at most so many of the records, evenly spread over all."""
+        """Return at most this many of the records, evenly spread over all."""
         step = max(1, -(-self.n_records // most))
         return SampledKeys(np.ascontiguousarray(self.keys[::step]))
 

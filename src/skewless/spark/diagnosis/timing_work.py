@@ -23,9 +23,9 @@ PATIENCE_S = 10.0
 N_ALONE = 3
 #: So many records say how long a key takes, before many of them are tried.
 N_PROBED = 10
-#: Below so many records of keys that are there once, nothing is known of the cost of a key.
+#: Below this many records of keys that are there once, nothing is known of the cost of a key.
 LEAST_LIGHT = 4
-#: A run of few keys has at least so many records, unless patience ends, and at most so many
+#: A run of few keys has at least this many records, unless patience ends, and at most this many
 #: batches, records and bytes.
 _LEAST_RECORDS, _MOST_BATCHES, _MOST_RECORDS, _MOST_BYTES = 2_000, 5, 50_000, 1 << 26
 _SMALL_BATCH = 50

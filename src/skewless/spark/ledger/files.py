@@ -104,7 +104,7 @@ def from_bytes(data: bytes, where: str) -> Entry:
         }
         about = from_json(metadata["about"])
         if not isinstance(about, dict):
-            raise ValueError("what it says about itself is no dict")
+            raise ValueError("what it says about itself is not a dict")
         return Entry(arrays, about, where)
     except (LedgerCorrupt, LedgerTooNew):
         raise
@@ -118,7 +118,7 @@ def from_json(text: str | bytes) -> Any:
     """Return a JSON value; raise ValueError for whatever is none, nested too deep, or NaN."""
 
     def refuse(constant: str) -> Any:
-        raise ValueError(f"{constant} is no JSON value")
+        raise ValueError(f"{constant} is not a JSON value")
 
     try:
         return json.loads(text, parse_constant=refuse)
@@ -201,7 +201,7 @@ def _array(column: pa.Field, values: pa.Buffer) -> NDArray[Any]:
     dtype = np.dtype(text)
     if not dtype.itemsize or values.size != dtype.itemsize * math.prod(shape):
         raise ValueError(
-            f"array {column.name!r}: {values.size} bytes are no {dtype} of the shape {shape}"
+            f"array {column.name!r}: {values.size} bytes are not {dtype} of the shape {shape}"
         )
     array = np.empty(shape, dtype)
     array[...] = np.ndarray(shape, dtype, buffer=values)
@@ -220,7 +220,7 @@ def _require_values(name: str, array: NDArray[Any]) -> None:
         words = np.ascontiguousarray(array).reshape(-1).view(f"{array.dtype.str[0]}u4")
         largest, most = int(words.max()), _LAST_CHARACTER
     if largest > most:
-        raise ValueError(f"array {name!r} of {size} bytes each holds what is no {array.dtype}")
+        raise ValueError(f"array {name!r} of {size} bytes each holds what is not {array.dtype}")
 
 
 def json_text(about: dict[str, Any]) -> str:

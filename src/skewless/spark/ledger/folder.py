@@ -67,8 +67,8 @@ def absolute(address: str) -> str:
     place, mark, options = address.partition("?")
     if mark and place.startswith("file:"):
         raise ValueError(
-            f"ledger: {address!r} has a '?', behind which an address has options, and folders of "
-            "this machine have none: write %3F, or give a path without file:"
+            f"ledger: {address!r} has a '?': it starts the options of an address, and a "
+            "local folder has none. Write %3F, or give a path without file:"
         )
     place = re.sub(r"^s3[an]:", "s3:", place)  # as Spark writes it
     return place.rstrip("/") + mark + options
@@ -132,7 +132,7 @@ def _open(address: str, process: int) -> Folder:
     if isinstance(filesystem, fs.LocalFileSystem):
         return LocalFolder(Path(root))
     if not root.strip("/"):
-        raise ValueError(f"ledger must name a folder, and {shown(address)} names none")
+        raise ValueError(f"ledger must name a folder, and {shown(address)} names no folder")
     return RemoteFolder(filesystem, root, shown(address))
 
 

@@ -326,7 +326,9 @@ class Ledger:
         identity: dict[str, Any] = read_statement(there, "identity", where, dict)
         for field, value in identity.items():
             if not isinstance(value, str | int | float):
-                raise LedgerCorrupt(f"{where} is not readable: {field[:40]!r} is no text or number")
+                raise LedgerCorrupt(
+                    f"{where} is not readable: {field[:40]!r} is not a text or number"
+                )
         return identity
 
     def _other_layout(self, found: Mapping[str, Any]) -> str:

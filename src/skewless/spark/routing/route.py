@@ -62,7 +62,8 @@ def route(
     Parameters
     ----------
     df
-        The records. Their columns stay in the JVM; only a hash of the key visits Python.
+        The records. Their columns stay in the JVM; only a hash of the key, and the weight if there
+        is one, go to Python.
     key
         The key: the name of a column, a Column, or several of them. Any type that Spark hashes.
     strategy
@@ -281,8 +282,8 @@ def _speeds(
     if not isinstance(strategy, Rescales):
         able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Rescales)]
         raise ValueError(
-            f"capacities: strategy {strategy.name!r} takes all workers for equally fast; "
-            f"{', '.join(able)} can tell them apart, or leave out capacities"
+            f"capacities: strategy {strategy.name!r} ignores differences in speed; "
+            f"use one of {', '.join(able)}, or leave out capacities"
         )
     return tuple(speeds.tolist())
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from skewless.arrays import Floats, Ints, Keys, Workers
-from skewless.kernels.bounded_counts import add
 from skewless.sound import MOST_COUNTED
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.key_hashes import keyed_hashes
 from skewless.spark.routing.plans import PlanMaker, cost_units
 from skewless.spark.routing.seeds import seed_of_query

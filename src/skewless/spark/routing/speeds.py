@@ -19,11 +19,11 @@ from skewless.spark.ledger.ledger import Entry
 
 #: What a batch counts after the next one.
 _REMEMBERED = 0.5
-#: One batch counts as at most so many times slower than the batches that are remembered.
+#: One batch counts as at most this many times slower than the batches that are remembered.
 _MOST_SLOWER = 2.0
 #: A worker counts when the batches that are remembered kept it busy for so long.
 _LEAST_SECONDS = 0.05
-#: Relative times within so many doublings are the same.
+#: Relative times within this many doublings are the same.
 _SAME = 0.4
 #: Steps per doubling to which relative times are rounded, and the most doublings.
 _STEPS, _MOST_DOUBLINGS = 4.0, 4.0

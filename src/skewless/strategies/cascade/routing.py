@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from skewless._jit import kernel
-from skewless.arrays import F64, I64, Floats, Keys, Workers
+from skewless.arrays import I64, Floats, Keys, Workers
 from skewless.kernels.hashing import seeded
 from skewless.strategies.cascade.counting import (
     FIRST_HEAVY,
@@ -64,6 +64,7 @@ from skewless.strategies.cascade.state import (
     measure_rooms,
     stride_of,
 )
+from skewless.strategies.cascade.weights import weight_of
 
 _SHIFT_32 = np.uint64(32)
 _ONE = np.uint64(1)
@@ -72,14 +73,6 @@ _MARKS = np.uint64(MARKS)
 _CURSORS = np.uint64(CURSORS)
 _NEXT, _END, _OTHER = np.uint64(NEXT), np.uint64(END), np.uint64(OTHER)
 _RECHECK, _FLOOR, _LIMIT = np.uint64(RECHECK), np.uint64(FLOOR), np.uint64(LIMIT)
-
-
-@kernel
-def _weight(weights: Floats | None, i: I64) -> F64:
-    """Return what record i weighs; without weights, a constant to the compiler."""
-    if weights is None:
-        return 1.0
-    return weights[i]
 
 
 @kernel
@@ -135,7 +128,7 @@ def _route_common(
     while i < end:
         # Unsigned wherever it is an index: a signed one may be negative, and costs a test.
         now = np.uint64(i)
-        weight = _weight(weights, now)
+        weight = weight_of(weights, now)
         start = np.uint64(state.starts[np.uint64(i + shift)])
         row = start // _ROW
         place = min(row, shared_row)
@@ -183,7 +176,7 @@ def _route_one(
 ) -> None:
     """Route record i, whatever it takes."""
     heavy, numbers, counters = state.heavy, state.numbers, state.counters
-    weight = _weight(weights, i)
+    weight = weight_of(weights, i)
     hashed = state.hashes[i + shift]
     level = numbers[LEVEL]
     amount = weight * heavy.unit[0]
@@ -221,7 +214,7 @@ def _put_aside(
     """Keep one key in so many of the block, until it is counted."""
     for i in range(begin + -(begin + shift) % COUNT_EVERY, end, COUNT_EVERY):
         state.aside[(i + shift) // COUNT_EVERY] = keys[i]
-        state.aside_weights[(i + shift) // COUNT_EVERY] = _weight(weights, i)
+        state.aside_weights[(i + shift) // COUNT_EVERY] = weight_of(weights, i)
 
 
 @kernel
@@ -242,7 +235,7 @@ def _compare_weights(weights: Floats | None, state: CascadeState, begin: I64, en
     if weights is None:
         end = begin + 1
     for i in range(begin, end):
-        weight = _weight(weights, i)
+        weight = weight_of(weights, i)
         if state.numbers[FIRST] == 0.0:
             state.numbers[FIRST] = weight
         elif weight != state.numbers[FIRST]:

@@ -68,7 +68,7 @@ CURSORS = 8
 
 #: The most workers that are listed for the next records of one key.
 WAITING = 32
-#: With so many workers at most, a key stays with one until the next is clearly better off.
+#: With this many workers at most, a key stays with one until the next is clearly better off.
 FEW = 8
 
 BLOCK = 256

@@ -115,7 +115,7 @@ class Cascade:
     >>> out = np.empty(1000, np.int32)
     >>> strategy = Cascade()
     >>> strategy.route(np.full(1000, 3, np.uint64), strategy.start(4, seed=0), out)
-    >>> np.bincount(out).tolist()  # one key that is all there is has to be everywhere
+    >>> np.bincount(out).tolist()  # the only key must be on every worker
     [249, 251, 250, 250]
 
     References

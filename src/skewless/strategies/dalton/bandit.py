@@ -29,7 +29,7 @@ DRAWS = 3  # records so far, each with a random number of its own
 TOLD = 4  # of them, those that the last message to the other sources was about, and all before
 IN_MESSAGE = 5  # records that the last message was about
 CLOCK = 6  # records of all sources that the last merge knew of
-SPLIT_LIMIT = 7  # a key on so many workers explores no further
+SPLIT_LIMIT = 7  # a key on this many workers explores no further
 WAITING = 8  # 1 between the message to the others and their answer (AWAIT)
 STATS_WINDOW, BY_BATCH, MOST_SPLITS = 9, 10, 11  # parameters
 

@@ -20,7 +20,7 @@ from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_t
 from skewless.sound import MOST_COUNTED, require_same, require_that, require_within
 
 # Positions in `counters`.
-N_KEYS = 0  # keys met since the last clearing; with the sketch, at least so many
+N_KEYS = 0  # keys met since the last clearing; with the sketch, at least this many
 IN_TABLE = 1  # of them in the table
 ROOM = 2  # keys that the table takes
 SKETCHES = 3  # 1 while the table is not used

@@ -118,7 +118,7 @@ def room(window: SlideLoads) -> I64:
 
 @kernel
 def advance(window: SlideLoads, n_records: I64) -> None:
-    """Note that so many records, no more than there is room, have been added to `loads`."""
+    """Note that this many records, no more than there is room, have been added to `loads`."""
     window.counters[TOTAL] += n_records
     window.counters[RECORDS] += n_records
 

@@ -54,7 +54,7 @@ class Dalton:
         too long on a worker that used to be good.
     stats_window
         Records over which keys are counted. A key is hot with more than 1/n of them, in that
-        window and the next. Sources that merge know keys by so many recent records of all.
+        window and the next. Sources that merge know keys by this many recent records of all.
     statistics
         `"exact"`, `"count-min"`, or `"hybrid"`: exact in a window after one with at most
         `exact_keys` keys. No window has more keys than records, so it never sketches if

@@ -193,7 +193,9 @@ class Fish:
         time; each record adds a step to it until it is set again.
         """
         if not self.heuristic:
-            raise ValueError("fish: observe needs heuristic=True, counts know no time and speed")
+            raise ValueError(
+                "fish: observe needs heuristic=True; without it only records are counted"
+            )
         moment = float(now(state.backlog)) if now_seconds is None else now_seconds
         if not state.backlog.clock[ESTIMATED] <= moment < np.inf:
             raise ValueError(

@@ -118,7 +118,7 @@ def set_queued(times: Waiting, records: Floats) -> None:
 
 
 def set_seconds(times: Waiting, seconds_per_record: Floats) -> None:
-    """Say how long a record takes each worker; what is queued stays so many records (C_w).
+    """Say how long a record takes each worker; what is queued stays that many records (C_w).
 
     A tick is from now on the smallest of `seconds_per_record` / `TICKS`.
     """

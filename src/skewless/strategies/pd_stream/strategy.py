@@ -61,7 +61,7 @@ class PdStream:
         θ = `theta` / n, the share from which two workers are too few for a key. It sets the length
         of the window and nothing else: whether a key is hot depends on its count in the window.
     step
-        The window moves on after so many records, all of them at a time. Until then, counts and
+        The window advances by this many records at a time. Until then, counts and
         hot keys are those of the last step.
     confidence
         P̂: how sure it must be that a key with the share p̂ had occurred at least that often.

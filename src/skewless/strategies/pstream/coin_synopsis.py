@@ -9,13 +9,13 @@ without new long runs loses its bits and then its entry.
 
 **Several sources.** Each has a part of the records, and the synopsis of all would be declined by
 the long runs of all. Between two merges a source knows only its own. So it routes by a vector that
-its own runs set and decline, as one source alone does. What it tells the others is apart from that:
-its new bits decline at `scale` · p, where `scale` is how many times its own records all records
-are, as fast as if it saw all long runs; and of the bits that all sources got from the last merge it
+its own runs set and decline, as one source alone does. What it tells the others is kept
+separately: its new bits decline at `scale` · p, where `scale` is all records / its own records, as
+fast as if it saw all long runs; and of the bits that all sources got from the last merge it
 tells how often its own runs have shifted them. A merge applies the shifts of all.
 
-**What bounds it.** A vector with top bit b lives for b + 1 shifts, two in the mean, of 1 / p long
-runs each. So even if every long run is of a new key, 2 / p entries are held in the mean, and the
+**What bounds it.** A vector with top bit b lives for b + 1 shifts, two on average, of 1 / p long
+runs each. So even if every long run is of a new key, 2 / p entries are held on average, and the
 number varies like a Poisson number. The synopsis has six standard deviations more than that; a
 newcomer that finds no room is forgotten, and others have left when it comes again.
 
@@ -234,7 +234,7 @@ def next_declining(synopsis: CoinSynopsis) -> I64:
     """Return an entry to shift, any of them with equal chance, or ABSENT when none is due.
 
     Alg. 1, l. 18. Every call costs O(1), and a long run makes p · entries of them due: two at most,
-    in the mean.
+    on average.
     """
     counters = synopsis.counters
     if counters[SIZE] == 0:

@@ -50,7 +50,7 @@ from skewless.strategies.pstream.hot_predictor import (
     hot_keys,
 )
 
-#: The part of a source may be so many times smaller in one batch than it was before.
+#: The part of a source may be this many times smaller in one batch than it was before.
 _VARIES = 4.0
 
 

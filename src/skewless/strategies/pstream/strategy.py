@@ -114,7 +114,7 @@ class PStream:
         w_T, what the share of rare records weighs against that of hot keys, w_S = 1 − w_T. See
         `tuning`.
     interval
-        When f is adapted: after so many times 1 / p long runs, in which an entry is shifted once.
+        When f is adapted: after this many times 1 / p long runs, in which an entry is shifted once.
     false_positive_rate
         Of the filter, while no more than 1 / f keys are hot.
 

@@ -59,7 +59,7 @@ class TableRouting(ABC):
         gone. A report with a `rest` does not name every key. So an entry is forgotten only if its
         worker has no rest: then all records of that worker are accounted for.
     forget_after
-        Forget an entry when so many reports in a row did not name its key; None: never. On Spark a
+        Forget an entry after this many reports in a row without its key; None: never. On Spark a
         report is one micro-batch, and a key that is not in it may come back. The key then goes
         home, and `Moves` names it like any other that moves.
     pin_giants

@@ -141,7 +141,7 @@ def goals(
 
 
 def relaxed(goals: Goals, observed: Observed, most: int) -> Goals:
-    """Return goals by which at most so many keys leave the workers of giants, the heaviest first.
+    """Return goals by which at most this many keys leave the workers of giants, the heaviest first.
 
     `observed` has the giants pinned, and their cost in the rest. Keys that left before count: they
     need their entries still.

@@ -1,1 +1,1 @@
-"""One module per paper: its figures and tables, with the numbers that its authors published."""
+"""One folder per paper: its figures and tables, with the numbers that its authors published."""

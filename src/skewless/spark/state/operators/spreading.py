@@ -95,7 +95,7 @@ def named_keys(
     if keeps_right and spread:
         raise ValueError(
             f"spread: how must be 'inner' or 'left', not {how!r}: records of the right side are in "
-            "several parts, and none of them knows what the others have met; exchange the sides"
+            "several parts, and a part does not see the matches of the others; swap the sides"
         )
     found = []
     for given, parts in spread.items():

@@ -62,7 +62,7 @@ class Controller:
     interval
         A plan moves keys in every so many batches.
     window
-        Loads are averages over about so many batches, the last ones counting most.
+        Loads are averages over about this many batches, the last ones counting most.
     delay
         Of the watermark, in microseconds; None: no watermark.
     schema

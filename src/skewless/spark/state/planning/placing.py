@@ -59,7 +59,7 @@ def as_moving(strategy: AnyStrategy, argument: str = "strategy") -> AnyStrategy:
 
 
 def speeds_of(capacities: Sequence[float] | None, n_workers: int) -> Floats | None:
-    """Return the speeds of so many workers; a worker that no capacity was given for has speed 1.
+    """Return the speeds of this many workers; a worker that no capacity was given for has speed 1.
 
     >>> speeds_of((1.5, 0.5), 3).tolist()
     [1.5, 0.5, 1.0]
@@ -85,7 +85,7 @@ def _start(strategy: AnyStrategy) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Placing:
-    """A strategy and its state for so many workers, by hashes as the JVM computes them."""
+    """A strategy and its state for this many workers, by hashes as the JVM computes them."""
 
     strategy: AnyStrategy
     state: Any

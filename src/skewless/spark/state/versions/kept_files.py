@@ -1,4 +1,4 @@
-"""What a process keeps of files that it has fetched: the ones used last, up to so many bytes."""
+"""What a process keeps of files that it has fetched: the ones used last, up to a limit in bytes."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ from skewless.spark.state.versions.state_tables import (
 )
 
 FORMAT = "skewless-version"
-#: A file is merged into the one above it while it has at most so many times its rows.
+#: A file is merged into the one above it while it has at most this many times its rows.
 _MERGE_FACTOR = 2
 #: Files of local disks that a process keeps at hand; what they hold stays on disk until it is read.
 _OPEN_FILES = 128
@@ -165,7 +165,7 @@ def _require_sound(table: pa.Table, below: Sequence[str], about: dict[str, Any])
     if not (hashes[1:] >= hashes[:-1]).all():  # else a key would not be found
         raise ValueError("the hashes of its keys do not ascend")
     if any(version_name(file) is None for file in below):
-        raise ValueError("it builds on what is no version")
+        raise ValueError("it builds on what is not a version")
     for name in ("held", "bytes", "soonest"):
         if type(about[name]) is not int:
             raise ValueError(f"{name} must be a whole number")

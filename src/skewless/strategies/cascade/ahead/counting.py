@@ -18,9 +18,10 @@ from skewless.strategies.cascade.ahead.state import (
 )
 from skewless.strategies.cascade.heavy_keys import ABSENT, admit, fade, find, first_place
 from skewless.strategies.cascade.state import home_of
+from skewless.strategies.cascade.weights import weight_of
 
 HEAVY_PARTS = 16.0  # a key is heavy from 1/16 of a worker's fair share of a block on
-LEAST_HEAVY = 4.0  # a new key also needs so many usual records to be heavy
+LEAST_HEAVY = 4.0  # a new key also needs this many usual records to be heavy
 COUNTED_PARTS = 64.0  # a key is counted from 1/64 of a fair share of a block on
 SINGLE_PARTS = 4.0  # a key with a single record is counted if that is 1/4 of a fair share
 KEPT_BY_AN_EPOCH = 0.8  # of every count: old records fade
@@ -28,14 +29,6 @@ OFFER_EVERY = 8  # keys with a single record: one in so many may get a counter, 
 STEPS_PER_RECORD = 16  # steps of search that each record of a block pays for
 _SHIFT_32 = np.uint64(32)
 _LOW_BITS = np.uint64(OFFER_EVERY - 1)
-
-
-@kernel
-def weight_of(weights: Floats | None, i: I64) -> F64:
-    """Return what record i weighs; without weights, a constant to the compiler."""
-    if weights is None:
-        return 1.0
-    return weights[i]
 
 
 @kernel

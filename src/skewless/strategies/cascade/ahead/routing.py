@@ -6,7 +6,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import I64, Floats, Keys, Workers
-from skewless.strategies.cascade.ahead.counting import count_block, remember, weight_of
+from skewless.strategies.cascade.ahead.counting import count_block, remember
 from skewless.strategies.cascade.ahead.placing import place_block
 from skewless.strategies.cascade.ahead.state import (
     BLOCK,
@@ -17,6 +17,7 @@ from skewless.strategies.cascade.ahead.state import (
     WEIGHT,
     AheadState,
 )
+from skewless.strategies.cascade.weights import weight_of
 
 
 @kernel

@@ -126,7 +126,7 @@ class CascadeAhead:
         route_records(read_only(keys), read_only(weights), state, out)
 
     def begin(self, state: AheadState, n_records: int) -> None:
-        """Begin an interval of about so many records of this source; 0 if that is not known."""
+        """Begin an interval of about this many records of this source; 0 if that is not known."""
         state.levels[:] = carried_levels(state)
         state.numbers[WEIGHT] = 0.0
         state.counters[RECORDS] = 0

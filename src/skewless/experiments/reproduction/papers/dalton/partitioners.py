@@ -55,7 +55,7 @@ def pipeline(
     parallelism: int = PARALLELISM,
     **more: Any,
 ) -> Pipeline:
-    """Return the cell of a system with so many partitioners; Dalton's exchange what they learn."""
+    """Return the cell of a system with this many partitioners; Dalton's share what they learn."""
     slide = slide_of(size)
     n_keys = max(1_000, N_KEYS * slide // (SLIDE_SECONDS * RECORDS_PER_SECOND))
     sync = slide // SYNCS_PER_SLIDE if system == "dalton" and n_sources > 1 else 0

@@ -57,7 +57,7 @@ def fitted_exponent(n_keys: int, top_share: float) -> float:
 
 
 def longer(size: Size, times: int) -> Size:
-    """Return the size with streams so many times as long, but not above the largest of ours.
+    """Return the size with streams this many times as long, but not above the largest of ours.
 
     A hot key is learned when each worker has been tried some twenty times, which takes 20 · n / ε
     records of the key, whatever a second is. The paper measures after hours, so where that

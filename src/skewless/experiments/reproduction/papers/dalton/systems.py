@@ -88,7 +88,7 @@ def cell(
     batches: bool = False,
     **times: Any,
 ) -> Pipeline:
-    """Return the cell of a system on a stream, with so many workers for both stages."""
+    """Return the cell of a system on a stream, with this many workers for both stages."""
     merging = "all" if batches else merging_of(system, n_sources=n_sources)
     if system == "dalton" and n_sources > 1 and not 0 < sync <= slide:
         merging = "all"  # forwarding needs an exchange in every slide (section 4.2)

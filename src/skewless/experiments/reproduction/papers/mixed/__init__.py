@@ -1,4 +1,10 @@
-"""Figures of Mixed (Fang et al.): plans of the moving family, and what they do to a stream."""
+"""Figures of Mixed (Fang et al.): plans of the moving family, and what they do to a stream.
+
+Read `defaults` first: the settings of the paper. `grid` names cells and averages them. Figures
+without a clock: `hash_skewness`, `plans`, `compacting`, `tables`; `planning` makes their plans.
+Figures in virtual time: `throughput`, `scale_out`; `systems` and `timed` are what they run.
+`fitting` makes streams in place of larger ones, or of data that cannot be had.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ DATA = (
 
 
 def n_keys(size: Size, published: int = N_KEYS, records_per_key: int = 20) -> int:
-    """Return how many keys there are: a million, or one per so many records of the size."""
+    """Return how many keys there are: a million, or one per this many records of the size."""
     return min(published, size.records // records_per_key)
 
 

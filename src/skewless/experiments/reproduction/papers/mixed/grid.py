@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from skewless.experiments.reproduction.figure import Cell, Points, Results, Size
-from skewless.experiments.tables import Row
-
-#: Takes one number out of what a cell measured.
-Pick = Callable[[Row], float]
+from skewless.experiments.reproduction.figure import (
+    Cell,
+    Number,
+    Points,
+    Results,
+    Size,
+    column,
+)
 
 #: Makes the cell of a curve at x, with a seed.
 Make = Callable[[str, float, int], Cell]
@@ -27,11 +30,6 @@ def grid(size: Size, curves: Iterable[str], xs: Iterable[float], make: Make) -> 
     }
 
 
-def pick(name: str) -> Pick:
-    """Return what takes this column."""
-    return lambda row: float(row[name])
-
-
 def xs(results: Results, curve: str) -> list[float]:
     """Return where the curve was measured, in order."""
     found = {label.split(_BETWEEN)[1] for label in results if _is_of(label, curve)}
@@ -42,25 +40,25 @@ def _is_of(label: str, curve: str) -> bool:
     return label.startswith(curve + _BETWEEN)
 
 
-def at(results: Results, curve: str, x: float, take: Pick | str) -> float:
+def at(results: Results, curve: str, x: float, take: Number | str) -> float:
     """Return the number of a curve at x: the mean over the seeds."""
-    chosen = pick(take) if isinstance(take, str) else take
+    chosen = column(take) if isinstance(take, str) else take
     begin = _BETWEEN.join((curve, f"{x:g}", ""))
     values = [chosen(row) for label, row in results.items() if label.startswith(begin)]
     return float(np.mean(values))
 
 
-def first(results: Results, curve: str, take: Pick | str) -> float:
+def first(results: Results, curve: str, take: Number | str) -> float:
     """Return the number of a curve at its smallest x."""
     return at(results, curve, xs(results, curve)[0], take)
 
 
-def last(results: Results, curve: str, take: Pick | str) -> float:
+def last(results: Results, curve: str, take: Number | str) -> float:
     """Return the number of a curve at its largest x."""
     return at(results, curve, xs(results, curve)[-1], take)
 
 
-def ratios(results: Results, one: str, other: str, take: Pick | str) -> list[float]:
+def ratios(results: Results, one: str, other: str, take: Number | str) -> list[float]:
     """Return one curve over another, at each x of both; 1 where both are 0."""
     common = [x for x in xs(results, one) if x in xs(results, other)]
     return [ratio(at(results, one, x, take), at(results, other, x, take)) for x in common]
@@ -77,7 +75,7 @@ def ratio(one: float, other: float) -> float:
     return one / other
 
 
-def curves(names: Mapping[str, Pick | str]) -> Callable[[Results], dict[str, Points]]:
+def curves(names: Mapping[str, Number | str]) -> Callable[[Results], dict[str, Points]]:
     """Return what makes the points of a plot: for each curve, what to take of its cells."""
 
     def points(results: Results) -> dict[str, Points]:
@@ -90,6 +88,6 @@ def curves(names: Mapping[str, Pick | str]) -> Callable[[Results], dict[str, Poi
     return points
 
 
-def same(names: Sequence[str], take: Pick | str) -> dict[str, Pick | str]:
+def same(names: Sequence[str], take: Number | str) -> dict[str, Number | str]:
     """Return the same choice for several curves."""
     return dict.fromkeys(names, take)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from skewless.experiments.reproduction.figure import Cell, Claim, Figure, Plot, Results, Size
+from skewless.experiments.reproduction.figure import (
+    Cell,
+    Claim,
+    Figure,
+    Number,
+    Plot,
+    Results,
+    Size,
+)
 from skewless.experiments.reproduction.papers.mixed import defaults
 from skewless.experiments.reproduction.papers.mixed.grid import (
-    Pick,
     at,
     curves,
     first,
@@ -33,8 +40,8 @@ def _strategy(curve: str) -> tuple[str, int]:
 
 
 def _plots(x: str, names: tuple[str, ...]) -> list[Plot]:
-    moved: dict[str, Pick | str] = {**same(names, "moved"), "cascade": defaults.extra_replicas}
-    skewness: dict[str, Pick | str] = {
+    moved: dict[str, Number | str] = {**same(names, "moved"), "cascade": defaults.extra_replicas}
+    skewness: dict[str, Number | str] = {
         **same(names, "skewness"),
         "cascade": defaults.window_skewness,
     }

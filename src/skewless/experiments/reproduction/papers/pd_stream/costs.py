@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from skewless.experiments.reproduction.figure import Cell, Claim, Figure, Plot, Results, Size
 from skewless.experiments.reproduction.papers.pd_stream.replicas import LOW_THRESHOLD
-from skewless.experiments.reproduction.papers.pd_stream.routers import Router
+from skewless.experiments.reproduction.papers.pd_stream.routers import CountedLooks
 from skewless.experiments.reproduction.papers.pd_stream.streams import (
     DS,
     HT,
@@ -36,7 +36,7 @@ _SYNC = 10_000  # records of all sources from one exchange of Dalton's sources t
 
 def _routers(size: Size) -> dict[str, Cell]:
     return {
-        label(strategy, stream.name, n, seed, _ROUTER): Router(
+        label(strategy, stream.name, n, seed, _ROUTER): CountedLooks(
             strategy, real(stream, size.records), min(n, size.workers), SOURCES, seed
         )
         for strategy in _STRATEGIES

@@ -115,7 +115,7 @@ _ENTRIES: dict[str, Callable[[Any], int]] = {
 
 
 @dataclass(frozen=True)
-class Router:
+class CountedLooks:
     """One of several sources, watched at evenly spaced records.
 
     Its row has `looks`, the mean number of workers looked at for a record; `entries`, those of

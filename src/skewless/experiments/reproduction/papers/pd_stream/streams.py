@@ -21,7 +21,7 @@ WORKERS = (16, 32, 64, 128)
 SOURCES = 8
 #: What the paper compares in nearly all figures, and ours.
 STRATEGIES = ("pkg", "w-choices", "dagreedy", "pd-stream", "cascade")
-#: Exponents of the synthetic streams, which draw from so many keys (Table IV).
+#: Exponents of the synthetic streams, which draw from this many keys (Table IV).
 EXPONENTS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 DOMAIN = 10_000_000
 SYNTHETIC_RECORDS = 10_000_000
@@ -78,7 +78,7 @@ def harmonic(n_keys: int, z: float) -> float:
 
 @functools.lru_cache(maxsize=64)
 def fitted_z(n_keys: int, top_share: float) -> float:
-    """Return the exponent, to four digits, at which the first of so many keys has this share.
+    """Return the exponent, to four digits, at which the first of this many keys has this share.
 
     >>> fitted_z(2_400_000, 0.202), fitted_z(2_200_000, 0.085)
     (1.2205, 1.0383)

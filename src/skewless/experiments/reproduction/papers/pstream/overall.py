@@ -14,10 +14,10 @@ from skewless.experiments.reproduction.figure import (
     Points,
     Results,
     Size,
+    column,
 )
 from skewless.experiments.reproduction.papers.pstream.aggregation import Aggregation
 from skewless.experiments.reproduction.papers.pstream.reading import (
-    column,
     curves,
     growth,
     mean_ratio,

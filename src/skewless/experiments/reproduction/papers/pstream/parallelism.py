@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from skewless.experiments.reproduction.figure import Cell, Claim, Figure, Plot, Results, Size
+from skewless.experiments.reproduction.figure import (
+    Cell,
+    Claim,
+    Figure,
+    Plot,
+    Results,
+    Size,
+    column,
+)
 from skewless.experiments.reproduction.papers.pstream.aggregation import Aggregation
 from skewless.experiments.reproduction.papers.pstream.reading import (
-    column,
     curve,
     curves,
     growth,

@@ -9,15 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from skewless.experiments.reproduction.figure import Points, Results
+from skewless.experiments.reproduction.figure import Number, Points, Results
 from skewless.experiments.tables import Row
-
-Number = Callable[[Row], float]
-
-
-def column(name: str) -> Number:
-    """Return what reads a column of a row."""
-    return lambda row: float(row[name])
 
 
 def pairs(row: Row) -> float:
@@ -28,6 +21,7 @@ def pairs(row: Row) -> float:
 def curve(results: Results, name: str, number: Number) -> list[tuple[float, float]]:
     """Return the points of one strategy, ascending by where they were measured.
 
+    >>> from skewless.experiments.reproduction.figure import column
     >>> curve({"pkg 8": {"x": 2.0}, "hash 8": {"x": 3.0}, "pkg 16": {"x": 1.0}}, "pkg", column("x"))
     [(8.0, 2.0), (16.0, 1.0)]
     """

@@ -11,7 +11,7 @@ import numpy as np
 from skewless.experiments.reproduction.cells import Simulation
 from skewless.experiments.reproduction.figure import Size
 
-_EXACT = 10_000  # so many ranks are added up one by one, the others by an integral
+_EXACT = 10_000  # this many ranks are added up one by one, the others by an integral
 _AVERAGED = 10_000  # records over which the authors take the mean of latencies
 _WINDOWS = 20  # of a stream, at least
 _MERGES = 10  # of a stream: how often results are merged; the paper says every ten seconds or so

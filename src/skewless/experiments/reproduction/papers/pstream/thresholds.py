@@ -12,14 +12,14 @@ from skewless.experiments.reproduction.figure import (
     Cell,
     Claim,
     Figure,
+    Number,
     Plot,
     Points,
     Results,
     Size,
+    column,
 )
 from skewless.experiments.reproduction.papers.pstream.reading import (
-    Number,
-    column,
     curve,
     load_stddev,
 )

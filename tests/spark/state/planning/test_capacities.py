@@ -11,7 +11,7 @@ import pytest
 from skewless.spark.state.arguments import speeds
 from spark.state.chains import SCHEMA, chain, chained, in_order
 from spark.state.counting import Counts, of_keys
-from spark.state.test_controller import loads, skewed
+from spark.state.planning.test_controller import loads, skewed
 from spark.state.without_spark import Query
 
 

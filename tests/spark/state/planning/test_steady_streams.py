@@ -10,7 +10,7 @@ import pytest
 from lanes import slow
 from spark.state.chains import SCHEMA
 from spark.state.counting import Counts, of_keys
-from spark.state.test_controller import imbalance
+from spark.state.planning.test_controller import imbalance
 from spark.state.without_spark import Query
 
 N_KEYS, N_BATCHES, N_FIRST = 1_000, 24, 4

@@ -5,7 +5,7 @@ stay, and keys at 0 leave. So a count is never too high. Each time, more than `n
 lowered by as much as any count loses: none is too low by more than 1 / `n_kept` of all records.
 A count ends at the largest number that a ledger takes.
 
-No strategy uses it: sources on Spark count their keys with it, for the reports of `spark/routing`.
+Sources count their keys with it, for their reports.
 
 References
 ----------

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.kernels.bounded_counts import BoundedCountsReference
-from skewless.kernels.bounded_counts import LOWERED, add, bounded_counts, heaviest
+from skewless.spark.routing.bounded_counts import LOWERED, add, bounded_counts, heaviest
 from skewless.state import state_bytes
 
 some_keys = st.lists(st.sampled_from([0, 1, 2, 3, 4, 5, 6, 2**63, 2**64 - 1]), max_size=60)

@@ -1,0 +1,14 @@
+"""What a record weighs."""
+
+from __future__ import annotations
+
+from skewless._jit import kernel
+from skewless.arrays import F64, I64, Floats
+
+
+@kernel
+def weight_of(weights: Floats | None, i: I64) -> F64:
+    """Return what record i weighs; without weights, a constant to the compiler."""
+    if weights is None:
+        return 1.0
+    return weights[i]

@@ -1,0 +1,85 @@
+"""The files of traces: what columns and words they have, read piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+
+from skewless.workloads.delimiters import BY_NAME, delimiter_by_ending, delimiter_of
+
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+# Readers work ahead by some blocks of this size; a CSV or JSON record must fit into one.
+_BLOCK_BYTES = 1 << 20
+
+
+def schema_of(file: Path, kind: str, delimiter: str = BY_NAME) -> pa.Schema:
+    """Return the columns of a file, from its beginning or its footer."""
+    if kind == "parquet":
+        return pa.parquet.read_schema(file)
+    opened = open_csv(file, (), delimiter) if kind == "csv" else open_json(file, None)
+    with opened as reader:
+        return reader.schema
+
+
+def open_csv(file: Path, columns: tuple[str, ...], delimiter: str) -> Any:
+    """Return a reader of some columns as text; of none means of all."""
+    between = delimiter_of(delimiter, "delimiter") or delimiter_by_ending(suffix_of(file))
+    return pa.csv.open_csv(
+        file,
+        read_options=pa.csv.ReadOptions(block_size=_BLOCK_BYTES),
+        parse_options=pa.csv.ParseOptions(delimiter=between),
+        convert_options=pa.csv.ConvertOptions(
+            include_columns=list(columns), column_types={column: pa.string() for column in columns}
+        ),
+    )
+
+
+def open_json(file: Path, columns: tuple[str, ...] | None, *, as_number: bool = False) -> Any:
+    """Return a reader of some columns, typed by what the file begins with; None means all.
+
+    As numbers, what begins with whole ones may go on with others.
+    """
+    reading = pa.json.ReadOptions(block_size=_BLOCK_BYTES)
+    if columns is None:
+        return pa.json.open_json(file, reading)
+    found = schema_of(file, "jsonl")
+    # Arrow takes text that looks like a time for a time; JSON, and Spark, know only text.
+    types = {
+        name: pa.string() if pa.types.is_timestamp(kind) else kind
+        for name, kind in ((name, found.field(name).type) for name in columns)
+    }
+    if as_number:
+        types = dict.fromkeys(columns, pa.float64())
+    parsing = pa.json.ParseOptions(
+        explicit_schema=pa.schema(types.items()), unexpected_field_behavior="ignore"
+    )
+    return pa.json.open_json(file, reading, parsing)
+
+
+def suffix_of(file: Path) -> str:
+    """Return the end of the name that tells the format, without that of the compression."""
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def word_batches(file: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the words of a text, which are separated by white space."""
+    rest = b""
+    with pa.input_stream(str(file), compression="detect") as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            text = rest + block
+            words = text.split()
+            # The last word may go on in the next block.
+            rest = b"" if text[-1:].isspace() or not words else words.pop()
+            if words:
+                yield pa.record_batch({"word": pa.array(words, pa.binary())})
+    if rest:
+        yield pa.record_batch({"word": pa.array([rest], pa.binary())})
