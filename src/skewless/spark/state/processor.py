@@ -127,6 +127,7 @@ class Processor(ABC):
 
         Without another definition their states are forgotten without a result. A state that is
         kept should have a later `expires`; otherwise it comes here again in the next micro-batch.
+        If the later time has passed too, it comes here again at once.
         At the end of a batch DataFrame, states come here until none has an `expires` any more, and
         one that renews itself for ever is refused.
         """
