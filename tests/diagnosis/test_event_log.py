@@ -64,7 +64,7 @@ def test_a_number_that_no_log_has_is_refused_in_one_line(tmp_path, number, field
     event = task(0, 0, 1.0, 5)
     (event if field in event else event["Task Info"])[field] = number
     (tmp_path / "log").write_text(LINES + json.dumps(event) + "\n")
-    assert f"{number} is no number of Spark's" in refused(
+    assert f"{number} is not a number that Spark writes" in refused(
         "diagnose", "--event-log", str(tmp_path / "log")
     )
 
@@ -73,13 +73,13 @@ def test_a_number_that_no_log_has_is_refused_in_one_line(tmp_path, number, field
     ("name", "content", "message"),
     [
         ("missing", None, "there is no file or folder"),
-        ("text", b"no json\nat all\n", "line 1 of .* is no event"),
-        ("other", b'{"a": 1}\n', "line 1 of .* is no event"),
-        ("deep", b"[" * 100_000 + b"\n", "line 1 of .* is no event"),
-        ("digits", b'{"Event": ' + b"9" * 5000 + b"}\n", "line 1 of .* is no event"),
+        ("text", b"no json\nat all\n", "line 1 of .* is not an event"),
+        ("other", b'{"a": 1}\n', "line 1 of .* is not an event"),
+        ("deep", b"[" * 100_000 + b"\n", "line 1 of .* is not an event"),
+        ("digits", b'{"Event": ' + b"9" * 5000 + b"}\n", "line 1 of .* is not an event"),
         ("empty", b"", "has no events"),
         ("unfinished", b"hello world", "has no events"),
-        ("binary", b"\xff\xfe\x00\n" * 50, "is no event log of Spark's"),
+        ("binary", b"\xff\xfe\x00\n" * 50, "is not an event log of Spark"),
         ("broken.gz", b"\x1f\x8bnonsense", "cannot be read"),
         ("log.lz4", b"LZ4Block", "compressed by lz4"),
         ("log.snappy", b"", "compressed by snappy"),

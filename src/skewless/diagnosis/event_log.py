@@ -24,7 +24,7 @@ _COMPACTED = ".compact"  # after the codec; events of jobs that ended are left o
 
 
 class LogError(ValueError):
-    """A file is no event log of Spark's, or it cannot be read."""
+    """A file is not an event log of Spark, or it cannot be read."""
 
 
 def log_files(path: str | Path) -> list[Path]:
@@ -97,11 +97,11 @@ def _events_of(file: Path, *, is_last: bool) -> Iterator[Event]:
                     if is_last and not line.endswith("\n"):
                         return
                     raise LogError(
-                        f"event log: line {number} of {shown(str(file))} is no event of Spark's"
+                        f"event log: line {number} of {shown(str(file))} is not an event of Spark"
                     )
                 yield event
         except UnicodeDecodeError:
-            raise LogError(f"event log: {shown(str(file))} is no event log of Spark's") from None
+            raise LogError(f"event log: {shown(str(file))} is not an event log of Spark") from None
         except (OSError, pa.ArrowException) as error:
             if is_last and number and isinstance(error, OSError):
                 return  # a compressed file that was not closed ends in the middle
