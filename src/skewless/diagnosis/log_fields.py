@@ -25,7 +25,8 @@ def whole(value: object) -> int:
         return 0
     if abs(value) >= BEYOND:
         raise LogError(
-            f"event log: {shown(value)} is not a number that Spark writes: counts and times are below 2^53"
+            f"event log: {shown(value)} is not a number that Spark writes: counts and times are "
+            "below 2^53"
         )
     return value
 
