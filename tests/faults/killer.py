@@ -61,6 +61,8 @@ _SETTINGS = {
 }
 #: Spark's refusal of a first micro-batch in a checkpoint that is not empty.
 _FOREIGN = "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY"
+#: What Spark says when a retried task sends other bytes, and some readers have ended by then.
+_CANNOT_ROLL_BACK = "A shuffle map stage with indeterminate output was failed and retried"
 _CORES = (1, 2, 4)
 _PARTITIONS = (1, 2, 3, 5)
 
@@ -122,12 +124,19 @@ def _has_ended(folder: Path) -> bool:
 
 
 def _begin_again(folder: Path) -> None:
-    """Forget a query that Spark refuses because its first offset is half written.
+    """Let a query start again that Spark has ended without a result.
 
-    Nothing was read by then. The unfinished file makes Spark take the checkpoint for a foreign one.
+    If an executor is lost, partial results arrive in another order and have other bytes. Where some
+    readers have ended, Spark ends the query, and a restart repeats the micro-batch. If the first
+    offset is half written, Spark takes the checkpoint for a foreign one, and nothing was read yet.
     """
     failed = folder / "failed"
-    if not failed.exists() or _FOREIGN not in failed.read_text():
+    if not failed.exists():
+        return
+    why = failed.read_text()
+    if _CANNOT_ROLL_BACK in why:
+        failed.unlink()
+    if _FOREIGN not in why:
         return
     if any((folder / "checkpoint" / "offsets").glob("[0-9]*")):
         return
