@@ -106,6 +106,7 @@ def test_tables_are_reproduced_at_any_size(number):
     assert set(verdicts(number).values()) == {"reproduced"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "words"),
     [
