@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from skewless._jit import JIT_OFF
 from spark_sessions import local_settings
 
 # A first call compiles, so time says nothing about a test; and a red run must be red again.
@@ -52,6 +54,29 @@ def _group(item: pytest.Item) -> str:
     if parts[:2] == ("tests", "strategies"):
         return parts[2].removeprefix("test_").removesuffix(".py")
     return "/".join(parts)
+
+
+#: Without compilation, a test that takes longer is left out: it routes a long stream.
+_LONGEST_INTERPRETED_S = 10
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Skip a test whose stream is too long for plain Python; short ones are tested to their end."""
+    if not JIT_OFF:
+        yield
+        return
+
+    def too_long(number: int, frame: Any) -> None:
+        pytest.skip(f"takes more than {_LONGEST_INTERPRETED_S} s without compilation")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(_LONGEST_INTERPRETED_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 FULL_MATRIX = os.environ.get("SKEWLESS_FULL_MATRIX") == "1"
