@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import signal
 import sys
 import warnings
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from skewless._jit import JIT_OFF
 from spark_sessions import local_settings
+from time_limits import at_most
 
 # A first call compiles, so time says nothing about a test; and a red run must be red again.
 settings.register_profile(
@@ -67,16 +67,9 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         yield
         return
 
-    def too_long(number: int, frame: Any) -> None:
-        pytest.skip(f"takes more than {_LONGEST_INTERPRETED_S} s without compilation")
-
-    before = signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(_LONGEST_INTERPRETED_S)
-    try:
+    why = f"takes more than {_LONGEST_INTERPRETED_S} s without compilation"
+    with at_most(_LONGEST_INTERPRETED_S, lambda: pytest.skip(why)):
         yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 FULL_MATRIX = os.environ.get("SKEWLESS_FULL_MATRIX") == "1"

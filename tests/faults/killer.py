@@ -126,7 +126,7 @@ def _has_ended(folder: Path) -> bool:
 def _begin_again(folder: Path) -> None:
     """Let a query start again that Spark has ended without a result.
 
-    If an executor is lost, partial results arrive in another order and have other bytes. Where some
+    A retried task may send other bytes, for instance sums of floats in another order. Where some
     readers have ended, Spark ends the query, and a restart repeats the micro-batch. If the first
     offset is half written, Spark takes the checkpoint for a foreign one, and nothing was read yet.
     """

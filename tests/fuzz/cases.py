@@ -6,16 +6,17 @@ import datetime
 import math
 import os
 import random
-import signal
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from time_limits import at_most
 
 SEED = os.environ.get("SKEWLESS_FUZZ_SEED", "0")
 _CASES = os.environ.get("SKEWLESS_FUZZ_CASES")
@@ -62,20 +63,13 @@ def told(value: Any) -> str:
         return f"<{type(value).__name__}>"
 
 
-@contextmanager
-def no_hang() -> Iterator[None]:
+def no_hang() -> AbstractContextManager[None]:
     """Raise TimeoutError in what does not end."""
 
-    def stop(*_: Any) -> None:
+    def stop() -> None:
         raise TimeoutError(f"no end after {_LONGEST_S} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(_LONGEST_S)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+    return at_most(_LONGEST_S, stop)
 
 
 def wrong_with(call: Callable[[], Any], names: list[str]) -> str | None:

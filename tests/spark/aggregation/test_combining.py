@@ -1,15 +1,17 @@
-"""What a worker of `aggregate` reports: once per batch and run, whatever attempts there are."""
+"""What a worker of `aggregate` sends and reports is the same, whatever attempts there are."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless import aggregations as aggs
+from skewless.spark.aggregation.blocks import Packing
 from skewless.spark.aggregation.combining import Combiner
 from skewless.spark.aggregation.partials import Partials
 from skewless.spark.ledger.ledger import Ledger
@@ -68,3 +70,26 @@ def test_each_run_has_reports_of_its_own(router: Router, monkeypatch: pytest.Mon
     assert router.ledger is not None
     ledger = router.ledger.of_run("built-after a restart")
     assert ledger.read_workers(0)[0].about["seconds"] == 7.0
+
+
+@pytest.mark.parametrize("n_slots", [1, 5])
+def test_records_in_another_order_give_the_same_bytes(
+    monkeypatch: pytest.MonkeyPatch, n_slots: int
+) -> None:
+    """A task that is tried again gets its records in another order, and Spark compares bytes."""
+    rng = np.random.default_rng(0)
+    keys = [None if key == 0 else f"key {key}" for key in rng.integers(0, 60, 400).tolist()]
+    records = pa.table({"k": keys, "v": rng.integers(0, 9, 400)})
+    partials = Partials(records.schema, ("k",), {"n": aggs.count(), "total": aggs.sum("v")})
+    combiner = Combiner(partials, packing=Packing(partials, np.arange(n_slots)))
+    monkeypatch.setattr(f"{MODULE}.this_task", lambda: Task(0, None, "", ""))
+
+    def sent(order: Any) -> set[tuple[Any, ...]]:
+        batches = records.take(pa.array(order)).to_batches(max_chunksize=37)
+        found = combiner.combine(iter(batches))
+        return {tuple(row.values()) for batch in found for row in batch.to_pylist()}
+
+    first = sent(np.arange(400))
+    assert len(first) == n_slots
+    for _ in range(3):
+        assert sent(rng.permutation(400)) == first

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skewless.aggregations import group
 from skewless.arrays import Ints
 from skewless.keys import hash_keys
 from skewless.spark.aggregation.partials import PANE, TIME, Partials
@@ -62,20 +61,21 @@ class Packing:
         if not table.num_rows:
             return
         keys = hash_keys(*[table.column(name) for name in self.partials.key])
-        places = keys % np.uint64(self.slots.size)
-        slots = pa.array(self.slots[places.astype(np.int64)].astype(np.int32))
-        by = [slots]
-        if self.partials.pane is not None:
-            by.append(table.column(PANE).combine_chunks())
-        groups = group(by)
-        order = np.argsort(groups.codes, kind="stable")
-        ends = np.cumsum(np.bincount(groups.codes, minlength=groups.n_groups)).tolist()
+        slots = self.slots[(keys % np.uint64(self.slots.size)).astype(np.int64)].astype(np.int32)
+        has_panes = self.partials.pane is not None
+        panes = table.column(PANE).to_numpy() if has_panes else np.zeros(slots.size, np.int64)
+        # By what they hold, not as records came: a task that is tried again sends the same bytes.
+        order = np.lexsort((keys, slots, panes))
+        slots, panes = slots[order], panes[order]
+        is_first = np.ones(order.size, np.bool_)
+        is_first[1:] = (np.diff(slots) != 0) | (np.diff(panes) != 0)
+        begins = np.flatnonzero(is_first)
         contents = table.select(by_key(self.partials).table_schema.names).take(pa.array(order))
-        begins = [0, *ends[:-1]]
-        sizes = zip(begins, ends, strict=True)
-        blocks = [to_block(contents.slice(begin, end - begin)) for begin, end in sizes]
-        columns: list[Any] = [slots.take(pa.array(groups.first)), pa.array(blocks, pa.binary())]
-        if self.partials.pane is not None:
+        sizes = np.diff(begins, append=order.size)
+        places = zip(begins.tolist(), sizes.tolist(), strict=True)
+        blocks = [to_block(contents.slice(begin, size)) for begin, size in places]
+        columns: list[Any] = [pa.array(slots[begins]), pa.array(blocks, pa.binary())]
+        if has_panes:
             # As numbers: Python's dates end with the year 9999, and Spark's do not.
             kind = self.schema.field(TIME).type
             times = table.column(TIME).cast(pa.int64()).to_numpy()[order]

@@ -140,7 +140,7 @@ class Work:
             expires, idle_from = self._expires(layout.states(due)), self._idle_from(seen_of(due))
             own = (expires <= limit) & (expires <= idle_from)
             chosen = due.filter(pa.array(own))
-            call = self._expired(chosen, now)
+            call = self._called_on_expiry(chosen, now)
             calls.append((chosen, call))
             until = self._expires(layout.states(call.changed))
             renewed, idle = until > expires[own], idle_from[own] <= limit
@@ -162,7 +162,7 @@ class Work:
         seconds = sum(call.seconds for _, call in calls)
         return _Part(pa.concat_tables(results), changed, nothing, costs, seconds)
 
-    def _expired(self, chosen: pa.Table, now: int | None) -> _Part:
+    def _called_on_expiry(self, chosen: pa.Table, now: int | None) -> _Part:
         """Return what `on_expiry` makes of states."""
         keyed = KeyedRecords(
             self._key_table(self.layout.keys(chosen)),
