@@ -72,7 +72,7 @@ test-matrix: $(READY) ## Compare with plain Spark: every strategy, window and ou
 
 test-versions: $(READY) ## Try every verb on Spark 4.1, 4.2 and 4.3, classic and Connect (VERSIONS="4.1 4.2" for some)
 	@$(WITH_JAVA) $(BIN)/python scripts/test_versions.py $(VERSIONS); ended=$$?; \
-		$(BIN)/python benchmarks/tables.py && exit $$ended
+		$(BIN)/python -m benchmarks.tables && exit $$ended
 
 test-cluster: $(READY) ## Submit packed jobs to a standalone cluster on this machine, and kill executors
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m cluster tests/cluster
@@ -96,32 +96,32 @@ format: $(READY) ## Format the code and fix what can be fixed
 	$(BIN)/ruff format .
 
 bench: $(READY) ## Measure what a routing decision costs
-	$(BIN)/python benchmarks/grouping_cost.py
+	$(BIN)/python -m benchmarks.grouping_cost
 
 bench-spark: $(READY) ## Measure routing on Spark against hashing, salting and round-robin (DATA=folder adds streams)
-	$(WITH_JAVA) $(BIN)/python benchmarks/spark_speed.py
-	$(WITH_JAVA) $(BIN)/python benchmarks/spark_alternatives.py $(if $(DATA),--data $(DATA))
-	$(BIN)/python benchmarks/break_even.py $(if $(DATA),--data $(DATA))
-	$(WITH_JAVA) $(BIN)/python benchmarks/aggregate_speed.py $(if $(DATA),--data $(DATA))
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.spark_speed
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.spark_alternatives $(if $(DATA),--data $(DATA))
+	$(BIN)/python -m benchmarks.on_spark.break_even $(if $(DATA),--data $(DATA))
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.aggregate_speed $(if $(DATA),--data $(DATA))
 
-bench-public: $(READY) ## Measure NEXMark, ShuffleBench and TPC-H Q5 on Spark, for docs/public-benchmarks.md and docs/applications.md
-	$(WITH_JAVA) $(BIN)/python benchmarks/public.py
-	$(WITH_JAVA) $(BIN)/python benchmarks/tpch_q5.py
+bench-public: $(READY) ## Measure NEXMark, ShuffleBench and TPC-H Q5 on Spark, for docs/results/public-benchmarks.md and docs/applications.md
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.public
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.tpch_q5
 
-frontier: $(READY) ## Measure Cascade against all others, for docs/frontier.md (DATA=folder of traces)
-	$(BIN)/python benchmarks/frontier.py $(if $(DATA),--data $(DATA))
+frontier: $(READY) ## Measure Cascade against all others, for docs/results/frontier.md (DATA=folder of traces)
+	$(BIN)/python -m benchmarks.frontier $(if $(DATA),--data $(DATA))
 
 pictures: $(READY) ## Draw the pictures of the strategies' pages
-	$(BIN)/python benchmarks/strategy_pictures.py
+	$(BIN)/python -m benchmarks.strategy_pictures
 
 overview: $(READY) ## Run all strategies side by side and write the README's table
-	$(BIN)/python benchmarks/overview.py
+	$(BIN)/python -m benchmarks.overview
 
-reproduce: $(READY) ## Measure the papers' figures on small streams, and write docs/reproduction.md
-	$(BIN)/python benchmarks/reproduction.py
+reproduce: $(READY) ## Measure the papers' figures on small streams, and write docs/results/reproduction.md
+	$(BIN)/python -m benchmarks.reproduction
 
 docs-tables: $(READY) ## Write the generated tables of the documentation anew
-	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python -m benchmarks.tables
 
 docs: $(DOCS_READY) ## Build the documentation site in out/site, with all links checked
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict

@@ -18,7 +18,7 @@ from skewless.experiments.tables import read_records, write_records, write_table
 
 PROJECT = Path(__file__).resolve().parent.parent
 RECORDS = PROJECT / "benchmarks" / "results" / "frontier.jsonl"
-PAGE = PROJECT / "docs" / "frontier.md"
+PAGE = PROJECT / "docs" / "results" / "frontier.md"
 PICTURES = PROJECT / "docs" / "pictures"
 #: The cell whose load per worker the README shows.
 SHOWN = ("grid", "zipf", 1.4, 32, 1, frontier.SEED)

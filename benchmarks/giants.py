@@ -1,8 +1,8 @@
 """Measure what pinned giants do to balance and moves; write the raw records and the table."""
 
+from benchmarks.tables import GIANTS, write_giants
 from skewless.experiments import giants
 from skewless.experiments.tables import write_records
-from tables import GIANTS, write_giants
 
 
 def main() -> None:

@@ -2,10 +2,10 @@
 
 from rich.progress import track
 
+from benchmarks.tables import GROUPING_COST, write_all
 from skewless import registry
 from skewless.experiments import grouping_cost
 from skewless.experiments.tables import write_records
-from tables import GROUPING_COST, write_all
 
 REPETITIONS = 5
 

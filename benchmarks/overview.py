@@ -2,10 +2,10 @@
 
 from rich.progress import track
 
+from benchmarks.tables import OVERVIEW, write_all
 from skewless import registry
 from skewless.experiments import overview
 from skewless.experiments.tables import write_records
-from tables import OVERVIEW, write_all
 
 
 def main() -> None:

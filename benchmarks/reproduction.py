@@ -4,6 +4,7 @@ from pathlib import Path
 
 import typer
 
+from benchmarks.tables import PROJECT, REPRODUCTION, write_reproduction_tables
 from skewless.cli.reproducing import cores, measure_on_screen
 from skewless.dashboard.reproduction import write_reproduction
 from skewless.experiments.reproduction.catalogue import all_figures
@@ -17,7 +18,6 @@ from skewless.experiments.reproduction.results import (
     without_reason,
 )
 from skewless.experiments.tables import write_records
-from tables import PROJECT, REPRODUCTION, write_reproduction_tables
 
 OUT = PROJECT / "out" / "reproduction"
 
@@ -33,7 +33,8 @@ def main() -> None:
     print(summary(results))
     for name in without_reason(results):
         print(f"{name} is missed, and no experiment shows why")
-    print(f"the document: docs/reproduction.md; the plots: {Path(page).relative_to(PROJECT)}")
+    plots = Path(page).relative_to(PROJECT)
+    print(f"the document: docs/results/reproduction.md; the plots: {plots}")
     if any(one["verdict"] == FAILED for one in results):
         raise typer.Exit(1)
 

@@ -2,9 +2,9 @@
 
 from rich.progress import track
 
+from benchmarks.tables import SIMULATOR_SPEED, write_simulator_speed
 from skewless.experiments import simulator_speed
 from skewless.experiments.tables import write_records
-from tables import SIMULATOR_SPEED, write_simulator_speed
 
 REPETITIONS = 3
 

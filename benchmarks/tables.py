@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from frontier import RECORDS, write_documents
+from benchmarks.frontier import RECORDS, write_documents
 from skewless.experiments import (
     giants,
     grouping_cost,
@@ -28,26 +28,28 @@ from skewless.experiments.tables import read_records, write_table
 
 PROJECT = Path(__file__).resolve().parent.parent
 RESULTS = PROJECT / "benchmarks" / "results"
+ON_SPARK = RESULTS / "on_spark"
 GROUPING_COST = RESULTS / "grouping_cost.jsonl"
 OVERVIEW = RESULTS / "overview.jsonl"
-SPARK_SPEED = RESULTS / "spark_speed.jsonl"
-FIRST_ROUTE = RESULTS / "first_route.jsonl"
-ALTERNATIVES = RESULTS / "spark_alternatives.jsonl"
-BREAK_EVEN = RESULTS / "break_even.jsonl"
+SPARK_SPEED = ON_SPARK / "spark_speed.jsonl"
+FIRST_ROUTE = ON_SPARK / "first_route.jsonl"
+ALTERNATIVES = ON_SPARK / "spark_alternatives.jsonl"
+BREAK_EVEN = ON_SPARK / "break_even.jsonl"
 GIANTS = RESULTS / "giants.jsonl"
 MIXED = PROJECT / "docs" / "strategies" / "mixed.md"
-AGGREGATE_SPEED = RESULTS / "aggregate_speed.jsonl"
-LEARNING_TOGETHER = RESULTS / "learning_together.jsonl"
-SKEWED_WRITES = RESULTS / "skewed_writes.jsonl"
-KEYED_STATE = RESULTS / "keyed_state.jsonl"
+AGGREGATE_SPEED = ON_SPARK / "aggregate_speed.jsonl"
+LEARNING_TOGETHER = ON_SPARK / "learning_together.jsonl"
+SKEWED_WRITES = ON_SPARK / "skewed_writes.jsonl"
+KEYED_STATE = ON_SPARK / "keyed_state.jsonl"
 REPRODUCTION = RESULTS / "reproduction.jsonl"
-HELD_KEYS = RESULTS / "held_keys.jsonl"
-STATEFUL_OPERATORS = RESULTS / "stateful_operators.jsonl"
-PUBLIC = RESULTS / "public.jsonl"
-SPARK_VERSIONS = RESULTS / "spark_versions.jsonl"
+HELD_KEYS = ON_SPARK / "held_keys.jsonl"
+STATEFUL_OPERATORS = ON_SPARK / "stateful_operators.jsonl"
+PUBLIC = ON_SPARK / "public.jsonl"
+SPARK_VERSIONS = ON_SPARK / "spark_versions.jsonl"
 SIMULATOR_SPEED = RESULTS / "simulator_speed.jsonl"
-TPCH_Q5 = RESULTS / "tpch_q5.jsonl"
-BENCHMARKS = PROJECT / "docs" / "benchmarks.md"
+TPCH_Q5 = ON_SPARK / "tpch_q5.jsonl"
+PAGES = PROJECT / "docs" / "results"
+BENCHMARKS = PAGES / "benchmarks.md"
 
 
 def write_all() -> None:
@@ -77,8 +79,8 @@ def write_all() -> None:
     if RECORDS.exists():
         write_documents()
     print(
-        "tables written: README.md, docs/benchmarks.md, docs/frontier.md, docs/reproduction.md, "
-        "docs/simulator.md, docs/strategies/mixed.md"
+        "tables written: README.md, the pages of docs/results, docs/applications.md, "
+        "docs/simulator.md, docs/skewed-writes.md, docs/strategies/mixed.md"
     )
 
 
@@ -90,7 +92,7 @@ def write_spark_versions() -> None:
 
 def write_reproduction_tables() -> None:
     if REPRODUCTION.exists():
-        write_document(PROJECT / "docs" / "reproduction.md", read_records(REPRODUCTION))
+        write_document(PAGES / "reproduction.md", read_records(REPRODUCTION))
 
 
 def write_giants() -> None:
@@ -118,7 +120,7 @@ def write_keyed_state_table() -> None:
 def write_public() -> None:
     if PUBLIC.exists():
         table = public.table(read_records(PUBLIC))
-        write_table(PROJECT / "docs" / "public-benchmarks.md", "public workloads", table)
+        write_table(PAGES / "public-benchmarks.md", "public workloads", table)
 
 
 def write_held_keys() -> None:

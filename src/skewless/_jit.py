@@ -32,8 +32,8 @@ from numba.core import config as numba_config
 from numba.core.compiler_lock import global_compiler_lock
 
 from skewless._sources import sources_digest
-from skewless.private_files import PRIVATE
-from skewless.private_folders import private_folder
+from skewless.private.files import PRIVATE
+from skewless.private.folders import private_folder
 
 try:
     import fcntl

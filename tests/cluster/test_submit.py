@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from faults.cluster import Cluster
 from faults.conftest import require_faults
-from faults.jobs import environment, write_records
+from faults.jobs.cluster import Cluster
+from faults.jobs.starting import environment, write_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -44,7 +44,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def submit(packed: tuple[Path, Path], master: str, place: Path, records: Path) -> str:
-    """Submit the job as docs/cluster.md says; return what was printed."""
+    """Submit the job as docs/guides/cluster.md says; return what was printed."""
     import pyspark
 
     python, archive = packed

@@ -117,7 +117,7 @@ def script(tmp_path, monkeypatch):
     spec.loader.exec_module(module)
     page = tmp_path / "frontier.md"
     page.write_text(
-        (PROJECT / "docs" / "frontier.md").read_text(encoding="utf-8"), encoding="utf-8"
+        (PROJECT / "docs" / "results" / "frontier.md").read_text(encoding="utf-8"), encoding="utf-8"
     )
     monkeypatch.setattr(module, "PROJECT", tmp_path)
     monkeypatch.setattr(module, "RECORDS", tmp_path / "results" / "frontier.jsonl")

@@ -151,7 +151,7 @@ def test_speeds_are_makespans():
 
 def page_and_records():
     path = PROJECT / "benchmarks" / "results" / "frontier.jsonl"
-    page = (PROJECT / "docs" / "frontier.md").read_text(encoding="utf-8")
+    page = (PROJECT / "docs" / "results" / "frontier.md").read_text(encoding="utf-8")
     return page, read_records(path)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.comparing import assert_done, n_late
-from faults.jobs import Job, n_different_plans, query, write_records
+from faults.jobs.comparing import assert_done, n_late
+from faults.jobs.starting import Job, n_different_plans, query, write_records
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from faults.bombs import decisions, lay, not_fired
-from faults.comparing import assert_done, batches_of, committed_rows
 from faults.conftest import Setting
-from faults.jobs import N_BATCHES, Job, appeared, learned, plans_of, query
+from faults.jobs.bombs import decisions, lay, not_fired
+from faults.jobs.comparing import assert_done, batches_of, committed_rows
+from faults.jobs.starting import N_BATCHES, Job, appeared, learned, plans_of, query
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from faults.bombs import lay, not_fired
-from faults.comparing import CHAINED, assert_done, batches_of, chained
 from faults.conftest import require_faults
-from faults.jobs import N_BATCHES, Job, appeared, query, write_records
+from faults.jobs.bombs import lay, not_fired
+from faults.jobs.comparing import CHAINED, assert_done, batches_of, chained
+from faults.jobs.starting import N_BATCHES, Job, appeared, query, write_records
 from skewless.spark.ledger import Ledger
 from skewless.spark.state.planning.state_plan import read_entry
 from skewless.spark.state.versions import bases

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from faults.comparing import assert_done, assert_like_plain, batches_of
 from faults.conftest import Setting
-from faults.jobs import Job, query
+from faults.jobs.comparing import assert_done, assert_like_plain, batches_of
+from faults.jobs.starting import Job, query
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from faults.bombs import lay, not_fired
-from faults.comparing import assert_done, assert_same_rows, batches_of
 from faults.conftest import require_faults
-from faults.jobs import N_BATCHES, Job, appeared, query, write_records
-from faults.operators import COLUMNS
+from faults.jobs.bombs import lay, not_fired
+from faults.jobs.comparing import assert_done, assert_same_rows, batches_of
+from faults.jobs.operators import COLUMNS
+from faults.jobs.starting import N_BATCHES, Job, appeared, query, write_records
 from skewless.spark.ledger import Ledger
 from skewless.spark.state.planning.state_plan import read_entry
 from skewless.spark.state.versions import bases

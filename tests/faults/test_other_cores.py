@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from faults.comparing import assert_like_plain
 from faults.conftest import Setting
-from faults.jobs import N_BATCHES, Job, query
+from faults.jobs.comparing import assert_like_plain
+from faults.jobs.starting import N_BATCHES, Job, query
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from faults.cluster import Cluster
-from faults.comparing import assert_like_plain
 from faults.conftest import Setting
-from faults.killer import ON_CLUSTER, QUERIES, run_killing
+from faults.jobs.cluster import Cluster
+from faults.jobs.comparing import assert_like_plain
+from faults.jobs.killer import ON_CLUSTER, QUERIES, run_killing
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from faults.conftest import require_faults
-from faults.jobs import end_session, environment
-from faults.soak_job import KEPT, ROWS_PER_BATCH
+from faults.jobs.soak_job import KEPT, ROWS_PER_BATCH
+from faults.jobs.starting import end_session, environment
 from skewless.spark.ledger.old_runs import KEPT_RUNS
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
@@ -29,7 +29,7 @@ def soaked(folder: Path, n_batches: int, longest_s: float) -> list[dict[str, Any
     require_faults()
     with (folder / "log").open("wb") as log:
         job = subprocess.Popen(
-            [sys.executable, "-m", "faults.soak_job", str(folder), str(n_batches)],
+            [sys.executable, "-m", "faults.jobs.soak_job", str(folder), str(n_batches)],
             env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from faults.bombs import copies, decisions, lay, not_fired
-from faults.cluster import Cluster
-from faults.comparing import CHAINED, assert_done, assert_same_batches, batches_of, chained
 from faults.conftest import Setting
-from faults.jobs import Job, learned, plans_of, query
+from faults.jobs.bombs import copies, decisions, lay, not_fired
+from faults.jobs.cluster import Cluster
+from faults.jobs.comparing import CHAINED, assert_done, assert_same_batches, batches_of, chained
+from faults.jobs.starting import Job, learned, plans_of, query
 from skewless.spark.worker_python import DAEMON
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from faults.bombs import decisions, lay, not_fired
-from faults.comparing import assert_done, batches_of, batches_of_records
 from faults.conftest import Setting
-from faults.jobs import Job, learned, plans_of, query
+from faults.jobs.bombs import decisions, lay, not_fired
+from faults.jobs.comparing import assert_done, batches_of, batches_of_records
+from faults.jobs.starting import Job, learned, plans_of, query
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 

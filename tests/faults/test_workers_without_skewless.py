@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.cluster import Cluster
+from faults.jobs.cluster import Cluster
 from skewless.spark.finding_java import find_java
 from spark.scripts import REFUSED, said_by
 

@@ -19,13 +19,13 @@ def test_the_guide_runs_from_its_beginning_to_its_end(
     spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(spark, broker, "clicks", 0, N_CLICKS)
-    as_written = document_blocks.blocks("docs/kafka.md")
+    as_written = document_blocks.blocks("docs/guides/kafka.md")
     assert any("localhost:9092" in block.program for block in as_written)
     here = [
         b._replace(program=b.program.replace("localhost:9092", broker.address)) for b in as_written
     ]
     monkeypatch.setattr(document_blocks, "blocks", lambda page: here)
-    run_page("docs/kafka.md", tmp_path, spark=spark)
+    run_page("docs/guides/kafka.md", tmp_path, spark=spark)
     counts = {row["key"]: int(row["value"]) for row in received(spark, broker, "counts").collect()}
     plain = received(spark, broker, "clicks").groupBy("key").count().collect()
     assert counts == {row["key"]: row["count"] for row in plain}

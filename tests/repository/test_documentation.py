@@ -33,8 +33,8 @@ ON_SPARK = (
 ALONE = {
     "CONTRIBUTING.md": "tests/repository/test_examples.py",
     "README.md": "tests/repository/test_examples.py",
-    "docs/delta.md": "tests/delta_lake/test_guide.py",
-    "docs/kafka.md": "tests/kafka/test_guide.py",
+    "docs/guides/delta.md": "tests/delta_lake/test_guide.py",
+    "docs/guides/kafka.md": "tests/kafka/test_guide.py",
     "docs/keyed-operators.md": "tests/spark/state/test_guide.py",
     "docs/keyed-state.md": "tests/spark/state/test_guide.py",
     "docs/spark.md": "tests/spark/test_documentation.py",

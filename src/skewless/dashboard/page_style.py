@@ -12,7 +12,7 @@ from bokeh.document import Document
 from bokeh.embed import file_html
 from bokeh.resources import Resources
 
-from skewless.private_files import write_private
+from skewless.private.files import write_private
 
 #: Told apart by all sorts of eyes, on white and on black.
 BLUE, ORANGE, GREEN, VIOLET, RED, GREY = (

@@ -12,7 +12,7 @@ from bokeh.resources import Resources
 
 from skewless.dashboard.reproduction_plots import GRID, INK, Look, is_empty, looks, plot_item
 from skewless.dashboard.reproduction_style import SCRIPT, STYLE
-from skewless.private_files import write_private
+from skewless.private.files import write_private
 from skewless.rounding import significant
 
 #: A figure: `paper`, `figure`, `name`, `title`, `verdict`, `claims`, `plots`, `data`, `evidence`;

@@ -1,4 +1,4 @@
-"""docs/reproduction.md is written from results alone, between its markers."""
+"""docs/results/reproduction.md is written from results alone, between its markers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def results() -> list[dict[str, Any]]:
 @pytest.fixture
 def document(tmp_path: Path) -> Path:
     path = tmp_path / "reproduction.md"
-    path.write_text((PROJECT / "docs" / "reproduction.md").read_text(encoding="utf-8"))
+    path.write_text((PROJECT / "docs" / "results" / "reproduction.md").read_text(encoding="utf-8"))
     return path
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from faults import bombs
-from faults.bombs import STRATEGIES, lay, not_fired
-from faults.jobs import plans_of, write_records
+from faults.jobs import bombs
+from faults.jobs.bombs import STRATEGIES, lay, not_fired
+from faults.jobs.starting import plans_of, write_records
 
 pytestmark = pytest.mark.spark
 

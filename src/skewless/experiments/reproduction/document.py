@@ -1,4 +1,4 @@
-"""docs/reproduction.md: its tables, from the results of figures, between markers."""
+"""docs/results/reproduction.md: its tables, from the results of figures, between markers."""
 
 from __future__ import annotations
 

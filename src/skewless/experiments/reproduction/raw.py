@@ -23,7 +23,7 @@ from skewless._sources import sources_digest
 from skewless.arguments import shown
 from skewless.experiments.reproduction.figure import Cell
 from skewless.experiments.tables import Row
-from skewless.private_files import PRIVATE, replace_file
+from skewless.private.files import PRIVATE, replace_file
 
 _LONGEST_NAME = 80  # of the readable part
 

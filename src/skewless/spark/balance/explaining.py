@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from skewless.arguments import shown
-from skewless.private_files import write_private
+from skewless.private.files import write_private
 from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.balance.prometheus import balance_metrics, exposition
 from skewless.spark.balance.text_tables import number, percent, printable, text_table

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from rich.progress import Progress
 
+from benchmarks.tables import TPCH_Q5, write_tpch_q5
 from skewless.apps.records.outputs import ledger_beside
 from skewless.apps.tpch.generating import TpchStream
 from skewless.apps.tpch.tables import TableFiles, find_tables
@@ -28,7 +29,6 @@ from skewless.experiments.tables import Row, write_records
 from skewless.spark import session
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger import Ledger
-from tables import TPCH_Q5, write_tpch_q5
 
 N_WORKERS = 8
 #: The fewest rounds: a range needs some.

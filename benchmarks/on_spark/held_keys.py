@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import typer
 from rich.progress import track
 
+from benchmarks.tables import HELD_KEYS, write_held_keys
 from skewless.experiments.tables import Row, write_records
 from skewless.keys import hash_keys
 from skewless.spark.ledger import Ledger
@@ -29,7 +30,6 @@ from skewless.spark.state.tasks import StateTasks, hash_seed
 from skewless.spark.state.versions import version_files
 from skewless.spark.state.work import Work
 from skewless.strategies import Hash
-from tables import HELD_KEYS, write_held_keys
 
 N_WORKERS, N_TOUCHED, N_BATCHES = 8, 10_000, 10
 HELD = (100_000, 1_000_000)

@@ -19,10 +19,10 @@ import typer
 from pyspark.sql import functions as F
 from rich.progress import track
 
+from benchmarks.tables import FIRST_ROUTE, SPARK_SPEED, write_spark_tables
 from skewless import workloads
 from skewless.experiments.tables import write_records
 from skewless.spark import route, session
-from tables import FIRST_ROUTE, SPARK_SPEED, write_spark_tables
 
 WORKERS = 32
 WORK_US = 100

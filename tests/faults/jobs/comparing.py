@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from faults.jobs import N_BATCHES
-from faults.operators import COLUMNS
+from faults.jobs.operators import COLUMNS
+from faults.jobs.starting import N_BATCHES
 
 _EPOCH = datetime(1970, 1, 1)  # Spark writes times without a zone; all are in UTC
 RECORDS = ("k", "v")

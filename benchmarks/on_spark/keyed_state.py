@@ -1,4 +1,4 @@
-"""What keyed state costs: `python benchmarks/keyed_state.py routing` or `aggregators`.
+"""What keyed state costs: `python -m benchmarks.on_spark.keyed_state routing` or `aggregators`.
 
 Each prints ratios. `routing` shuffles the same rows by the hash of Spark, as `process` routes them,
 and through the Python router of `route`. `aggregators` is an own aggregator as a stream of

@@ -1,4 +1,4 @@
-"""The job that the tests disturb: `python -m faults.job config.json` runs queries one by one.
+"""The job that the tests disturb: `python -m faults.jobs.job config.json` runs queries one by one.
 
 A query streams Parquet files through `aggregate`, or through plain Spark to compare with, and
 leaves in its folder: `checkpoint`, `ledger`, `out`, and at the end `done` or `failed`. A query that
@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from faults.bombs import STRATEGIES, Chain, Spread, Wanders, pass_by
-from faults.operators import COLUMNS, operated
+from faults.jobs.bombs import STRATEGIES, Chain, Spread, Wanders, pass_by
+from faults.jobs.operators import COLUMNS, operated
 
 SCHEMA = "k string, v bigint, ts timestamp"
 FILES_PER_BATCH = 2

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.tables import KEYED_STATE, PROJECT, write_keyed_state_table
 from skewless.dashboard.keyed_state import write_keyed_state
 from skewless.experiments.on_spark import keyed_state
 from skewless.experiments.on_spark.keyed_state import (
@@ -43,7 +44,6 @@ from skewless.spark.state.planning.placing import Placing, as_moving
 from skewless.spark.state.planning.state_plan import from_entry, read_entry
 from skewless.spark.state.tasks import hash_seed
 from skewless.spark.state.versions import bases
-from tables import KEYED_STATE, PROJECT, write_keyed_state_table
 
 _BEGIN = datetime(2024, 1, 1, tzinfo=timezone.utc)
 SCHEMA = "key bigint, batch bigint, ts timestamp"

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
+from benchmarks.tables import BREAK_EVEN, write_break_even
 from skewless import registry, workloads
 from skewless.arrays import Keys, Workers
 from skewless.experiments.on_spark.alternatives import OURS
@@ -32,7 +33,6 @@ from skewless.spark.diagnosis.alternatives import (
 from skewless.spark.diagnosis.costs import Costs, Moving
 from skewless.spark.diagnosis.predicting import BASELINE, Job, routed
 from skewless.spark.diagnosis.sampled_keys import SampledKeys
-from tables import BREAK_EVEN, write_break_even
 
 N_RECORDS, N_KEYS, N_FILES = 2_000_000, 10_000, 8
 #: Records of a job for each that is counted, where they are generated.

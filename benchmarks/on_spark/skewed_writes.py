@@ -21,11 +21,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.progress import track
 
+from benchmarks.tables import SKEWED_WRITES, write_skewed_writes
 from skewless import workloads
 from skewless.experiments.on_spark.skewed_writes import OURS
 from skewless.experiments.tables import Row, write_records
 from skewless.spark import route, session
-from tables import SKEWED_WRITES, write_skewed_writes
 
 WORKERS = 16
 SALT = 8

@@ -23,11 +23,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from rich.progress import track
 
+from benchmarks.tables import AGGREGATE_SPEED, write_spark_tables
 from skewless import aggregations as aggs
 from skewless import workloads
 from skewless.experiments.tables import read_records, write_records
 from skewless.spark import aggregate, session
-from tables import AGGREGATE_SPEED, write_spark_tables
 
 SALT = 8
 WORKERS = 8

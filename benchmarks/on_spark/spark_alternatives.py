@@ -27,10 +27,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from rich.progress import track
 
+from benchmarks.tables import ALTERNATIVES, write_alternatives
 from skewless import workloads
 from skewless.experiments.tables import Row, read_records, write_records
 from skewless.spark import hot_keys, route, session
-from tables import ALTERNATIVES, write_alternatives
 
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 SALTS = (2, 4, 8, 16, 32)

@@ -17,6 +17,7 @@ import typer
 from pyspark.sql import SparkSession
 from rich.progress import Progress
 
+from benchmarks.tables import PUBLIC, write_public
 from skewless.apps.public import nexmark
 from skewless.apps.public.auctions import Auctions
 from skewless.apps.public.query import Query
@@ -27,7 +28,6 @@ from skewless.apps.public.spark_state import APPLY, TRANSFORM, missing_for_trans
 from skewless.experiments.on_spark.public import OURS, PLAIN
 from skewless.experiments.tables import Row, write_records
 from skewless.spark import session
-from tables import PUBLIC, write_public
 
 QUERIES: tuple[tuple[Query, Mapping[str, str]], ...] = (
     *((query, nexmark.SCHEMAS) for query in nexmark.QUERIES.values()),

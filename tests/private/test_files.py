@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skewless.private_files import append_private, replace_file, write_private
+from skewless.private.files import append_private, replace_file, write_private
 
 if not hasattr(os, "geteuid"):
     pytest.skip("this system has no owners of files", allow_module_level=True)

@@ -22,11 +22,11 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.state import GroupStateTimeout
 from rich.progress import track
 
+from benchmarks.tables import STATEFUL_OPERATORS, write_stateful_operators
 from skewless.apps.public.spark_state import ROCKSDB, missing_for_transform
 from skewless.experiments.on_spark import stateful_operators
 from skewless.experiments.tables import write_records
 from skewless.spark import KeyProcessor, Processor, Update, process, session
-from tables import STATEFUL_OPERATORS, write_stateful_operators
 
 RESULT = "k string, n bigint, total double"
 STATE = "n bigint, total double"

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 from pyspark.sql import SparkSession
 
+from benchmarks.tables import LEARNING_TOGETHER, write_learning_together
 from skewless import metrics
 from skewless.experiments.learning_together import (
     N_SOURCES,
@@ -22,7 +23,6 @@ from skewless.experiments.learning_together import (
 )
 from skewless.experiments.tables import Row, write_records
 from skewless.spark import route, session
-from tables import LEARNING_TOGETHER, write_learning_together
 
 
 def write_batches(folder: Path) -> None:

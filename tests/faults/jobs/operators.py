@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from faults.bombs import Wanders, pass_by
+from faults.jobs.bombs import Wanders, pass_by
 
 #: Columns to compare; of two records with one key and one time, either may be the first.
 COLUMNS = {

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults.bombs import fired, lay
-from faults.cluster import EXECUTORS
-from faults.jobs import N_BATCHES, Job, appeared, query
+from faults.jobs.bombs import fired, lay
+from faults.jobs.cluster import EXECUTORS
+from faults.jobs.starting import N_BATCHES, Job, appeared, query
 
 #: Every way of merging, with and without windows and a ledger, by splitting and moving strategies;
 #: and keyed state, of a processor whose results do not merge and of a join.

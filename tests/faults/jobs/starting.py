@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from skewless.spark.ledger.ledger import Ledger
 
-TESTS = Path(__file__).parent.parent
+TESTS = Path(__file__).parents[2]
 N_BATCHES = 4
 _RECORDS_PER_FILE = 1_500
 _LONGEST_S = 1_800  # of any one job, also on a busy machine
@@ -113,7 +113,7 @@ class Job:
         self.began = time.time()
         with (folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "faults.job", str(config)],
+                [sys.executable, "-m", "faults.jobs.job", str(config)],
                 env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

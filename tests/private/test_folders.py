@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from skewless import private_folders
-from skewless.private_folders import complaint, private_folder
+from skewless.private import folders
+from skewless.private.folders import complaint, private_folder
 
 if not hasattr(os, "geteuid"):
     pytest.skip("this system has no owners of files", allow_module_level=True)
@@ -27,7 +27,7 @@ Own = Callable[[Path, int], None]
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder of mode 0755 outside of the folders of the program."""
-    monkeypatch.setattr(private_folders, "_folders_of_the_program", lambda: {tmp_path})
+    monkeypatch.setattr(folders, "_folders_of_the_program", lambda: {tmp_path})
     folder = tmp_path / "place"
     folder.mkdir()
     folder.chmod(0o755)
@@ -111,7 +111,7 @@ def test_a_parent_of_another_user_is_refused(place: Path, owned_by: Own) -> None
 def test_a_parent_that_others_write_to_needs_the_sticky_bit(
     place: Path, monkeypatch: pytest.MonkeyPatch, parent: int, taken: bool
 ) -> None:
-    monkeypatch.setattr(private_folders, "_is_private_group", lambda group: False)
+    monkeypatch.setattr(folders, "_is_private_group", lambda group: False)
     folder = private_folder(place / "mine")
     place.chmod(parent)
     wrong = complaint(folder)
@@ -132,13 +132,13 @@ def test_a_group_is_private_when_this_user_is_all_of_it(
     monkeypatch.setattr(pwd, "getpwuid", lambda number: SimpleNamespace(pw_name="me"))
     monkeypatch.setattr(pwd, "getpwall", lambda: users + others)
     monkeypatch.setattr(grp, "getgrgid", lambda number: SimpleNamespace(gr_mem=members))
-    assert private_folders._is_private_group(7) == private
+    assert folders._is_private_group(7) == private
 
 
 def test_a_clone_under_umask_002_needs_no_change(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(private_folders, "_is_private_group", lambda group: True)
+    monkeypatch.setattr(folders, "_is_private_group", lambda group: True)
     place.chmod(0o775)
     assert complaint(private_folder(place / "mine")) is None
     place.chmod(0o777)  # everybody is no group
@@ -155,19 +155,19 @@ def test_links_are_resolved_before_the_check(place: Path, tmp_path: Path) -> Non
 
 
 def test_folders_of_the_program_are_trusted_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = private_folders._folders_of_the_program()
+    program = folders._folders_of_the_program()
     assert Path(sys.prefix).resolve() in program
-    assert Path(private_folders.__file__).resolve().parent in program
+    assert Path(folders.__file__).resolve().parent in program
     assert Path(sys.prefix).resolve() / "kernels" not in program
     monkeypatch.setattr(sys, "prefix", "")
-    assert Path.cwd().resolve() / "x" not in private_folders._folders_of_the_program()
+    assert Path.cwd().resolve() / "x" not in folders._folders_of_the_program()
 
 
 def test_an_environment_in_a_shared_checkout_can_hold_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever writes to the checkout or to its environment can change the program itself."""
-    monkeypatch.setattr(private_folders, "_is_private_group", lambda group: False)
+    monkeypatch.setattr(folders, "_is_private_group", lambda group: False)
     environment = tmp_path / "checkout" / ".venv"
     environment.mkdir(parents=True)
     for folder in (environment, environment.parent):

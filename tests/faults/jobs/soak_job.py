@@ -1,4 +1,4 @@
-"""The job of the soak test: `python -m faults.soak_job folder batches` lets keyed state churn.
+"""The job of the soak test: `python -m faults.jobs.soak_job folder batches` lets keyed state churn.
 
 Keys come and go, half of all known keys move in every micro-batch, workers come and go, and the
 query is restarted now and then. What the query has used so far is written to `soak.jsonl`, a line
@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from faults.bombs import Wanders
+from faults.jobs.bombs import Wanders
 from skewless.spark import KeyProcessor
 
 ROWS_PER_BATCH = 400

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from faults.jobs import end_session, environment
+from faults.jobs.starting import end_session, environment
 from skewless.spark.worker_python import DAEMON
 
 #: What a job on it is started with: two executors with one core each.

@@ -1,0 +1,1 @@
+"""What belongs to one user: `files` writes files for this user alone, `folders` checks folders."""
