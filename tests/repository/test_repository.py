@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -27,6 +28,11 @@ REGISTRY = re.compile(
     ),
     re.IGNORECASE,
 )
+#: A reader takes in that many lines of a module, and that many files of a folder, at a glance.
+MOST_LINES = 400
+MOST_FILES = 17
+#: Folders with one file per strategy.
+PER_STRATEGY = {"docs/strategies", "docs/pictures/strategies", "src/skewless/strategies"}
 FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 INLINE_CODE = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"\]\(<?([^)<>\s]+)>?(?:\s+\"[^\"]*\")?\)")
@@ -124,3 +130,13 @@ def test_groups_of_tests_stay_together(request: pytest.FixtureRequest) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ or not request.config.option.loadgroup:
         pytest.skip("runs in one process, or without groups")
     assert request.node.nodeid.endswith("@tests/repository/test_repository.py")
+
+
+def test_no_module_is_too_long_to_read_and_no_folder_too_full() -> None:
+    paths = [path.relative_to(PROJECT) for path in files_of_the_repository()]
+    modules = [path for path in paths if path.suffix == ".py"]
+    lines = {path: len((PROJECT / path).read_text("utf-8").splitlines()) for path in modules}
+    assert {path: n for path, n in lines.items() if n > MOST_LINES} == {}
+    files = Counter(path.parent.as_posix() for path in paths)
+    full = {folder: n for folder, n in files.items() if n > MOST_FILES}
+    assert set(full) <= PER_STRATEGY, full
