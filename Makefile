@@ -67,7 +67,7 @@ soak: $(READY) ## Run keyed state for 2,000 micro-batches: nothing may grow (SKE
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m soak tests/faults tests/spark/state
 
 test-matrix: $(READY) ## Compare with plain Spark: every strategy, window and output mode
-	@$(WITH_JAVA) SKEWLESS_FULL_MATRIX=1 $(BIN)/python -m pytest \
+	@$(WITH_JAVA) SKEWLESS_FULL_MATRIX=1 $(PYTEST) \
 		-m "not soak and not faults and not statistics" tests/spark
 
 test-versions: $(READY) ## Try every verb on Spark 4.1, 4.2 and 4.3, classic and Connect (VERSIONS="4.1 4.2" for some)

@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from skewless._jit import JIT_OFF
 from spark_sessions import local_settings
-from time_limits import at_most
 
 # A first call compiles, so time says nothing about a test; and a red run must be red again.
 settings.register_profile(
@@ -54,22 +52,6 @@ def _group(item: pytest.Item) -> str:
     if parts[:2] == ("tests", "strategies"):
         return parts[2].removeprefix("test_").removesuffix(".py")
     return "/".join(parts)
-
-
-#: Without compilation, a test that takes longer is left out: it routes a long stream.
-_LONGEST_INTERPRETED_S = 10
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Skip a test whose stream is too long for plain Python; short ones are tested to their end."""
-    if not JIT_OFF:
-        yield
-        return
-
-    why = f"takes more than {_LONGEST_INTERPRETED_S} s without compilation"
-    with at_most(_LONGEST_INTERPRETED_S, lambda: pytest.skip(why)):
-        yield
 
 
 FULL_MATRIX = os.environ.get("SKEWLESS_FULL_MATRIX") == "1"

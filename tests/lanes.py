@@ -1,9 +1,14 @@
-"""Cases that `make test` runs, and cases of the same test that only `make test-slow` runs."""
+"""Which cases of a test `make test` runs, which `make test-slow`, and which need compilation."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
+
+from skewless._jit import JIT_OFF
+
+#: For tests of thousands of records and more: without compilation they would take minutes.
+needs_a_long_stream = pytest.mark.skipif(JIT_OFF, reason="routes a long stream")
 
 
 def slow(cases: Iterable[Any]) -> list[Any]:

@@ -1,13 +1,12 @@
 """The one place that compiles: `kernel` turns a plain loop into machine code.
 
 Compilation is paid once per machine. The compiled code of a module goes into a folder whose name
-holds a digest of the module and of all that it imports: numba looks only at the file of the
-outermost function, and would otherwise keep calling an old version of a piece that lives in another
-file.
+holds a digest of the module and of all that it imports. Without that, numba would look only at the
+file of the outermost function, and keep calling an old version of a kernel in another file.
 
-Several processes may need the same kernel at the same moment (Spark starts its Python workers in
-crowds), and filling numba's cache from several processes at once is known to crash. So the
-process that compiles first holds a file lock, and the others wait and load.
+Several processes may need the same kernel at the same moment (Spark starts many Python workers at
+once), and filling numba's cache from several processes at once is known to crash. So the process
+that compiles first holds a file lock, and the others wait and load.
 
 numba unpickles what it finds in its cache, which can run any code. So the folder is one that no
 other user can write to or replace.
@@ -53,9 +52,8 @@ def cache_folder() -> Path:
     """Return the folder of all compiled kernels.
 
     `SKEWLESS_CACHE_DIR` names its parent; without it, the user's cache folder does. Where that
-    cannot be used (a Spark executor without a home), the folder is a new one for this process,
-    which then compiles again. The folder belongs to this user and has mode 0700, and no other
-    user can replace it.
+    cannot be used (a Spark executor without a home), this process gets a new folder and compiles
+    again. The folder belongs to this user and has mode 0700, and no other user can replace it.
     """
     name = "kernels"
     asked = os.environ.get("SKEWLESS_CACHE_DIR")
@@ -87,7 +85,7 @@ def _writable(folder: Path) -> Path:
 
 
 def _folder_of_this_process() -> Path:
-    """Return a new folder with a name that cannot be guessed; it goes when the process ends."""
+    """Return a new folder with an unguessable name; it is removed when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix="skewless-"))
     atexit.register(_remove, folder, os.getpid())
     try:
@@ -110,7 +108,7 @@ def _compiling_alone(path: Path) -> Iterator[None]:
 
     The compiler's own thread lock comes first: a thread that holds a file lock and waits for the
     compiler would otherwise block the thread that compiles and waits for the file lock.
-    Between processes there is no circle, because calls between kernels have none.
+    Between processes there is no deadlock, because no kernel calls itself through others.
     """
     with global_compiler_lock:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
@@ -124,9 +122,9 @@ def _compiling_alone(path: Path) -> Iterator[None]:
 def _folder_name(function: Callable[..., Any]) -> str:
     """Return the name of the folder for the kernels of a function's module.
 
-    numba's cache goes by file, and remembers types by the names that they had: of a file that was
-    imported under another name before, or whose classes were renamed since, it would try to import
-    what is not there. So each module has its own folder for each text of it.
+    numba's cache is by file, and stores types by their names. If a file was imported under another
+    name before, or its classes were renamed since, numba would try to import what does not exist.
+    So each version of each module has its own folder.
     """
     source = Path(function.__code__.co_filename)
     if not source.is_file():
@@ -137,7 +135,7 @@ def _folder_name(function: Callable[..., Any]) -> str:
 def kernel(function: F) -> F:
     """Compile `function` on first use, cached on disk, without fastmath and without the GIL.
 
-    A kernel cannot allocate: whatever it fills is handed to it.
+    A kernel cannot allocate: the caller passes in whatever it fills.
 
     The result is called like the function it came from, from Python and from other kernels. It
     keeps the pure Python under `.py_func`. With NUMBA_DISABLE_JIT=1 it *is* pure Python, and

@@ -1,7 +1,7 @@
 """A digest of the source text that a compiled kernel was made from.
 
 A kernel calls kernels of other files and reads their constants and state classes. Its machine code
-is out of date when any of those files changes, and of use as long as none of them does.
+is out of date as soon as one of those files changes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 def sources_digest(module: str, file: Path) -> str:
     """Return a digest of the module's text and the text of all modules that it imports.
 
-    Modules of other packages do not count, except for this one. The imports must be done: the
-    modules are looked up among those that are loaded.
+    Only modules of its package and of this package count. The imports must be done: the modules
+    are looked up among those that are loaded.
     """
     packages = {module.partition(".")[0], __name__.partition(".")[0]}
     texts = {module: file}

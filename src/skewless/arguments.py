@@ -1,4 +1,4 @@
-"""Arguments that people give: read, or refused by one line with the name and what is allowed."""
+"""Arguments of users: read, or refused with one line that has the name and what is allowed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def shown(value: object) -> str:
 
 
 def whole_number(text: str) -> int:
-    """Read a count: `1000`, `1_000`, and `1e3` as well.
+    """Read a count: `1000`, `1_000` or `1e3`.
 
     >>> whole_number("1e6")
     1000000
@@ -76,7 +76,7 @@ def whole(value: object, argument: str, *, least: int = 0, most: int | None = No
 
 
 def as_whole(value: object) -> int | None:
-    """Return a number or text as an integer; None for what is no whole number."""
+    """Return a number or text as an integer; None if it is not a whole number."""
     if isinstance(value, str):
         try:
             return whole_number(value)
@@ -94,7 +94,7 @@ def as_whole(value: object) -> int | None:
 
 
 def seed_number(value: object, argument: str = "seed") -> int:
-    """Return a seed: a whole number of at least 0 that 64 bits hold."""
+    """Return a seed: a whole number of at least 0 that fits into 64 bits."""
     number = as_whole(value)
     if number is not None and number > LARGEST_SEED:
         raise ValueError(f"{argument} must be at most {LARGEST_SEED:,}, not {shown(value)}")
@@ -111,7 +111,7 @@ def text(value: object, argument: str, what: str = "a text") -> str:
 
 
 def path_text(value: Any, argument: str, what: str = "a path") -> str:
-    """Return a path as text: given as text or as an object that has one."""
+    """Return a path as text; it may be given as text or as a path object."""
     found = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(found, str) or not found.strip() or "\0" in found:
         raise ValueError(f"{argument} must be {what}, not {shown(value)}")

@@ -29,9 +29,9 @@ _Array = TypeVar("_Array", bound=NDArray[Any])
 def read_only(array: _Array) -> _Array:
     """Return a view that cannot be written.
 
-    The compiler has a type of its own for arrays that cannot be written, such as Arrow's, and
-    compiles a kernel for each type that it meets. Strategies hand all keys and weights to their
-    kernels in this way, so that each kernel is compiled once.
+    The compiler has a separate type for arrays that cannot be written, such as Arrow's, and
+    compiles a kernel once per type. Strategies pass all keys and weights to their kernels in this
+    way, so that each kernel is compiled once.
     """
     view: _Array = array.view()
     view.flags.writeable = False

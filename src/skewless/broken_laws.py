@@ -41,7 +41,7 @@ def complaint(law: Callable[[T], None], trial: T) -> Broken | None:
 def smallest(
     law: Callable[[T], None], trial: T, smaller: Callable[[T], Iterable[T]]
 ) -> tuple[T, Broken] | None:
-    """Return a trial that breaks the law though none of its `smaller` ones does, or None.
+    """Return a trial that breaks the law while none of its `smaller` ones does, or None.
 
     >>> def no_nines(text):
     ...     assert "9" not in text
@@ -70,7 +70,7 @@ def require_kept(
 ) -> None:
     """Raise LawBroken, with the smallest trial that breaks the law, if `trial` does.
 
-    `told` gives the name of what is tried, and what it is tried on.
+    `told` returns the name of what is tried, and what it is tried on.
     """
     found = smallest(law, trial, smaller)
     if found is None:

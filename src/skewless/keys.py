@@ -18,7 +18,7 @@ _ALLOWED = (
     "durations, and structs, lists and dictionaries of these"
 )
 _NO_BITMAP = np.empty(0, np.uint8)
-# What Spark takes a Python Decimal to be.
+# The type that Spark gives a Python Decimal.
 _PYTHON_DECIMAL = pa.decimal128(38, 18)
 
 
@@ -67,9 +67,9 @@ def _as_arrow(column: Any) -> Any:
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return column
     if isinstance(column, str | bytes):
-        raise TypeError(f"a key column is a sequence of values, not the single value {column!r}")
+        raise TypeError(f"a key column must be a sequence of values, not the value {column!r}")
     if isinstance(column, np.ndarray) and column.ndim != 1:
-        raise ValueError(f"a key column has one dimension, not {column.ndim}")
+        raise ValueError(f"a key column must have one dimension, not {column.ndim}")
     try:
         if isinstance(column, list | tuple) and any(isinstance(v, Decimal) for v in column):
             return pa.array(column, _PYTHON_DECIMAL)
@@ -100,7 +100,7 @@ def _validity(array: pa.Array) -> Bytes:
 
 
 def _buffer(array: pa.Array, number: int, dtype: Any) -> Any:
-    """Return one buffer as an array, without copying; it may be missing when all is empty."""
+    """Return one buffer as an array, without copying; an empty array may have no buffer."""
     buffer = array.buffers()[number]
     if buffer is None:
         return np.zeros(1, dtype)
@@ -197,7 +197,7 @@ def _fold_struct(array: pa.Array, hashes: Keys) -> None:
 
 def _fold_list(array: pa.Array, hashes: Keys) -> None:
     lengths = array.value_lengths().fill_null(0).to_numpy().astype(np.int64)
-    elements = array.flatten()  # leaves out what lies under nulls
+    elements = array.flatten()  # leaves out the elements of null lists
     starts = np.cumsum(lengths) - lengths
     _fold(elements[:0], hashes[:0])  # refuses an element type even where there are no elements
     # Elements chain as columns do: all first elements, then all second ones, …

@@ -30,7 +30,7 @@ def relative_loads(loads: ArrayLike, capacities: ArrayLike | None = None) -> Flo
 
 
 def imbalance(loads: ArrayLike, capacities: ArrayLike | None = None) -> float:
-    """Return (max − mean) / mean, eq. 4 of Pd-Stream; 0 is perfect, and nothing is 0 as well.
+    """Return (max − mean) / mean, eq. 4 of Pd-Stream; 0 is perfect balance, or no load at all.
 
     >>> imbalance([30, 10, 20])
     0.5
@@ -39,9 +39,9 @@ def imbalance(loads: ArrayLike, capacities: ArrayLike | None = None) -> float:
 
 
 def imbalance_by_chance(n_records: float, n_workers: int) -> float:
-    """Return about the imbalance of records that are dealt out at random.
+    """Return about the imbalance of records that are sent to workers at random.
 
-    The largest of n deviations of the normal distribution, in units of the mean.
+    It is the largest of n deviations of the normal distribution, in units of the mean.
 
     >>> round(imbalance_by_chance(10_000, 16), 3), imbalance_by_chance(100, 1)
     (0.094, 0.0)
@@ -70,10 +70,10 @@ def replication(n_pairs: float, n_keys: float) -> float:
 
 
 def replication_limit(n_workers: int, n_keys: int) -> float:
-    """Return the replication that suffices for imbalance 0, with everything known beforehand.
+    """Return the replication that suffices for imbalance 0, if all records are known beforehand.
 
     Lay the keys end to end and cut the line into n equal parts (McNaughton's wrap-around rule):
-    only the n − 1 keys under a cut have one replica more.
+    only the n − 1 keys under a cut have one more replica.
 
     >>> replication_limit(5, 8)
     1.5
@@ -84,7 +84,7 @@ def replication_limit(n_workers: int, n_keys: int) -> float:
 def makespan_ratio(
     window_records: ArrayLike, window_peaks: ArrayLike, window_capacities: ArrayLike
 ) -> float:
-    """Return the time of all windows one after the other, over that of perfect balance.
+    """Return the total time of all windows, one after the other, over that of perfect balance.
 
     A window ends when its slowest worker ends: `window_peaks` are max(load / capacity) per window,
     and `window_capacities` the sums of all capacities. Perfect balance spreads records like a

@@ -1,4 +1,4 @@
-"""Parameters of strategies and workloads: refused early, read from text, shown to people."""
+"""Parameters of strategies and workloads: checked early, read from text, listed for users."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def require(owner: object, parameter: str, allowed: bool, what_is_allowed: str) 
 def require_count(owner: object, *parameters: str, most: int = LARGEST) -> None:
     """Refuse parameters, all of them whole numbers, unless they are at least 1 and at most `most`.
 
-    A parameter that says how much is remembered has a limit, because memory has one.
+    A parameter that sizes memory has a limit.
     """
     for parameter in parameters:
         value = getattr(owner, parameter)
@@ -70,11 +70,11 @@ def nearest(name: str, names: Iterable[str], what: str) -> str:
 
 
 def check_types(owner: Any) -> None:
-    """Refuse fields whose values are not of the declared types; make all numbers plain ones.
+    """Refuse fields whose values are not of the declared types; convert numbers to Python's.
 
-    Every strategy and workload calls it first in `__post_init__`, so that what follows can compare.
-    A number of numpy becomes one of Python, and a whole number that is given for a float becomes
-    a float: equal parameters then look alike wherever they are written down.
+    Every strategy and workload calls it first in `__post_init__`, so that later checks can compare
+    values. A numpy number becomes a Python one, and a whole number given for a float becomes a
+    float. Equal parameters then look alike wherever they are written down.
     """
     hints = typing.get_type_hints(type(owner))
     for name in names(type(owner)):
@@ -86,7 +86,7 @@ def check_types(owner: Any) -> None:
 
 
 def _plain(value: Any, kind: Any) -> tuple[Any, str | None]:
-    """Return the value as the type has it, and what is allowed if this is not."""
+    """Return the value as a plain value of the type, and what is allowed if this one is not."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         options = typing.get_args(kind)
         if value is None and type(None) in options:

@@ -1,4 +1,4 @@
-"""Strategies by name: the published short name, or `module:Class` for one's own."""
+"""Strategies by name: the published short name, or `module:Class` for a user's strategy."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _import(name: str) -> type[Any]:
 def _working_folder_last() -> Iterator[None]:
     """Look for modules in the working folder too, where an installed command does not look.
 
-    Last, and only here: a file `numpy.py` that lies there must not take the place of numpy.
+    The folder comes last, and only here: a file `numpy.py` in it must not replace numpy.
     """
     here = str(Path.cwd())
     if here in sys.path or "" in sys.path:
@@ -121,14 +121,14 @@ def _working_folder_last() -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(ValueError):  # the module took it away itself
+        with contextlib.suppress(ValueError):  # the module has removed it
             sys.path.remove(here)
 
 
 def _hidden(module_name: str) -> str:
-    """Return which file of the working folder an installed module of the same name hides, if any.
+    """Return the end of a message: which file of the working folder an installed module hides.
 
-    The answer ends a message; it is empty when the file is the module itself.
+    It is empty if there is no such file, or if the file is the module itself.
     """
     inner = Path(*module_name.split("."))
     files = [Path.cwd() / inner.with_suffix(".py"), Path.cwd() / inner / "__init__.py"]

@@ -6,7 +6,7 @@ import math
 
 
 def significant(number: float | None, digits: int = 3) -> str:
-    """Return a number with few digits, so that small changes do not show; a dash for None.
+    """Return a number with few digits, so that small changes stay invisible; a dash for None.
 
     >>> [significant(x) for x in (0.0123456, 12345.6, 1.0, 2.5e-7, None)]
     ['0.0123', '12,300', '1', '2.5e-07', '–']
@@ -20,7 +20,7 @@ def significant(number: float | None, digits: int = 3) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """Return a time in the unit that suits it; a dash where it is not known.
+    """Return a time in a suitable unit; a dash if it is not known.
 
     >>> seconds_text(12.0), seconds_text(0.00123), seconds_text(2e-5), seconds_text(2e-7)
     ('12 s', '1.23 ms', '20 µs', '200 ns')

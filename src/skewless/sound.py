@@ -1,9 +1,9 @@
-"""What must hold of a state that was read from a file, before a compiled kernel works with it.
+"""Checks of a state that was read from a file, before a compiled kernel works with it.
 
-A kernel reads where an index points, without looking. A worker that does not exist, or a row
-outside its table, would make it read and write foreign memory; a table without an empty slot would
-keep it searching for ever. So each piece of a state may have a method `check(fresh)`. It compares
-the piece with one that `start` made, and raises `Unsound` by the functions below.
+A kernel does not check its indices. A worker that does not exist, or a row outside its table, would
+make it read and write foreign memory; a table without an empty slot would make it search for ever.
+So each piece of a state may have a method `check(fresh)`. It compares the piece with one that
+`start` made, and raises `Unsound` through the functions below.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_WEIGHT = 1e290
 
 
 class Unsound(ValueError):  # noqa: N818 - it is read as a sentence
-    """A state holds what no sequence of records leads to."""
+    """A state holds values that no sequence of records leads to."""
 
 
 def require_that(condition: Any, text: str) -> None:
@@ -35,7 +35,7 @@ def require_same(name: str, found: NDArray[Any], wanted: NDArray[Any]) -> None:
 
 
 def require_within(name: str, values: NDArray[Any], low: float, high: float) -> None:
-    """Raise `Unsound` unless all values are from `low` to `high`; NaN is not.
+    """Raise `Unsound` unless all values are from `low` to `high`; NaN is refused.
 
     >>> require_within("workers", np.array([0, 7]), 0, 5)
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""What a strategy remembers: (nested) NamedTuples of arrays, and the few things done with them."""
+"""States of strategies, (nested) NamedTuples of arrays: copied, measured, stored, restored."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def copy_state(state: S) -> S:
 def with_arrays(state: S, arrays: dict[str, NDArray[Any]], prefix: str = "") -> S:
     """Return a state of the same shape as `state` that holds `arrays`, by dotted name.
 
-    Together with `named_arrays` this is how a state goes into a file and comes back.
+    With `named_arrays`, this is how a state is written to a file and read back.
     """
     fields = []
     for field, value in zip(state._fields, state, strict=True):  # type: ignore[attr-defined,call-overload]
@@ -72,9 +72,9 @@ def layout(state: Any) -> str:
 def restored(fresh: S, arrays: dict[str, NDArray[Any]]) -> S:
     """Return the state that holds `arrays`, after a check against `fresh`, which `start` made.
 
-    Names, types and shapes must be those of `fresh`, and values must be such that no kernel reads
-    outside its arrays: each piece of the state says so in its method `check`, if it has one.
-    Fields that the state's class names in `grows` may have any length. Raises `Unsound`.
+    Names, types and shapes must be those of `fresh`. Values must not make a kernel read outside its
+    arrays: each piece of the state checks that in its method `check`, if it has one. Fields that
+    the state's class names in `grows` may have any length. Raises `Unsound`.
     """
     wanted = dict(named_arrays(fresh))
     for name in sorted(wanted.keys() | arrays.keys()):
@@ -92,7 +92,7 @@ def restored(fresh: S, arrays: dict[str, NDArray[Any]]) -> S:
 
 
 def check_state(state: Any, fresh: Any, prefix: str = "") -> None:
-    """Raise `Unsound` if a piece of `state`, whose arrays have the right shapes, says so."""
+    """Call the `check` of each piece of `state`, whose arrays have the right shapes."""
     for field, value in zip(fresh._fields, fresh, strict=True):
         if not isinstance(value, np.ndarray):
             check_state(getattr(state, field), value, f"{prefix}{field}.")

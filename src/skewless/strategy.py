@@ -1,8 +1,8 @@
-"""The contract: what every strategy is, and what some can do besides.
+"""The contract: what every strategy must have, and what some can also do.
 
 A strategy is parameters plus pure functions over arrays. It never sees rows, clocks, files or
 engines. It must have a `name`, its `traits`, `start` and `route`. The Protocols further down are
-optional: a strategy has the ability as soon as it has the method.
+optional: a strategy has an ability if it has the method.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from skewless.arrays import Floats, Keys, Workers
 
 S = TypeVar("S")
-S_in = TypeVar("S_in", contravariant=True)  # where a state is only taken, never given
+S_in = TypeVar("S_in", contravariant=True)  # a state that is an argument, never a result
 
 
 @dataclass(frozen=True)
@@ -27,26 +27,26 @@ class Traits:
     Parameters
     ----------
     family
-        `"splitting"`: a key may live on several workers at once, partial results are merged by
-        key afterwards. `"moving"`: a key lives on one worker at a time, for all sources; it
-        changes worker only by the moves that `rebalance` or `rescale` name.
+        `"splitting"`: a key may be on several workers at once, and partial results are merged by
+        key afterwards. `"moving"`: a key is on one worker at a time, for all sources. It changes
+        worker only in a rebalance or a rescale.
     fan_out
-        The most workers that one key ever has while the number of workers stays the same; None
-        when there is no such limit but n.
+        The most workers that one key can have while the number of workers stays the same. None:
+        no limit below n.
     decides
         `"record"`: each record is decided from what came before it, so cutting the stream into
         batches changes nothing. `"batch"`: one call of `route` decides for its whole batch.
     gathers
-        On Spark, all records of a task in a micro-batch are one batch for `route`: they are
-        collected first. Otherwise each Arrow batch is one.
+        On Spark, the records of a task in a micro-batch are collected and form one batch for
+        `route`. Otherwise each Arrow batch is one.
     minimal_rescale
         When workers join, keys move only to them; when workers leave, only their keys move.
     moves_unnamed
-        A rebalance moves whole ranges of hashes: also keys that neither the report nor its moves
-        name. Where this is False, every key that changes worker is named.
+        A rebalance moves ranges of hashes, including keys that neither the report nor the moves
+        name. If this is False, the moves name every key that changes worker.
     any_may_leave
-        A worker whose capacity is 0 in `rescale` leaves, whichever it is. Without this, only the
-        last workers can leave, and `rescale` refuses a capacity of 0.
+        Any worker leaves if its capacity in `rescale` is 0. Without this, only the last workers
+        can leave, and `rescale` refuses a capacity of 0.
     """
 
     family: Literal["splitting", "moving"]
@@ -76,37 +76,38 @@ class Strategy(Protocol[S]):
         """Return the state of one source that has seen nothing.
 
         All sources of a run get the same `seed`, hence the same candidates for the same key.
-        `source` sets apart only what must differ between them, such as where a round begins.
+        `source` changes only what must differ between sources, such as where a round begins.
 
         All arrays have their final size here: that is the bound on what the strategy remembers. A
         field called `loads`, if there is one, holds the records sent to each worker so far.
 
-        A state, or a part of it, may have a method `check(fresh)`: it refuses what cannot have
-        come from `fresh`, a state of this method, when a state is read from a file.
+        A state, or a part of it, may have a method `check(fresh)`, where `fresh` is what this
+        method returns. It is called on a state read from a file, and raises if no stream leads
+        from `fresh` to that state.
         """
 
     def route(self, keys: Keys, state: S, out: Workers) -> None:
-        """Fill `out` with the worker of each record, and let `state` learn from them.
+        """Fill `out` with the worker of each record, and update `state`.
 
-        A pure function of its arguments: same state and keys, same workers and new state, on any
-        machine and on any retry.
+        A pure function of its arguments: the same state and keys give the same workers and the
+        same new state, on any machine and on any retry.
         """
 
 
 class Report(NamedTuple):
     """What was observed during one window, by key: the input of `rebalance`.
 
-    A report may leave light keys out. `rest` then holds the load that no key of the report
-    accounts for, by the worker that had it: the load of a worker is that of its keys and its rest.
-    A rest cannot be moved. A key that the report leaves out is not a key without load.
+    A report may leave light keys out. `rest` then holds, by worker, the load of the keys that are
+    left out: the load of a worker is the load of its keys plus its rest. A rest cannot be moved. A
+    key that is left out may still have load.
     """
 
     keys: Keys  # distinct, ascending
-    loads: Floats  # what the records of the key cost in this window
-    state_sizes: Floats  # what the key's state weighs, should it move
+    loads: Floats  # the cost of the key's records in this window
+    state_sizes: Floats  # the cost of moving the key's state
     rest: Floats | None = None  # by worker; None: the keys account for everything
-    #: How far chance alone takes the load of a worker from its mean: a standard deviation, as a
-    #: part of the mean. 0: nothing is known of chance.
+    #: The standard deviation of a worker's load that chance alone explains, as a fraction of the
+    #: mean load. 0: not known.
     noise: float = 0.0
 
 
@@ -120,12 +121,15 @@ def rest_by_worker(report: Report, n_workers: int) -> Floats:
     if report.rest is None:
         return np.zeros(n_workers)
     if report.rest.shape != (n_workers,):
-        raise ValueError(f"rest of a report must be one number per worker, {n_workers} in all")
+        raise ValueError(
+            f"rest of a report must be one number per worker, {n_workers} in all, "
+            f"not {report.rest.size}"
+        )
     return report.rest
 
 
 class Moves(NamedTuple):
-    """Keys that change worker, and with them their state."""
+    """Keys that change worker; their state moves with them."""
 
     keys: Keys
     origins: Workers
@@ -133,7 +137,7 @@ class Moves(NamedTuple):
 
 
 def moves_between(keys: Keys, before: Workers, after: Workers) -> Moves:
-    """Return the moves of `keys`, in their order, from one worker each to another.
+    """Return the moves of those `keys` whose worker changes, in the order of `keys`.
 
     >>> old, new = np.array([0, 1], np.int32), np.array([0, 2], np.int32)
     >>> moves_between(np.array([7, 8], np.uint64), old, new).keys.tolist()
@@ -145,32 +149,33 @@ def moves_between(keys: Keys, before: Workers, after: Workers) -> Moves:
 
 @runtime_checkable
 class Merges(Protocol[S]):
-    """Several sources learn together: their states become one plan for all of them."""
+    """A strategy whose sources learn together: their states are merged into one plan for all."""
 
     def merge(self, states: Sequence[S]) -> S:
-        """Return the state that knows what all `states` know. It changes none of them."""
+        """Return one state with what all `states` have learned. `states` stay unchanged."""
 
 
 @runtime_checkable
 class Condenses(Protocol[S]):
-    """A merging strategy that can say in little what a merge needs to know of a state.
+    """A merging strategy that can reduce a state to what a merge needs.
 
-    The ledger then holds that instead of states, and sources continue with the merged state. So if
-    the strategy forks as well, a source that has sent nothing since its message must get the merged
-    state from `fork`.
+    The ledger then holds condensed states, and sources continue with the merged state. So if the
+    strategy also forks, `fork` must return the merged state to a source that has sent nothing since
+    its message.
     """
 
     def condense(self, state: S) -> Any:
         """Return what `merge_condensed` needs of `state`: arrays in a NamedTuple, all of them new.
 
-        The arrays may be of any length. What follows from others, or is scratch, is left out.
+        The arrays may be of any length. Scratch, and what follows from other arrays, is left out.
         """
 
     def merge_condensed(self, parts: Sequence[Any], fresh: S) -> S:
         """Return what `merge` returns for the states that `parts` were condensed from.
 
-        A merged state that is condensed, merged alone, is the same state again. `fresh` is a state
-        for the same workers and the same seed, of which nothing is learned and nothing kept.
+        Condensing a merged state and merging it alone gives the same state again. `fresh` is a
+        state for the same workers and the same seed. The result contains nothing that `fresh` has
+        learned, and none of its arrays.
         """
 
 
@@ -187,26 +192,26 @@ class Forks(Protocol[S]):
 
 @runtime_checkable
 class Waits(Protocol[S_in]):
-    """A merging strategy that keeps apart what it learns between its message and the answer."""
+    """A merging strategy that keeps apart what a source learns between its message and a merge."""
 
     def wait(self, state: S_in) -> None:
-        """Note that a copy of `state` is on its way to the others."""
+        """Note that a copy of `state` has been sent to be merged."""
 
 
 @runtime_checkable
 class Forwards(Protocol[S_in]):
-    """A splitting strategy that knows which results need no merging by key."""
+    """A splitting strategy that can say which results need no merging by key."""
 
     def forwards(self, keys: Keys, workers: Workers, state: S_in) -> NDArray[np.bool_]:
-        """Return for records just routed whether, as far as `state` knows, theirs needs none."""
+        """Return for each record just routed whether, by `state`, its result needs no merging."""
 
 
 @runtime_checkable
 class Hottest(Protocol[S_in]):
-    """A strategy that treats hot keys in another way, and tells which they are."""
+    """A strategy that treats hot keys differently and can list them."""
 
     def hot_keys(self, state: S_in) -> Keys:
-        """Return the keys that are hot as far as `state` knows: distinct, ascending."""
+        """Return the keys that are hot by `state`: distinct, ascending."""
 
 
 @runtime_checkable
@@ -215,34 +220,34 @@ class Observes(Protocol[S_in]):
 
     @property
     def wants_speeds(self) -> bool:
-        """Whether it does so with these parameters."""
+        """Whether it uses measured times with these parameters."""
 
     def observe(self, state: S_in, *, seconds_per_record: Floats | None = None) -> None:
-        """Tell `state` how long a record takes each worker, as it was measured."""
+        """Store the measured seconds per record of each worker in `state`."""
 
 
 @runtime_checkable
 class Infers(Protocol[S_in]):
-    """A strategy that infers what its workers still have to do, without asking them."""
+    """A strategy that infers the backlog of its workers, without messages from them."""
 
     def waiting(self, state: S_in) -> Floats:
-        """Return the records of this source that wait for each worker, as far as it knows."""
+        """Return, per worker, the inferred number of records of this source that still wait."""
 
 
 @runtime_checkable
 class Rebalances(Protocol[S]):
-    """The moving family: a controller that changes where keys live between two windows."""
+    """The moving family: a controller that changes the workers of keys between two windows."""
 
     def rebalance(self, report: Report, state: S) -> tuple[S, Moves]:
-        """Return the state to route by from now on, and the keys that change worker by it."""
+        """Return the state to route by from now on, and the moves that lead to it."""
 
 
 @runtime_checkable
 class Begins(Protocol[S_in]):
-    """A strategy that balances over intervals: only the whole of one counts, not its parts."""
+    """A strategy that balances each interval as a whole, not every part of it."""
 
     def begin(self, state: S_in, n_records: int) -> None:
-        """Begin an interval in which this source expects this many records; 0 if it cannot know."""
+        """Begin an interval in which this source expects this many records; 0 if not known."""
 
 
 @runtime_checkable
@@ -252,8 +257,8 @@ class Rescales(Protocol[S]):
     def rescale(self, state: S, n_workers: int, capacities: Floats | None = None) -> S:
         """Return the state for `n_workers` workers of these relative speeds.
 
-        Workers 0 … min(old, new) − 1 keep their numbers. What was learned is kept. None says
-        nothing about speeds: all are equal, but for what the strategy has measured itself.
+        Workers 0 … min(old, new) − 1 keep their numbers. What was learned is kept. With None, all
+        speeds are equal, except for what the strategy has measured itself.
 
         A worker with a capacity of 0 leaves and keeps its number: it gets no records until another
         `rescale` gives it a capacity again, or None. So any worker can leave, not only the last.
@@ -263,9 +268,9 @@ class Rescales(Protocol[S]):
 
 @runtime_checkable
 class RescalesKeys(Protocol[S]):
-    """The moving family: a rescale that says which keys change worker by it.
+    """The moving family: a rescale that returns the keys that change worker.
 
-    A ring or a hash has no list of keys. So the caller says which keys have state.
+    A ring or a hash has no list of keys. So the caller passes the keys that have state.
     """
 
     def rescale_keys(
@@ -276,23 +281,23 @@ class RescalesKeys(Protocol[S]):
 
 @runtime_checkable
 class Weighs(Protocol[S_in]):
-    """Records differ in what they cost, and the strategy takes that into account.
+    """A strategy that takes into account that records differ in cost.
 
-    With weights of 1 all is as with `route`: the same workers, the same state. One state serves
-    both, in any order. Weights of 0 are weights: those records get a worker too, and no number
-    of the state stops being one. All that the traits say holds for weighted records as well.
+    With weights of 1, workers and state are the same as with `route`. One state serves both
+    methods, in any order. A record of weight 0 gets a worker too, and no number of the state
+    becomes NaN. The traits hold for weighted records as well.
     """
 
     def route_weighted(self, keys: Keys, weights: Floats, state: S_in, out: Workers) -> None:
         """Fill `out` with the worker of each record, where record i costs `weights[i]`.
 
         There is one weight per record, finite and at least 0. The caller checks that with
-        `require_weights`, so that nothing needs to be tested for each record here.
+        `require_weights`, so this method does not check each record.
         """
 
 
 class WeightError(ValueError):
-    """Records came with weights that cannot be what they cost."""
+    """The weights of records are negative, not finite, or not one per record."""
 
 
 def require_weights(weights: Floats, n_records: int, *, first: int = 0) -> None:
@@ -315,7 +320,7 @@ def require_weights(weights: Floats, n_records: int, *, first: int = 0) -> None:
 
 
 def require_all_stay(name: str, capacities: Floats | None) -> None:
-    """Raise ValueError if a worker is to leave by a capacity of 0, for strategies without that.
+    """Raise ValueError if a capacity is 0, for strategies without `Traits.any_may_leave`.
 
     >>> require_all_stay("cascade", np.array([1.0, 0.0]))
     Traceback (most recent call last):

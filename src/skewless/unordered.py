@@ -1,4 +1,4 @@
-"""Sums and means of arrays that come in any order: the same to the last bit in each of them.
+"""Sums and means of arrays that do not depend on their order, to the last bit.
 
 A sum of floats depends on the order of its terms. Reports of sources come in any order, and all
 tasks must make the same plan from them. So the terms are sorted first.
@@ -25,7 +25,7 @@ def unordered_sum(rows: ArrayLike) -> Floats:
 
 
 def unordered_mean(rows: Sequence[ArrayLike]) -> Floats:
-    """Return the mean over the first axis; where all agree, it is exactly what they agree on.
+    """Return the mean over the first axis; where all rows are equal, it is exactly that value.
 
     >>> float(unordered_mean([0.1, 0.1, 0.1]))
     0.1

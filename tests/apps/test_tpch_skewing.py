@@ -48,7 +48,7 @@ def test_what_is_out_of_range_is_refused(tmp_path: Path) -> None:
     assert "--skew must be at least 0 and at most 10, not 11" in refused(*command, "--skew", "11")
     assert "--skew must be" in refused(*command, "--skew", "nan")
     going_on = ["--stream", "--checkpoint", str(tmp_path / "c")]
-    assert "--skew goes without --checkpoint" in refused(*command, "--skew", "0.8", *going_on)
+    assert "cannot be combined with --checkpoint" in refused(*command, "--skew", "0.8", *going_on)
 
 
 @pytest.mark.slow

@@ -82,5 +82,5 @@ def test_nothing_of_others_is_overwritten(tmp_path: Path) -> None:
         require_writable(str(tmp_path), going_on=False)
     require_writable(str(tmp_path), going_on=True)
     (tmp_path / "thesis.doc").touch()
-    with pytest.raises(ValueError, match="holds other things"):
+    with pytest.raises(ValueError, match="holds files that are not results"):
         require_writable(str(tmp_path), going_on=True)

@@ -135,7 +135,7 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
     going_on = ["--checkpoint", str(tmp_path / "checkpoint"), "--output", str(tmp_path / "begun")]
     cases = {
         "there is no file or folder": ["run", "wordcount", "--input", str(tmp_path / "none.csv")],
-        "--key COLUMN is needed (several with commas)": count,
+        "--key COLUMN is needed (several: separated by commas)": count,
         "unknown column 'usr'; did you mean 'user'?": [*count, "--key", "usr"],
         "--workers must be 1 … 16,777,215, not 0": [*count, "--key", "user", "--workers", "0"],
         "did you mean 'cascade'": [*count, "--key", "user", "--strategy", "cascad"],
@@ -167,13 +167,13 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
             *["run", "road-condition", "--generate", "10", "--slide", "1 hour"]
         ],
         "--within: a duration must": ["run", "self-join", "--generate", "10", "--within", "soon"],
-        "--strategy: 'auto' goes with applications that aggregate, and this one joins: use": [
+        "--strategy: 'auto' is for applications that aggregate, and this one joins: use": [
             *["run", "self-join", "--generate", "10", "--strategy", "auto"]
         ],
-        "--strategy: 'plain' goes with applications that aggregate": [
+        "--strategy: 'plain' is for applications that aggregate": [
             *["run", "tpch-q5", "--generate", "1e3", "--strategy", "plain"]
         ],
-        "--strategy: 'local' goes with applications that aggregate": [
+        "--strategy: 'local' is for applications that aggregate": [
             *["run", "self-join", "--generate", "10", "--strategy", "local"]
         ],
         "--strategy: 'plain' is for aggregations that Spark has": [

@@ -101,7 +101,7 @@ def test_a_refused_command_makes_no_folder(tmp_path):
             "dalton,hash",
             ["--forwarding", "--slides", "2", "--json"],
             "--slides: windows can overlap where --timing has merge, or with --forwarding by "
-            "strategies that tell what needs merging, and not with hash",
+            "strategies that report what needs merging, not with hash",
         ),
         ("hash", ["--event", "fail@200"], "--event takes KIND@RECORD:worker=NUMBER, or at="),
         ("hash", ["--event", "fail@200:3"], "--event takes KIND@RECORD:worker=NUMBER, or at="),

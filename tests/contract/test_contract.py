@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.cases import CASES, DEFAULTS, IDS, MERGING, without_own_streams
-from lanes import slow_except
+from lanes import needs_a_long_stream, slow_except
 from skewless._jit import JIT_OFF
 from skewless.checks import STREAMS, Stream, applicable, check_strategy
 from skewless.kernels.hashing import mix
@@ -65,7 +65,7 @@ def test_contract_holds_on_streams_that_broke_strategies_before(strategy):
     assert check_strategy(strategy, streams, checks=without_own_streams(strategy))
 
 
-@pytest.mark.skipif(JIT_OFF, reason="streams of 420,000 records need compiled kernels")
+@needs_a_long_stream
 @pytest.mark.parametrize(("strategy", "check"), WITH_OWN_STREAMS)
 def test_contract_holds_on_the_streams_of_a_check(strategy, check):
     assert check_strategy(strategy, checks=[check]) == [check.name]

@@ -6,12 +6,12 @@ import pytest
 
 from contract.cases import CASES, IDS
 from contract.recorded_routing import RECORDED, digest
-from skewless._jit import JIT_OFF
+from lanes import needs_a_long_stream
 
 RECORDS = json.loads(RECORDED.read_text())
 
 
-@pytest.mark.skipif(JIT_OFF, reason="20,000 records need compiled kernels")
+@needs_a_long_stream
 @pytest.mark.parametrize("strategy", CASES, ids=IDS)
 def test_routing_is_what_was_recorded(strategy, request):
     name = request.node.callspec.id

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lanes import needs_a_long_stream
 from skewless.simulator import simulate
 from skewless.simulator.cooperation import cooperate, merge_and_fork, next_interval
 from skewless.simulator.forwarding import partials, slide_of
@@ -105,6 +106,7 @@ def test_the_interval_follows_the_work_and_comes_back():
     assert settled == {1_000: 50, 2_000: 100, 3_000: 200, 6_000: 50}
 
 
+@needs_a_long_stream
 def test_the_interval_stays_within_its_bounds():
     slow = run(delay=300, adaptive=True, longest=400).syncs
     idle = run(adaptive=True, shortest=150).syncs
@@ -122,6 +124,7 @@ def test_a_fitting_interval_is_kept():
         assert interval / 2 <= busy <= interval
 
 
+@needs_a_long_stream
 def test_weights_are_what_records_cost():
     weighted = WeightedZipf()
     cooperation = run(Cascade(), weighted, seed=3)

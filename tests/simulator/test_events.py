@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lanes import needs_a_long_stream
 from skewless.simulator import Event, Timing, simulate
 from skewless.simulator.timed.clock import Clock
 from skewless.strategies import Cascade, Fish, Hash, Mixed, PartialKey, Shuffle
@@ -92,6 +93,7 @@ def test_random_service_of_a_held_record_is_that_of_the_record():
     assert ends[0] == pytest.approx(ends[1], rel=1e-6)
 
 
+@needs_a_long_stream
 def test_a_transfer_that_takes_no_time_changes_nothing():
     stream = Zipf(z=0.9, n_keys=1_000, n_records=60_000)
     runs = [
@@ -160,6 +162,7 @@ def test_records_that_cost_nothing_take_no_time():
     assert clock.finish().last.tolist() == [0.0]
 
 
+@needs_a_long_stream
 def test_bursts_wait_longer_than_an_even_stream():
     runs = [
         simulate(
@@ -196,6 +199,7 @@ def test_fish_measures_the_slow_worker_and_sends_it_less():
     assert shares < 0.13  # a fair share is 0.25 / 3.25 = 0.077
 
 
+@needs_a_long_stream
 def test_inferred_queues_can_be_compared_with_the_true_ones():
     timing = Timing(service=1e-3, arrivals="poisson", rate=3_600, queue=100_000)
     known = simulate(
@@ -256,6 +260,7 @@ def test_the_last_worker_can_join_later(strategy):
     assert (run.windows.loads[:, 3] > 0).tolist() == [False] * 20 + [True] * 20
 
 
+@needs_a_long_stream
 def test_moves_take_time_and_plans_do():
     stream = Zipf(z=0.9, n_keys=1_000, n_records=100_000)
     timings = [
@@ -277,6 +282,7 @@ def test_moves_take_time_and_plans_do():
     assert late_ratio[-1] < 1.1
 
 
+@needs_a_long_stream
 def test_answers_of_a_sync_may_come_later():
     runs = [
         simulate(Fish(), STREAM, n_workers=8, n_sources=4, sync=4_000, sync_delay=delay)

@@ -145,7 +145,7 @@ AGGREGATES: list[tuple[dict[str, Any], str]] = [
         {"window": ("ts", "1 minute"), "watermark": "-1 day"},
         "watermark must be at least 0, not '-1",
     ),
-    ({"watermark": "1 minute"}, "watermark '1 minute' goes with window: without windows nothing"),
+    ({"watermark": "1 minute"}, "watermark '1 minute' needs window=: without windows no result"),
     (
         {"window": ("ts", "1 minute"), "aggs": {"window": aggs.count()}},
         "aggs: 'window' is the name of a key column or of the window already",
@@ -155,7 +155,7 @@ AGGREGATES: list[tuple[dict[str, Any], str]] = [
         "key: 'window' is the name of the windows' column: rename the key",
     ),
     ({"mode": "complete"}, "mode must be 'update' or 'append', not 'complete'"),
-    ({"mode": "append"}, "mode 'append' needs a window and a watermark: nothing ever closes"),
+    ({"mode": "append"}, "mode 'append' needs a window and a watermark: no result is ever final"),
 ]
 
 
@@ -210,7 +210,7 @@ def test_route_replaces_no_column(df: DataFrame, column: Any) -> None:
         ({"strategies": lambda: F.col("k")}, "strategies must be names or strategies, or 'all'"),
         ({"strategies": [None]}, "strategies must be a name of the registry, 'module:Class'"),
         ({"strategies": ["hsh"]}, "strategies: unknown strategy 'hsh'; did you mean 'hash'?"),
-        ({"df": 5}, "df must be a DataFrame of Spark, not 5"),
+        ({"df": 5}, "df must be a Spark DataFrame, not 5"),
     ],
     ids=shown,
 )

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanes import slow
+from lanes import needs_a_long_stream, slow
 from reference import d_choices as reference
 from reference.w_choices import HotKeys
 from skewless.kernels.fewest_choices import fewest_choices
@@ -130,6 +130,7 @@ def test_moments_of_computation_double_until_they_are_refresh_apart():
     assert sorted(reference.refreshes(20, 1)) == [16, 17, 18, 19, 20]
 
 
+@needs_a_long_stream
 def test_a_key_that_is_never_hot_has_at_most_two_workers():
     n_workers = 16
     keys = skewed()

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lanes import needs_a_long_stream
 from reference.dkg import DKGReference
 from skewless.checks import check_strategy
 from skewless.simulator import simulate
@@ -125,6 +126,7 @@ def test_it_balances_what_hashing_does_not():
     assert learned < hashed / 2
 
 
+@needs_a_long_stream
 @pytest.mark.parametrize(
     "case", [DKG(), DKG(relearn=True), DKG(relearn=True, theta=0.05, buckets=1)], ids=repr
 )

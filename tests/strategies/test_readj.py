@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lanes import needs_a_long_stream
 from reference import hash as reference_ring
 from reference.rebalancing import mixed as reference_mixed
 from reference.rebalancing import readj as reference
@@ -44,6 +45,7 @@ def zipf_report(n_keys: int = 2_000, seed: int = 0) -> Report:
     return Report(np.arange(n_keys, dtype=np.uint64), costs, costs)
 
 
+@needs_a_long_stream
 @pytest.mark.parametrize("seed", range(3))
 def test_loads_are_within_the_tolerance_when_enough_keys_take_part(seed):
     report = zipf_report(seed=seed)

@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from lanes import needs_a_long_stream
 from skewless import workloads
 from skewless.keys import hash_keys
 from skewless.strategy import WeightError
@@ -275,6 +276,7 @@ def test_settings_that_make_no_sense_are_refused(parquet: str) -> None:
         next(Trace(path=parquet).chunks(0, 0))
 
 
+@needs_a_long_stream
 @pytest.mark.parametrize(
     "suffix", [".parquet", ".csv", pytest.param(".jsonl", marks=pytest.mark.slow), ".txt"]
 )

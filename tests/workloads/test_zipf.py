@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from lanes import needs_a_long_stream
 from skewless.workloads import Zipf
 from skewless.workloads.zipf import zipf_probabilities
 from workloads.streams import whole
@@ -32,6 +33,7 @@ def test_ranks_have_the_exact_probabilities(z: float, n_keys: int) -> None:
     assert chi_square(ranks, zipf_probabilities(z, n_keys)) > 1e-4
 
 
+@needs_a_long_stream
 def test_the_check_itself_sees_a_wrong_exponent() -> None:
     ranks = whole(Zipf(z=1.01, n_keys=10_000, n_records=400_000), seed=11)
     assert chi_square(ranks, zipf_probabilities(1.0, 10_000)) < 1e-6
@@ -45,6 +47,7 @@ def test_ranks_stay_in_the_domain(z: float, n_keys: int) -> None:
     assert ranks.max() <= n_keys
 
 
+@needs_a_long_stream
 def test_the_tail_of_a_large_domain_is_reached() -> None:
     n_keys = 10**7
     ranks = whole(Zipf(z=0.5, n_keys=n_keys, n_records=100_000), seed=3)
@@ -53,6 +56,7 @@ def test_the_tail_of_a_large_domain_is_reached() -> None:
     assert share == pytest.approx(1 - 0.5**0.5, abs=6 * (0.3 * 0.7 / 100_000) ** 0.5)
 
 
+@needs_a_long_stream
 def test_successive_records_are_independent() -> None:
     ranks = whole(Zipf(z=1.0, n_keys=8, n_records=400_000), seed=5)
     pairs = (ranks[:-1:2] - 1) * 8 + ranks[1::2] - 1
@@ -62,6 +66,7 @@ def test_successive_records_are_independent() -> None:
     assert stats.chisquare(observed, np.outer(p, p).ravel() * pairs.size).pvalue > 1e-4
 
 
+@needs_a_long_stream
 def test_memory_does_not_grow_with_the_domain_or_the_stream() -> None:
     workload = Zipf(z=1.2, n_keys=10**9, n_records=10**9)
     next(workload.chunks(0, 1_000))

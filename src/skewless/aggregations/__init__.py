@@ -1,4 +1,4 @@
-"""Aggregations over Arrow columns: ready ones, the contract, and the laws for your own.
+"""Aggregations over Arrow columns: built-in ones, the contract, and the laws for your own.
 
 Partial results are plain Arrow columns, so they can be made anywhere and merged in any order.
 

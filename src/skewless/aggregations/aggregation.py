@@ -13,11 +13,11 @@ from skewless.parameters import check_types
 
 
 class Aggregation(ABC):
-    """Makes one value per group of records, by way of partial results that can be merged.
+    """Makes one value per group of records, through partial results that can be merged.
 
     A partial result is one row of *state columns*, of plain Arrow types, so it can be shuffled,
     stored and merged anywhere. `codes` says which group each row belongs to, 0 … n_groups − 1;
-    every method that takes it returns one row per group, in the order of the groups, also for
+    every method that takes it returns one row per group, in the order of the groups, even for
     groups without rows.
     """
 
@@ -33,7 +33,7 @@ class Aggregation(ABC):
 
     @abstractmethod
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
-        """Return the types of the state columns; `ValueError` for inputs that cannot be."""
+        """Return the types of the state columns; raise ValueError for inputs it cannot take."""
 
     @abstractmethod
     def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:

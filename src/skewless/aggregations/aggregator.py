@@ -89,7 +89,7 @@ class Aggregator(ABC, Generic[S]):
 
 
 def class_name(aggregator: Any) -> str:
-    """Return the name of the user's class, also where a class of ours stands around it."""
+    """Return the name of the user's class, even if a class of ours wraps it."""
     return type(getattr(aggregator, "wrapped", aggregator)).__name__
 
 
@@ -105,13 +105,11 @@ def require_declared(aggregator: Any, base: type[Any]) -> None:
     if not isinstance(aggregator.merges, bool):
         raise ValueError(f"{name}: merges must be True or False, not {shown(aggregator.merges)}")
     if aggregator.merges and type(aggregator).merge is base.merge:
-        raise ValueError(
-            f"{name}: the method 'merge' is missing; an aggregator without it says merges = False"
-        )
+        raise ValueError(f"{name}: the method 'merge' is missing; without it, set merges = False")
 
 
 def to_arrow(values: Iterable[Any], kind: pa.DataType, owner: object, what: str) -> Any:
-    """Return Python values as an Arrow array, or a `ValueError` that says whose they are."""
+    """Return Python values as an Arrow array, or raise a `ValueError` that names their owner."""
     values = list(values)
     if _holds_integers(kind):
         for value in values:
@@ -135,7 +133,7 @@ def _holds_integers(kind: pa.DataType) -> bool:
 
 
 def _has_fraction(value: Any, kind: pa.DataType) -> bool:
-    """Return whether a float stands for an integer and is none: Arrow would cut it off silently."""
+    """Return whether a float for an integer type has a fraction, which Arrow silently drops."""
     if pt.is_integer(kind):
         return isinstance(value, float | np.floating) and not float(value).is_integer()
     if pt.is_struct(kind) and isinstance(value, dict):

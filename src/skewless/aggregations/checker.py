@@ -232,9 +232,9 @@ def check_aggregator(
 ) -> list[str]:
     """Test every law of `Aggregator`; return the names of the laws.
 
-    A `VectorAggregator` is tested one key at a time, and with many keys at once. Of an aggregator
-    with `merges = False` the laws of merging are not asked. An object with zero, reduce, merge and
-    finish is tested as `reducing` makes it an aggregator.
+    A `VectorAggregator` is tested one key at a time, and with many keys at once. For an aggregator
+    with `merges = False`, the laws of merging are not tested. An object with zero, reduce, merge
+    and finish is tested as the aggregator that `reducing` makes of it.
 
     Raises `LawBroken` at the first law that is broken, with a counter-example of few records.
 

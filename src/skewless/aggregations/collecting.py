@@ -83,7 +83,7 @@ class Distinct(CollectSet):
         return pa.array(list_lengths(states[0]))
 
     def distinct_pairs(self, column: pa.Array, codes: Ints) -> tuple[Ints, pa.Array]:
-        """Return each (group, value) that occurs once: the groups, and the values, none null."""
+        """Return each (group, value) that occurs, once: the groups, and the values, none null."""
         return distinct_pairs(column, codes)
 
 
@@ -111,5 +111,5 @@ class ApproxDistinct:
         return (self.column,)
 
     def distinct_pairs(self, column: pa.Array, codes: Ints) -> tuple[Ints, pa.Array]:
-        """Return each (group, value) that occurs once: the groups, and the values, none null."""
+        """Return each (group, value) that occurs, once: the groups, and the values, none null."""
         return distinct_pairs(column, codes)

@@ -38,7 +38,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 def plain(column: Any) -> Any:
     """Return `column` as one array of a type that every Arrow function knows.
 
-    Dictionaries, runs, views and extension types are other spellings of the same values.
+    Dictionaries, runs, views and extension types are other encodings of the same values.
     """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()

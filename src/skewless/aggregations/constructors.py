@@ -1,4 +1,4 @@
-"""Short names for the ready aggregations, as a query spells them."""
+"""Short names for the built-in aggregations, as a query spells them."""
 
 from __future__ import annotations
 

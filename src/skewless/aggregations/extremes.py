@@ -29,7 +29,7 @@ from skewless.aggregations.sums import count_rows
 from skewless.arrays import Ints
 from skewless.parameters import require
 
-#: Spark has no longer arrays.
+#: The longest array that Spark can hold.
 _LARGEST_K = (1 << 31) - 1
 
 
@@ -81,7 +81,7 @@ class _Extreme(Aggregation):
 
     @abstractmethod
     def _least_first(self, keys: Ints) -> Ints:
-        """Return keys of which the smallest is the wanted one's."""
+        """Return keys of which the smallest belongs to the wanted value."""
 
 
 @dataclass(frozen=True)

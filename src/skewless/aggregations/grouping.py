@@ -56,7 +56,7 @@ def group(columns: Sequence[pa.Array]) -> Groups:
 
 
 def distinct_pairs(column: pa.Array, codes: Ints) -> tuple[Ints, pa.Array]:
-    """Return each (group, value) that occurs once: the groups, and the values, none null.
+    """Return each (group, value) that occurs, once: the groups, and the values, none null.
 
     >>> groups, values = distinct_pairs(pa.array([5, 5, None, 5]), np.array([0, 0, 0, 1]))
     >>> groups.tolist(), values.to_pylist()

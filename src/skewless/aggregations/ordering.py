@@ -27,7 +27,7 @@ _WORD_DIGITS = 18  # decimals of this many digits fit 64 bits
 
 
 def is_orderable(kind: pa.DataType) -> bool:
-    """Return whether Spark can order values of this type; maps and calendar intervals it cannot."""
+    """Return whether Spark can order values of this type; not so maps and calendar intervals."""
     kind = plain_type(kind)
     if pt.is_struct(kind):
         return all(is_orderable(kind.field(i).type) for i in range(kind.num_fields))

@@ -22,7 +22,7 @@ _DAY_ONE = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
 def random_records(
     names: Sequence[str], types: Mapping[str, str | pa.DataType], rng: np.random.Generator
 ) -> pa.Table:
-    """Return records with these columns, values repeated and nulls among them.
+    """Return records with these columns, with repeated values and nulls.
 
     A column without a type is double. A type may be Spark's DDL text.
     """

@@ -1,7 +1,7 @@
 """Aggregators in the shape that Spark gives them: zero, reduce, merge and finish.
 
 Spark's `Aggregator` of Scala has these four methods, and PySpark's own is to have them too. Any
-object that has them is taken, whatever its class is derived from.
+object that has them is accepted, whatever its class.
 """
 
 from __future__ import annotations

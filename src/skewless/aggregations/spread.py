@@ -86,7 +86,7 @@ def _combined(n: Ints, mean: Floats, m2: Floats, codes: Ints, n_groups: int) -> 
     divisor = np.maximum(total, 1)
     with np.errstate(all="ignore"):  # infinities become NaN, as in Spark
         center = sum_floats(weight * mean, codes, n_groups) / divisor
-        # What the rounding of the first mean left over moves it once more.
+        # A second step corrects the rounding error of the first mean.
         apart = np.where(n > 0, mean - center[codes], 0.0)
         rest = sum_floats(weight * apart, codes, n_groups)
         squares = sum_floats(m2 + weight * apart * apart, codes, n_groups)

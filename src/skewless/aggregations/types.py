@@ -34,7 +34,7 @@ _DECIMALS = ("decimal", "dec", "numeric")
 _TEXTS = ("char", "character", "varchar")
 _TIME = "time"
 _DAY_TIMES = ("day", "hour", "minute", "second")
-#: What Spark has and Arrow has not, or what no aggregation can hold.
+#: Types that Spark has but Arrow lacks, or that no aggregation can hold.
 _REFUSED = {
     "variant": "a variant has no Arrow type of its own",
     "geometry": "Arrow has no type for it",
@@ -154,7 +154,7 @@ class _Reader:
         return kind
 
     def decimal(self) -> pa.DataType:
-        digits = [10, 0]  # what Spark takes when nothing is said
+        digits = [10, 0]  # Spark's defaults
         if self.token == "(":
             self.advance()
             digits[0] = self.number()
@@ -207,7 +207,7 @@ class _Reader:
         return fields
 
     def remarks(self) -> None:
-        """Step over NOT NULL and COMMENT '…', which a column of states has no use for."""
+        """Skip NOT NULL and COMMENT '…', which mean nothing for a column of states."""
         if self.token is not None and self.token.lower() == "not":
             self.advance()
             if self.token is None or self.token.lower() != "null":

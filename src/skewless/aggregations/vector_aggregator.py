@@ -26,8 +26,9 @@ class VectorAggregator(ABC):
 
     The keys of a call are numbered 0 … n_keys − 1, and `keys` holds the number of each row. Every
     method returns whole columns, as Arrow arrays, numpy arrays or lists. `update` and `merge`
-    return one value per key in each column of the state, also for keys without a row: the state of
-    no records, which merging leaves as it is. `bincount`, `add.at` and `minimum.at` of numpy do so.
+    return one value per key in each column of the state. A key without a row gets the state of no
+    records, and merging with that changes nothing. `bincount`, `add.at` and `minimum.at` of numpy
+    do so.
 
     The laws are those of `Aggregator`, and one more: a key's result does not depend on the other
     keys of the call. `check_aggregator` tests them all.
@@ -159,7 +160,7 @@ class PerColumn(Aggregation):
         ]
 
     def _column(self, values: Any, kind: pa.DataType, method: str, what: str, n_rows: int) -> Any:
-        """Return a user's column as Arrow has it, or a ValueError that says whose it is."""
+        """Return a user's column as an Arrow array, or raise a ValueError that names its owner."""
         name = type(self.aggregator).__name__
         if not isinstance(values, pa.Array | pa.ChunkedArray | np.ndarray | list):
             raise ValueError(f"{name}: {method} must return columns, and {what} is {shown(values)}")

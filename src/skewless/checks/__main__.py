@@ -1,4 +1,4 @@
-"""Tampers with states of strategies in a process of its own, which they may crash.
+"""Tampers with states of strategies in a separate process, which they may crash.
 
 Reads pickled strategies from standard input and prints what went wrong, a line each.
 """

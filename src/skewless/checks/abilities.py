@@ -37,7 +37,7 @@ def merging_is_sound(strategy: Any, stream: Stream) -> None:
 def _expect_equal_states(one: Any, other: Any, what: str) -> None:
     for (name, now), (_, then) in zip(named_arrays(one), named_arrays(other), strict=True):
         same = now.dtype == then.dtype and now.tobytes() == then.tobytes()
-        assert same, f"{what}: {name} is another one"
+        assert same, f"{what}: {name} differs"
 
 
 def condensed_states_merge_as_whole_ones(strategy: Any, stream: Stream) -> None:
@@ -164,7 +164,7 @@ def _bounded(report: Report, owners: Workers, n_workers: int) -> Report:
 
 
 def reports_may_leave_keys_out(strategy: Any, stream: Stream) -> None:
-    """A report with a rest makes a plan with true moves; a rest of nothing is no rest."""
+    """A report with a rest leads to a plan with true moves; a rest of 0 changes nothing."""
     n_workers = stream.n_workers
     state = strategy.start(n_workers, stream.seed)
     for keys in np.array_split(stream.keys, 3):

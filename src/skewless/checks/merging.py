@@ -1,8 +1,8 @@
-"""What must be true of sources that merge, whenever they merge: nothing becomes worse by it.
+"""What must be true of sources that merge, whenever they merge: merging makes nothing worse.
 
 On Spark, sources merge at the end of every micro-batch, after as many records as each happened to
-get. So these checks merge after 1 record and after 50,003, and sources differ in their numbers.
-They have streams of their own, long enough that a balance can be measured.
+get. So these checks merge after 1 record, after 50,003, and after numbers that differ by source.
+Their streams are long enough to measure the balance.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from skewless.strategy import Hottest, Waits
 N_SOURCES = 8
 #: Records that a source routes until it merges.
 UNEVEN = (1, 7, 1_000, 10_001, 50_003)
-#: An imbalance may become this much larger by merging: a factor, and an amount.
+#: How much larger merging may make an imbalance: a factor, and an amount.
 IMBALANCE_FACTOR, IMBALANCE_SLACK = 1.5, 0.01
 #: The same for pairs (key, worker), where the amount is pairs per worker.
 PAIRS_FACTOR, PAIRS_SLACK = 1.1, 1.0
-#: The same for the hot keys that a source knows.
+#: The same for the hot keys of a source.
 HOT_FACTOR, HOT_SLACK = 1.5, 2
 _MOST_MERGES = 30
 #: Records of each source after its last merge, so that the last one counts as well.
@@ -59,7 +59,7 @@ class Schedule(NamedTuple):
 
 
 def schedules(n_records: int) -> Iterator[Schedule]:
-    """Yield when sources merge: after as many records each, and after uneven numbers of them.
+    """Yield when sources merge: after equally many records each, and after uneven numbers.
 
     A stream that is too short for a schedule has none.
     """
@@ -67,7 +67,7 @@ def schedules(n_records: int) -> Iterator[Schedule]:
         *((f"every {size} records", (size,)) for size in UNEVEN),
         # Sources are far apart.
         ("after uneven numbers of records", UNEVEN),
-        # Sources are one record apart, and it is not always the same that is ahead.
+        # Sources are one record apart, and the one that is ahead changes.
         ("one record apart", (1_000, 1_001, 1_000)),
         # Some sources have nothing to route, as on Spark when a partition is empty.
         ("with empty sources", (0, 3_000, 0, 0, 500)),
@@ -88,11 +88,11 @@ def schedules(n_records: int) -> Iterator[Schedule]:
 
 
 class Measured(NamedTuple):
-    """What sources cost that did or did not merge."""
+    """Balance, replicas and hot keys of sources."""
 
     imbalance: float
     n_pairs: int  # (key, worker): replicas
-    n_hot: int  # the most keys that were hot for a source at any time; 0 if none tells
+    n_hot: int  # the most keys that were hot for a source at any time; 0 if not known
 
 
 class _Sources:
@@ -135,7 +135,7 @@ class _Sources:
         self.route_tail(schedule)
 
     def run_alone(self, schedule: Schedule) -> None:
-        """Route the same records, and merge never."""
+        """Route the same records without merging."""
         for shares in schedule.rounds:
             self.route(shares)
         self.route_tail(schedule)
@@ -146,7 +146,7 @@ class _Sources:
             self.route([piece.size] * N_SOURCES)
 
     def messages(self) -> list[Any]:
-        """Return copies of all states, on their way to be merged."""
+        """Return copies of all states, to be merged."""
         copies = [copy_state(state) for state in self.states]
         if isinstance(self.strategy, Waits):
             for state in self.states:

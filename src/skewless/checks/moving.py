@@ -1,4 +1,4 @@
-"""What must be true of strategies that move keys: calm, and every move named."""
+"""What must be true of strategies that move keys: no needless moves, and every move is named."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skewless.strategy import Rebalances, Report
 
 
 def _windows(stream: Stream) -> list[Report]:
-    """Return reports of parts of the stream; the state of a key is not what it costs."""
+    """Return reports of parts of the stream; state sizes differ from loads."""
     reports = []
     for part in np.array_split(stream.keys, 3):
         keys, counts = np.unique(part, return_counts=True)
@@ -24,7 +24,7 @@ def _windows(stream: Stream) -> list[Report]:
 
 
 def the_same_report_moves_nothing_twice(strategy: Any, stream: Stream) -> None:
-    """A plan from an unchanged report is the plan that is there: nothing goes to and fro."""
+    """A plan from an unchanged report equals the present plan: no key moves back and forth."""
     state = strategy.start(stream.n_workers, stream.seed)
     for report in _windows(stream):
         state, _ = strategy.rebalance(report, state)
@@ -67,7 +67,7 @@ def loads_within_the_tolerance_move_nothing(strategy: Any, stream: Stream) -> No
 
 
 def keys_that_no_report_names_stay_or_are_named(strategy: Any, stream: Stream) -> None:
-    """A key changes worker only by a move, also while reports do not name it."""
+    """A key changes worker only by a move, even while reports do not name it."""
     every = np.unique(stream.keys)
     state = strategy.start(stream.n_workers, stream.seed)
     for report in _windows(stream):

@@ -105,7 +105,7 @@ def cuts(n_records: int) -> Iterator[tuple[tuple[int, ...], list[slice]]]:
 
 
 def batching_is_invisible(strategy: AnyStrategy, stream: Stream) -> None:
-    """Cutting the stream into batches, also empty and single ones, changes nothing."""
+    """Cutting the stream into batches, including empty and single ones, changes nothing."""
     whole = routed(strategy, stream.keys, strategy.start(stream.n_workers, stream.seed))
     for sizes, pieces in cuts(stream.keys.size):
         state = strategy.start(stream.n_workers, stream.seed)

@@ -1,4 +1,4 @@
-"""States from strangers: what `restored` accepts must be safe to route by.
+"""Untrusted states: what `restored` accepts must be safe to route by.
 
 `python -m skewless.checks` reads pickled strategies from standard input, changes their
 states in every way that a file allows, and prints one line for each change that was accepted and
@@ -123,7 +123,7 @@ def _extreme(values: NDArray[Any], rng: np.random.Generator) -> Any:
 def accepts_and_survives(
     strategy: AnyStrategy, arrays: Arrays, fresh: Any, keys: Keys, n_workers: int
 ) -> bool:
-    """Return whether a state is accepted; raise if it is, and cannot be worked with."""
+    """Return whether a state is accepted; raise if it is accepted but cannot be used."""
     with _within_time():
         try:
             state = restored(fresh, arrays)
@@ -208,6 +208,6 @@ def failures_elsewhere(
         check=False,
     )
     found = done.stdout.decode().splitlines()
-    if done.returncode != 0:  # by a signal: memory that is not its own
+    if done.returncode != 0:  # by a signal: it used foreign memory
         found.append(f"the process ended with {done.returncode}")
     return found

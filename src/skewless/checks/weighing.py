@@ -18,7 +18,7 @@ from skewless.checks.routing import (
 from skewless.checks.streams import Stream
 from skewless.state import copy_state, named_arrays
 
-# Nothing, what has no exact binary form, what is 1, and what alone fills a worker.
+# 0, a number without an exact binary form, 1, and a weight that alone fills a worker.
 _SOME = (0.0, 0.1, 1.0, 2.0, 3.7, 50.0)
 
 
@@ -82,7 +82,7 @@ def weights_are_not_changed(strategy: Any, stream: Stream) -> None:
 
 
 def weighted_batching_is_invisible(strategy: Any, stream: Stream) -> None:
-    """Cutting a weighted stream into batches, also empty and single ones, changes nothing."""
+    """Cutting a weighted stream into batches, including empty and single ones, changes nothing."""
     weights = some_weights(stream)
     whole = weighed(strategy, stream.keys, weights, strategy.start(stream.n_workers, stream.seed))
     for sizes, pieces in cuts(stream.keys.size):
@@ -93,7 +93,7 @@ def weighted_batching_is_invisible(strategy: Any, stream: Stream) -> None:
 
 
 def weights_of_zero_keep_the_state_finite(strategy: Any, stream: Stream) -> None:
-    """Nothing that costs nothing makes a NaN, or an infinity where the state knows none."""
+    """Records of weight 0 cause no NaN, and no infinity unless the state has one from the start."""
     fresh = strategy.start(stream.n_workers, stream.seed)
     floats = [array for _, array in named_arrays(fresh) if array.dtype.kind == "f"]
     knows_infinity = any(np.isinf(array).any() for array in floats)  # "no limit" is a number then
@@ -112,7 +112,7 @@ def weights_of_zero_keep_the_state_finite(strategy: Any, stream: Stream) -> None
 
 
 def weighted_state_goes_on(strategy: Any, stream: Stream) -> None:
-    """After a weighted stream the state has its size, and a copy of it goes on, by `route` too."""
+    """After a weighted stream the state has its size, and a copy continues, by `route` too."""
     state = strategy.start(stream.n_workers, stream.seed)
     before = {name: (array.dtype, array.shape) for name, array in named_arrays(state)}
     weights = some_weights(stream)

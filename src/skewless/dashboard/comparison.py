@@ -22,7 +22,7 @@ from skewless.metrics import relative_loads
 from skewless.simulator import Run
 
 TITLE = "skewless: strategies compared"
-_SMALLEST_IMBALANCE = 1e-6  # where imbalance 0 stands on a logarithmic axis
+_SMALLEST_IMBALANCE = 1e-6  # where imbalance 0 is drawn on a logarithmic axis
 _HIGHLIGHT = "cascade"
 
 

@@ -1,4 +1,4 @@
-"""Plots in the style of our pages: no toolbar, no legend over the data, a grid that is pale."""
+"""Plots in the style of our pages: no toolbar, no legend over the data, a pale grid."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def upwards() -> Any:
 
 
 def whole_numbers(axis: Any) -> None:
-    """Let an axis tick at whole numbers alone: there is no half a micro-batch or worker."""
+    """Put the ticks of an axis at whole numbers only, for micro-batches or workers."""
     axis.ticker = AdaptiveTicker(min_interval=1, mantissas=[1, 2, 5], base=10, desired_num_ticks=8)
 
 
 def short_numbers(axis: Any, form: str = "0.[0]a") -> None:
-    """Let an axis say 12k instead of 12000, or by another form of numbers."""
+    """Format the numbers of an axis: 12k instead of 12000, or by another `form`."""
     axis.formatter = NumeralTickFormatter(format=form)
 
 
@@ -104,7 +104,7 @@ def add_level(plot: Any, level: float) -> None:
 def add_tips(
     plot: Any, tips: Sequence[tuple[str, str]], renderers: Sequence[Any], *, across: bool = True
 ) -> None:
-    """Let the values be read where the pointer is; with `across`, at its place on the x axis."""
+    """Show the values under the pointer; with `across`, those at its place on the x axis."""
     mode = "vline" if across else "mouse"
     plot.add_tools(HoverTool(tooltips=list(tips), renderers=list(renderers), mode=mode))
 

@@ -1,7 +1,7 @@
-"""The server of a live page: on loopback alone, at an address that cannot be guessed.
+"""The server of a live page: on loopback only, at an address that cannot be guessed.
 
 Every user of a machine can open its loopback ports, and the page shows texts of keys, which the
-ledger keeps from other users. So the page lies below a secret path.
+ledger keeps from other users. So the page is under a secret path.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LivePage:
 
 @contextlib.contextmanager
 def live_page(look: Callable[[], Record], port: int = 0) -> Iterator[LivePage]:
-    """Serve the page of a query, from a thread of its own, as long as the block runs.
+    """Serve the page of a query, from a separate thread, as long as the block runs.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def live_page(look: Callable[[], Record], port: int = 0) -> Iterator[LivePage]:
         Returns the history of the query as it is now. It is called about once a second, from one
         thread.
     port
-        On which to listen; 0: one that is free. OSError if it is not.
+        The port to listen on; 0: a free one. Raises OSError if the port is taken.
     """
     server = _Server(look, port)
     server.start()
@@ -63,7 +63,7 @@ def live_page(look: Callable[[], Record], port: int = 0) -> Iterator[LivePage]:
 
 
 class _Server:
-    """Bokeh's server in a thread with an event loop of its own, and a thread that looks."""
+    """Bokeh's server in a thread with its own event loop, and a thread that calls `look`."""
 
     def __init__(self, look: Callable[[], Record], port: int) -> None:
         self.port = port
@@ -82,7 +82,7 @@ class _Server:
 
     def start(self) -> None:
         """Return when the page can be opened; raise what went wrong."""
-        # Bokeh tells every request; a person reads what this program prints.
+        # Bokeh logs every request, which would clutter what this program prints.
         for name in ("bokeh", "tornado.access"):
             logging.getLogger(name).setLevel(logging.ERROR)
         settings.resources = "server"  # whatever BOKEH_RESOURCES says: nothing from elsewhere
@@ -99,13 +99,13 @@ class _Server:
             raise self._problem
 
     def stop(self) -> None:
-        """End both threads, and listen no more."""
+        """End both threads, and stop listening."""
         self._is_over.set()
         if self._loop is not None:
             self._loop.add_callback(self._loop.stop)
         for thread in self._threads:
             thread.join(timeout=10.0)
-        self._socket.close()  # also where the thread that serves hangs
+        self._socket.close()  # even if the thread that serves hangs
 
     def _look_again(self) -> None:
         problem = ""

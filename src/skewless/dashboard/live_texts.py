@@ -80,7 +80,7 @@ def summary(history: Record) -> str:
 
 
 def hot_keys(history: Record) -> str:
-    """Return the table of the heaviest keys of the last micro-batch that tells them."""
+    """Return the table of the heaviest keys of the last micro-batch that has them."""
     batch = last_with_records(history)
     keys = [] if batch is None else batch["hot_keys"]
     if not keys:
@@ -122,7 +122,7 @@ def _note(text: str, kind: str = "") -> str:
 
 
 def short(number: float) -> str:
-    """Return a number in few signs.
+    """Return a number in few characters.
 
     >>> short(1_234_567), short(12_345), short(987), short(float("nan"))
     ('1.23 M', '12.3 k', '987', '–')
@@ -136,7 +136,7 @@ def short(number: float) -> str:
 
 
 def bytes_text(size: float) -> str:
-    """Return a size as people read it.
+    """Return a size in a readable unit.
 
     >>> bytes_text(2_500), bytes_text(17), bytes_text(float("nan"))
     ('2.5 kB', '17 B', '–')

@@ -14,7 +14,7 @@ from bokeh.resources import Resources
 
 from skewless.private.files import write_private
 
-#: Told apart by all sorts of eyes, on white and on black.
+#: Distinguishable with colour-vision deficiencies, on white and on black.
 BLUE, ORANGE, GREEN, VIOLET, RED, GREY = (
     "#4b8bd4",
     "#e07b39",
@@ -25,7 +25,7 @@ BLUE, ORANGE, GREEN, VIOLET, RED, GREY = (
 )
 COLOURS = (BLUE, ORANGE, GREEN, VIOLET, "#c9a227", "#35a7b8")
 
-#: A browser refuses whatever comes from elsewhere than the page and its own server.
+#: A browser refuses whatever does not come from the page or its server.
 POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "connect-src 'self'; img-src 'self' data:; font-src 'self' data:; base-uri 'none'; "
@@ -202,7 +202,7 @@ def frame(
 ) -> None:
     """Give a document its page; `heading` is HTML, everything else is text.
 
-    `above` names the roots that lie above the cards; each section has a root of its own.
+    `above` names the roots above the cards; each section has its own root.
     """
     doc.title = title
     doc.template = get_env().from_string(_TEMPLATE)

@@ -1,6 +1,6 @@
 """Static pictures for documents: SVG files that are the same, byte by byte, for the same records.
 
-What they are drawn from are records, the summaries of runs, so that no picture needs a new run.
+They are drawn from records, the summaries of runs, so that no picture needs a new run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HIGHLIGHT = "cascade"
 STRONG = "#cc3311"
 LINE = "#4477aa"
 PALE = "#999999"
-_SMALLEST_IMBALANCE = 1e-6  # where nothing stands on a logarithmic axis
+_SMALLEST_IMBALANCE = 1e-6  # where imbalance 0 is drawn on a logarithmic axis
 _SMALLEST_REPLICATION = 1e-5
 _LABEL_DECADES = 1.0  # labels of points closer than that would cover each other
 STYLE: dict[Any, Any] = {
@@ -64,8 +64,8 @@ def frontier(records: Iterable[Record], path: Path, n_columns: int = 3) -> None:
     """Draw balance against replicas: a panel per cell, a point per strategy, and the front.
 
     A record has `panel` (the title of its cell), `strategy`, `label` (its name, with marks),
-    `imbalance`, `replication` and `on_front`. Both axes are logarithmic; what is 0 stands at
-    their lower ends.
+    `imbalance`, `replication` and `on_front`. Both axes are logarithmic; 0 is drawn at their
+    lower ends.
     """
     cells: dict[str, list[Record]] = {}
     for record in records:

@@ -19,7 +19,7 @@ from skewless.rounding import significant
 #: `why` where a claim is missed, `error` where it failed.
 Record = Mapping[str, Any]
 
-#: A sign for each verdict, so that colour alone tells nothing.
+#: A sign for each verdict, so that no verdict is shown by colour alone.
 _SIGNS = {"reproduced": "✓", "direction only": "≈", "not reproduced": "✗", "failed": "!"}
 
 #: A browser refuses whatever is not in the page itself.
@@ -147,7 +147,7 @@ def _evidence(claims: Sequence[Record]) -> str:
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of HTML; on a narrow screen cells tell their headings where they need it."""
+    """Return a table of HTML; on a narrow screen cells show their headings where needed."""
     head = "".join(f"<th>{heading}</th>" for heading in headings)
     speaking = ("claim", "experiment", "verdict")
     labels = ["" if name in speaking else f" data-label='{name}'" for name in headings]

@@ -19,7 +19,7 @@ GRID = "#0d0e0f"
 
 HIGHLIGHT = "cascade"
 _STRONG = "#dd4422"
-#: Told apart by all sorts of eyes, on white and on black.
+#: Distinguishable with colour-vision deficiencies, on white and on black.
 _COLOURS = ("#4488cc", "#229944", "#aa55bb", "#bb8800", "#22aabb", "#ee6699", "#888888")
 _DASHES: tuple[list[int], ...] = ([], [6, 3], [2, 2])
 _UNEVEN = 4.0  # of two steps on the x axis: with more, the axis is logarithmic
@@ -93,7 +93,7 @@ def draw(plot: Mapping[str, Any]) -> Any:
         toolbar_location=None,
         tools="",
     )
-    # What is 0 or below has no place on a logarithmic axis: it stands at the lower end.
+    # Values of 0 or below are drawn at the lower end of a logarithmic axis.
     lowest = min(positive) / 2 if log_y else None
     styles = {look.name: look for look in looks(plot)}
     for kind in ("curves", "published"):

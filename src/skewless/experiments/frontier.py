@@ -1,9 +1,9 @@
 """Balance against replicas: every strategy measured in every cell.
 
 A cell is a stream with a number of workers and sources. Four groups of cells: `grid` (Zipf, from
-no skew to strong skew), `sources` (many that do not talk), `real` (drift, and traces from a folder)
-and `speeds` (workers that differ). One raw record per cell and strategy; `front` compares them,
-`frontier_tables` shows them.
+no skew to strong skew), `sources` (many that exchange nothing), `real` (drift, and traces from a
+folder) and `speeds` (workers that differ). One raw record per cell and strategy; `front` compares
+them, `frontier_tables` shows them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skewless.workloads import CHUNK_SIZE, EvolvingZipf, Trace, Workload, Zipf
 GROUPS = ("grid", "sources", "real", "speeds")
 HIGH_SKEW = (1.2, 1.4, 1.6, 1.8, 2.0)
 LOW_SKEW = (0.0, 0.5, 0.8, 1.0)
-GRID_WORKERS = (128, 32, 64, 16)  # in the order of worth, should time be short
+GRID_WORKERS = (128, 32, 64, 16)  # the most important first, in case time is short
 REAL_WORKERS = (128, 64, 16)
 SEED = 1
 #: Cascade has to meet its budget with each of them; all else is measured with the first.

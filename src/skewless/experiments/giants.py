@@ -15,7 +15,7 @@ from skewless.strategy import Report
 from skewless.workloads.zipf import zipf_probabilities
 
 _STATE_WINDOWS = 5  # w: how many windows the state of a key reaches back
-_FLUCTUATING = 10  # one key in so many exchanges its load with another one between two windows
+_FLUCTUATING = 10  # one key in this many exchanges its load with another one between two windows
 _RECORDS = 10_000_000
 
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -56,8 +56,8 @@ def measure(names: Sequence[str], stream: Zipf = STREAM) -> Iterator[Row]:
 def micro_batches(stream: Zipf = STREAM) -> Iterator[list[Ints]]:
     """Yield the keys of each source in each micro-batch on Spark: uneven, and some have none.
 
-    They are ranks, not hashes: Spark hashes keys itself. Two hashes would be another stream, whose
-    cold keys share other workers.
+    They are ranks, not hashes: Spark hashes keys itself. Hashing twice would make another stream,
+    whose cold keys share other workers.
     """
     keys = np.concatenate(list(stream.ranks(SEED)))
     begin = number = 0

@@ -1,6 +1,6 @@
 """Tables in documents, generated from raw records and written between markers.
 
-A document holds `<!-- table: NAME -->` and `<!-- end -->`; what stands between them is replaced.
+A document holds `<!-- table: NAME -->` and `<!-- end -->`; the text between them is replaced.
 """
 
 from __future__ import annotations

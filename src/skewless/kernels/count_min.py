@@ -41,7 +41,7 @@ class CountMin(NamedTuple):
     columns: Ints  # of the key at hand, one per row: scratch
 
     def check(self, fresh: CountMin) -> None:
-        """Refuse other hashes, and columns that are not there."""
+        """Refuse other hashes, and columns that do not exist."""
         for name in ("seeds", "conservative", "bits"):
             require_same(name, getattr(self, name), getattr(fresh, name))
         require_within("columns", self.columns, 0, self.cells.shape[1] - 1)

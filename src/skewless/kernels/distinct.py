@@ -1,7 +1,7 @@
 """Number of distinct keys in little memory: HyperLogLog (Flajolet et al. 2007).
 
-2^p registers of one byte, standard error 1.04/√(2^p). The larger of each two registers counts what
-either counted.
+2^p registers of one byte give a standard error of 1.04/√(2^p). To merge two counters, take the
+larger of each two registers.
 
 Hashes must be well mixed (`hashing.seeded`). They have 64 bits, so the paper's correction for
 large numbers, which mends 32-bit collisions, is not needed.
@@ -38,7 +38,7 @@ def add(registers: Bytes, hashed: U64) -> bool:
     low_bits = np.uint64(registers.size - 1)
     register = np.int64(hashed & low_bits)
     rest = hashed | low_bits  # ends the run of zeros where the low bits begin
-    # Most records change nothing, and one shift tells: rank > old iff the first `old` bits are 0.
+    # Most records change nothing. One shift shows it: rank > old iff the first `old` bits are 0.
     old = np.uint64(registers[register])
     if (rest >> _ONE) >> (_SHIFT_63 - old) != _ZERO:
         return False

@@ -35,6 +35,6 @@ def head(n_workers: int, hot_factor: float, capacity: int | None) -> Head:
 
 @kernel
 def is_hot(head: Head, key: U64) -> bool:
-    """Count a record of `key`, then tell whether the key is hot."""
+    """Count a record of `key`, then return whether the key is hot."""
     estimate = offer(head.summary, key, 1.0)
     return bool(estimate > head.threshold[0] * head.summary.total[0])

@@ -24,13 +24,13 @@ class KeyTable(NamedTuple):
     """Slots, at most half of them in use."""
 
     keys: Words
-    values: SmallInts  # ABSENT marks an empty slot, so that every key hash is allowed, also 0
+    values: SmallInts  # ABSENT marks an empty slot, so that every key hash is allowed, even 0
 
     def check(self, fresh: KeyTable) -> None:
         """Refuse a table in which a search would not end, or would not find a key."""
         used = np.flatnonzero(self.values != ABSENT)
         n_slots = self.values.size
-        require_that(self.keys.size == n_slots, "keys and values must be as many")
+        require_that(self.keys.size == n_slots, "keys and values must be of equal length")
         require_that(
             n_slots > 1 and not n_slots & (n_slots - 1), "keys must be a power of two of slots"
         )
@@ -49,8 +49,8 @@ def key_table(n_keys: int) -> KeyTable:
 def find_slot(table: KeyTable, key: U64) -> I64:
     """Return the slot that holds `key`, or the empty one where it would go."""
     mask = table.keys.size - 1
-    # Keys are hashes, whose low bits may be alike. Keys that were chosen for it still make long
-    # chains here, because this mixing is public; `untrusted_keys` on Spark prevents it.
+    # Keys are hashes, whose low bits may be alike. An adversary can still choose keys that make
+    # long chains here, because this mixing is public; `untrusted_keys` on Spark prevents it.
     slot = np.int64(mix(key)) & mask
     while table.values[slot] != ABSENT and table.keys[slot] != key:
         slot = (slot + 1) & mask
@@ -67,7 +67,7 @@ def _are_found(table: KeyTable, slots: Ints) -> bool:
 
 
 def require_entries(table: KeyTable, keys: Words, free: NDArray[Any]) -> None:
-    """Raise `Unsound` unless `table` leads from the keys of all rows but the free ones to them."""
+    """Raise `Unsound` unless `table` maps the key of each row that is not free to that row."""
     used = np.flatnonzero(table.values != ABSENT)
     rows = table.values[used]
     require_rows("table", rows, free, keys.size)

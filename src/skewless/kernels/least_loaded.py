@@ -1,10 +1,9 @@
 """The least loaded worker, lowest index on a tie.
 
-Per record without a scan over all workers, in three ways, by what the loads do: counts that only
-grow take a cursor, O(1) amortised; loads that rise and fall by any amount take a tournament tree,
-O(log n) per change; loads that only rise take a tree of lower bounds, which costs nothing per
-change and O(log n) amortised per question. Where it is asked very rarely, a look at all of them
-will do.
+Three ways find it without a scan over all workers. A cursor serves counts that only grow, in O(1)
+amortised. A tournament tree serves loads that rise and fall by any amount, in O(log n) per change.
+A tree of lower bounds serves loads that only rise; it costs nothing per change and O(log n)
+amortised per search. For rare searches, a scan is enough.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ CURSOR = 1
 
 @kernel
 def first_least(loads: Floats | Ints) -> I64:
-    """Return the first of the workers with the least load, by a look at all of them."""
+    """Return the first of the workers with the least load, by a scan over all of them."""
     best = 0
     for worker in range(1, loads.size):
         if loads[worker] < loads[best]:
@@ -60,8 +59,8 @@ def least_count(counts: Ints, state: Ints) -> I64:
 
     Why it is O(1) amortised when records count 1: the floor is never above the smallest count,
     hence never above total/n. The cursor passes each of n workers once per value of the floor:
-    at most n · (total/n + 1) = total + n steps in all, one per record and n besides. As many
-    again find the next floor; a look at all workers finds it at once, however far away it is.
+    at most n · (total/n + 1) = total + n steps in all, one per record and n more. As many again
+    find the next floor; a scan over all workers finds it at once, however far away it is.
     """
     floor = state[FLOOR]
     cursor = state[CURSOR]

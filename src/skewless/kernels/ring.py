@@ -1,8 +1,8 @@
 """A consistent-hash ring: workers own arcs of the hash space, by many points each.
 
-Where a point lies depends on the seed, its worker and its number alone. So a worker that joins,
-leaves or changes capacity moves only the arcs next to its own points, and with equal capacities
-one worker's share deviates by about 1/√(points) of it.
+The position of a point depends only on the seed, its worker and its number. So a worker that joins,
+leaves or changes capacity moves only the arcs next to its own points. With equal capacities the
+share of a worker deviates by about 1/√(points) of it.
 
 Points are sorted, and an index by the leading bits of the hash says where to begin, so a lookup
 reads one or two points, however many there are.
@@ -61,9 +61,9 @@ def ring(
         Relative speeds; None: all equal. Worker w gets virtual_nodes · capacities[w] / unit
         points, rounded, and at least one. A worker of capacity 0 has left and gets none.
     unit
-        The capacity that is worth `virtual_nodes` points; None: the mean of those above 0. Pass
-        on the `unit` of the ring before when a worker joins, leaves or changes capacity: another
-        mean would change the points of all workers.
+        The capacity that is worth `virtual_nodes` points; None: the mean of those above 0. When a
+        worker joins, leaves or changes capacity, pass the `unit` of the ring before: a new mean
+        would change the points of all workers.
 
     >>> small = ring(4, seed=7, virtual_nodes=4, capacities=[1.0, 1.0, 0.0, 2.0])
     >>> np.bincount(small.workers[:-1]).tolist()

@@ -16,13 +16,13 @@ of the queue, for a few stores: with equal weights that is every newcomer.
 
 Decay touches no counter: instead of making old records lighter it makes new ones heavier.
 
-A kernel that wants all monitored keys reads entries 0 … size[0] − 1, in no particular order: entry
-i is the key `keys[i]` with `counts[i] / unit[0]`, of which `errors[i] / unit[0]` may be another's.
+The monitored keys are entries 0 … size[0] − 1, in no particular order: entry i is the key `keys[i]`
+with `counts[i] / unit[0]`, of which `errors[i] / unit[0]` may belong to other keys.
 
 References
 ----------
 A. Metwally, D. Agrawal, A. El Abbadi: Efficient computation of frequent and top-k elements in data
-streams, ICDT 2005, Fig. 1. The merging of summaries is in `strategies/fish`, which alone merges.
+streams, ICDT 2005, Fig. 1. Only `strategies/fish` merges summaries; the code for it is there.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_within
 
 #: The unit at which stored counts are brought back to today's: far from the largest float.
 _LARGEST_UNIT = 1e200
-#: Before the first stamp: what the queue says of an entry that was never looked at.
+#: Before the first stamp: the stamp in the queue of an entry whose true one is not known.
 _NEVER = -1
 
 
 class Order(NamedTuple):
-    """What was once known of entries, by place.
+    """Earlier counts and stamps of entries, by place.
 
     A heap of up to `capacity` places begins at 0, the smallest there, the children of i from 4i + 1
     on. Behind it come three more, so that every parent has four children; places of the heap
@@ -79,7 +79,7 @@ class SpaceSaving(NamedTuple):
     total: Floats  # [stored weight of all records offered]
 
     def check(self, fresh: SpaceSaving) -> None:
-        """Refuse entries that are not there, and an order that eviction would not survive."""
+        """Refuse entries that do not exist, and an order with which eviction would fail."""
         capacity, begin = self.keys.size, self.keys.size + 3
         require_within("size", self.size, 0, capacity)
         require_within("heap_size", self.heap_size, 0, capacity)
@@ -156,8 +156,8 @@ def _sink(order: Order, n: I64, count: F64, stamp: I64, entry: I32) -> None:
     place = 0
     child = 1
     while child < n:
-        # The least of four children in two rounds. Picking their values along with their places
-        # spares a second read, for which everything after it would wait.
+        # The least of four children in two rounds. Selecting their values along with their places
+        # avoids a second read, for which everything after it would wait.
         a_count, a_stamp = order.counts[child], order.stamps[child]
         b_count, b_stamp = order.counts[child + 1], order.stamps[child + 1]
         c_count, c_stamp = order.counts[child + 2], order.stamps[child + 2]
@@ -209,9 +209,9 @@ def _put_back(summary: SpaceSaving, place: I64, is_new: bool) -> None:
     n = summary.heap_size[0]
     free = summary.head[0] + summary.keys.size - n
     free = free if free < end else free - summary.keys.size
-    # An empty queue still knows its last: it was the smallest when it left, so all are above it.
+    # An empty queue still holds its last entry: the smallest when it left, so all are above it.
     last = free - 1 if free > begin else end - 1
-    # Old entries stay out of the queue: behind a hot key's count it would be closed for ever.
+    # Old entries stay out of the queue: behind a hot key's count, nothing could enter it again.
     to_queue = is_new and not _less(
         count, stamp, summary.order.counts[last], summary.order.stamps[last]
     )
@@ -235,7 +235,7 @@ def _put_back(summary: SpaceSaving, place: I64, is_new: bool) -> None:
 
 @kernel
 def _evict(summary: SpaceSaving, amount: F64) -> I32:
-    """Return the entry of a full summary that was the smallest, ready for another key."""
+    """Evict the smallest entry of a full summary, and return it for another key."""
     entry = np.int32(ABSENT)
     is_new = False
     while not is_new:
@@ -313,7 +313,7 @@ def list_shares(summary: SpaceSaving, above: F64, total: F64, shares: Floats) ->
 def decay(summary: SpaceSaving, factor: F64) -> None:
     """Multiply all estimates, errors and the total by `factor`, in [0, 1].
 
-    With 0, keys keep their places, and count 0 until they come again or another takes the place.
+    With 0, keys keep their places with a count of 0, until they occur again or are evicted.
     """
     if factor == 0.0:
         for entry in range(summary.size[0]):
@@ -331,7 +331,7 @@ def decay(summary: SpaceSaving, factor: F64) -> None:
             summary.errors[entry] /= unit
         summary.total[0] /= unit
         summary.unit[0] = 1.0
-        _forget_order(summary)  # rounding may have made equal what was not
+        _forget_order(summary)  # rounding may have made different counts equal
 
 
 def entries(summary: SpaceSaving) -> tuple[Keys, Floats, Floats]:

@@ -10,11 +10,11 @@ from skewless.arrays import I32, Ints
 
 @kernel
 def send_to_lighter(loads: Ints, first: I32, second: I32) -> I32:
-    """Add 1 to the smaller of two loads, the first on a tie, and return whose it is.
+    """Add 1 to the smaller of two loads, the first on a tie, and return its worker.
 
-    Both loads are written, one of them unchanged. So both addresses are known before the
-    comparison is, and the processor need not hold back the next record's reads for fear that they
-    meet this record's write: that makes it three times as fast as writing one of them.
+    Both loads are written, one of them unchanged. So both addresses are known before the result of
+    the comparison, and the next record's reads need not wait for this record's write. This is three
+    times as fast as writing only one load.
     """
     take_second = np.int64(loads[second] < loads[first])
     loads[second] += take_second

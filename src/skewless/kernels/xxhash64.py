@@ -1,8 +1,8 @@
 """XXH64 as Spark's `xxhash64` computes it: the hash of one column is the seed of the next.
 
-The kernels read Arrow's buffers where they are: values, offsets and validity bitmaps, `first`
-being the offset of the array in them. `hashes` holds the seed of each record and receives its
-hash; the record of a null keeps its seed.
+The kernels read Arrow's buffers in place: values, offsets and validity bitmaps. `first` is the
+offset of the array in them. `hashes` holds the seed of each record and receives its hash; the
+record of a null keeps its seed.
 """
 
 import numpy as np
@@ -188,7 +188,7 @@ def fold_ints(values: SmallInts, validity: Bytes, first: I64, hashes: Words) -> 
 
 @kernel
 def big_endian(words: Ints, offsets: Ints, data: Bytes) -> None:
-    """Write 128-bit integers as Java's BigInteger does: big end first, no byte more than needed.
+    """Write 128-bit integers as Java's BigInteger does: big-endian, with as few bytes as possible.
 
     `words` has the low and the high half of each; `offsets` receives where each begins in `data`.
     """

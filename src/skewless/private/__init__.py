@@ -1,1 +1,1 @@
-"""What belongs to one user: `files` writes files for this user alone, `folders` checks folders."""
+"""Private data of one user: `files` writes files for this user only, `folders` checks folders."""

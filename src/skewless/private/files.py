@@ -1,7 +1,7 @@
-"""Files for this user alone, written so that no other user can redirect them.
+"""Files for this user only, written so that no other user can redirect them.
 
-What is new gets mode 0600. A file is replaced as a whole, by way of a new file with a name that
-cannot be guessed. A symbolic link is followed only if it belongs to this user or to root.
+A new file gets mode 0600. A file is replaced as a whole, through a new file with a name that cannot
+be guessed. A symbolic link is followed only if it belongs to this user or to root.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ROOT = 0
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file for this user alone, in place of the one that may be there."""
+    """Write a file for this user only; a file that exists is replaced."""
     place = _followed(path)
     if place.exists() and not place.is_file():  # a pipe or a device
         place.write_text(text, encoding="utf-8")
@@ -26,8 +26,8 @@ def write_private(path: Path, text: str) -> None:
 
 
 def append_private(path: Path, text: str) -> None:
-    """Add to a file; a new one is for this user alone, another one keeps its owner and mode."""
-    # A link that takes the place of the file since it was looked at is refused.
+    """Append to a file; a new one is for this user only, an old one keeps its owner and mode."""
+    # A link that has replaced the file since the check is refused.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     descriptor = os.open(_followed(path), flags, PRIVATE)
     with os.fdopen(descriptor, "a", encoding="utf-8", newline="\n") as file:
@@ -35,7 +35,7 @@ def append_private(path: Path, text: str) -> None:
 
 
 def replace_file(path: Path, text: str, mode: int) -> None:
-    """Write the file so that a reader finds the old one or the new one, and whole."""
+    """Write the file so that a reader finds either the complete old one or the complete new one."""
     # A name that cannot be guessed, opened only if it is new: a link cannot lead elsewhere.
     descriptor, name = tempfile.mkstemp(prefix=".skewless-", suffix=".tmp", dir=path.parent)
     unfinished = Path(name)

@@ -1,8 +1,8 @@
 """Folders that no other user can write to or replace, checked as ssh checks its own.
 
-Some files are believed as they are: compiled kernels are code. Such files lie in a folder of mode
-0700 that belongs to the user. Each parent belongs to the user or to root, and no other user may
-write to it, unless its sticky bit keeps the names in it safe.
+Some files are trusted without a check: compiled kernels are code. They are in a folder of mode 0700
+that belongs to the user. Each parent belongs to the user or to root, and no other user may write to
+it, unless its sticky bit keeps others from replacing what is in it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def make_private(folder: Path) -> None:
     """Make a folder, and the parents that are missing, with mode 0700."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
-        path.mkdir(mode=stat.S_IRWXU, exist_ok=True)  # another process may make it as well
+        path.mkdir(mode=stat.S_IRWXU, exist_ok=True)  # another process may make it at the same time
 
 
 def private_folder(folder: Path) -> Path:

@@ -1,7 +1,7 @@
 """Records of the stream and those of its sources: record i belongs to source i mod n.
 
-Each source gets a stretch of one array. Stretches do not follow each other closely: were their
-distance a power of two, all would fall into the same few lines of the processor's cache.
+Each source gets a stretch of one array. There are gaps between the stretches: if their distance
+were a power of two, all would fall into the same few lines of the processor's cache.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _GAP = 16  # places: a line of cache, for numbers of 4 bytes
 
 
 def shares(n_records: int, first: int, n_sources: int) -> Ints:
-    """Return how many of so many records each source has, if the first one belongs to `first`.
+    """Return how many of `n_records` each source has, if the first one belongs to `first`.
 
     >>> shares(5, 2, 3).tolist()
     [2, 1, 2]
@@ -71,7 +71,7 @@ def refill(
     begins: Ints,
     out: NDArray[Any],
 ) -> None:
-    """Let each source have what it had left from `head` to `end`, and the new values behind it."""
+    """Fill each stretch with what its source had left, `head` to `end`, and then the new values."""
     n_sources = begins.size
     for source in range(n_sources):
         for i in range(end[source] - head[source]):

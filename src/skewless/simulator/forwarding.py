@@ -16,12 +16,12 @@ from skewless.strategy import Forwards
 
 @dataclass(frozen=True)
 class Slide:
-    """What the workers hand on at the end of one slide, for a window of one or more slides."""
+    """The partial results at the end of one slide, for a window of one or more slides."""
 
     n_keys: int
     n_pairs: int
     n_merged_pairs: int  # pairs (key, worker) that are merged by key; the others are final
-    n_wrong: int  # keys of which a part was taken for the whole
+    n_wrong: int  # keys of which a partial result was taken for final
 
 
 class Partials(NamedTuple):
@@ -49,7 +49,7 @@ class SlidingPartials:
         self._slides: deque[tuple[Partials, Keys | None]] = deque(maxlen=n_slides)
 
     def add(self, slide: Partials, merging: Keys | None) -> None:
-        """Let another slide begin, and the oldest one expire."""
+        """Add a slide; the oldest one expires."""
         self._slides.append((slide, merging))
 
     def pairs(self) -> tuple[Partials, NDArray[np.bool_]]:
@@ -69,7 +69,7 @@ class SlidingPartials:
 
 
 class Forwarding:
-    """What each source has sent in the current slide, and what it says of it at the end."""
+    """What each source has sent in the current slide, and which results need merging at its end."""
 
     def __init__(self, strategy: Forwards[Any], n_sources: int, n_slides: int = 1) -> None:
         """Begin with an empty window."""
@@ -83,10 +83,10 @@ class Forwarding:
         self._routed[source].append((keys, workers))
 
     def end_slide(self, states: Sequence[Any], told: Sequence[bool]) -> Keys:
-        """Count what is merged by key and what is handed on as final; return the keys to merge.
+        """Count what is merged by key and what is final; return the keys to merge.
 
-        A source that is not `told` had no answer in this slide, so it knows too little of the
-        others, and forwards nothing.
+        A source that is not `told` got no answer in this slide. It forwards nothing, because its
+        state says too little about the others.
         """
         keys, workers, merging = [], [], []
         for source, state in enumerate(states):
@@ -98,8 +98,8 @@ class Forwarding:
             merging.append(np.unique(own_keys[~final]))
             self._routed[source] = []
         # A source that has sent records of a key elsewhere than to its hash worker tells the hash
-        # worker so. A worker merges its part of a key as soon as one of the sources says so,
-        # whether that has sent it records of the key or not.
+        # worker so. A worker merges its part of a key if any source says so, even one that has
+        # sent it no records of the key.
         to_merge = np.unique(np.concatenate(merging))
         self._window.add(partials(np.concatenate(keys), np.concatenate(workers)), to_merge)
         self.slides.append(slide_of(*self._window.pairs()))

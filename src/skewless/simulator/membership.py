@@ -16,11 +16,11 @@ class Membership:
     """The workers of a run. A worker that does not take part has the capacity 0."""
 
     def __init__(self, strategy: AnyStrategy, capacities: Floats, events: Sequence[Event]) -> None:
-        """Let all workers take part but those that join later; refuse what a strategy cannot."""
+        """Begin with all workers except those that join later; refuse impossible events."""
         self._strategy = strategy
         self._events = list(events)
-        self.capacities = capacities.copy()  # what is true
-        self._told = capacities.copy()  # what the strategy knows of
+        self.capacities = capacities.copy()  # the true ones
+        self._told = capacities.copy()  # those that the strategy was told
         met: set[int] = set()
         for event in events:
             if event.kind == "join" and event.worker not in met:
@@ -67,7 +67,7 @@ class Membership:
             )
 
     def require_clock(self, timing: Timing | None) -> None:
-        """Raise ValueError where a worker fails and there is no clock, so that it has no queue."""
+        """Raise ValueError if a worker fails in a run without a clock, where it has no queue."""
         if timing is None and self.failing:
             raise ValueError(
                 "events: a worker can fail only in a run with timing; without, let it leave"
@@ -106,7 +106,7 @@ class Membership:
         return not (self._told == self._told[0]).all() or self._told[0] == 0
 
     def rescaled(self, state: Any, keys: Keys) -> tuple[Any, Moves | None]:
-        """Return the state for the workers of now, and which of `keys` move, where that is told."""
+        """Return the state for the present workers, and the moves of `keys`, if they are known."""
         n_workers, capacities = self._told.size, self._told
         if not self._strategy.traits.any_may_leave:
             n_workers = int((self._told > 0).sum())  # the others are the last ones

@@ -1,4 +1,4 @@
-"""Records of a workload, with what they cost where it says so."""
+"""Records of a workload, with their weights if it has any."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Records(NamedTuple):
 
 
 def read_records(chunks: Iterator[Keys], weights: Iterator[Floats] | None) -> Iterator[Records]:
-    """Yield the chunks with their weights, which are seen to be as they should."""
+    """Yield the chunks with their weights, after a check of the weights."""
     if weights is None:
         yield from (Records(keys, None) for keys in chunks)
         return

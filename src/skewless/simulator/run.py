@@ -1,4 +1,4 @@
-"""What a simulation leaves behind: counts and times. Every number is computed from them."""
+"""The raw result of a simulation: counts and times. Every metric is computed from them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Rebalance:
 
     @property
     def planned(self) -> bool:
-        """Whether anything changed by it."""
+        """Whether it changed anything."""
         return self.n_moves > 0
 
     @property
@@ -61,8 +61,8 @@ class Run:
     state_bytes: int
     rebalances: tuple[Rebalance, ...]
     times: WindowTimes | None = None  # where the run had a clock
-    inferred: Floats | None = None  # [window, worker]: what a strategy that infers queues thought
-    syncs: tuple[Exchange, ...] = ()  # what the sources told each other, in records of the stream
+    inferred: Floats | None = None  # [window, worker]: the queues that the strategy inferred
+    syncs: tuple[Exchange, ...] = ()  # exchanges between sources, in records of the stream
     slides: tuple[Slide, ...] = ()  # by whole window, where key forwarding was counted
 
     def summary(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Run:
         }
 
     def _together(self) -> dict[str, Any]:
-        """Return what came of messages between sources, and of key forwarding, where there were."""
+        """Return the metrics of exchanges between sources and of key forwarding, if any."""
         found: dict[str, Any] = {}
         if self.syncs:
             found["syncs"] = len(self.syncs)
@@ -169,7 +169,7 @@ class Run:
 
 
 def _times(times: WindowTimes) -> dict[str, Any]:
-    """Return what the clock tells, in virtual seconds, of the records that were not lost."""
+    """Return the times, in virtual seconds, of the records that were not lost."""
     n_windows = times.first.size
     n_done = int(times.latencies.sum())
     begin = float(times.first.min()) if n_windows else 0.0
@@ -191,7 +191,7 @@ def _times(times: WindowTimes) -> dict[str, Any]:
 
 
 def _window_times(times: WindowTimes) -> dict[str, list[Any]]:
-    """Return what the clock tells of each window; rates count from the end of the one before."""
+    """Return the times of each window; rates count from the end of the one before."""
     begin = float(times.first.min(initial=np.inf))
     done = times.latencies.sum(axis=1)
     spans = np.diff(np.concatenate([[begin], np.maximum.accumulate(times.last)]))

@@ -57,8 +57,8 @@ def simulate(
 ) -> Run:
     """Route every record of `workload` by `strategy` and return the counts.
 
-    Where the records have weights, loads are what they cost. A strategy that weighs records is
-    told the weights; any other goes by the records, and is measured by what they cost.
+    If the records have weights, loads are sums of weights. A strategy that weighs records gets the
+    weights. Any other strategy counts records, but its loads are still measured by the weights.
 
     Parameters
     ----------
@@ -73,10 +73,10 @@ def simulate(
     state_windows
         How many windows a key's state reaches back: what its move costs.
     sync
-        Every so many records, over all sources, a strategy that merges does so, and the sources
-        go on with what all have learned; 0 means never. Strategies that decide by window do so
-        at the end of the window in which it is due. A `Sync` says more: delays that differ by
-        source, and an interval that adapts, as in Dalton's protocol.
+        Records, over all sources, from one merge to the next, after which the sources continue with
+        what all have learned; 0 means never. Strategies that decide by window merge at the end of
+        the window in which it is due. A `Sync` adds delays that differ by source, and an interval
+        that adapts, as in Dalton's protocol.
     sync_delay
         Records, over all sources, from the messages of a sync to the answers; where `sync` is a
         number. It is short for `Sync(interval=sync, work=sync_delay)`.
@@ -90,13 +90,12 @@ def simulate(
     horizon
         Records, over all sources, over which balance counts: windows that belong together, as the
         Arrow batches of one micro-batch do. A strategy that balances over intervals is told when
-        one begins and how long it is. 0 means that each window counts for itself.
+        one begins and how long it is. 0 means that each window is an interval.
     timing
         How long things take. The run then has virtual times: throughput, latencies, queues. A
         strategy that uses measured speeds is told, after each window, how long a record took.
     events
-        What happens to workers meanwhile: other speeds, stops, workers that leave, fail and
-        join.
+        What happens to workers during the run: they change speed, stop, leave, fail or join.
     keep_loads
         Keep the load of each worker in each window: `Run.windows.loads`.
     max_pairs
@@ -194,7 +193,7 @@ def simulate(
 def _forwarding(strategy: AnyStrategy, n_sources: int, slides: int) -> Forwarding:
     """Return what counts forwarded keys; raise ValueError unless the strategy can tell them."""
     if not isinstance(strategy, Forwards):
-        raise ValueError(f"forwarding: {strategy.name} cannot tell what needs no merging")
+        raise ValueError(f"forwarding: {strategy.name} cannot tell which results need no merging")
     return Forwarding(strategy, n_sources, slides)
 
 

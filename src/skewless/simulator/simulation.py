@@ -146,7 +146,7 @@ class Simulation:
             self._forward(self.forwarding)
 
     def _happen(self, event: Event) -> None:
-        """Apply an event to a worker, and tell the strategy if it should know."""
+        """Apply an event to a worker, and rescale the strategy if it is told of the event."""
         tells = self._members.apply(event)
         if self.clock is not None and event.kind == "stop":
             self.clock.stop(event.worker, event.value)
@@ -221,7 +221,7 @@ class Simulation:
             self._next_begin = (self.n_records // self._horizon + 1) * self._horizon
 
     def _end_window(self) -> None:
-        """Let the strategy learn what only a whole window tells."""
+        """Give the strategy what is known only at the end of a window."""
         if self.clock is not None and isinstance(self.strategy, Infers):
             self.inferred.append(
                 np.sum([self.strategy.waiting(state) for state in self.states], axis=0)
@@ -239,7 +239,7 @@ class Simulation:
             self._plan(self.strategy, _report(self._history, costs.astype(np.float64)))
 
     def _tell_speeds(self, strategy: Observes[Any], seconds: Floats) -> None:
-        """Tell all sources how long a record took; where none came, as long as on average."""
+        """Give all sources the seconds per record; a worker without records gets the mean."""
         known = np.isfinite(seconds)
         if strategy.wants_speeds and known.any():
             seconds = np.where(known, seconds, seconds[known].mean())
@@ -316,7 +316,7 @@ class Simulation:
         self.clock.hold(moves.keys[order], self.clock.now + sent * self.clock.timing.transfer)
 
     def _rescale(self) -> None:
-        """Tell all sources of the workers of now; keys that change worker take their state."""
+        """Rescale all sources to the present workers; keys that change worker take their state."""
         keys, sizes = _state_sizes(self._history)
         moves = None
         for source, state in enumerate(self.states):

@@ -19,7 +19,7 @@ MOST_SOURCES = 1 << 20
 
 
 def require_counts(n_workers: object, n_sources: object, window: object) -> tuple[int, int, int]:
-    """Return the counts; raise ValueError unless a simulation can have so many."""
+    """Return the counts; raise ValueError if they are out of range."""
     return (
         whole(n_workers, "n_workers", least=1, most=MOST_WORKERS),
         whole(n_sources, "n_sources", least=1, most=MOST_SOURCES),
@@ -76,7 +76,7 @@ def start_sources(strategy: AnyStrategy, n_workers: int, n_sources: int, seed: i
 
 
 def require_memory(needed: int, what: str) -> None:
-    """Raise ValueError if so many bytes are more than this machine has."""
+    """Raise ValueError if `needed` bytes are more than this machine has."""
     there = _memory_bytes()
     if there is not None and needed > there:
         raise ValueError(
@@ -85,7 +85,7 @@ def require_memory(needed: int, what: str) -> None:
 
 
 def _memory_bytes() -> int | None:
-    """Return the memory of this machine, where it tells."""
+    """Return the memory of this machine, or None if it is not known."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

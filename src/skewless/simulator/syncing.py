@@ -1,8 +1,8 @@
 """Sources that learn together: messages that take time, waiting, and an interval that adapts.
 
-Dalton's section 4, for any strategy that merges. Each source sends its state to a reducer every
-so many records (SYNC) and goes on routing while it waits (AWAIT); when all have sent, the reducer
-merges the states and answers all of them, and each source goes on with what it gets (PREPARE).
+Dalton's section 4, for any strategy that merges. After each interval, a source sends its state to a
+reducer (SYNC) and continues to route while it waits (AWAIT). When all have sent, the reducer merges
+the states and answers all sources, and each source continues with the answer (PREPARE).
 
 Time counts records of the stream, over all sources. Nothing depends on the machine, so a run can be
 repeated exactly.
@@ -31,7 +31,7 @@ class Sync:
     interval
         DSYNC: from one message of a source to its next. Strategies that decide by window send at
         the end of the window in which it is due. An interval shorter than a round, in which each
-        source routes one record, counts as a round: before, a source has nothing new to tell.
+        source routes one record, counts as a round: before, a source has learned nothing new.
     delay
         How long a message takes, to the reducer or back; one number, or one per source.
     work
@@ -51,7 +51,7 @@ class Sync:
     longest: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Refuse parameters out of range."""
         for parameter, least in (("interval", 1), ("shortest", 1)):
             number = whole(getattr(self, parameter), f"sync: {parameter}", least=least)
             object.__setattr__(self, parameter, number)
@@ -102,17 +102,17 @@ class Exchange:
     sent: int  # by the last source
     received: int  # by the last source
     interval: int  # until the next one, as the reducer decided
-    n_late: int  # sources that had still waited when their interval was over
+    n_late: int  # sources that still waited when their interval was over
 
 
 def merge_and_fork(strategy: Any, states: Sequence[Any]) -> list[Any]:
-    """Return the states with which the sources go on after an exchange that takes no time."""
+    """Return the states with which the sources continue after an exchange that takes no time."""
     merged = strategy.merge(states)
     return [take_over(strategy, merged, own, source) for source, own in enumerate(states)]
 
 
 def take_over(strategy: Any, merged: Any, own: Any, source: int) -> Any:
-    """Return the state with which `source`, now at `own`, goes on after a merge."""
+    """Return the state with which `source`, now at `own`, continues after a merge."""
     if isinstance(strategy, Forks):
         return strategy.fork(merged, own, source)
     return copy_state(merged)
@@ -121,9 +121,9 @@ def take_over(strategy: Any, merged: Any, own: Any, source: int) -> Any:
 def next_interval(interval: int, *, n_late: int, idle: int, busy: int) -> int:
     """Return the interval that the reducer asks for.
 
-    Twice as long when a source asked for it because it had still waited at the end of the last
-    one; half as long when the reducer was idle for longer than an exchange takes. An exchange
-    that fits between half and the whole of the interval changes nothing, so it settles.
+    It doubles if a source was late, because it still waited at the end of the last interval. It is
+    halved if the reducer was idle for longer than an exchange takes. If an exchange takes between
+    half of the interval and all of it, nothing changes, so the interval settles.
 
     >>> next_interval(20, n_late=0, idle=15, busy=5), next_interval(10, n_late=0, idle=5, busy=5)
     (10, 10)
@@ -149,10 +149,10 @@ class Exchanges:
         self._delays = sync.delays(n_sources)
         self._work = sync.work
         self._now = 0
-        self._sent = [0] * n_sources  # when the last message went off
+        self._sent = [0] * n_sources  # when the last message was sent
         self._counted = [0] * n_sources  # from where the interval counts
         self._arrivals = [_FAR] * n_sources  # when the answer comes
-        self._not_before = [0] * n_sources  # when the next message may go off
+        self._not_before = [0] * n_sources  # when the next message may be sent
         self._messages: dict[int, Any] = {}  # of sources that wait for the others
         self._late: set[int] = set()
         self._answer: tuple[Any, int] | None = None
@@ -160,7 +160,7 @@ class Exchanges:
 
     @property
     def next_event(self) -> int:
-        """The record before which a message goes off or arrives next."""
+        """The record before which a message is sent or arrives next."""
         return min(self._next_event(source) for source in range(self._n_sources))
 
     def _waits(self, source: int) -> bool:
@@ -172,7 +172,7 @@ class Exchanges:
         return self._due(source)
 
     def _due(self, source: int) -> int:
-        """Return when the next message goes off: it depends on messages only, on no other cut."""
+        """Return when the next message is sent; this depends on messages only, on no other cut."""
         return max(self._counted[source] + self._interval, self._not_before[source])
 
     def exchange(self, now: int, states: list[Any]) -> list[Any]:
@@ -200,7 +200,7 @@ class Exchanges:
         states = self._deliver(states)
         for source in range(self._n_sources):
             # An interval may be over already, because it became shorter or because the source had
-            # waited for the others: then the message goes off in the next round.
+            # waited for the others: then the message is sent in the next round.
             if not self._waits(source) and self._due(source) <= now:
                 self._not_before[source] = now + self._n_sources
         return states
@@ -247,7 +247,7 @@ class Exchanges:
             if arrival > self._now:
                 continue
             states[source] = take_over(self._strategy, merged, states[source], source)
-            if self._now - self._sent[source] > interval:  # also for the interval it now gets
+            if self._now - self._sent[source] > interval:  # too late for its new interval, too
                 self._late.add(source)
             self._arrivals[source] = _FAR
             self.told[source] = True
@@ -257,7 +257,7 @@ class Exchanges:
         return states
 
     def change(self, rescaled: Callable[[Any], Any]) -> None:
-        """Let what is under way follow a change of the workers."""
+        """Apply a change of the workers to the messages under way."""
         self._messages = {source: rescaled(state) for source, state in self._messages.items()}
         if self._answer is not None:
             self._answer = rescaled(self._answer[0]), self._answer[1]

@@ -17,7 +17,7 @@ class Windows:
     """One entry per window of the stream, in order; the last one may be shorter than the others."""
 
     records: Ints
-    costs: Floats  # what the records weigh together: as many as they are, without weights
+    costs: Floats  # total weight of the records; their number if they have no weights
     peaks: Floats  # max over workers of load / capacity
     capacity: Floats  # of all workers together, as the window ended
     keys: Ints

@@ -52,7 +52,7 @@ def _second_is_better(state: CardinalityState, first: I64, second: I64) -> bool:
         return bool(state.n_keys[second] <= state.n_keys[first])
     if rule == _FEWER_RECORDS:
         return bool(state.window_loads[second] <= state.window_loads[first])
-    # Both measures in units of their mean, and multiplied through so that it stays exact.
+    # Both measures in units of their mean, multiplied out to whole numbers, so that it stays exact.
     records, pairs = state.totals[0], state.totals[1]
     score_1 = state.n_keys[first] * records + state.window_loads[first] * pairs
     score_2 = state.n_keys[second] * records + state.window_loads[second] * pairs
@@ -105,10 +105,10 @@ def _start(n_workers: int, seed: int, affinity: bool, rule: str, window: int) ->
 
 @dataclass(frozen=True)
 class CardinalityMinimal:
-    """Send each record to that of its key's two workers which holds fewer distinct keys (CM).
+    """Send each record to the one of its key's two workers that holds fewer distinct keys (CM).
 
-    What a stateful worker pays for is often not records but keys: memory, and merging at the end
-    of a window. So it balances those.
+    The cost of a stateful worker often comes not from records but from keys: memory, and merging
+    at the end of a window. So this strategy balances keys.
 
     **Guarantee**: at most two workers per key.
 
@@ -167,7 +167,7 @@ class CountAffinity:
     """Keep a key where it is; send a new one to its lighter candidate (cAM).
 
     The first record of a key in a window goes to the less loaded of two workers, and all further
-    ones of that window follow it: no replica inside a window, but a hot key is not relieved.
+    ones of that window follow it. There is no replica inside a window, but a hot key is not split.
 
     **Guarantee**: at most two workers per key, one per window and source.
 
@@ -180,7 +180,8 @@ class CountAffinity:
         Records of this source after which all counts, and the affinities, begin again.
 
     **Deviations from the paper**: windows are counted in records, as in `cm`. It counts as
-    splitting here: sources choose alone, and a new window may choose anew without a move.
+    splitting here, because sources choose independently, and the worker may change with the window
+    without a move.
 
     Examples
     --------

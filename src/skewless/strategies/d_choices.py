@@ -25,7 +25,7 @@ _FIRST_REFRESH = 16
 
 
 class DChoicesState(NamedTuple):
-    """What this source has sent to each worker, which keys it finds hot, and d."""
+    """What this source has sent to each worker, its hot keys, and d."""
 
     seed: Words
     loads: Ints
@@ -36,7 +36,7 @@ class DChoicesState(NamedTuple):
     settings: Floats  # epsilon, records between two refreshes
 
     def check(self, fresh: DChoicesState) -> None:
-        """Refuse another hash or setting, a cursor that is not there, and too many choices."""
+        """Refuse another hash or setting, a cursor that is out of range, and too many choices."""
         require_same("seed", self.seed, fresh.seed)
         require_same("settings", self.settings, fresh.settings)
         require_cursor(self.loads, self.floor)
@@ -46,7 +46,7 @@ class DChoicesState(NamedTuple):
 
 @kernel
 def _refresh(state: DChoicesState) -> None:
-    """Compute d again, at twice the records at first, later every so many records."""
+    """Compute d again: at first whenever the records have doubled, later at equal distances."""
     summary = state.head.summary
     records = state.counters[RECORDS]
     n_hot = list_shares(summary, state.head.threshold[0] * records, records, state.shares)
@@ -94,7 +94,7 @@ class DChoices:
 
     d is the fewest for which the hot keys fit: for every prefix of the hot keys, the load that
     lands on the workers they cover must not exceed those workers' share. It is computed from the
-    frequencies in the SpaceSaving summary, and computed again as the stream goes on.
+    frequencies in the SpaceSaving summary, and computed again as the stream continues.
 
     **Guarantee**: at most two workers for a key that is never hot (see `w-choices`). The shares
     of hot keys fit their expected candidates, up to `epsilon`.
@@ -108,7 +108,8 @@ class DChoices:
     epsilon
         The imbalance that the choice of d tolerates.
     refresh
-        Records between two computations of d; at first it doubles from 16.
+        Records between two computations of d. At first d is computed after 16 records, then
+        whenever their number has doubled.
 
     **Deviations from the paper**: all prefixes of the hot keys are tested (public code tests the
     first and the last). The paper does not say how often d is computed; see `refresh`. With d = n
@@ -143,7 +144,7 @@ class DChoices:
 
     @property
     def traits(self) -> Traits:
-        """A hot key may be anywhere: d grows with the skew."""
+        """Splitting; a hot key may be on every worker, because d grows with the skew."""
         return Traits(family="splitting")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> DChoicesState:

@@ -1,4 +1,4 @@
-"""DAGreedy: hot keys stay with their workers unless another one is lighter by a whole mean load."""
+"""DAGreedy: hot keys stay with their workers unless another one is lighter by a mean load."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from skewless.strategy import Traits
 
 RECORDS, N_FREE = 0, 1
 _UNUSED = -9  # no interval, nor two before one
-_UNKNOWN = -1  # a floor that no load is at: the next look scans all holders
+_UNKNOWN = -1  # a floor below all loads: the next search scans all holders
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _BITS = np.uint64(63)
@@ -51,7 +51,7 @@ class DAGreedyState(NamedTuple):
     settings: Ints  # interval, records that make a key hot
 
     def check(self, fresh: DAGreedyState) -> None:
-        """Refuse rows, cursors and holders that are not there, and counts that contradict them."""
+        """Refuse rows, cursors and holders that do not exist, and counts that contradict them."""
         require_same("seed", self.seed, fresh.seed)
         require_same("settings", self.settings, fresh.settings)
         require_cursor(self.loads, self.floor)
@@ -65,7 +65,7 @@ class DAGreedyState(NamedTuple):
         self._check_intervals(free)
 
     def _check_intervals(self, free: SmallInts) -> None:
-        """Refuse more hot keys than an interval can have: there are rows for no more."""
+        """Refuse more hot keys than an interval can have, because there are not enough rows."""
         length, hot_above = self.settings.tolist()
         before, now = divmod(max(0, int(self.counters[RECORDS]) - 1), length)
         counted = self.counts.values[self.counts.values != ABSENT].astype(np.int64)
@@ -78,7 +78,8 @@ class DAGreedyState(NamedTuple):
         n_hot = np.count_nonzero(counted > hot_above)
         require_that(np.count_nonzero(used == before) <= n_hot, "rows must be those of hot keys")
         require_that(
-            np.count_nonzero(used < before) <= length // (hot_above + 1), "rows are too many"
+            np.count_nonzero(used < before) <= length // (hot_above + 1),
+            "rows must not be more than an interval can have hot keys",
         )
 
 
@@ -96,7 +97,7 @@ def _begin_interval(state: DAGreedyState, interval: I64) -> None:
 
 @kernel
 def _row_of(state: DAGreedyState, key: U64, count: I64, home: I32, interval: I64) -> I64:
-    """Return the row of a hot key; a new one knows where the key's cold records went."""
+    """Return the row of a hot key; a new row has the key's hash worker if it had cold records."""
     slot = find_slot(state.rows, key)
     row = np.int64(state.rows.values[slot])
     if row == ABSENT:
@@ -243,13 +244,13 @@ class DAGreedy:
 
     @property
     def traits(self) -> Traits:
-        """A hot key may be anywhere."""
+        """Splitting; a hot key may be on every worker."""
         return Traits(family="splitting")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> DAGreedyState:
         """Return the state of a source that has sent nothing."""
         hot_above = self.interval // (self.hot_divisor * n_workers)
-        # Hot in one interval: at most interval / (hot_above + 1) keys. Rows live for two.
+        # At most interval / (hot_above + 1) keys are hot in one interval. A row lasts for two.
         n_rows = 2 * (self.interval // (hot_above + 1)) + 1
         loads = np.zeros(n_workers, np.int64)
         return DAGreedyState(

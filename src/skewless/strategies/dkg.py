@@ -1,4 +1,4 @@
-"""DKG: heavy keys and buckets of light ones, each mapped to a worker of its own choice."""
+"""DKG: heavy keys, and buckets of light ones, each mapped to a worker by a plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skewless.strategy import Moves, Report, Traits, rest_by_worker
 
 
 class DKGState(NamedTuple):
-    """The plan: where heavy keys live, and where each bucket of the others does."""
+    """The plan: the worker of each heavy key, and of each bucket of the others."""
 
     seed: Words
     heavy: KeyTable  # key -> worker
@@ -27,7 +27,7 @@ class DKGState(NamedTuple):
     learned: Ints  # [reports that a plan was made from]
 
     def check(self, fresh: DKGState) -> None:
-        """Refuse another hash, and workers that are not there."""
+        """Refuse another hash, and workers that do not exist."""
         require_same("seed", self.seed, fresh.seed)
         require_same("n_workers", self.n_workers, fresh.n_workers)
         most = int(self.n_workers[0]) - 1
@@ -60,7 +60,7 @@ def _learn(
 
 @kernel
 def assign(loads: Floats, order: Ints, totals: Floats, out: SmallInts) -> None:
-    """Give the loads, in this order, to the worker with the least in total, lowest index first."""
+    """Give each load, in this order, to the worker with the least total, lowest index first."""
     for i in range(order.size):
         best = 0
         for worker in range(1, totals.size):
@@ -71,9 +71,10 @@ def assign(loads: Floats, order: Ints, totals: Floats, out: SmallInts) -> None:
 
 
 def _by_bucket(rest: Floats, workers: SmallInts) -> Floats:
-    """Return the rest by bucket: what a worker has is spread evenly over its buckets.
+    """Return the rest by bucket: the rest of a worker is spread evenly over its buckets.
 
-    A worker without a bucket has it from heavy keys that had little load; all buckets share it.
+    If a worker has no bucket, its rest comes from heavy keys that had little load. All buckets
+    share it.
     """
     n_buckets = np.bincount(workers, minlength=rest.size)
     homeless = float(rest[n_buckets == 0].sum())
@@ -103,8 +104,8 @@ class DKG:
     buckets
         κ: buckets per worker for the light keys.
     relearn
-        Make a new plan from every report instead of from the first one only. It follows drift, and
-        nearly every key moves each time: the paper's schedule knows nothing of where keys are.
+        Make a new plan from every report instead of only from the first one. Plans then follow
+        drift, but nearly every key moves each time: the paper's schedule ignores where keys are.
 
     **Deviations from the paper**: what it learns from is a window's report, with loads as
     weights, so records need not cost the same; the paper reads the records of a learning phase.
@@ -149,11 +150,11 @@ class DKG:
 
     @property
     def traits(self) -> Traits:
-        """One worker per key; a plan moves buckets, and with them keys that are not named."""
+        """Moving, with one worker per key; a plan moves buckets, and so keys it does not name."""
         return Traits(family="moving", fan_out=1, moves_unnamed=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> DKGState:
-        """Return a plan without heavy keys whose buckets go round the workers: a hash."""
+        """Return a plan without heavy keys, with buckets dealt to the workers in turn: a hash."""
         return DKGState(
             seed=seed_array(seed, 1),
             heavy=key_table(self._capacity(n_workers)),
@@ -170,7 +171,7 @@ class DKG:
         _route(read_only(keys), state, out)
 
     def rebalance(self, report: Report, state: DKGState) -> tuple[DKGState, Moves]:
-        """Make a plan from the first report, or from every one if asked to."""
+        """Make a plan from the first report, or from every report if `relearn` is True."""
         origins = np.empty(report.keys.size, np.int32)
         _route(read_only(report.keys), state, origins)
         rest = rest_by_worker(report, int(state.n_workers[0]))

@@ -20,7 +20,7 @@ class HashState(NamedTuple):
     """The seed, and the ring (of one point when it is not used)."""
 
     seed: Words
-    n_workers: Ints  # [with those that have left]
+    n_workers: Ints  # [including those that have left]
     ring: Ring
     members: Workers  # workers that have not left, in ascending order
 
@@ -52,8 +52,8 @@ def _route_by_ring(keys: Keys, state: HashState, out: Workers) -> None:
 class Hash:
     """Send every record of a key to the one worker that its hash names.
 
-    This is what engines do by default, and what all others are measured against: no replica, no
-    table, no memory. The worker of the hottest key gets all of it.
+    This is what engines do by default, and the baseline for all other strategies: no replica, no
+    table, no memory. The worker of the hottest key gets all of its records.
 
     **Guarantee**: one worker per key, the same for all sources. With the ring, a worker that
     joins or leaves changes the owner only of keys that it takes or gives.
@@ -128,7 +128,7 @@ class Hash:
     ) -> HashState:
         """Return the state for other workers.
 
-        Without the ring, capacities cannot be respected, except that those of 0 leave.
+        Without the ring, capacities are ignored, except that a worker with capacity 0 leaves.
         """
         return self._with_workers(state.seed, n_workers, capacities, float(state.ring.unit[0]))
 

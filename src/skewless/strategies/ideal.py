@@ -20,7 +20,7 @@ class IdealState(NamedTuple):
     loads: Ints
 
     def check(self, fresh: IdealState) -> None:
-        """Refuse another hash, and loads that are none."""
+        """Refuse another hash, and loads that are out of range."""
         require_same("seed", self.seed, fresh.seed)
         require_within("loads", self.loads, 0, MOST_COUNTED)
         least = int(self.loads.min())
@@ -30,8 +30,8 @@ class IdealState(NamedTuple):
 def fair_shares(loads: Ints, n_records: int) -> Ints:
     """Return how many of the next records each worker gets, so that no two loads differ by two.
 
-    `loads` differ by at most one now. A worker that is ahead already comes first when one record
-    more for some cannot be avoided; of equals, the lowest index.
+    `loads` differ by at most one now. If some workers must get one more record, those that are
+    ahead already come first; of equals, the lowest index.
 
     >>> fair_shares(np.array([1, 0, 0]), 3).tolist()
     [1, 1, 1]
@@ -48,7 +48,7 @@ class Ideal:
 
     This is McNaughton's wrap-around rule for machines that may interrupt a job: a key is split
     only where a cut goes through it, and there are n − 1 cuts. It sees the batch before it
-    decides, which no strategy for streams can: it is the limit that they are measured by.
+    decides, which no strategy for streams can. It is the limit for their results.
 
     **Guarantee**: after every batch the loads of a source differ by at most one record, and of
     the keys in the batch at most n − 1 are split: Σ (workers of the key − 1) ≤ n − 1.
@@ -77,7 +77,7 @@ class Ideal:
 
     @property
     def traits(self) -> Traits:
-        """A key that is heavy enough may be anywhere."""
+        """Splitting, by batch; a heavy key may be on every worker."""
         return Traits(family="splitting", decides="batch", gathers=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> IdealState:

@@ -1,4 +1,4 @@
-"""MinTable: begin with an empty table at every rebalance, so that it stays as small as can be."""
+"""MinTable: begin with an empty table at every rebalance, so that it stays as small as possible."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from skewless.strategies.rebalancing.vectors import Observed
 class MinTable(PhasedPlanning):
     """Send all exceptions home, then move the heaviest keys of overloaded workers.
 
-    Few heavy keys even out the loads, so few entries are needed. State is not thought of: a key
-    that goes home and a heavy key that leaves may both be large.
+    Few heavy keys even out the loads, so few entries are needed. The size of states is ignored: a
+    key that goes home and a heavy key that leaves may both have a large state.
 
     **Guarantee**: that of `Mixed` for balance.
 

@@ -42,7 +42,7 @@ class Mixed(MinMig):
         A key above the limit of every worker stays where it is, and lighter keys of its worker
         leave. The fair share of the others is computed without both. False: as in the paper.
     two_sided
-        A worker with too little makes a new plan too, and is filled.
+        A worker with too little load also causes a new plan, which fills it.
     compact
         Plan over vectors of similar keys with discretised costs and sizes, not over single keys.
         Balance is then kept up to what discretisation adds.
@@ -52,7 +52,7 @@ class Mixed(MinMig):
         How much more the load of a key counts than its state when keys to move are chosen.
     max_entries
         A_max: the bound on table entries; None: there is none, and this is `MinMig`. Where a plan
-        needs room, entries go whose keys were not reported for longest.
+        needs room, the entries go whose keys were last reported longest ago.
 
     **Deviations from the paper**: giants are pinned, workers with too little are filled, a plan
     must be worth its moves, a key that no worker accepts has a place, n grows by the excess. The
@@ -97,9 +97,9 @@ class Mixed(MinMig):
             return new_owners(task, self._attempt(task, 0), observed, self.beta), aims
         whole, half = self.max_entries, self.max_entries // 2
         room = whole - n_pinned_away(observed)
-        # What neighbours of giants may take of the table: in round 1 the whole of it, in round 2
-        # what the other keys leave (at least half), in round 3 half. Each round must ask for less
-        # than the one before, or it would be the same one again: so round 2 may be left out.
+        # What neighbours of giants may take of the table: in round 1 all of it, in round 2 what
+        # the other keys leave (at least half), in round 3 half. Each round must ask for less than
+        # the one before, otherwise it would repeat that one. So round 2 may be left out.
         most = whole
         while True:
             feasible = relaxed(aims, observed, most)

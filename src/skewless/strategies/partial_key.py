@@ -22,7 +22,7 @@ class PartialKeyState(NamedTuple):
     loads: Ints
 
     def check(self, fresh: PartialKeyState) -> None:
-        """Refuse another hash, and loads that are none."""
+        """Refuse another hash, and loads that are out of range."""
         require_same("seed", self.seed, fresh.seed)
         require_within("loads", self.loads, 0, MOST_COUNTED)
 

@@ -16,7 +16,7 @@ from skewless.strategy import Traits
 
 
 class PromptState(NamedTuple):
-    """The seed and how many workers there are: a batch knows nothing of the one before."""
+    """The seed and the number of workers: a batch does not depend on the one before."""
 
     seed: Words
     n_workers: Ints
@@ -58,7 +58,7 @@ def _fitting(blocks: Ints, block_size: I64, home: I64, rest: I64) -> I64:
 
 @kernel
 def pack(counts: Ints, blocks: Ints, pieces: Pieces) -> I64:
-    """Put the keys, whose `counts` are falling, into `blocks`; return the number of pieces."""
+    """Put the keys, by descending `counts`, into `blocks`; return the number of pieces."""
     n_keys, n_workers = counts.size, blocks.size
     n_records = 0
     for rank in range(n_keys):
@@ -125,7 +125,7 @@ class Prompt:
 
     @property
     def traits(self) -> Traits:
-        """A heavy key may be anywhere."""
+        """Splitting, by batch; a heavy key may be on every worker."""
         return Traits(family="splitting", decides="batch", gathers=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> PromptState:

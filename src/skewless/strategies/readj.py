@@ -79,11 +79,12 @@ def readjust(
     starts: Ints,
     least_gain: F64,
 ) -> I64:
-    """Move and swap keys, given by falling cost, until no worker is above its limit or none helps.
+    """Move and swap keys until no worker is above its limit or no step helps.
 
     Every overloaded worker is paired with every other one, every key of the first with none and
     with every key of the second; the step with the largest gain is taken, the first on a tie.
-    Returned is how many pairs of keys that are. The walk over sorted keys looks at far fewer.
+    Keys are given by descending cost. Return the number of these pairs of keys. The walk over
+    sorted keys looks at far fewer.
     """
     n_pairs = np.int64(0)
     while True:
@@ -133,8 +134,8 @@ class Readj(TableRouting):
         A key takes part with at least this share of a worker's mean load. None: 1, 1/2, 1/4 … are
         tried until all workers are within their limits, or else the best of them is taken.
     tolerance, virtual_nodes, keep_unreported, forget_after, pin_giants, two_sided
-        As those of `Mixed`; by default giants move like other keys, and a worker makes a plan only
-        by having too much, as in the descriptions of this baseline.
+        As those of `Mixed`; by default giants move like other keys, and only a worker with too much
+        load causes a plan, as in the descriptions of this baseline.
 
     **Deviations from the paper**: this is Readj as the paper of Mixed describes its baseline; it
     reports the best of several σ, hence None. The best partner of a key is found by a walk over

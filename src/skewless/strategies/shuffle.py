@@ -15,13 +15,13 @@ from skewless.strategy import Traits
 
 
 class ShuffleState(NamedTuple):
-    """Where the round stands."""
+    """The next worker of the round."""
 
     next_worker: Ints
     n_workers: Ints
 
     def check(self, fresh: ShuffleState) -> None:
-        """Refuse a worker that is not there."""
+        """Refuse a worker that does not exist."""
         require_same("n_workers", self.n_workers, fresh.n_workers)
         require_within("next_worker", self.next_worker, 0, int(self.n_workers[0]) - 1)
 
@@ -42,8 +42,8 @@ def _route(keys: Keys, state: ShuffleState, out: Workers) -> None:
 class Shuffle:
     """Send the records to the workers in turn.
 
-    Perfect balance at the highest price: a key soon has a replica on every worker that it has
-    records for, and each of them must be merged.
+    Perfect balance at the highest price: a frequent key soon has a replica on every worker, and all
+    of them must be merged.
 
     **Guarantee**: the loads that one source gives differ by at most 1.
 
@@ -67,11 +67,11 @@ class Shuffle:
 
     @property
     def traits(self) -> Traits:
-        """A key may be anywhere."""
+        """Splitting; every key may be on every worker."""
         return Traits(family="splitting")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> ShuffleState:
-        """Return a round that begins at a worker of this source's own."""
+        """Return a round whose first worker differs by source."""
         first = (int(seed_array(seed, 1)[0] % np.uint64(n_workers)) + source) % n_workers
         return ShuffleState(np.array([first]), np.array([n_workers]))
 

@@ -33,7 +33,7 @@ def _assign_all(
 
 @dataclass(frozen=True)
 class Simple(TableRouting):
-    """When a worker has too much, forget where keys live and pack them anew, largest first.
+    """When a worker has too much load, ignore where keys are and pack them anew, largest first.
 
     This is the classic rule for packing jobs on machines. Mixed's paper proves its bound with it;
     it is of no practical use, as nearly all state moves and nearly all keys are in the table.
@@ -44,8 +44,8 @@ class Simple(TableRouting):
     Parameters
     ----------
     tolerance, virtual_nodes, keep_unreported, forget_after, pin_giants, two_sided
-        As those of `Mixed`; by default giants are packed like other keys, and a worker makes a
-        plan only by having too much.
+        As those of `Mixed`; by default giants are packed like other keys, and only a worker with
+        too much load causes a plan.
 
     **Deviations from the paper**: keys without load in the window stay where they are; packed
     like the others, they would all go to one worker.

@@ -1,4 +1,4 @@
-"""W-Choices: hot keys may go anywhere, the others have two candidates."""
+"""W-Choices: hot keys may go to every worker, the others have two candidates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skewless.strategy import Traits
 
 
 class WChoicesState(NamedTuple):
-    """What this source has sent to each worker, and which keys it finds hot."""
+    """What this source has sent to each worker, and its hot keys."""
 
     seed: Words
     loads: Ints
@@ -27,7 +27,7 @@ class WChoicesState(NamedTuple):
     head: Head
 
     def check(self, fresh: WChoicesState) -> None:
-        """Refuse another hash, and a cursor that is not there."""
+        """Refuse another hash, and a cursor that is out of range."""
         require_same("seed", self.seed, fresh.seed)
         require_cursor(self.loads, self.floor)
 
@@ -47,7 +47,7 @@ def _route(keys: Keys, state: WChoicesState, out: Workers) -> None:
 
 
 def require_head(strategy: Any) -> None:
-    """Refuse a `hot_factor` and a `capacity`, both of the right type, that make no head."""
+    """Refuse a `hot_factor` and a `capacity`, both of the right type, that are out of range."""
     hot_factor, capacity = strategy.hot_factor, strategy.capacity
     require(strategy, "hot_factor", hot_factor > 0, "above 0")
     require(strategy, "hot_factor", hot_factor >= 1e-6, "at least 1e-6")
@@ -63,7 +63,7 @@ class WChoices:
     SpaceSaving summary. So no key is too heavy for its workers, and the tail stays on two.
 
     **Guarantee**: a key whose share never exceeds `hot_factor` / n − 1 / `capacity` has at most
-    two workers. With the default capacity that is no key: ask for more places to have it.
+    two workers. With the default capacity this holds for no key; set a larger one to have it.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class WChoices:
 
     @property
     def traits(self) -> Traits:
-        """A hot key may be anywhere."""
+        """Splitting; a hot key may be on every worker."""
         return Traits(family="splitting")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> WChoicesState:

@@ -11,7 +11,7 @@ _NEVER = '"\n\r\0'
 
 
 def delimiter_of(text: object, what: str) -> str | None:
-    r"""Return the delimiter that a text means, None for "auto"; raise ValueError for no such text.
+    r"""Return the delimiter that a text means, None for "auto"; raise ValueError for other texts.
 
     >>> delimiter_of(";", "--delimiter"), delimiter_of(r"\t", "--delimiter")
     (';', '\t')
@@ -25,11 +25,11 @@ def delimiter_of(text: object, what: str) -> str | None:
 
 
 def delimiter_by_ending(ending: str) -> str:
-    """Return the delimiter of files whose names end so."""
+    """Return the delimiter of files with this ending."""
     return "\t" if ending == ".tsv" else ","
 
 
 def require_csv(delimiter: object, what: str, file: str, kind: str) -> None:
-    """Raise ValueError where a delimiter is given for files that have none."""
+    """Raise ValueError if a delimiter is given for files that have none."""
     if delimiter not in (None, BY_NAME) and kind != "csv":
         raise ValueError(f"{what} goes with CSV files, and {shown(file)} is read as {kind}")

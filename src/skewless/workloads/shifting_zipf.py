@@ -19,8 +19,8 @@ from skewless.workloads.zipf import fill_zipf, require_zipf, zipf_shape
 class ShiftingZipf(Ranked):
     """Zipf whose exponent and hot keys are drawn anew every period.
 
-    In period p the key of rank r is 1 + (r − 1 + o) mod n_keys, with an offset o drawn for p: as
-    keys are hashed, where they lie in the domain means nothing, and other offsets are other keys.
+    In period p the key of rank r is 1 + (r − 1 + o) mod n_keys, with an offset o drawn for p. Keys
+    are hashed, so their place in the domain does not matter: another offset gives other hot keys.
 
     **Reading of the paper**: it changes the distribution every 1,000 seconds; we change it every
     `period` records. It does not say how other heavy hitters are chosen.

@@ -114,7 +114,7 @@ class Trace:
         require(self, "limit", self.limit is None or self.limit >= 0, "at least 0, or None")
         delimiter_of(self.delimiter, "trace: delimiter")
         for file in self._files():
-            with file.open("rb"):  # says best what is wrong with a file that cannot be read
+            with file.open("rb"):  # has the best message for a file that cannot be read
                 pass
             require_csv(self.delimiter, "trace: delimiter", file.name, self._format_of(file))
             self._require_columns(file)
@@ -139,7 +139,7 @@ class Trace:
         return _cut(self._read(chunk_size, self._costs), chunk_size, self.limit)
 
     def values(self, hashes: Keys) -> dict[int, tuple[Any, ...]]:
-        """Return the values of the key columns by hash, for keys that are there; it reads again."""
+        """Return the values of the key columns by hash, if they occur; reads the files again."""
         wanted = np.unique(hashes)
         found: dict[int, tuple[Any, ...]] = {}
         for file in self._files():
@@ -200,7 +200,7 @@ class Trace:
             yield hash_keys(*(batch.column(name) for name in self.key))
 
     def _costs(self, file: Path, chunk_size: int) -> Iterator[Floats]:
-        """Yield the weights of one file; what is missing is no number."""
+        """Yield the weights of one file; a missing weight is NaN."""
         assert self.weight is not None
         try:
             for batch in self._batches(file, (self.weight,), chunk_size, as_number=True):
@@ -232,7 +232,7 @@ class Trace:
 
 
 def delimiter_hint(columns: Iterable[str]) -> str:
-    """Return what to say where a table has one column, whose name looks like several; or nothing.
+    """Return a hint if the only column of a table looks like several, else an empty text.
 
     >>> delimiter_hint(["user;n"])
     "The only column may be several: give the delimiter ';'"

@@ -28,7 +28,7 @@ def schema_of(file: Path, kind: str, delimiter: str = BY_NAME) -> pa.Schema:
 
 
 def open_csv(file: Path, columns: tuple[str, ...], delimiter: str) -> Any:
-    """Return a reader of some columns as text; of none means of all."""
+    """Return a reader of some columns as text; no columns means all."""
     between = delimiter_of(delimiter, "delimiter") or delimiter_by_ending(suffix_of(file))
     return pa.csv.open_csv(
         file,
@@ -43,7 +43,7 @@ def open_csv(file: Path, columns: tuple[str, ...], delimiter: str) -> Any:
 def open_json(file: Path, columns: tuple[str, ...] | None, *, as_number: bool = False) -> Any:
     """Return a reader of some columns, typed by what the file begins with; None means all.
 
-    As numbers, what begins with whole ones may go on with others.
+    With `as_number`, a column that begins with whole numbers may contain other numbers later.
     """
     reading = pa.json.ReadOptions(block_size=_BLOCK_BYTES)
     if columns is None:
@@ -77,7 +77,7 @@ def word_batches(file: Path) -> Iterator[pa.RecordBatch]:
         while block := stream.read(_BLOCK_BYTES):
             text = rest + block
             words = text.split()
-            # The last word may go on in the next block.
+            # The last word may continue in the next block.
             rest = b"" if text[-1:].isspace() or not words else words.pop()
             if words:
                 yield pa.record_batch({"word": pa.array(words, pa.binary())})

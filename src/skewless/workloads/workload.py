@@ -23,7 +23,7 @@ class Workload(Protocol):
     """Keys in stream order.
 
     Write it as a frozen dataclass: its fields are the parameters. Record i is a pure function of
-    (parameters, seed, i), so how the stream is cut into chunks cannot be seen in it. In a run
+    (parameters, seed, i), so the stream does not depend on how it is cut into chunks. In a run
     with several sources, record i goes to source i mod n_sources.
     """
 

@@ -1,4 +1,4 @@
-"""Zipf: a few keys have most of the records, for good."""
+"""Zipf: a few keys have most of the records, and they stay the same."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def test_ctrl_c_says_in_one_line_how_to_go_on(tmp_path: Path) -> None:
     lines = [line for line in err.splitlines() if line.strip() and "measuring" not in line]
     assert lines == [
         "skewless: stopped: 1 of 2 cells are kept in out/reproduction; "
-        "the same command goes on from there"
+        "the same command resumes from there"
     ]
 
 

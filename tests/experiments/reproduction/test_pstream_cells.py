@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lanes import needs_a_long_stream
 from skewless import workloads
 from skewless._jit import JIT_OFF
 from skewless.experiments.reproduction.papers.pstream.aggregation import Aggregation
@@ -21,9 +22,6 @@ from skewless.experiments.reproduction.papers.pstream.streams import (
     share_of_top,
 )
 from skewless.workloads.zipf import zipf_probabilities
-
-needs_a_long_stream = pytest.mark.skipif(JIT_OFF, reason="measures a long stream")
-
 
 # Streams
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanes import needs_a_long_stream
 from skewless.simulator import Timing, simulate
 from skewless.simulator.timed.clock import Clock
 from skewless.simulator.timed.measuring import latency_quantile
@@ -25,6 +26,7 @@ def _waiting_room(**settings):
 
 
 # Over 400,000 records the mean latency of these queues has a standard error of at most 2 %.
+@needs_a_long_stream
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
 def test_random_service_is_as_theory_says(load):
     """M/M/1: 1 / (μ − λ)."""
@@ -33,6 +35,7 @@ def test_random_service_is_as_theory_says(load):
     )
 
 
+@needs_a_long_stream
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
 def test_fixed_service_is_as_theory_says(load):
     """M/D/1: Pollaczek and Khinchine."""
@@ -41,6 +44,7 @@ def test_fixed_service_is_as_theory_says(load):
     )
 
 
+@needs_a_long_stream
 @pytest.mark.parametrize(("threads", "load"), [(2, 0.7), (4, 0.8)])
 def test_several_threads_are_as_theory_says(threads, load):
     """M/M/c: Erlang's C."""
@@ -52,6 +56,7 @@ def test_several_threads_are_as_theory_says(threads, load):
     assert summary["latency_mean"] == pytest.approx(expected, rel=0.05)
 
 
+@needs_a_long_stream
 def test_the_median_of_random_service_is_as_theory_says():
     """The time in an M/M/1 system is exponential; a bucket is 9 % wide."""
     summary = _waiting_room(rate=0.6, spread="exponential")
@@ -59,6 +64,7 @@ def test_the_median_of_random_service_is_as_theory_says():
     assert summary["latency_p99"] == pytest.approx(math.log(100) / 0.4, rel=0.1)
 
 
+@needs_a_long_stream
 def test_littles_law():
     """Records in a system = rate · time in it; here over queues as the windows ended."""
     timing = Timing(service=1.0, arrivals="poisson", rate=5.6, queue=1_000, spread="exponential")
@@ -68,6 +74,7 @@ def test_littles_law():
     assert run["queue_mean"] * 8 == pytest.approx(5.6 * waits, rel=0.1)
 
 
+@needs_a_long_stream
 def test_work_is_conserved():
     """A worker is busy for as long as its records take, and the last one ends when all are done."""
     run = simulate(

@@ -173,7 +173,7 @@ def test_the_choice_is_logged_once_and_explain_shows_it(
         aggregate(df, "k", {"spread": spread()}, workers=4, strategy="pkg", seed=0).explain()
     told = [line for line in caplog.messages if line.startswith("aggregate:")]
     assert told == [
-        "aggregate: strategy 'plain': Spark combines these aggregations by itself",
+        "aggregate: strategy 'plain': Spark has all these aggregations",
         "aggregate: strategy 'local': states merge",
         "aggregate: strategy 'pkg': as given",
     ]

@@ -154,7 +154,7 @@ def test_a_wrong_output_mode_names_the_argument(spark: Any, tmp_path: Path) -> N
         run(ours, "append", tmp_path / "append")
     with pytest.raises(Exception, match="output mode: complete"):  # Spark's message has no plan
         run(ours, "complete", tmp_path / "complete")
-    with pytest.raises(ValueError, match="mode must be 'update' or 'append', not 'complete': for"):
+    with pytest.raises(ValueError, match="mode must be 'update' or 'append', not 'complete'"):
         aggregate(df, "k", {"spread": spread()}, mode="complete")  # type: ignore[arg-type]
 
 

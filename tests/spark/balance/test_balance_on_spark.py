@@ -163,7 +163,7 @@ def test_route_alone_tells_the_records_of_the_workers(
     assert all(batch.replication is None for batch in balance.batches)
     rows = balance.to_dataframe(spark).collect()
     assert {(row.seconds, row.pairs, row.hot_keys) for row in rows} == {(None, None, None)}
-    with pytest.raises(ValueError, match="a query does not know its ledger: give ledger="):
+    with pytest.raises(ValueError, match="the folder cannot be found from the query: give ledger="):
         explain_balance(query)
     with pytest.raises(ValueError, match=f"belongs to the query {stream.query.id}, not to"):
         explain_balance(query, ledger=stream.folder / "ledger")

@@ -85,7 +85,7 @@ def test_a_folder_without_a_ledger_is_refused(tmp_path: Path) -> None:
         explain_balance(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="must be a StreamingQuery or a ledger folder, not 3"):
         explain_balance(3)
-    with pytest.raises(ValueError, match="ledger goes with a query"):
+    with pytest.raises(ValueError, match="ledger: leave it out"):
         explain_balance("folder", ledger="folder")
 
 

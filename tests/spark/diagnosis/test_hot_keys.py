@@ -363,7 +363,7 @@ def test_bad_arguments_are_named(spark: Any) -> None:
         ({"per_record": -1}, "per_record must be seconds, finite and at least 0, not -1"),
         ({"per_pair": "5 ms"}, "per_pair must be seconds"),
         ({"work": 3}, "work must be a function as mapInArrow takes it, not 3"),
-        ({"work": iter, "per_pair": 1.0}, "or work, which measures them, not both"),
+        ({"work": iter, "per_pair": 1.0}, r"or work \(which measures them\), not both"),
     ):
         with pytest.raises(ValueError, match=message):
             hot_keys(df, **{"key": "id", **settings})

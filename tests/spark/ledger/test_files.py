@@ -210,7 +210,7 @@ EIGHT = b"\1" * 8
         (file_of(("a", "<U2", "[1]", b"\xff" * 8)), "is not <U2"),
         (file_of(("a", "<i8", "[1]", None)), "without nulls"),
         (file_of(("a", "<i8", "[1]", 7), kind=pa.int64()), "stored as int64"),
-        (file_of(*[("a", "<i8", "[1]", EIGHT)] * 2), "two arrays of the name 'a'"),
+        (file_of(*[("a", "<i8", "[1]", EIGHT)] * 2), "two arrays named 'a'"),
         (file_of(about="[]"), "not a dict"),
         (file_of(about='{"a": NaN}'), "NaN"),
         (file_of(about='{"a":' * 100_000), "nested too deep"),

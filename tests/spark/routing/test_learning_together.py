@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
-from skewless._jit import JIT_OFF
+from lanes import needs_a_long_stream
 from skewless.arrays import Keys, Workers
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing import router as routers
@@ -68,7 +68,7 @@ def one_and_eight(strategy: Any, keys: Keys, folder: Path, monkeypatch: Any) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(JIT_OFF, reason="measures a long stream")
+@needs_a_long_stream
 def test_eight_sources_learn_as_one_by_dalton(tmp_path, monkeypatch):
     # A million records: the first batches, of which each source learns from an eighth before it
     # hears of the others, are then a small part.
@@ -78,7 +78,7 @@ def test_eight_sources_learn_as_one_by_dalton(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(JIT_OFF, reason="measures a long stream")
+@needs_a_long_stream
 def test_eight_sources_learn_as_one_by_pstream(tmp_path, monkeypatch):
     # One run is one draw of the coins, and so is its imbalance: the mean of some streams counts.
     found = [
@@ -94,7 +94,7 @@ def test_eight_sources_learn_as_one_by_pstream(tmp_path, monkeypatch):
     assert (eight <= 1.1 * one).all()
 
 
-@pytest.mark.skipif(JIT_OFF, reason="measures a long stream")
+@needs_a_long_stream
 def test_pd_stream_is_balanced_by_eight_sources(tmp_path, monkeypatch):
     keys = skewed(200_000, 1.4, n_keys=100_000)
     workers = through_the_ledger(PdStream(), keys, UNEVEN, tmp_path, monkeypatch)

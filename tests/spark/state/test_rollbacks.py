@@ -161,7 +161,7 @@ def test_a_run_is_named_by_the_tag_of_its_session(tmp_path: Path) -> None:
     tag = "spark-session-0123abcd-0123-0123-0123-0123456789ab"
     ledger = Ledger(str(tmp_path)).of_run(f"{'0' * 16}-{tag}")
     Ledger(str(tmp_path)).of_run(f"{'1' * 16}-{tag}")
-    with pytest.raises(LedgerMismatch, match="two process of one query share the ledger"):
+    with pytest.raises(LedgerMismatch, match="two calls of process in one query share the ledger"):
         require_alone(ledger, tag)
 
 
@@ -177,7 +177,7 @@ def test_one_task_that_works_for_several_workers_is_refused(tmp_path: Path) -> N
     assert step(attempt=6).equals(first)  # another attempt of the task
     # Each attempt is refused when it comes a second time, not only the one that wrote the report.
     for attempt in (5, 6):
-        with pytest.raises(RuntimeError, match="is there a coalesce behind process"):
+        with pytest.raises(RuntimeError, match="a coalesce after process"):
             step(attempt)
     step(attempt=7)
 
@@ -246,7 +246,7 @@ def test_what_fits_no_version_is_refused_before_the_query_starts(tmp_path: Path)
     with pytest.raises(LedgerMismatch, match="the field more bigint, which state_schema lacks"):
         _check_states(ledger, shape_of(Narrow()))
     Query(tmp_path / "other", Narrow(), SCHEMA).step(0, TABLES[0])
-    with pytest.raises(LedgerMismatch, match=r"with unit: nothing; and not with unit: seconds\."):
+    with pytest.raises(LedgerMismatch, match=r"with unit: nothing, not with unit: seconds\."):
         _check_states(Ledger(str(tmp_path / "other")), shape_of(Other()))
 
 

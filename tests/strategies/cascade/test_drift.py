@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lanes import needs_a_long_stream
 from skewless.metrics import imbalance
 from skewless.simulator.cooperation import merge_and_fork
 from skewless.strategies.cascade import Cascade, CascadeAhead
@@ -75,6 +76,7 @@ def windows_of(strategy, keys, every):
 
 # With foresight, the order of records inside a batch follows the pieces of keys, so only whole
 # batches are balanced, and a window must be one.
+@needs_a_long_stream
 @pytest.mark.parametrize(
     ("strategy", "every"), [(Cascade(), 5_000), (Cascade(), 12_007), (CascadeAhead(), WINDOW)]
 )

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lanes import needs_a_long_stream
 from skewless._jit import kernel
 from skewless.arrays import F64, Floats, Keys
 from skewless.kernels.hashing import mix
@@ -84,6 +85,7 @@ def test_all_that_is_counted_is_in_some_count():
     assert as_dict(heavy) == dict(zip(*np.unique(keys, return_counts=True), strict=True))
 
 
+@needs_a_long_stream
 def test_a_heavy_key_is_found_with_high_probability():
     # Shares of 1/(2 · places), among keys that are hardly ever seen twice. In a bucket of eight
     # such a key has 1/16 of the bucket's records; the seeds are fixed, and of 20 · 16 heavy keys

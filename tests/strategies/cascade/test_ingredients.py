@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lanes import needs_a_long_stream
 from skewless import metrics
 from skewless.strategies import Hash
 from skewless.strategies.cascade import Cascade
@@ -85,6 +86,7 @@ def test_without_fading_counts_are_never_scaled():
 SEEDS = pytest.mark.parametrize("seed", range(4))
 
 
+@needs_a_long_stream
 @SEEDS
 @pytest.mark.parametrize("every", [100_000, 5_000], ids=["steady", "drifting"])
 def test_splitting_is_for_balance_under_skew(every, seed):
@@ -92,6 +94,7 @@ def test_splitting_is_for_balance_under_skew(every, seed):
     assert 10 * window_imbalance(keys) < window_imbalance(keys, without="splitting")
 
 
+@needs_a_long_stream
 @SEEDS
 @pytest.mark.parametrize("z", [1.0, 1.4])
 def test_fading_is_for_streams_that_drift(z, seed):
@@ -100,6 +103,7 @@ def test_fading_is_for_streams_that_drift(z, seed):
     assert replication(keys) < replication(keys, without="fading")
 
 
+@needs_a_long_stream
 @SEEDS
 @pytest.mark.parametrize("z", [0.0, 0.6])
 def test_yielding_is_for_flat_streams_where_no_heavy_key_can_fill_the_gaps(z, seed):
@@ -107,6 +111,7 @@ def test_yielding_is_for_flat_streams_where_no_heavy_key_can_fill_the_gaps(z, se
     assert window_imbalance(keys) < 0.7 * window_imbalance(keys, without="yielding")
 
 
+@needs_a_long_stream
 @SEEDS
 @pytest.mark.parametrize("every", [100_000, 5_000], ids=["steady", "drifting"])
 def test_grading_is_for_fewer_replicas_and_costs_balance(every, seed):
@@ -115,6 +120,7 @@ def test_grading_is_for_fewer_replicas_and_costs_balance(every, seed):
     assert window_imbalance(keys) > window_imbalance(keys, without="grading")
 
 
+@needs_a_long_stream
 @SEEDS
 def test_handicaps_are_for_many_sources_that_have_the_same_workers_above_the_mean(seed):
     # Each source alone is within its bound; what they have too much adds up in the same workers.

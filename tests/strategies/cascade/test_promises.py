@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lanes import needs_a_long_stream
 from reference.cascade.cascade import CascadeReference
 from skewless import metrics
 from skewless.kernels.hashing import seeded
@@ -164,6 +165,7 @@ def test_forgiven_records_are_not_made_up():
     assert 16 * state.numbers[LEVEL] - keys.size > 50
 
 
+@needs_a_long_stream
 def test_faster_workers_get_more():
     capacities = np.repeat([1.0, 2.0], 8)
     run = simulate(
@@ -174,6 +176,7 @@ def test_faster_workers_get_more():
     assert metrics.imbalance(run.loads) > 0.3
 
 
+@needs_a_long_stream
 @pytest.mark.parametrize("z", [1.0, 1.4, 1.8])
 @pytest.mark.parametrize("n_workers", [16, 64])
 def test_a_thousand_records_after_all_ranks_are_reversed_it_is_balanced_again(n_workers, z):

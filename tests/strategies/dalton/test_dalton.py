@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.cases import without_own_streams
+from lanes import needs_a_long_stream
 from reference.dalton.dalton import ReferenceDalton
 from skewless.checks import check_strategy
 from skewless.simulator import simulate
@@ -236,6 +237,7 @@ def test_cooperating_sources_reach_the_imbalance_of_one(exponents, heavy_hitters
         assert peaks[n_sources] == pytest.approx(peaks[1], rel=0.1)
 
 
+@needs_a_long_stream
 @pytest.mark.parametrize(
     "parameters",
     [

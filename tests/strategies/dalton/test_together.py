@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from lanes import slow
+from lanes import needs_a_long_stream, slow
 from reference.dalton import dalton_together as reference
 from reference.dalton.dalton import ReferenceDalton
 from skewless.experiments import learning_together
@@ -163,6 +163,7 @@ def test_the_order_of_the_sources_does_not_matter(parameters):
     expect_equal(strategy.merge(states), strategy.merge(states[::-1]))
 
 
+@needs_a_long_stream
 @pytest.mark.parametrize("n_records", [10_000, 10_001, 9_999, 10_007])
 def test_where_a_statistics_window_ends_does_not_matter(n_records):
     """One record off, 192 keys were hot where 8 are, and the imbalance was 6 instead of ½."""

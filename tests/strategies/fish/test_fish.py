@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lanes import needs_a_long_stream
 from skewless.kernels.ring import owner
 from skewless.simulator import simulate
 from skewless.strategies.fish import Fish
@@ -220,6 +221,7 @@ def test_a_hotter_key_has_more_candidates():
     assert granted[1] >= granted[2] >= granted[3] >= granted[4] >= n_workers // 8
 
 
+@needs_a_long_stream
 def test_fading_finds_new_hot_keys_at_once_and_counting_all_does_not():
     workload = EvolvingZipf(z=1.4, n_keys=10_000, n_records=400_000, period=400_000)
     peaks = {}
@@ -234,6 +236,7 @@ def test_fading_finds_new_hot_keys_at_once_and_counting_all_does_not():
     assert peaks[1.0] > 3.0
 
 
+@needs_a_long_stream
 @pytest.mark.parametrize(("z", "n_records"), [(1.0, 1_000_000), (1.4, 1_000_000), (2.0, 4_000_000)])
 def test_it_keeps_the_papers_promise_on_time_evolving_zipf(z, n_records):
     # Section 6.2: execution time at most 1.32 of shuffle's, memory at most 2.61 of hashing's. Hot
@@ -248,6 +251,7 @@ def test_it_keeps_the_papers_promise_on_time_evolving_zipf(z, n_records):
     assert fish.n_pairs <= 2.61 * hashed.n_pairs
 
 
+@needs_a_long_stream
 def test_speeds_are_respected_only_with_the_heuristic():
     # Section 6.4: half of the workers are twice as fast.
     workload = EvolvingZipf(z=1.2, n_keys=10_000, n_records=200_000, period=200_000)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lanes import needs_a_long_stream
 from skewless.kernels.ring import candidates
 from skewless.kernels.space_saving import entries
 from skewless.simulator import simulate
@@ -92,6 +93,7 @@ def test_a_new_time_per_record_changes_the_wait_of_what_is_queued():
     assert out.tolist() == [1]
 
 
+@needs_a_long_stream
 def test_a_worker_that_slows_down_gets_fewer_records_from_then_on():
     strategy = Fish()
     keys = np.random.default_rng(1).integers(0, 500, 200_000, dtype=np.uint64)
@@ -104,6 +106,7 @@ def test_a_worker_that_slows_down_gets_fewer_records_from_then_on():
     assert loads[0] == pytest.approx(0.5 * loads[1:].mean(), rel=0.05)
 
 
+@needs_a_long_stream
 @pytest.mark.parametrize("ring", [True, False])
 @pytest.mark.parametrize("heuristic", [True, False])
 def test_any_worker_may_leave_and_come_back(ring, heuristic):
@@ -145,6 +148,7 @@ def test_with_the_ring_only_the_candidates_of_the_worker_that_leaves_change():
     assert back.rows.ring.positions.tolist() == state.rows.ring.positions.tolist()
 
 
+@needs_a_long_stream
 def test_capacities_of_the_simulator_are_respected():
     workload = Zipf(z=1.2, n_keys=10_000, n_records=200_000)
     speeds = 1.0 + np.arange(16) % 3

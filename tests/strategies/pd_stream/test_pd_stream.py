@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.cases import without_own_streams
+from lanes import needs_a_long_stream
 from reference import pd_stream as reference
 from reference.pd_stream import PdStreamReference, needed_workers, search_probability
 from skewless.checks import check_strategy
@@ -280,6 +281,7 @@ def test_merging_twice_in_a_row_changes_nothing(strategy):
         np.testing.assert_array_equal(one.control, other.control)
 
 
+@needs_a_long_stream
 @pytest.mark.parametrize("sizes", [[1, 7, 1_000], [10_001], UNEVEN], ids=str)
 def test_sources_that_merge_stay_balanced(sizes):
     keys = skewed(150_000, 1.4, n_keys=20_000)
@@ -329,6 +331,7 @@ def test_merging_leaves_fewer_replicas_than_not_merging():
     assert replicas(merging=True) < replicas(merging=False)
 
 
+@needs_a_long_stream
 @pytest.mark.parametrize(
     "case",
     [

@@ -5,15 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 
-from skewless._jit import JIT_OFF
 from skewless.arrays import Bytes, Keys
 from skewless.kernels.hashing import seed_array
 from skewless.strategies.pstream import hot_predictor as hp
-
-#: Without compilation so short a stream would be measured that it says nothing.
-needs_a_long_stream = pytest.mark.skipif(JIT_OFF, reason="measures a long stream")
 
 
 def margin(share: float, n_trials: int) -> float:

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanes import needs_a_long_stream
 from skewless._jit import JIT_OFF
 from skewless.kernels.hashing import seed_array
 from skewless.strategies.pstream import hot_predictor as hp
 from skewless.strategies.pstream.coin_synopsis import (
     RUN,
 )
-from strategies.pstream.predictors import is_hot, margin, needs_a_long_stream, predictor_with
+from strategies.pstream.predictors import is_hot, margin, predictor_with
 
 
 def crossing_of_lines(f: Fraction, y_time: Fraction, y_space: Fraction, w_t: Fraction) -> Fraction:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanes import needs_a_long_stream
 from skewless._jit import JIT_OFF, kernel
 from skewless.arrays import Ints, Keys, SmallInts
 from skewless.kernels.hashing import seed_array
@@ -34,7 +35,7 @@ from skewless.strategies.pstream.coin_synopsis import (
     shift,
     vectors,
 )
-from strategies.pstream.predictors import is_hot, margin, needs_a_long_stream, predictor_with
+from strategies.pstream.predictors import is_hot, margin, predictor_with
 
 TABLE_1 = {4: 0.9085, 5: 0.9596, 6: 0.9826, 7: 0.9927, 8: 0.9970}
 TABLE_2 = {2**3: 0.1184, 2**4: 0.0607, 2**5: 0.0308, 2**6: 0.0155, 2**7: 0.0078}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanes import slow
+from lanes import needs_a_long_stream, slow
 from reference.pstream import pstream as reference
 from skewless._jit import JIT_OFF
 from skewless.strategies import Hash
@@ -117,7 +117,7 @@ def test_a_record_that_the_filter_does_not_claim_goes_to_its_hash_worker():
     assert (np.diff(turns) % 16 == 1).all()
 
 
-@pytest.mark.skipif(JIT_OFF, reason="measures a long stream")
+@needs_a_long_stream
 @pytest.mark.parametrize("z", [1.0, 1.4, 2.0])
 def test_it_lies_between_hash_and_shuffle(z):
     n_workers, keys = 16, skewed(200_000, z=z, n_keys=10_000)

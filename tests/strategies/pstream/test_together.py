@@ -5,10 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from lanes import slow
+from lanes import needs_a_long_stream, slow
 from reference.pstream import pstream as reference
 from reference.pstream import pstream_together
-from skewless._jit import JIT_OFF
 from skewless.simulator.cooperation import merge_and_fork
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.pstream import PStream
@@ -150,7 +149,7 @@ def test_the_order_of_the_sources_does_not_matter(parameters):
         expect_equal(first, other)
 
 
-@pytest.mark.skipif(JIT_OFF, reason="measures a long stream")
+@needs_a_long_stream
 @pytest.mark.parametrize("sizes", [[1_000], [10_001], [50_003], UNEVEN], ids=str)
 def test_hot_sets_do_not_grow_with_the_sources(sizes):
     """With 16 sources, hundreds of keys were hot where one source finds eight."""
@@ -165,7 +164,7 @@ def test_hot_sets_do_not_grow_with_the_sources(sizes):
     assert together.replicas(keys) < 1.1 * alone.replicas(keys)
 
 
-@pytest.mark.skipif(JIT_OFF, reason="measures a long stream")
+@needs_a_long_stream
 def test_the_first_merge_makes_no_more_keys_hot_than_the_next():
     # Before it no source knows how many there are.
     keys = skewed(150_000, 1.4, n_keys=100_000)
@@ -186,7 +185,7 @@ def test_an_interval_of_all_sources_ends_when_their_long_runs_are_enough():
     assert predictor.settings[SHARE] < 0.02
 
 
-@pytest.mark.skipif(JIT_OFF, reason="measures a long stream")
+@needs_a_long_stream
 @pytest.mark.parametrize("sizes", [[1_000], [10_001], [50_003], UNEVEN], ids=str)
 def test_merging_is_no_worse_than_not_merging(sizes):
     keys = skewed(400_000, 1.4, n_keys=100_000)

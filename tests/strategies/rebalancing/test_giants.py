@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lanes import needs_a_long_stream
 from skewless.strategies import MinMig, MinTable, Mixed
 from skewless.strategies.rebalancing import routing_table
 from skewless.strategy import Report
@@ -44,6 +45,7 @@ def test_the_worker_of_a_giant_has_little_beside_it(cls, seed, n_keys, n_workers
     assert loads[others].min() >= (1 - TOLERANCE) * fair * (1 - 1e-9)
 
 
+@needs_a_long_stream
 @pytest.mark.parametrize("cls", FAMILY)
 def test_the_literal_reading_leaves_the_neighbours_of_a_giant(cls):
     report = zipf_report(10_000)
@@ -101,6 +103,7 @@ def one_empty_worker(strategy, n_workers=10):
     return Report(keys, np.ones(keys.size), np.ones(keys.size)), state
 
 
+@needs_a_long_stream
 @pytest.mark.parametrize("cls", FAMILY)
 def test_a_worker_with_too_little_is_filled_though_no_worker_has_too_much(cls):
     strategy = cls()
@@ -122,6 +125,7 @@ def test_a_worker_with_too_little_is_nobodys_concern_on_one_side(cls):
     assert strategy.rebalance(report, state)[1].keys.size == 0
 
 
+@needs_a_long_stream
 def test_the_table_keeps_its_bound_and_takes_the_heaviest_neighbours():
     report = zipf_report(100_000)
     bounded = [loads_after(Mixed(max_entries=m), report, 40)[0].max() for m in (400, 1_500, 3_000)]

@@ -42,7 +42,7 @@ class Size:
         return self.n_batches // 3
 
 
-#: For a try that takes less than three minutes, also on a slow machine.
+#: For a trial that takes less than three minutes, even on a slow machine.
 SMALL = Size(n_workers=8, n_keys=5_000, n_records=16_000, n_batches=6)
 
 
@@ -59,7 +59,7 @@ class Scenario:
 
     @property
     def label(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
         return f"{self.name}, {self.strategy}"
 
 

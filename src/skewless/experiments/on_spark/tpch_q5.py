@@ -7,7 +7,7 @@ from statistics import mean, median
 
 from skewless.experiments.tables import Row, markdown, range_of
 
-#: What is compared; the first one is what the others are set against.
+#: What is compared; the others are measured against the first one.
 STRATEGIES = ("hash", "mixed")
 HEADINGS = (
     "strategy",

@@ -1,10 +1,10 @@
-"""Raw records: what a cell measured, in a file of its own whose path its parameters make.
+"""Raw records: what a cell measured, one file each, with a path made from the parameters.
 
 A record is used again if it is of the same cell, with the same parameters, and of the same sources:
 the module of the cell's class and all modules of this package that it imports, by their text. The
-version of the package alone would not do, because results change between two releases as well. The
-text of the whole package would be too much: a new sentence on the command line would throw away
-hours of measurements.
+version of the package is not enough, because results also change between two releases. The text of
+the whole package would be too much: a new sentence on the command line would throw away hours of
+measurements.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Identity(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """Where its record lies, in the folder of its size."""
+        """The path of its record, in the folder of its size."""
         text = f"{self.kind}\n{self.parameters}"
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         return Path(self.kind.rpartition(":")[2]) / f"{self.readable}-{digest}.json"

@@ -42,7 +42,7 @@ def measure(
     """Measure all cells of some figures; return what each figure got, in their order.
 
     Records go to `out`/raw/SIZE. What is there already, measured from the same sources, is not
-    measured again, so a run that was stopped goes on where it was. If a cell raises, the figures
+    measured again, so a run that was stopped can be resumed. If a cell raises, the figures
     that need it get the error instead of rows, and all others are measured.
     """
     folder = out / "raw" / size.name
@@ -60,7 +60,7 @@ def measure(
     if progress is not None:
         progress(len(done), len(cells))
     waiting = {known: cell for known, cell in cells.items() if known not in done}
-    # Closed even if storing fails or is stopped, so that no process goes on measuring.
+    # Closed even if storing fails or is stopped, so that no process keeps measuring.
     with contextlib.closing(_measured(waiting, size, jobs)) as rows:
         for known, row in rows:
             digest = digests[type(waiting[known])]
@@ -183,7 +183,7 @@ def run(cell: Cell) -> Row | Failure:
 def expected_work(cell: Cell, size: Size) -> float:
     """Return about how long a cell takes, in records of a plain simulation.
 
-    It decides the order alone: with the longest first, no process ends long after the others.
+    It decides only the order: with the longest first, no process ends long after the others.
     """
     fields = {field.name: getattr(cell, field.name) for field in dataclasses.fields(cell)}  # type: ignore[arg-type]
     records = _largest(fields, "records") or size.records
@@ -191,7 +191,7 @@ def expected_work(cell: Cell, size: Size) -> float:
 
 
 def _largest(values: Mapping[str, Any], name: str) -> float:
-    """Return the largest number whose name ends so, at any depth."""
+    """Return the largest number whose name has this ending, at any depth."""
     found = [0.0]
     for key, value in values.items():
         if isinstance(value, Mapping):

@@ -58,7 +58,7 @@ class Clock:
         n_slides: int = 1,
         forwarding: bool = False,
     ) -> None:
-        """Begin at 0, with empty queues; the workers that are named will fail, each so often."""
+        """Begin at 0, with empty queues; `failing` has each worker as often as it will fail."""
         _require_room(timing, n_sources, capacities)
         self.timing = timing
         self._window = window
@@ -88,7 +88,7 @@ class Clock:
         return float(self._queues.due.min())
 
     def add(self, keys: Keys, workers: Workers, weights: Floats | None) -> None:
-        """Let these records, all of one window, follow those before."""
+        """Add these records, all of one window, after those before."""
         if not keys.size:
             return
         window = self._n_records // self._window
@@ -137,18 +137,19 @@ class Clock:
         )
 
     def set_capacity(self, worker: int, capacity: float) -> None:
-        """Let a worker have another speed from the next records on."""
+        """Change the speed of a worker, from the next records on."""
         self._queues.capacities[worker] = capacity
 
     def stop(self, worker: int, seconds: float) -> None:
-        """Let a worker do nothing for some time, after what it has in its queue already."""
+        """Stop a worker for some time, after it has done what is in its queue."""
         free = self._queues.free[worker]
         free[:] = np.maximum(free, self.now) + seconds
 
     def fail(self, worker: int, reroute: Reroute, *, replay: bool) -> None:
-        """Take all that a worker has away from it; `reroute` says where records go now.
+        """Let a worker fail; `reroute` chooses new workers for records.
 
-        What waits for it at a source goes elsewhere. What it had got is lost, or sent again.
+        Records that wait for it at a source go elsewhere. Records that it had are lost, or sent
+        again.
         """
         in_flight.settle(self._flight, self._times, self.now, -1)
         outcome = fail(
@@ -178,7 +179,7 @@ class Clock:
         self._held.hold(keys, until, self.now)
 
     def merge_only(self, keys: Keys) -> None:
-        """Let all other keys of the window that has just ended be final where they are."""
+        """Merge only these keys of the window that has just ended; all other results are final."""
         if self._merging is not None:
             self._merging.merge_only(self._n_records // self._window - 1, keys)
 
@@ -224,7 +225,7 @@ class Clock:
         self._queues.n_heap[0] = self._n_sources
 
     def _begin_window(self, window: int) -> None:
-        """Make room for a window, and see before when none of its records may leave."""
+        """Make room for a window, and set the time before which none of its records may leave."""
         room = self._times.done.size
         if window >= room:
             pairs = zip(self._times, no_times(max(room, 64)), strict=True)

@@ -109,7 +109,7 @@ def fail(
 def _release_sources(
     queues: Queues, flight: InFlight, rules: Rules, unsent: Ints, now: float
 ) -> None:
-    """Let sources that wait for room at the worker go on."""
+    """Release the sources that wait for room at the worker."""
     for i in unsent.tolist():
         source = int(flight.sources[i])
         if flight.numbers[i] != queues.emitted[source] - 1:

@@ -1,4 +1,4 @@
-"""Keys whose state is on its way: their records wait at their sources, other keys go on."""
+"""Keys whose state is on its way: their records wait at their sources, other keys do not."""
 
 from __future__ import annotations
 

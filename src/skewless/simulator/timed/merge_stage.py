@@ -28,7 +28,7 @@ class MergeStage:
         self._sent.setdefault(slide, []).append((keys, workers))
 
     def merge_only(self, slide: int, keys: Keys) -> None:
-        """Let all other keys of a slide be final where they are."""
+        """Merge only these keys of a slide; the results of all other keys are final."""
         if self._merging is not None:
             self._merging[slide] = keys
 
@@ -37,9 +37,9 @@ class MergeStage:
         return self._merging is None or slide in self._merging
 
     def close(self, slide: int, time: float) -> float:
-        """Return when results are merged at the end of a slide, whose records were done at a time.
+        """Return when the results of a slide are merged, whose records were done at `time`.
 
-        A slide of which nothing was said, as the last one that is not complete, merges all keys.
+        Without a call of `merge_only`, as for an incomplete last slide, all keys are merged.
         """
         pieces = self._sent.pop(slide)
         keys = np.concatenate([k for k, _ in pieces])

@@ -194,7 +194,7 @@ def _serve_parked(
 
 @kernel
 def _next_record(queues: Queues, batch: Batch, rules: Rules, source: I64, time: F64) -> None:
-    """Let a source, which sent a record at a time, go on with its next one."""
+    """Advance a source, which sent a record at `time`, to its next one."""
     batch.head[source] += 1
     queues.emitted[source] += 1
     queues.arrived[source] = next_arrival(queues, rules, source, queues.due.size)

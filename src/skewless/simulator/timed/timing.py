@@ -89,7 +89,7 @@ class Timing:
     transfer: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse times that cannot be."""
+        """Refuse parameters out of range."""
         check_types(self)
         require(
             self, "spread", self.spread in ("fixed", "exponential"), "one of fixed, exponential"
@@ -174,7 +174,7 @@ class Event:
 
     @property
     def ends(self) -> bool:
-        """Whether the worker takes no part any more."""
+        """Whether the worker no longer takes part."""
         return self.kind in ("leave", "fail")
 
 

@@ -1,8 +1,8 @@
-"""What a merge needs to know of a source of Cascade: an eighth of its state, and less.
+"""What a merge needs of a state of Cascade: an eighth of the state, or less.
 
-Left out is what `prepare` makes from the rest (the workers that wait, homes, strides, grades,
-spots), the scratch of a block, and empty places. No counted key is left out for being light: a key
-that gets a few records per batch becomes heavy only because its count outlives the batch.
+A condensed state leaves out what `prepare` computes from the rest (listed workers, homes, strides,
+grades, spots), the scratch of a block, and empty places. It keeps light counted keys: a key that
+gets a few records per batch becomes heavy only because its count outlives the batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from skewless.strategies.cascade.state import CURSORS, REACH, CascadeState, chec
 
 
 class CondensedCascade(NamedTuple):
-    """The counted keys in the order of their buckets, and what is as in `CascadeState`."""
+    """The counted keys in the order of their buckets; other fields are as in `CascadeState`."""
 
     owners: Workers
     levels: Floats
@@ -39,16 +39,20 @@ class CondensedCascade(NamedTuple):
 
     @property
     def grows(self) -> tuple[str, ...]:
-        """What is as long as there are keys, and keys with several workers."""
+        """Names of the fields whose length depends on the number of counted keys."""
         return ("keys", "counts", "recent", "watched", "wide", "reaches")
 
     def check(self, fresh: CondensedCascade) -> None:
-        """Refuse workers and places that are not there, and numbers that are none."""
+        """Refuse workers and places that do not exist, and values that are out of range."""
         n_keys, n_workers = self.keys.size, self.levels.size
         for name in ("owners", "costs"):
             require_same(name, getattr(self, name), getattr(fresh, name))
-        require_that(self.reaches.size == self.wide.size, "wide and reaches must be as many")
-        require_that(self.recent.size == self.watched.size, "recent and watched must be as many")
+        require_that(
+            self.reaches.size == self.wide.size, "wide and reaches must be of equal length"
+        )
+        require_that(
+            self.recent.size == self.watched.size, "recent and watched must be of equal length"
+        )
         require_within("recent", self.recent, 0, n_keys - 1)
         check_counted(self, fresh)
         require_within("wide", self.wide, 0, n_keys - 1)

@@ -62,8 +62,8 @@ from skewless.strategies.cascade.state import (
     stride_of,
 )
 
-_NEVER = 0.0  # in place of the count at which a heavy key is graded again: it is light
-FIRST_HEAVY = 4.0  # usual records: as long as nothing is known of shares
+_NEVER = 0.0  # RECHECK of a light key
+FIRST_HEAVY = 4.0  # usual records that make a key heavy while nothing is known of shares
 # A key is graded again when its count has grown by half. Its room changes where its count passes a
 # halving of the largest one. So a key is late by one grade at most, and grading stays rare.
 _GROWN = 1.5
@@ -74,7 +74,7 @@ _REACH_PER_SHARE = 2.0
 
 @kernel
 def grade(state: CascadeState, place: I64, count: F64) -> None:
-    """Say how much room the key at `place` may take, by its count: the heavier, the less."""
+    """Set the room of the key at `place` by its count: the heavier the key, the less room."""
     numbers, rooms, marks = state.numbers, state.rooms, state.marks
     if count < numbers[HEAVY] or count <= 0.0:  # records may weigh nothing
         marks[place * MARKS + RECHECK] = _NEVER
@@ -105,10 +105,10 @@ def is_heavy(state: CascadeState, place: I64) -> bool:
 
 @kernel
 def start_elsewhere(state: CascadeState, key: U64, hashed: U64) -> I64:
-    """Return where the worker of a key is found whose spot leads to another key's row.
+    """Return where in `waiting` the worker of a key is whose spot leads to another key's row.
 
-    Where two heavy keys meet at one spot, the lighter is looked for where it is counted: taken for
-    light it would fill its worker, and the light keys there would have to yield to it.
+    If two heavy keys have the same spot, the lighter one is found by its counter. If it were
+    treated as light, it would fill its worker, and the light keys there would have to yield.
     """
     place = find(state.heavy, first_place(state.heavy, hashed), key)
     if place != ABSENT and is_heavy(state, place):
@@ -145,7 +145,7 @@ def count(state: CascadeState, key: U64, hashed: U64, amount: F64, number: I64) 
 
 @kernel
 def count_aside(state: CascadeState, begin: I64, end: I64) -> None:
-    """Count those light records that were put aside, for as many as they stand for."""
+    """Count the light records that were put aside, each for COUNT_EVERY records."""
     amount = state.heavy.unit[0] * COUNT_EVERY
     n_records = state.counters[RECORDS]
     for i in range(begin, end):
@@ -158,7 +158,7 @@ def count_aside(state: CascadeState, begin: I64, end: I64) -> None:
 
 @kernel
 def _learn_scale(state: CascadeState) -> None:
-    """In the first epoch: measure by what the records so far weigh, as soon as that is known."""
+    """Set the scale, in the first epoch, to the mean weight of the records so far."""
     counters = state.counters
     n_records = counters[RECORDS] - (counters[SWEEP_AT] - counters[EPOCH])
     mean = state.numbers[WEIGHT] / n_records
@@ -170,7 +170,7 @@ def _learn_scale(state: CascadeState) -> None:
 
 @kernel
 def watch(state: CascadeState) -> None:
-    """Remember all counts, and what they are parts of, for the next look at them."""
+    """Remember all counts and their total for the next look at them."""
     for place in range(state.watched.size):
         state.watched[place] = state.heavy.counts[place]
     total = state.numbers[OLD_WEIGHT] + state.numbers[WEIGHT]
@@ -199,7 +199,7 @@ def _forget_heavy_keys(state: CascadeState) -> None:
 
 @kernel
 def _largest(counts: Floats, n_counts: I64) -> F64:
-    """Return the largest of a multiple of four counts; four at a time, as they do not wait."""
+    """Return the largest count; four independent maxima, so that none waits for another."""
     a = b = c = d = 0.0
     for i in range(0, n_counts, 4):
         a = max(a, counts[i])
@@ -211,11 +211,11 @@ def _largest(counts: Floats, n_counts: I64) -> F64:
 
 @kernel
 def _handicap(state: CascadeState) -> None:
-    """Raise the levels of workers that got more than the mean by some part of what is too much.
+    """Raise the level of each worker above the mean by a part of its excess.
 
-    A worker whose own keys are enough for it stays above the mean, by the room that they have. That
-    is little for one source, but it is the same worker for all of them. As its level is raised, its
-    keys yield earlier, until it gets no more than the others; then the handicap stays.
+    A worker whose light keys suffice to fill it stays above the mean by the room of those keys.
+    That is little for one source, but it is the same worker for all sources. With a raised level
+    its keys yield earlier, until it gets no more than the others. Then the handicap stays.
     """
     n_workers = state.levels.size
     mean = 0.0
@@ -254,8 +254,8 @@ def sweep(state: CascadeState) -> None:
         numbers[HEAVY] = fair / HEAVY_PARTS
     grade_all(state)
     for place in range(n_places(heavy)):
-        # The heaviest keys are the last to fill up what is left, so they keep what they reach.
-        # Any other gives up what it has no use for; should it need it again, it is the same.
+        # The heaviest keys fill what the others leave, so they keep their reach. Any other key
+        # gives up workers that it no longer needs. Later it gets the same ones again.
         reach = state.cursors[place * CURSORS + REACH]
         counted = heavy.counts[place]
         if reach > 1 and fair > 0.0 and _NEAR_TOP * counted < numbers[TOP]:

@@ -39,14 +39,14 @@ from skewless.strategies.cascade.state import (
 
 _NONE = np.uint64(0)
 _ONE = np.uint64(1)
-_AHEAD = 2.0  # records by which the mean may rise while workers wait
+_AHEAD = 2.0  # records by which the mean may rise while workers are listed
 
 
 @kernel
 def light_worker(state: CascadeState, home: I64, stride: I64, limit: F64, n_records: I64) -> I64:
     """Return the first worker in the order of a light key that has room.
 
-    The least loaded one where too many searches were long, see `may_search`.
+    If the search budget is used up (see `may_search`), return the least loaded one.
     """
     if state.levels[home] <= limit:
         return home
@@ -64,9 +64,9 @@ def light_worker(state: CascadeState, home: I64, stride: I64, limit: F64, n_reco
 
 @kernel
 def _forgive(state: CascadeState, worker: I64, level: F64) -> None:
-    """Forget that a worker got too little, but for what can be made up for without a burst.
+    """Raise the level of a worker that lags more than DEBT to that distance from the mean.
 
-    The mean rises by its share, so that it stays the mean.
+    Making up for more would need a burst. LEVEL rises too, so that it stays the mean.
     """
     missing = level - state.rooms[DEBT] - state.levels[worker]
     if missing > 0.0:
@@ -78,7 +78,7 @@ def _forgive(state: CascadeState, worker: I64, level: F64) -> None:
 def _extend(state: CascadeState, place: I64, level: F64, n_records: I64) -> I64:
     """Lengthen the reach of a heavy key up to the next worker that is not above the mean.
 
-    Where too many searches were long, the reach stays, and the least loaded worker has the record.
+    If the search budget is used up, the reach stays, and the least loaded worker gets the record.
     """
     if not may_search(state, n_records):
         return least_of_rising(state.bounds, state.levels)
@@ -120,13 +120,12 @@ def _least_within_reach(state: CascadeState, place: I64) -> F64:
 def refill(
     state: CascadeState, place: I64, level: F64, n_records: I64, charge_failure: bool
 ) -> bool:
-    """Let the next workers within its reach wait for the key; tell whether there are any.
+    """List the next workers within the reach of the key; return whether there are any.
 
-    They are those at the key's floor or below, up to the end of the reach: as many as it can fill
-    while the mean rises by two records, for after that what was seen of them is old. Each time the
-    key has gone through its reach its floor rises, up to the room that the key may take. So the
-    workers within the reach fill up evenly. False: no worker in the reach has room, or it may not
-    be searched, see `may_search`.
+    These are workers at the key's floor or below, as many as the key can fill while the mean rises
+    by two records. After that, what was seen of them is old. Each time the key has gone through its
+    reach, its floor rises, up to the key's room. So the workers within the reach fill up evenly.
+    False: no worker in the reach has room, or the search budget is used up, see `may_search`.
 
     A search that finds a worker is always charged. One that finds none is charged only with
     `charge_failure`: after a failure in `_route_common`, `_route_one` repeats the same search for
@@ -138,7 +137,7 @@ def refill(
         return True
     if not may_search(state, n_records):
         return False
-    # Unsigned wherever it is an index: a signed one may be negative, and costs a test.
+    # Indices are unsigned: a signed index may be negative, and that costs a test.
     n_workers = np.uint64(levels.size)
     reach = np.uint64(cursors[place * CURSORS + REACH])
     position = np.uint64(cursors[place * CURSORS + POSITION])
@@ -169,7 +168,7 @@ def refill(
             from_the_first = True
         before = position
         while (position < reach) & (n_waiting < most):
-            # Written in any case and kept if it counts: no branch to guess.
+            # Always written, and kept only if it counts: no branch to predict.
             waiting[row + n_waiting] = np.int32(worker)
             n_waiting += _ONE if levels[worker] <= floor else _NONE
             worker += stride
@@ -187,7 +186,7 @@ def refill(
 
 @kernel
 def _one_of_few(state: CascadeState, place: I64, level: F64, n_records: I64) -> I64:
-    """Return the worker of a key with few: the same as before, unless the next is better off."""
+    """Return the worker of a key with few: the same as before, unless the next is less loaded."""
     cursors, levels = state.cursors, state.levels
     if cursors[place * CURSORS + NEXT] == cursors[place * CURSORS + END]:
         cursors[place * CURSORS + NEXT] = 0
@@ -211,11 +210,11 @@ def _one_of_few(state: CascadeState, place: I64, level: F64, n_records: I64) -> 
 
 @kernel
 def heavy_worker(state: CascadeState, place: I64, level: F64, n_records: I64) -> I64:
-    """Return the worker of a heavy key: the next that waits and still has room."""
+    """Return the worker of a heavy key: the next listed one that still has room."""
     cursors = state.cursors
     if cursors[place * CURSORS + REACH] <= FEW:
         return _one_of_few(state, place, level, n_records)
-    # Each refill moves on in the reach; twice through it, the lowest worker has been seen.
+    # Each refill advances in the reach. After two passes, the lowest worker has been seen.
     for _ in range(2 * WAITING * (state.levels.size + 1)):
         is_empty = cursors[place * CURSORS + NEXT] == cursors[place * CURSORS + END]
         if is_empty and not refill(state, place, level, n_records, True):
@@ -229,7 +228,7 @@ def heavy_worker(state: CascadeState, place: I64, level: F64, n_records: I64) ->
 
 @kernel
 def make_way(state: CascadeState, place: I64) -> None:
-    """Go on to the next listed worker if one record fills the present one up to the floor."""
+    """Advance to the next listed worker if one record fills the present one up to the floor."""
     cursors = state.cursors
     turn = cursors[place * CURSORS + NEXT]
     if turn == cursors[place * CURSORS + END]:

@@ -1,9 +1,9 @@
 """Counters for the heaviest keys: a key's counter can be in one cache line only.
 
-Buckets of eight places. A key that is counted is found by comparing eight keys; one that is not
-takes the smallest place of its bucket with probability 1 / (1 + its count), and inherits the count.
-So a place that counts c gives way to a key only after about c of its records, one-timers hardly
-disturb anything, and there is no order to keep up to date. Decay makes new records heavier instead
+Places come in buckets of eight. A counted key is found by comparing eight keys. Any other key takes
+the smallest place of its bucket with probability 1 / (1 + that place's count), and inherits the
+count. So a key takes a place with count c only after about c of its records, keys that occur once
+hardly disturb anything, and there is no order to maintain. Decay makes new records heavier instead
 of old ones lighter.
 
 References
@@ -33,8 +33,7 @@ _AT_ONCE = 1 << 19  # places of all sources together that are merged at a time
 class HeavyKeys(NamedTuple):
     """Places in buckets of eight; entry i is `keys[i]` with `counts[i] / unit[0]`.
 
-    The last bucket is one that no hash leads to: its places stand for keys that are not
-    counted.
+    No hash leads to the last bucket. Its places stand for keys that are not counted.
     """
 
     keys: Keys
@@ -42,7 +41,7 @@ class HeavyKeys(NamedTuple):
     unit: Floats  # [what one record of today adds to a stored count]
 
     def check(self, fresh: object) -> None:
-        """Refuse counts that are no numbers."""
+        """Refuse counts and a unit that are out of range."""
         require_within("counts", self.counts, 0, MOST_WEIGHT)
         require_within("unit", self.unit, 1, _LARGEST_UNIT)
 
@@ -70,8 +69,8 @@ def first_place(heavy: HeavyKeys, hashed: U64) -> I64:
 def find(heavy: HeavyKeys, first: I64, key: U64) -> I64:
     """Return the place of `key` in the bucket that begins at `first`, or ABSENT.
 
-    All eight are compared, without an early end: no branch to guess. Key 0 is the exception, for
-    empty places hold it too: only the count tells them apart.
+    All eight are compared, without an early exit: no branch to predict. Key 0 is an exception.
+    Empty places hold it too, and only the count tells them apart.
     """
     keys = heavy.keys
     if key == _KEY_OF_EMPTY:
@@ -94,9 +93,9 @@ def find(heavy: HeavyKeys, first: I64, key: U64) -> I64:
 
 @kernel
 def admit(heavy: HeavyKeys, first: I64, key: U64, amount: F64, chance: F64) -> I64:
-    """Let `key` take the smallest place of its bucket, or not; return the place or ABSENT.
+    """Give `key` the smallest place of its bucket, or none, at random; return it or ABSENT.
 
-    `chance` is uniform in [0, 1), and `amount` what the record adds to a stored count.
+    `chance` is uniform in [0, 1). `amount` is what the record adds to a stored count.
     """
     smallest = first
     for i in range(first + 1, first + PLACES):
@@ -111,7 +110,7 @@ def admit(heavy: HeavyKeys, first: I64, key: U64, amount: F64, chance: F64) -> I
 
 @kernel
 def fade(heavy: HeavyKeys, factor: F64) -> bool:
-    """Multiply all counts by `factor`, in (0, 1]; tell whether stored counts have changed."""
+    """Multiply all counts by `factor`, in (0, 1]; return whether stored counts have changed."""
     heavy.unit[0] /= factor
     if heavy.unit[0] < _LARGEST_UNIT:
         return False
@@ -126,9 +125,9 @@ def largest_together(
 ) -> tuple[HeavyKeys, Ints]:
     """Return the largest keys of all sources together, and for each the largest of its marks.
 
-    Counts of a key add up, or whatever `joined` does; each bucket keeps the eight largest. The
-    order of the sources does not matter. A key is in one bucket for all sources, so a few buckets
-    are merged at a time.
+    `joined` combines the counts of a key; each bucket keeps the eight largest. The order of the
+    sources does not matter. A key is in the same bucket for all sources, so a few buckets are
+    merged at a time.
     """
     size = n_places(heavies[0])
     merged = heavy_keys(size)
@@ -148,7 +147,7 @@ def _merge_places(
     merged: HeavyKeys,
     merged_marks: Ints,
 ) -> None:
-    """Fill these places, which are those of whole buckets."""
+    """Merge the places of `part`, which are whole buckets, into `merged` and `merged_marks`."""
     counts = np.concatenate([heavy.counts[part] / heavy.unit[0] for heavy in heavies])
     used = np.flatnonzero(counts > 0.0)
     if used.size == 0:

@@ -1,7 +1,7 @@
-"""Noticing in Cascade that the heavy keys are others than before.
+"""How Cascade notices that the heavy keys have changed.
 
 Counts fade slowly, so that chance does not change what is heavy. When hot keys change, the old ones
-would stay the heaviest for long, and the new ones would be graded as if they were light. So every
+would long stay the heaviest, and the new ones would be graded as if they were light. So every
 few records the counts are compared with the last ones. A key whose records since then are far from
 what its count predicts gets the count that these records imply. In a stream that does not change
 this happens to no key. Where weights vary, nothing is corrected: a few heavy records would look
@@ -32,7 +32,7 @@ from skewless.strategies.cascade.state import (
 )
 
 LOOKS_PER_EPOCH = 8
-#: Standard deviations of a Poisson variable that are not taken for chance, squared.
+#: The number of standard deviations of a Poisson variable that rules out chance, squared.
 _SURE = 36.0
 
 
@@ -71,5 +71,5 @@ def notice(state: CascadeState) -> None:
 
 @kernel
 def stretch(epoch: I64) -> I64:
-    """Return how many records there are from one look to the next, at least."""
+    """Return the least number of records between two looks."""
     return max(epoch // LOOKS_PER_EPOCH, np.int64(BLOCK))

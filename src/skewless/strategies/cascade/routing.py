@@ -1,4 +1,4 @@
-"""The loops of Cascade over records: what is common runs without a branch that is hard to guess.
+"""The loops of Cascade over records: the common case has no branch that is hard to predict.
 
 A block of records goes through three loops. The first hashes all keys, with vector instructions.
 The second finds for each record where its worker is listed: in the row of its heavy key, or among
@@ -6,9 +6,9 @@ the homes. The third routes the records in order. It looks only at the next list
 whether that worker still has room. When a row is used up, it is refilled. Anything rarer leaves
 the loop: a slower routine that handles every case routes that record, and then the loop continues.
 
-Blocks are counted from the first record of the source, wherever batches begin and end, so that the
-keys which are put aside to be counted after a block are the same for any batches. The first blocks
-are short.
+Blocks are counted from the first record of the source, wherever batches begin and end. So the
+batches do not change which keys are put aside and counted after a block. The first blocks are
+short.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _RECHECK, _FLOOR, _LIMIT = np.uint64(RECHECK), np.uint64(FLOOR), np.uint64(LIMIT
 
 @kernel
 def _look_up(keys: Keys, state: CascadeState, begin: I64, end: I64, shift: I64) -> None:
-    """For records begin … end − 1, find out where in `waiting` their worker is.
+    """Find where in `waiting` the workers of records begin … end − 1 are.
 
     Record i is number i + `shift` of its block.
     """
@@ -88,7 +88,7 @@ def _look_up(keys: Keys, state: CascadeState, begin: I64, end: I64, shift: I64) 
         at = np.uint64(i + shift)
         start = spots[((state.hashes[at] >> _SHIFT_32) * n_spots) >> _SHIFT_32]
         place = min(np.uint64(start) // _ROW, shared_row)
-        # All ones for a heavy key and none for a light one: it can be told without a branch.
+        # All bits are 1 for a heavy key and 0 for a light one, so no branch is needed.
         is_heavy = np.uint64(np.int64(place - shared_row) >> 63)
         if (heavy_keys[place] ^ keys[np.uint64(i)]) & is_heavy:
             start = start_elsewhere(state, keys[i], state.hashes[at])
@@ -126,7 +126,7 @@ def _route_common(
     # The record that completes an epoch is left to `_route_one`, which sweeps after it.
     end = min(end, i + state.counters[SWEEP_AT] - state.counters[RECORDS] - 1)
     while i < end:
-        # Unsigned wherever it is an index: a signed one may be negative, and costs a test.
+        # Indices are unsigned: a signed index may be negative, and that costs a test.
         now = np.uint64(i)
         weight = weight_of(weights, now)
         start = np.uint64(state.starts[np.uint64(i + shift)])
@@ -174,7 +174,7 @@ def _route_common(
 def _route_one(
     keys: Keys, weights: Floats | None, state: CascadeState, out: Workers, i: I64, shift: I64
 ) -> None:
-    """Route record i, whatever it takes."""
+    """Route record i; this handles every case."""
     heavy, numbers, counters = state.heavy, state.numbers, state.counters
     weight = weight_of(weights, i)
     hashed = state.hashes[i + shift]
@@ -211,7 +211,7 @@ def _route_one(
 def _put_aside(
     keys: Keys, weights: Floats | None, state: CascadeState, begin: I64, end: I64, shift: I64
 ) -> None:
-    """Keep one key in so many of the block, until it is counted."""
+    """Keep one key in COUNT_EVERY of the block, to be counted after it."""
     for i in range(begin + -(begin + shift) % COUNT_EVERY, end, COUNT_EVERY):
         state.aside[(i + shift) // COUNT_EVERY] = keys[i]
         state.aside_weights[(i + shift) // COUNT_EVERY] = weight_of(weights, i)
@@ -219,7 +219,7 @@ def _put_aside(
 
 @kernel
 def _measure_by_the_first(weights: Floats | None, state: CascadeState) -> None:
-    """Take the first record with a weight for an average one, while nothing else is known."""
+    """Take the first weight above 0 for the average while nothing else is known."""
     if weights is None:
         return
     for i in range(weights.size):
@@ -231,7 +231,7 @@ def _measure_by_the_first(weights: Floats | None, state: CascadeState) -> None:
 
 @kernel
 def _compare_weights(weights: Floats | None, state: CascadeState, begin: I64, end: I64) -> None:
-    """Note whether all records so far weigh the same: only then `notice` can tell chance."""
+    """Note whether records differ in weight: only if they do not can `notice` recognise chance."""
     if weights is None:
         end = begin + 1
     for i in range(begin, end):
@@ -244,7 +244,7 @@ def _compare_weights(weights: Floats | None, state: CascadeState, begin: I64, en
 
 @kernel
 def route_records(keys: Keys, weights: Floats | None, state: CascadeState, out: Workers) -> None:
-    """Route by the state; without weights every record weighs 1."""
+    """Fill `out` with the worker of each record; without weights every record weighs 1."""
     if state.numbers[WEIGHT] == 0.0 and state.numbers[OLD_WEIGHT] == 0.0:
         _measure_by_the_first(weights, state)
     i = 0

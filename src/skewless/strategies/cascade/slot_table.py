@@ -1,8 +1,8 @@
 """Slots between keys and workers: how a key finds its first worker, and all those after it.
 
-The hash space is cut into slots, many per worker, and a table says whose each slot is. When workers
-join, leave or change speed, as few slots as possible change owner. A key's order of workers begins
-with the owner of its slot and goes on in steps of its own.
+The hash space is cut into slots, many per worker, and a table gives the owner of each slot. When
+workers join, leave or change speed, as few slots as possible change owner. A key's order of workers
+begins with the owner of its slot and continues by the key's stride.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ SLOTS_PER_WORKER = 32
 
 
 def slot_table(n_workers: int) -> Workers:
-    """Return the owners of all slots: equal stretches, in order, as `hash` has it."""
+    """Return the owners of all slots: equal stretches, in order, as in the strategy `hash`."""
     owners: Workers = np.repeat(np.arange(n_workers, dtype=np.int32), SLOTS_PER_WORKER)
     return owners
 
 
 def strides(n_workers: int) -> Ints:
-    """Return the steps by which all n workers are met once before any is met again.
+    """Return the steps that visit all n workers once before they visit one again.
 
     >>> strides(6).tolist()
     [1, 5]
@@ -61,7 +61,7 @@ def reassigned(owners: Workers, n_workers: int, capacities: Floats | None = None
             free.append(np.flatnonzero(owners == worker)[-surplus:])
     slots = np.sort(np.concatenate([np.empty(0, np.int64), *free]))
     missing = np.maximum(wanted - held[:n_workers], 0)
-    # Dealt in turn, so that each newcomer takes from everywhere.
+    # Dealt in turn, so that each new worker gets slots from the whole range.
     takers = np.repeat(np.arange(n_workers), missing)
     turn = np.concatenate([np.arange(m) / max(m, 1) for m in missing])
     table[slots] = takers[np.lexsort((takers, turn))].astype(np.int32)

@@ -1,4 +1,4 @@
-"""What a source of Cascade remembers, and where in its arrays that is."""
+"""The state of a source of Cascade, and the positions in its arrays."""
 
 from __future__ import annotations
 
@@ -68,15 +68,15 @@ CURSORS = 8
 
 #: The most workers that are listed for the next records of one key.
 WAITING = 32
-#: With this many workers at most, a key stays with one until the next is clearly better off.
+#: A key with at most this many workers stays with one until the next is clearly less loaded.
 FEW = 8
 
 BLOCK = 256
 HEAVY_PARTS = 8.0  # a key is heavy from 1/8 of a worker's fair share on
-COUNT_EVERY = 16  # light records: one in so many is counted, for as many
+COUNT_EVERY = 16  # one light record in this many is counted, and counts for this many
 SPOTS_PER_SLOT = 2
-STEPS_PER_RECORD = 16  # steps of search that each record pays for
-SAVED_PER_WORKER = 1024  # steps per worker that earlier records can save up
+STEPS_PER_RECORD = 16  # search steps that each record adds to the budget
+SAVED_PER_WORKER = 1024  # the most unused steps that are saved, per worker
 
 
 class CascadeState(NamedTuple):
@@ -111,7 +111,7 @@ class CascadeState(NamedTuple):
     counters: Ints
 
     def check(self, fresh: CascadeState) -> None:
-        """Refuse workers, places and turns that are not there, and numbers that are none."""
+        """Refuse workers, places and turns that do not exist, and values that are out of range."""
         for name in ("seed", "owners", "strides", "costs", "rooms_of_one"):
             require_same(name, getattr(self, name), getattr(fresh, name))
         n_workers, n_places = self.levels.size, self.heavy.keys.size - PLACES
@@ -164,7 +164,7 @@ class CascadeState(NamedTuple):
 
 
 def check_numbers(state: Any, fresh: Any) -> None:
-    """Refuse levels and counters that no records lead to, of a whole state or a condensed one."""
+    """Refuse levels and counters that no stream leads to, in a full or a condensed state."""
     numbers, counters = state.numbers, state.counters
     require_same("numbers", numbers[[KEEP, HANDICAP]], fresh.numbers[[KEEP, HANDICAP]])
     require_within("levels", state.levels, -MOST_WEIGHT, MOST_WEIGHT)
@@ -208,7 +208,7 @@ class HasOrders(Protocol):
 
     @property
     def strides(self) -> Ints:
-        """The steps by which all workers are met once before any is met again."""
+        """The steps that visit all workers once before they visit one again."""
 
 
 @kernel
@@ -219,7 +219,7 @@ def home_of(state: HasOrders, hashed: U64) -> I64:
 
 @kernel
 def stride_of(state: HasOrders, hashed: U64) -> I64:
-    """Return the step of a key's order of workers, by the other half of its hash than its slot."""
+    """Return the stride of a key, from the half of its hash that does not give its slot."""
     _, number = two_workers(hashed, state.strides.size)
     return state.strides[np.int64(number)]
 
@@ -233,7 +233,7 @@ def following(worker: I64, stride: I64, n_workers: I64) -> I64:
 
 @kernel
 def measure_rooms(state: CascadeState, scale: F64) -> None:
-    """Measure all rooms by records of this weight."""
+    """Set the scale to this weight of an average record, and all rooms with it."""
     state.numbers[SCALE] = scale
     for i in range(state.rooms.size):
         state.rooms[i] = state.rooms_of_one[i] * scale
@@ -244,8 +244,8 @@ def measure_rooms(state: CascadeState, scale: F64) -> None:
 def may_search(state: CascadeState, n_records: I64) -> bool:
     """Tell whether record number `n_records` may look at more workers than the usual one or two.
 
-    Every record pays for some steps, and what is not used is saved up to a limit. Chosen keys can
-    make searches long, but no longer on average than what records pay for.
+    Each record adds steps to a budget, and unused steps are saved up to a limit. So keys chosen by
+    an adversary can make single searches long, but not the average search.
     """
     saved = SAVED_PER_WORKER * state.levels.size
     return bool(state.counters[STEPS] <= STEPS_PER_RECORD * n_records + saved)
@@ -253,8 +253,8 @@ def may_search(state: CascadeState, n_records: I64) -> bool:
 
 @kernel
 def charge(state: CascadeState, n_records: I64, n_steps: I64) -> None:
-    """Note the steps of a search, which may be more than there was left."""
-    # What earlier records did not use is saved; what they saved beyond the limit is lost.
+    """Take the steps of a search from the budget; there may be more than were left."""
+    # Earlier records have saved their unused steps up to the limit; the rest is lost.
     before = max(state.counters[STEPS], STEPS_PER_RECORD * n_records)
     state.counters[STEPS] = before + n_steps
 
@@ -296,10 +296,10 @@ def begin_again(state: CascadeState, place: I64) -> None:
 
 @kernel
 def set_limit(state: CascadeState, place: I64) -> None:
-    """Say how far above the mean the worker that waits for the key may be.
+    """Set how far above the mean the next listed worker of the key may be.
 
-    Many workers were looked at when they began to wait; few must be within the key's own room when
-    a record comes.
+    If a key has many workers, `refill` checked their levels when it listed them. If it has few, the
+    worker must be within the key's own room when a record comes.
     """
     reach = state.cursors[place * CURSORS + REACH]
     is_few = reach <= FEW and reach < state.levels.size

@@ -69,10 +69,10 @@ from skewless.unordered import unordered_mean
 
 _HORIZON = 10_000  # records over which the tolerance is promised
 _LEAST_ROOM_LIGHT = 7.5  # records: below that, chance alone would move light keys
-_LEAST_ROOM_HEAVY = 4.5  # records: the least of what the lightest of the heavy keys may have
+_LEAST_ROOM_HEAVY = 4.5  # records: the least room of the lightest heavy keys
 # A heavy key may have half of the room of a light one: it leaves a worker before light keys must.
 _HEAVY_PER_LIGHT = 0.5
-_LAG = 1.0  # records: the heaviest key fills workers that lag so far behind the mean first
+_LAG = 1.0  # records: the heaviest key first fills workers that are this far behind the mean
 _RISE = 1.0  # records by which a floor rises when the key has gone through its reach
 _COUNTED_PER_WORKER = 16
 _EPOCH_PER_WORKER = 64
@@ -139,7 +139,7 @@ class Cascade:
 
     @property
     def traits(self) -> Traits:
-        """A heavy key may be anywhere."""
+        """Splitting; a heavy key may be on every worker."""
         return Traits(family="splitting")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> CascadeState:
@@ -244,24 +244,24 @@ class Cascade:
         return rescaled
 
     def wait(self, state: CascadeState) -> None:
-        """Note that a copy of `state` is on its way: what it learns until `fork` is its own."""
+        """Note that a copy of `state` has been sent: the merge does not include what follows."""
         state.counters[AWAITING] = 1 + state.counters[RECORDS]
 
     def merge(self, states: Sequence[CascadeState]) -> CascadeState:
-        """Return what all sources know: reaches are the longest, counts and levels are means.
+        """Return the merged state: each key has its longest reach; counts and levels are means.
 
-        Means, because every source continues with a copy: sums would count what was merged before
-        once more with every merge, and all sources would make up for the same worker at once.
-        Epochs go on through a merge, or counts would never fade where merges are more frequent.
+        Every source continues with a copy. With sums, every merge would count the earlier ones
+        again, and all sources would make up for the same worker at once. Epochs continue across a
+        merge. Otherwise counts would never fade where merges are more frequent than epochs.
         """
         return self.merge_condensed([condense(state) for state in states], states[0])
 
     def fork(self, merged: CascadeState, own: CascadeState, source: int) -> CascadeState:
-        """Return the state with which a source goes on: `merged`, unless that came late.
+        """Return the state with which a source continues: `merged`, unless that came late.
 
-        Then `merged` does not know what the source sent since its message. So the source goes on
-        with its own levels, which make up for that. The sum of sources that each balance their own
-        records is balanced. Of each key it has the larger count and the longer reach.
+        It came late if the source has sent records since its message: `merged` lacks them. The
+        source then keeps its own levels, which include them. If each source balances its own
+        records, their sum is balanced. Each key gets the larger count and the longer reach.
         """
         if own.counters[AWAITING] in (0, 1 + own.counters[RECORDS]):
             return copy_state(merged)
@@ -318,7 +318,7 @@ class Cascade:
         n_records = max(int(part.counters[RECORDS]) for part in parts)
         _begin_block(merged, n_records, since, sum(left) // len(left))
         prepare(merged)
-        # Where merges are more frequent than blocks end, no source ever comes to it.
+        # If merges are more frequent than blocks, no source ever reaches the `notice` of its loop.
         if merged.counters[RECORDS] >= merged.counters[LOOK_AT]:
             notice(merged)
             # Corrected counts may change the order of the keys in their buckets.
@@ -342,8 +342,8 @@ def _with_keys(state: CascadeState, heavy: HeavyKeys, reaches: Ints) -> CascadeS
 def _begin_block(state: CascadeState, n_records: int, since: int, left: int) -> None:
     """Begin a block, `since` records after the last sweep, and `left` before the next look.
 
-    Measure by what is known. A new block, because the keys that a source has put aside are not
-    those of the others.
+    The scale is set from the faded records. The block is new because each source has put different
+    keys aside.
     """
     numbers, counters = state.numbers, state.counters
     for scratch in (state.hashes, state.starts, state.aside, state.aside_weights):

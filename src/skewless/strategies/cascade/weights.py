@@ -8,7 +8,7 @@ from skewless.arrays import F64, I64, Floats
 
 @kernel
 def weight_of(weights: Floats | None, i: I64) -> F64:
-    """Return what record i weighs; without weights, a constant to the compiler."""
+    """Return the weight of record i; without weights, 1, which is a constant to the compiler."""
     if weights is None:
         return 1.0
     return weights[i]

@@ -1,6 +1,6 @@
 """A contextual bandit that routes: hot keys go where their records were rewarded, others by hash.
 
-Dalton's Algorithms 1 and 2 without the messages. See `strategies.dalton` for the whole.
+Dalton's Algorithms 1 and 2 without the messages. `strategies.dalton` has the overview.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ WINDOW = 0  # number of the statistics window
 RECORDS = 1  # records in it
 BEFORE = 2  # records in the window before it
 DRAWS = 3  # records so far, each with a random number of its own
-TOLD = 4  # of them, those that the last message to the other sources was about, and all before
-IN_MESSAGE = 5  # records that the last message was about
-CLOCK = 6  # records of all sources that the last merge knew of
+TOLD = 4  # of them, those up to the last message to the other sources
+IN_MESSAGE = 5  # records that were new in the last message
+CLOCK = 6  # records of all sources up to the last merge
 SPLIT_LIMIT = 7  # a key on this many workers explores no further
 WAITING = 8  # 1 between the message to the others and their answer (AWAIT)
 STATS_WINDOW, BY_BATCH, MOST_SPLITS = 9, 10, 11  # parameters
@@ -60,7 +60,7 @@ class Bandit(NamedTuple):
     q: QTable
 
     def check(self, fresh: Bandit) -> None:
-        """Refuse other parameters, workers that are not there, and numbers that are none."""
+        """Refuse other parameters, workers that do not exist, and numbers that are out of range."""
         require_same("seeds", self.seeds[:1], fresh.seeds[:1])
         parameters = [STATS_WINDOW, BY_BATCH, MOST_SPLITS]
         require_same("counters", self.counters[parameters], fresh.counters[parameters])
@@ -85,7 +85,7 @@ def home_of(key: U64, seed: U64, n_workers: I64) -> I32:
 def next_window(state: Bandit) -> None:
     """Begin the next statistics window; keys that were hot in neither of the last two are cold.
 
-    A key that is hot no more, but had enough records in the last window, still has its row.
+    A key that is no longer hot keeps its row if it had enough records in the last window.
     """
     counters = state.counters
     hot = state.hot
@@ -112,7 +112,7 @@ def next_window(state: Bandit) -> None:
 
 
 class _Run(NamedTuple):
-    """What stays the same for some records in a row, at hand while they are routed."""
+    """Values that stay the same while a run of records is routed."""
 
     n_workers: I64
     hash_seed: U64
@@ -185,7 +185,7 @@ def _hot_row(state: Bandit, window: I64, key: U64) -> I64:
 
 @kernel
 def _explore(state: Bandit, row: I64, bits: U64) -> I64:
-    """Return any worker; one that has the key already when it may have no more."""
+    """Return a random worker; at the split limit, a random one of those that have the key."""
     n_workers = state.window.loads.size
     width = np.int64(state.replicas.widths[row])
     if width < state.counters[SPLIT_LIMIT] or width == n_workers:
@@ -224,13 +224,13 @@ def _decide(state: Bandit, run: _Run, row: I64, i: I64) -> I64:
         + run.replica_weight * (width / n_workers)
     )
     keep(state.q, row, place, reward, run.rate)
-    learn(state.q, row, place, reward, run.rate)  # also while the answer is awaited
+    learn(state.q, row, place, reward, run.rate)  # even while an answer is awaited
     return worker
 
 
 @kernel
 def _begin_batch(keys: Keys, state: Bandit) -> None:
-    """A batch is a statistics window whose total is known, and replicas count inside it."""
+    """Begin a batch: a statistics window of known length, within which replicas are counted."""
     next_window(state)
     slides.next_slide(state.replicas)
     if state.levels[WATCH_ABOVE] > 0.0:  # else all keys are hot
@@ -285,7 +285,7 @@ def route(keys: Keys, state: Bandit, out: Workers) -> None:
 
 @kernel
 def forwards(keys: Keys, workers: Workers, state: Bandit, out: NDArray[np.bool_]) -> None:
-    """Tell of records just routed whether their key is cold and they are where it is hashed."""
+    """Fill `out` with whether the key of each record is cold and its worker is the key's home."""
     for i in range(keys.size):
         is_hot = _hot_row(state, state.counters[WINDOW], keys[i]) != ABSENT
         home = home_of(keys[i], state.seeds[0], state.window.loads.size)

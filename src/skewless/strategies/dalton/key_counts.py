@@ -1,9 +1,9 @@
-"""How often each key occurred since the last clearing: exactly, by a sketch, or by what suits.
+"""How often each key occurred since the last clearing: exactly, by a sketch, or by a hybrid.
 
 A hash table is exact and fast while it fits the cache; a count-min sketch does not grow with the
-number of keys. The mixture counts in the table while the keys are few and in the sketch when they
-were many in the period before (Dalton, section 5.3 and Figure 10). Memory is fixed, so keys that
-find the table full go to the sketch at once.
+number of keys. The hybrid counts in the table, or in the sketch if there were many keys in the
+period before (Dalton, section 5.3 and Figure 10). Memory is fixed, so keys that find the table full
+are counted in the sketch.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def exact_counts(n_keys: int) -> KeyCounts:
 
 
 def sketched_counts(epsilon: float, delta: float, seed: int) -> KeyCounts:
-    """Return counts that are too high by at most `epsilon` of all records, but for `delta`."""
+    """Return counts too high by at most `epsilon` of all records, with probability 1 − `delta`."""
     return KeyCounts(key_table(1), count_min(epsilon, delta, seed=seed), np.array([0, 0, 0, 1, -1]))
 
 
@@ -109,7 +109,7 @@ def count_of(counts: KeyCounts, key: U64) -> F64:
 
 @kernel
 def forget_counts(counts: KeyCounts) -> None:
-    """Begin again, with what suits the number of keys that there were."""
+    """Clear all counts, and choose table or sketch by the number of keys that there were."""
     counters = counts.counters
     if counters[IN_TABLE] > 0:
         clear(counts.table)

@@ -1,10 +1,10 @@
-"""What sources tell each other, what follows from it for all, and what each goes on with.
+"""How sources of Dalton merge: what each sends, the merged state, and how each continues.
 
-Dalton's section 4.1 for merges that come when they come. A state is what all sources know together,
-the same at each of them since the last merge, and what is new at one source since its last message.
-A merge adds what is new, once, and lets the older part fade by the number of records that are new:
-horizon / (horizon + new). So it does not matter where a statistics window ends, how many records
-lie between two merges, or which sources took part. A merge without records changes nothing.
+This is Dalton's section 4.1 for merges at any time. A state has a part that is the same at all
+sources since the last merge, and a part that is new at one source since its last message. A merge
+adds each new part once, and multiplies the older part by horizon / (horizon + new records). So the
+result does not depend on where a statistics window ends, how many records there are between two
+merges, or which sources took part. A merge without records changes nothing.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from skewless.strategies.dalton.slides import clear_replicas, place_on
 from skewless.strategies.dalton.watched_keys import ALWAYS, NEVER, owned_rows, take_row
 from skewless.unordered import unordered_sum
 
-_TOO_FEW = 8  # records of a key that say nothing about it
+_TOO_FEW = 8  # with at most this many records, a key is no candidate
 
 
 def send_off(state: Bandit) -> None:
-    """Note that a message has all that is new: from now on, only what comes is new."""
+    """Note that everything new so far has been sent: only what follows is new."""
     counters = state.counters
     counters[IN_MESSAGE] = counters[DRAWS] - counters[TOLD]
     counters[TOLD] = counters[DRAWS]
@@ -67,7 +67,7 @@ def send_off(state: Bandit) -> None:
 
 @dataclass(frozen=True)
 class _Message:
-    """What one source says, with its part in the recent records of all."""
+    """The message of one source, with its part of the recent records of all."""
 
     state: Bandit
     counts: KeyCounts
@@ -78,14 +78,14 @@ class _Message:
         """Return the keys that may be hot: those with a row, and the top keys of this window.
 
         A key that is hot over all sources has at least that share at one of them. In the first
-        batches no source may have counted enough for a row, and all of them together have.
+        batches, all sources together may have counted enough for a row although none of them has.
         """
         table = self.counts.table
         enough = max(_TOO_FEW, float(self.state.counters[RECORDS]) / n_workers)
         return self.rows.keys() | set(table.keys[table.values > enough].tolist())
 
     def share(self, key: int) -> float:
-        """Return how many recent records of `key` there were at this source, as far as it knows.
+        """Return the estimated number of recent records of `key` at this source.
 
         It is the key's share of the last one or two statistics windows, times the recent records
         of the source.
@@ -111,7 +111,7 @@ class _Message:
         return 0.0 if row is None else float(hot.counts[row] + hot.untold[row])
 
     def learned(self, key: int, *, is_common: bool) -> bool:
-        """Tell whether this source has values for the key that began as those of the others."""
+        """Return whether this source has values for the key that began as those of the others."""
         row = self.rows.get(key)
         if row is None:
             return False
@@ -120,7 +120,7 @@ class _Message:
 
 
 def merge_into(merged: Bandit, states: Sequence[Bandit], *, hybrid: bool, window: int) -> None:
-    """Fill `merged`, which is fresh, with what `states` know; `window` is that of the loads."""
+    """Fill `merged`, a fresh state, from `states`; `window` is the length of the load window."""
     new = [int(state.counters[DRAWS] - state.counters[TOLD]) for state in states]
     n_new = sum(new)
     n_workers = merged.sent.size
@@ -187,7 +187,7 @@ def _known(messages: Sequence[_Message], key: int) -> tuple[float, int]:
 
 
 def take_over(state: Bandit, merged: Bandit, *, hybrid: bool) -> None:
-    """Let a source, whose message was sent off, go on with what all know (Alg. 2, l. 17–20)."""
+    """Update a source, whose message was sent, with the merged state (Alg. 2, l. 17–20)."""
     counters, levels = state.counters, state.levels
     counters[WAITING] = 0
     counters[CLOCK] = merged.counters[CLOCK]
@@ -214,10 +214,10 @@ def take_over(state: Bandit, merged: Bandit, *, hybrid: bool) -> None:
 
 
 def share_loads(state: Bandit, slide: int) -> None:
-    """Let the window hold the loads of all sources, on the scale of this one.
+    """Fill the window with the loads of all sources, on the scale of this one.
 
-    Its slides are those of all sources too: shorter, the smaller the part of this source is, but
-    long enough that the work at the end of a slide is O(1) per record.
+    The smaller the part of this source, the shorter its slides become, but they stay long enough
+    that the work at the end of a slide is O(1) per record.
     """
     scale = float(state.levels[SCALE])
     loads = np.rint(state.of_all / scale).astype(np.int64) + state.sent
@@ -226,7 +226,7 @@ def share_loads(state: Bandit, slide: int) -> None:
 
 
 def _take_row_over(state: Bandit, merged: Bandit, key: np.uint64, source_row: int) -> None:
-    """Let the row of `key`, which may be new, be that of the common table."""
+    """Copy the row of `key` from the common table; the key may be new to this source."""
     hot = state.hot
     values: Floats = row_values(merged.q, source_row)
     row = int(get(hot.table, key))
@@ -248,6 +248,6 @@ def _take_row_over(state: Bandit, merged: Bandit, key: np.uint64, source_row: in
 
 
 def _for_reading(counts: KeyCounts) -> KeyCounts:
-    """Return the same counts, but with scratch memory of its own: reading a sketch writes there."""
+    """Return the same counts with separate scratch memory: reading a sketch writes there."""
     columns = counts.sketch.columns.copy()
     return counts._replace(sketch=counts.sketch._replace(columns=columns))

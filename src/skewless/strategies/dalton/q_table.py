@@ -1,4 +1,4 @@
-"""A Q-table: the learned value of each worker for each of a few keys, and the best one at once.
+"""A Q-table: the learned value of each worker for each of a few keys, and the best one in O(1).
 
 A row belongs to a key. Its places are the workers in order, beginning with the key's own hash
 worker, so that place p is worker (home + p) mod n: ties go to the lowest place.
@@ -105,7 +105,7 @@ def learn(table: QTable, row: I64, place: I64, reward: F64, rate: F64) -> None:
 
 @kernel
 def set_value(table: QTable, row: I64, place: I64, value: F64) -> None:
-    """Set a value, and let the row know its best place again."""
+    """Set a value, and update the best place of its row."""
     table.values[row * table.shape[1] + place] = value
     if place != best(table, row):
         _play_other(table, row, place, value)
@@ -187,7 +187,7 @@ def _better(table: QTable, first: I64, left: I64, right: I64) -> I64:
 
 @kernel
 def keep(table: QTable, row: I64, place: I64, reward: F64, rate: F64) -> None:
-    """Note what `learn` does, and leave the value as it is (Dalton, Alg. 2, l. 10)."""
+    """Keep a reward for the next message, without changing the value (Dalton, Alg. 2, l. 10)."""
     at = row * table.shape[1] + place
     table.kept[at] += rate * (reward - table.kept[at])
     table.n_kept[at] += np.int32(table.n_kept[at] < _MOST_KEPT)
@@ -195,7 +195,7 @@ def keep(table: QTable, row: I64, place: I64, reward: F64, rate: F64) -> None:
 
 @kernel
 def clear_row(table: QTable, row: I64) -> None:
-    """Let a row begin again: no worker has been tried, nothing is kept."""
+    """Reset a row: no worker has been tried, nothing is kept."""
     n_places = table.shape[1]
     first = row * n_places
     for place in range(table.shape[0]):
@@ -217,13 +217,13 @@ def row_values(table: QTable, row: int) -> Floats:
 
 
 def set_values(table: QTable, row: int, values: Floats) -> None:
-    """Set all values of a row, and leave what is kept for it as it is."""
+    """Set all values of a row; the rewards kept for it stay."""
     for place, value in enumerate(values.tolist()):
         set_value(table, row, place, value)
 
 
 def with_kept(table: QTable, row: int, values: Floats, rate: float) -> Floats:
-    """Return what `values` become by the rewards that are kept in `row`."""
+    """Return `values` after the rewards that are kept in `row`."""
     first = row * int(table.shape[1])
     here = slice(first, first + int(table.shape[0]))
     after: Floats = (1.0 - rate) ** table.n_kept[here] * values + table.kept[here]
@@ -231,13 +231,13 @@ def with_kept(table: QTable, row: int, values: Floats, rate: float) -> Floats:
 
 
 def forget_kept(table: QTable) -> None:
-    """Let all rows keep nothing."""
+    """Clear the kept rewards of all rows."""
     table.n_kept[:] = 0
     table.kept[:] = 0.0
 
 
 def learned_by_all(rows: Sequence[tuple[QTable, int]], rate: float) -> Floats:
-    """Return the values of a row that all sources began with alike, after the rewards of all.
+    """Return the values of a row after the rewards of all sources, which began with equal values.
 
     M rewards in all leave (1 − γ)^M of the first value, as if one source had had them. The rest is
     the mean of what the sources were rewarded with, by the number of their rewards. The result does
@@ -254,7 +254,7 @@ def learned_by_all(rows: Sequence[tuple[QTable, int]], rate: float) -> Floats:
     n_kept = np.array([_part(table, table.n_kept, row) for table, row in rows], np.float64)
     kept = np.array([_part(table, table.kept, row) for table, row in rows])
     n_rewards = n_kept.sum(axis=0)
-    # The source with the fewest rewards knows the first value best. Ties differ by rounding only.
+    # The source with the fewest rewards is nearest to the first value; ties differ by rounding.
     fewest = n_kept.min(axis=0)
     remainders = np.where(n_kept == fewest, values - kept, -np.inf).max(axis=0)
     weights = 1.0 - (1.0 - rate) ** n_kept

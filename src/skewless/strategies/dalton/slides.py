@@ -2,12 +2,12 @@
 
 Replicas are known only for keys that have a row, such as the hot ones: no hash table is needed.
 
-Loads: each slide knows what it added per worker, which is taken off when the slide expires. While
-it is being filled it holds the loads at its beginning instead, so that a record touches one number.
+Loads: each slide holds what it added per worker, which is subtracted when the slide expires. While
+a slide is filled, it holds the loads at its beginning instead, so that a record changes one number.
 
 Replicas: each pair (row, worker) remembers the slide of its latest record, and each row counts its
-pairs by that slide. A record moves its pair to the present slide; a slide that expires takes with
-it the pairs that are still there. Both cost O(1) per record, and O(n + rows) per slide.
+pairs by that slide. A record puts its pair into the present slide. A slide that expires removes the
+pairs that are still in it. Both cost O(1) per record, and O(n + rows) per slide.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ SLIDE = 3  # records that fill a slide
 
 
 class SlideLoads(NamedTuple):
-    """`loads` and `counters[TOTAL]` are for reading; the rest through the functions below."""
+    """Read `loads` and `counters[TOTAL]`; use the rest through the functions below."""
 
     loads: Ints  # per worker: its records in the window
     by_slide: Ints  # place by worker, flat; at PLACE: the loads when the slide began
     counters: Ints
 
     def check(self, fresh: SlideLoads) -> None:
-        """Refuse a slide that is not there."""
+        """Refuse a slide that does not exist, and loads out of range."""
         n_slides = self.by_slide.size // self.loads.size
         # Slides are shorter where other sources fill them too.
         require_within("counters", self.counters[[SLIDE]], 1, int(fresh.counters[SLIDE]))
@@ -46,7 +46,7 @@ class SlideLoads(NamedTuple):
 
 
 class Replicas(NamedTuple):
-    """`widths` is for reading: on how many workers the key of each row is."""
+    """The replicas of the keys with a row. Read `widths`: how many workers have the key."""
 
     widths: SmallInts
     latest: Ints  # row by worker, flat: the slide of the latest record, 0 for none
@@ -55,7 +55,7 @@ class Replicas(NamedTuple):
     shape: Ints  # [workers, slides]
 
     def check(self, fresh: Replicas) -> None:
-        """Refuse slides to come, and counts of pairs that are not there."""
+        """Refuse future slides, and counts that do not match the pairs."""
         require_same("shape", self.shape, fresh.shape)
         n_workers, n_slides = self.shape.tolist()
         require_within("slide", self.slide, 1, MOST_COUNTED)
@@ -83,7 +83,7 @@ def slide_loads(n_workers: int, slide: int, n_slides: int) -> SlideLoads:
 
 
 def replicas(n_rows: int, n_workers: int, n_slides: int) -> Replicas:
-    """Return `n_rows` rows whose keys are nowhere."""
+    """Return `n_rows` rows of keys without replicas."""
     return Replicas(
         np.zeros(n_rows, np.int32),
         np.zeros(n_rows * n_workers, np.int64),
@@ -94,9 +94,9 @@ def replicas(n_rows: int, n_workers: int, n_slides: int) -> Replicas:
 
 
 def fill(window: SlideLoads, loads: Ints, slide: int) -> None:
-    """Let the window hold `loads`, spread evenly over its slides, which have `slide` records now.
+    """Fill the window with `loads`, spread evenly over its slides, which now have `slide` records.
 
-    They expire slide by slide, as if they had come evenly.
+    The loads expire slide by slide.
     """
     n_workers = loads.size
     per_slide = loads * n_workers // window.by_slide.size
@@ -148,7 +148,7 @@ def expire(window: SlideLoads) -> bool:
 
 @kernel
 def next_slide(keys: Replicas) -> None:
-    """Begin the next slide: pairs without a record in the last slides are no more."""
+    """Begin the next slide, and drop pairs without a record in the last slides."""
     keys.slide[0] += 1
     n_slides = keys.shape[1]
     place = keys.slide[0] % n_slides
@@ -183,7 +183,7 @@ def is_on(keys: Replicas, row: I64, worker: I64) -> bool:
 
 @kernel
 def clear_replicas(keys: Replicas, row: I64) -> None:
-    """Let the row's key be nowhere."""
+    """Remove all replicas of the row's key."""
     n_workers = keys.shape[0]
     n_slides = keys.shape[1]
     keys.widths[row] = 0

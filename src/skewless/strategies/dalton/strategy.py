@@ -37,7 +37,7 @@ class Dalton:
     The reward of a worker is high when its recent load is low and the key is on few workers. A hot
     record goes to the worker with the best average reward so far, and sometimes to any worker.
     Workers that were never tried have the worst value, so a key is split only where it pays.
-    Sources exchange what is new to them, and go on with what all have learned.
+    Sources exchange what is new and continue with what all have learned.
 
     **Guarantee**: fewer than n keys become hot in a statistics window (Theorem 3.4), and every
     other key has exactly one worker.
@@ -54,7 +54,7 @@ class Dalton:
         too long on a worker that used to be good.
     stats_window
         Records over which keys are counted. A key is hot with more than 1/n of them, in that
-        window and the next. Sources that merge know keys by this many recent records of all.
+        window and the next. Sources that merge judge keys by about this many recent records of all.
     statistics
         `"exact"`, `"count-min"`, or `"hybrid"`: exact in a window after one with at most
         `exact_keys` keys. No window has more keys than records, so it never sketches if
@@ -63,10 +63,10 @@ class Dalton:
         A key on this many workers explores only those. The limit begins at 2 and grows by one when
         most hot keys have reached it, up to this; None for no limit.
     share_loads
-        After a merge, loads go on from those of all sources.
+        After a merge, a source continues with the loads of all sources.
     by_batch
         Decide for whole batches: frequencies and replicas are those of the batch (section 3.4). On
-        Spark a batch is what one task has of a micro-batch.
+        Spark a batch is the part of a micro-batch in one task.
     hybrid
         False: every key is hot, as in the paper's ablation; its memory grows with `stats_window`.
     forwarding
@@ -121,14 +121,14 @@ class Dalton:
 
     @property
     def traits(self) -> Traits:
-        """A hot key may be anywhere."""
+        """Splitting, by record or by batch; a hot key may be on every worker."""
         decides: Literal["record", "batch"] = "batch" if self.by_batch else "record"
         return Traits(family="splitting", decides=decides, gathers=self.by_batch)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> Bandit:
         """Return the state of a source that has sent nothing."""
-        # Hot in one window: fewer than n keys. Rows are for those of two windows, and as many
-        # again for what is hot over all sources.
+        # Fewer than n keys are hot in one window. There are rows for the keys of two windows, and
+        # as many again for keys that are hot over all sources.
         n_rows = 4 * n_workers if self.hybrid else 2 * self.stats_window
         (own_seed,) = seed_array(seed, 1)
         most_splits = n_workers if self.max_split is None else min(self.max_split, n_workers)
@@ -136,7 +136,7 @@ class Dalton:
         level = self.stats_window / n_workers if self.hybrid else 0.0
         weights = (self.learning_rate, self.exploration, self.load_weight, 1.0 - self.load_weight)
         return Bandit(
-            # Sources share the hash worker of a key, and explore each on its own.
+            # All sources hash a key to the same worker, but explore independently.
             seeds=np.array([own_seed, seed_array(seed, 2 + source)[-1]], np.uint64),
             counters=np.array(
                 [*[0] * SPLIT_LIMIT, first_limit, 0, self.stats_window, self.by_batch, most_splits]
@@ -152,7 +152,7 @@ class Dalton:
         )
 
     def _counts(self, n_workers: int, seed: int) -> KeyCounts:
-        # An eighth of what makes a key hot is little enough to be wrong by.
+        # The error of the sketch: an eighth of the count that makes a key hot.
         epsilon = 1 / (8 * n_workers)
         if self.statistics == "count-min":
             return sketched_counts(epsilon, 0.05, seed)
@@ -168,9 +168,9 @@ class Dalton:
         route(read_only(keys), state, out)
 
     def forwards(self, keys: Keys, workers: Workers, state: Bandit) -> NDArray[np.bool_]:
-        """Return for records just routed whether their result needs no merging by key.
+        """Return for each record just routed whether its result needs no merging by key.
 
-        As far as this source knows: the key is cold, and the record went where cold records go.
+        It needs none if the key is cold at this source and the record went to its hash worker.
         """
         out = np.zeros(keys.size, np.bool_)
         if self.forwarding:
@@ -178,14 +178,14 @@ class Dalton:
         return out
 
     def wait(self, state: Bandit) -> None:
-        """Let `state`, of which a copy has been sent off, keep its rewards until `fork`.
+        """Note that a copy of `state` has been sent: later rewards are kept apart until `fork`.
 
-        The statistics window goes on: where it ends has nothing to do with messages.
+        The statistics window continues: its end does not depend on messages.
         """
         send_off(state)
 
     def merge(self, states: Sequence[Bandit]) -> Bandit:
-        """Return what all sources know: the keys that are hot over all, their values, the loads.
+        """Return the keys that are hot over all sources, their values, and the loads of all.
 
         Replicas and statistics windows stay with each source.
         """
@@ -194,10 +194,10 @@ class Dalton:
         return merged
 
     def fork(self, merged: Bandit, own: Bandit, source: int) -> Bandit:
-        """Return the state with which a source goes on (Alg. 2, l. 17–20).
+        """Return the state with which a source continues (Alg. 2, l. 17–20).
 
-        It takes over the common table with the rewards that it kept while it waited, the loads of
-        all, and what is hot from now on. Keys that are not hot over all are hot no more.
+        It takes over the common table, to which it adds the rewards that it kept apart, the loads
+        of all, and the hot keys. Keys that are not hot over all sources are no longer hot.
         """
         state = copy_state(own)
         if not own.counters[WAITING]:

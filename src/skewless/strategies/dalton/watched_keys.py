@@ -47,7 +47,7 @@ class WatchedKeys(NamedTuple):
     n_free: Ints
 
     def check(self, fresh: WatchedKeys) -> None:
-        """Refuse rows that are not there, or that no key or two keys have."""
+        """Refuse rows that do not exist, and rows that are neither free nor of exactly one key."""
         require_within("n_free", self.n_free, 0, self.free.size)
         require_entries(self.table, self.keys, self.free[: int(self.n_free[0])])
         for name in ("counts", "before", "untold"):
@@ -75,7 +75,7 @@ def watched_keys(n_rows: int) -> WatchedKeys:
 
 @kernel
 def take_row(hot: WatchedKeys, key: U64, home: I32, count: F64) -> I64:
-    """Give `key`, which has none, a row and return it; ABSENT when all are taken."""
+    """Give a row to `key`, which has none, and return it; ABSENT if all are taken."""
     if hot.n_free[0] == 0:
         return np.int64(ABSENT)
     hot.n_free[0] -= 1

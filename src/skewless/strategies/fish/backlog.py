@@ -1,10 +1,10 @@
-"""What workers still have to do, inferred at the source from what it sent: no messages.
+"""The backlog of the workers, inferred at the source from what it sent, without messages.
 
 A worker's waiting time grows by its time per record with every record sent to it. Every T seconds,
 and at no other time, all of them shrink by the time that has passed. The clock is part of the
 state, so routing stays a pure function: every record adds a fixed step, until the clock is set.
 
-What waits is a number of records, C_w. A new time per record changes how long they take.
+The backlog is a number of records, C_w. A new time per record changes how long they take.
 
 References
 ----------
@@ -45,20 +45,20 @@ LOAD = 5  # not seconds: records arrive at this share of the workers' total spee
 SINCE = 0  # records since the clock was last set
 UNTIL = 1  # the value of SINCE at which waiting times are estimated again
 _MOST_RECORDS = 2.0**62
-_MOST_SECONDS = 2.0**40  # of a record; as many records in a second
+_MOST_SECONDS = 2.0**40  # per record; also the most records per second
 
 
 class Backlog(NamedTuple):
     """Waiting times, and the time."""
 
     waiting: Waiting
-    seconds: Floats  # P_w, per worker: of a record; ∞ if it has left
-    capacities: Floats  # per worker: the speed that it is said to have; 0 if it has left
+    seconds: Floats  # P_w, per worker: seconds per record; ∞ if it has left
+    capacities: Floats  # per worker: its declared speed; 0 if it has left
     clock: Floats
     records: Ints
 
     def check(self, fresh: Backlog) -> None:
-        """Refuse a speed of time that does not follow from the workers', and times out of order."""
+        """Refuse a clock that does not follow from the workers' speeds, and times out of order."""
         clock = self.clock
         require_same("clock", clock[INTERVAL:], fresh.clock[INTERVAL:])
         stays = self.capacities > 0
@@ -84,7 +84,7 @@ def backlog(
     utilisation: float,
     turn: int = 0,
 ) -> Backlog:
-    """Return workers with nothing to do at time 0; an infinite `interval` stops the time.
+    """Return workers with nothing to do at time 0; an infinite `interval` stops the clock.
 
     >>> workers = backlog(np.array([1.0, 0.5]), np.ones(2), interval=10.0, utilisation=0.5)
     >>> workers.clock[STEP].round(3).item(), workers.records[UNTIL].item()
@@ -116,7 +116,7 @@ def now(times: Backlog) -> F64:
 
 @kernel
 def set_clock(times: Backlog, seconds: F64) -> None:
-    """Say what time it is; estimates that are older than T by then are due."""
+    """Set the time; a new estimate is due when the last one is older than T."""
     times.clock[SET] = seconds
     times.records[SINCE] = 0
     left = times.clock[INTERVAL] - (seconds - times.clock[ESTIMATED])
@@ -126,7 +126,7 @@ def set_clock(times: Backlog, seconds: F64) -> None:
 
 @kernel
 def estimate(times: Backlog) -> None:
-    """Let every worker have worked since the last estimate (Alg. 3, l. 4–10)."""
+    """Subtract the time since the last estimate from all waiting times (Alg. 3, l. 4–10)."""
     seconds = now(times)
     pass_time(times.waiting, np.floor((seconds - times.clock[ESTIMATED]) / times.clock[TICK]))
     times.clock[ESTIMATED] = seconds
@@ -136,7 +136,7 @@ def estimate(times: Backlog) -> None:
 def observe(times: Backlog, seconds_per_record: Floats | None, moment: float) -> None:
     """Set the clock, and the workers' times per record if they were sampled.
 
-    Until now workers had their old speeds, so what they have done is estimated by those first.
+    What workers have done until now is estimated first, by their old speeds.
     """
     set_clock(times, moment)
     seconds = times.seconds
@@ -151,12 +151,12 @@ def observe(times: Backlog, seconds_per_record: Floats | None, moment: float) ->
 
 
 def rescaled(times: Backlog, capacities: Floats, joins_with: float | None) -> Backlog:
-    """Return the backlog for workers of these capacities, where 0 means that it leaves.
+    """Return the backlog for workers of these capacities; a worker of capacity 0 leaves.
 
-    What the workers have done until now is estimated first, or a worker that joins would look as if
-    it alone had nothing to do. A worker that stays keeps what waits there, and its time per record,
-    unless it is said to be faster or slower than before. A worker that joins is as fast, for its
-    capacity, as the others are on average. Nothing waits there, or `joins_with` records.
+    What the workers have done until now is estimated first. Otherwise only a worker that joins
+    would seem to have nothing to do. A worker that stays keeps its waiting records, and its time
+    per record unless its capacity changes. A worker that joins is as fast, for its capacity, as the
+    others on average. Nothing waits there, or `joins_with` records.
     """
     times = copy_state(times)
     if times.clock[INTERVAL] < np.inf:
@@ -166,7 +166,7 @@ def rescaled(times: Backlog, capacities: Floats, joins_with: float | None) -> Ba
     stays = np.zeros(n_workers, np.bool_)
     stays[:n_same] = (times.capacities[:n_same] > 0) & (capacities[:n_same] > 0)
     present = times.capacities > 0
-    # Of capacity 1.
+    # Seconds per record of a worker of capacity 1.
     units = np.full(n_workers, _average(times.seconds[present] * times.capacities[present]))
     kept = np.flatnonzero(stays)
     units[kept] = times.seconds[kept] * times.capacities[kept]
@@ -186,9 +186,9 @@ def rescaled(times: Backlog, capacities: Floats, joins_with: float | None) -> Ba
 
 
 def merged_speeds(sources: Sequence[Backlog]) -> Backlog:
-    """Return workers with nothing to do, of the mean speeds that the sources know.
+    """Return workers with nothing to do and the mean speeds of all sources.
 
-    What waits is known to each source alone: it is what it sent itself.
+    Each source keeps its own waiting times, which come from what it sent itself.
     """
     first = sources[0]
     interval, load = float(first.clock[INTERVAL]), float(first.clock[LOAD])
@@ -197,7 +197,7 @@ def merged_speeds(sources: Sequence[Backlog]) -> Backlog:
 
 
 def with_speeds(own: Backlog, merged: Backlog) -> Backlog:
-    """Return what waits by `own`, with the workers' speeds by `merged`."""
+    """Return the waiting records of `own` with the workers' speeds of `merged`."""
     copy = copy_state(own)
     if np.array_equal(own.capacities, merged.capacities):
         if not np.array_equal(own.seconds, merged.seconds):

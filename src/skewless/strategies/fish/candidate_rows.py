@@ -1,8 +1,8 @@
 """The candidates of hot keys, remembered: one row for each place of a summary.
 
 A row holds a key, the number of its candidates, and the candidates as a set of workers. Without
-it, every record would walk round the ring. It lives as long as the key keeps its place; so memory
-is bounded, and a row is valid only if it says the key that asks.
+it, every record would walk round the ring. A row lasts as long as its key keeps the place, so
+memory is bounded. A row is valid only for the key that it holds.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def words_per_row(n_workers: I64) -> I64:
 
 
 class CandidateRows(NamedTuple):
-    """Where candidates come from, and those of the keys that asked."""
+    """How candidates are found, and those that were found so far."""
 
     seeds: Words  # of the hash, of the ring
-    n_workers: Ints  # [with those that have left]
+    n_workers: Ints  # [including those that have left]
     members: Workers  # workers that have not left, in ascending order
     by_ring: Ints  # [0: by hashing modulo n]
     ring: Ring  # of one point when it is not used
@@ -41,7 +41,7 @@ class CandidateRows(NamedTuple):
     walked: Workers  # scratch
 
     def check(self, fresh: CandidateRows) -> None:
-        """Refuse candidates that are not there, and keys that have none."""
+        """Refuse candidates that do not exist, and keys that have none."""
         for name in ("seeds", "n_workers", "members", "by_ring"):
             require_same(name, getattr(self, name), getattr(fresh, name))
         n_workers = int(self.n_workers[0])
@@ -57,7 +57,7 @@ class CandidateRows(NamedTuple):
 def candidate_rows(
     n_rows: int, capacities: Floats, seeds: Words, *, by_ring: bool, virtual_nodes: int
 ) -> CandidateRows:
-    """Return `n_rows` empty rows; all workers have as many points on the ring, or none at all."""
+    """Return `n_rows` empty rows; all workers have equally many points, those that left none."""
     n_workers = capacities.size
     members = np.flatnonzero(capacities > 0).astype(np.int32)
     stays = (capacities > 0).astype(np.float64)
@@ -89,7 +89,7 @@ def headers(rows: CandidateRows) -> Words:
 
 @kernel
 def fill_row(rows: CandidateRows, place: I64, key: U64, d: I64) -> None:
-    """Make the first d candidates of `key` the row at `place`."""
+    """Write the first d candidates of `key` to the row at `place`."""
     n_workers = rows.n_workers[0]
     n_words = words_for(n_workers)
     begin = place * (HEADER + n_words)

@@ -1,4 +1,4 @@
-"""Which keys are hot of late: a SpaceSaving summary whose counts fade after every epoch.
+"""Which keys have been hot recently: a SpaceSaving summary whose counts fade after every epoch.
 
 An epoch is a fixed number of records. After it, all counts are multiplied by α, so that what
 was frequent long ago weighs little. A key is hot when its count exceeds θ times the weight of a
@@ -40,7 +40,7 @@ class Fading(NamedTuple):
     settings: Floats
 
     def check(self, fresh: Fading) -> None:
-        """Refuse another epoch, and a count that is no number."""
+        """Refuse other settings, and counters that are out of range."""
         require_same("epoch", self.epoch, fresh.epoch)
         require_same("settings", self.settings, fresh.settings)
         require_within("n_in_epoch", self.n_in_epoch, 0, int(self.epoch[0]))
@@ -109,15 +109,15 @@ def hot_keys(fading: Fading) -> Keys:
 def merged_fading(sources: Sequence[Fading], fresh: Fading) -> Fading:
     """Return the mean of what the sources counted, each by its records since the last merge.
 
-    A mean instead of a sum, because every source continues with a copy: it will see one source's
-    records per epoch, and a second merge must not count the first one again. A source that had few
-    records since the last merge knows little that it was not told then, so it counts little: by
-    equal shares, sources without records would halve what the others have found at every merge.
+    It is a mean because every source continues with a copy: the copy gets one source's records per
+    epoch, and a second merge must not count the first one again. A source with few records since
+    the last merge has learned little, so it counts little. With equal weights, sources without
+    records would dilute what the others have found at every merge.
     """
     weights = np.array([source.n_since_merge[0] for source in sources], np.float64)
     if not weights.any():
         weights[:] = 1.0
     summary = merged_summary([s.summary for s in sources], fresh.summary.keys.size, weights)
-    # The position in the epoch is that of the source which knows most.
+    # The position in the epoch is that of the source with the most new records.
     n_in_epoch = max((s.n_since_merge[0], s.n_in_epoch[0]) for s in sources)[1]
     return fresh._replace(summary=summary, n_in_epoch=np.array([n_in_epoch]))

@@ -1,8 +1,8 @@
 """Routing that grants each hot key the workers it needs, and sends to the shortest waiting time.
 
-FISH's Algorithms 1 to 3 put together: `fading` knows the hot keys of the recent past,
-`candidate_rows` the workers that each was granted, `backlog` how long its queue takes. See
-`strategies.fish` for the whole.
+FISH's Algorithms 1 to 3 put together: `fading` finds the hot keys of the recent past,
+`candidate_rows` holds the workers that each was granted, and `backlog` has the waiting times.
+`strategies.fish` has the overview.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def route(keys: Keys, state: Grants, out: Workers) -> None:
         d_min = state.d_min[0]
         top = recent.top[0]
         unit = summary.unit[0]
-        # In registers: in the summary, each record would wait for the one before it to be stored.
+        # Kept in registers: otherwise each record would wait until the one before it is stored.
         total = summary.total[0]
         clock = summary.clock[0]
         while i < end:
@@ -172,13 +172,13 @@ def growth(n_workers: int) -> Floats:
 
 
 def complete(state: Grants) -> None:
-    """Find f_top, d_min and candidates, when counts and M_k came from others."""
+    """Compute f_top, d_min and candidates after counts and M_k were replaced."""
     review(state)
     refill_rows(state.rows, state.recent.summary.size[0])
 
 
 def grant_largest(state: Grants, sources: Iterable[Grants]) -> None:
-    """Write the largest M_k that any of `sources` has for it beside each key of `state`."""
+    """Give each key of `state` the largest M_k that any of `sources` has for it."""
     largest: dict[int, int] = {}
     for source in sources:
         keys = source.recent.summary.keys[: source.recent.summary.size[0]]

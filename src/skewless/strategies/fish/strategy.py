@@ -138,11 +138,11 @@ class Fish:
 
     @property
     def traits(self) -> Traits:
-        """A hot key may be anywhere; a rescale changes candidates little, but choices by load."""
+        """Splitting; a hot key may be on every worker, and any worker may leave."""
         return Traits(family="splitting", any_may_leave=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> Grants:
-        """Return the state of a source that has sent nothing; equal waits begin at its own turn."""
+        """Return the state of a source that has sent nothing; sources break ties differently."""
         seconds = np.full(n_workers, self.seconds_per_record)
         interval = self.interval if self.heuristic else np.inf
         # Multiples of the golden ratio are spread evenly, however many sources there are.
@@ -151,7 +151,7 @@ class Fish:
         return self._with_workers(seed_array(seed, 2), times)
 
     def _with_workers(self, seeds: Words, times: Backlog) -> Grants:
-        """Return the state of a source that knows no keys, and these workers."""
+        """Return the state of a source that has seen no keys, for these workers."""
         n_workers = int((times.capacities > 0).sum())
         mode = _CLASSIFICATIONS.index(self.classification)
         d_choices = mode == D_CHOICES or self.minimum == "d-choices"
@@ -177,7 +177,7 @@ class Fish:
         route(read_only(keys), state, out)
 
     def waiting(self, state: Grants) -> Floats:
-        """Return C_w: the records that wait for each worker, as this source infers it."""
+        """Return C_w: the inferred number of records that wait for each worker."""
         return queued(state.backlog.waiting)
 
     def observe(
@@ -187,10 +187,10 @@ class Fish:
         seconds_per_record: ArrayLike | None = None,
         now_seconds: float | None = None,
     ) -> None:
-        """Tell `state` what was sampled between two calls of `route`.
+        """Store what was sampled between two calls of `route` in `state`.
 
-        `seconds_per_record` is the workers' time per record, one number each. `now_seconds` is the
-        time; each record adds a step to it until it is set again.
+        `seconds_per_record` has one number per worker. `now_seconds` is the time; each record adds
+        a step to it until it is set again.
         """
         if not self.heuristic:
             raise ValueError(
@@ -199,8 +199,8 @@ class Fish:
         moment = float(now(state.backlog)) if now_seconds is None else now_seconds
         if not state.backlog.clock[ESTIMATED] <= moment < np.inf:
             raise ValueError(
-                "fish: now_seconds must not be before the last estimate, "
-                f"{state.backlog.clock[ESTIMATED]}, and finite, not {now_seconds}"
+                "fish: now_seconds must be finite and at least the time of the last estimate, "
+                f"{state.backlog.clock[ESTIMATED]}, not {now_seconds}"
             )
         seconds = None
         if seconds_per_record is not None:
@@ -210,7 +210,7 @@ class Fish:
 
     @property
     def wants_speeds(self) -> bool:
-        """Whether waiting times are compared, which measured times per record make better."""
+        """Whether waiting times are compared; measured times per record improve them."""
         return self.heuristic
 
     def hot_keys(self, state: Grants) -> Keys:
@@ -218,12 +218,12 @@ class Fish:
         return hot_keys(state.recent)
 
     def rescale(self, state: Grants, n_workers: int, capacities: Floats | None = None) -> Grants:
-        """Return the state for other workers; what waits at those that stay is as it was.
+        """Return the state for other workers; workers that stay keep their waiting records.
 
-        All workers have as many points on the ring, so only arcs of workers that join or leave
-        change. Speeds count in the waiting times alone. A measured time per record stays, divided
-        by the factor by which a capacity grows. A worker that joins is taken to be as fast as the
-        others of its capacity on average, and has nothing to do; without the heuristic it joins
+        All workers have equally many points on the ring, so only arcs of workers that join or leave
+        change. Speeds affect only the waiting times. A measured time per record stays, divided by
+        the factor by which a capacity grows. A worker that joins is taken to be as fast, for its
+        capacity, as the others on average, and has nothing to do. Without the heuristic it joins
         with as many records as the worker that was sent the fewest.
         """
         old = state.backlog
@@ -238,9 +238,9 @@ class Fish:
             fewest = float(queued(old.waiting)[old.capacities > 0].min())
             speeds = (speeds > 0).astype(np.float64)
         other = self._with_workers(state.rows.seeds, rescaled(old, speeds, fewest))
-        # θ is another one; what was counted is not.
+        # θ changes with n; the counts stay.
         copy = copy_state(state)
-        if self.classification == "chk":  # only it has M_k
+        if self.classification == "chk":  # only this one has M_k
             headers(other.rows)[:] = headers(copy.rows)
         other = other._replace(recent=copy.recent._replace(settings=other.recent.settings))
         complete(other)
@@ -249,8 +249,8 @@ class Fish:
     def merge(self, states: Sequence[Grants]) -> Grants:
         """Return what all sources share: mean counts, largest M_k, mean times per record.
 
-        What waits is left to each source. Every source that balances what it sends itself keeps the
-        sum balanced. If all continued from the same waiting times instead, all would choose the
+        Each source keeps its own waiting times. If every source balances what it sends itself, the
+        sum is balanced. If all continued from the same waiting times instead, all would choose the
         same worker at the same time.
         """
         sources = [copy_state(state) for state in states]
@@ -264,7 +264,7 @@ class Fish:
         return merged
 
     def fork(self, merged: Grants, own: Grants, source: int) -> Grants:
-        """Return `merged` with what waits by `own`, also what it sent since its message."""
+        """Return `merged` with the waiting times of `own`, including what it sent meanwhile."""
         state = copy_state(merged)
         return state._replace(backlog=with_speeds(own.backlog, merged.backlog))
 
@@ -273,6 +273,6 @@ def _numbers(values: ArrayLike, n_workers: int, name: str, least: float | None =
     numbers = np.asarray(values, np.float64)
     allowed = numbers > 0 if least is None else (numbers >= least) & (numbers.max(initial=0) > 0)
     if numbers.shape != (n_workers,) or not (np.isfinite(numbers) & allowed).all():
-        which = "above 0" if least is None else "of at least 0, one of them above it"
+        which = "above 0" if least is None else "of at least 0, one of them above 0"
         raise ValueError(f"fish: {name} must be {n_workers} finite numbers {which}, not {values!r}")
     return numbers

@@ -1,4 +1,4 @@
-"""Waiting times, and the worker of a set with the shortest one, without looking at every one.
+"""Waiting times, and the worker of a set with the shortest one, found without a scan.
 
 A waiting time is a whole number of ticks; `TICKS` of them are the time that the fastest worker
 takes for a record, and make one level. Workers of the same level are kept as one set of bits, for
@@ -6,9 +6,9 @@ takes for a record, and make one level. Workers of the same level are kept as on
 any set of workers is then found level by level, 64 workers at a time: balanced workers are within
 a few levels of each other, so that is a handful of operations, however large the set.
 
-Workers of the same level are taken in turn, from a worker on that each source has of its own. The
-lowest index would be wrong: sources that all begin with worker 0 add up there, and so does every
-beginning from 0 after an estimate.
+Workers of the same level are taken in turn, starting from a worker that differs by source. Taking
+the lowest index would be wrong: all sources would begin with worker 0, and do so again after every
+estimate.
 
 A worker that has left takes 0 ticks for a record, and is in no set.
 """
@@ -38,9 +38,9 @@ _LARGEST_LAG = 1 << 30  # levels
 
 
 class Waiting(NamedTuple):
-    """`ticks[w]` is for reading; the rest through the functions below."""
+    """Read `ticks[w]`; use the rest through the functions below."""
 
-    ticks: Ints  # per worker: until it has done what it was sent
+    ticks: Ints  # per worker: the time until it has done what it was sent
     costs: Ints  # per worker: ticks that a record takes
     sets: Words  # LEVELS + 1 sets of workers, the last one of stragglers
     same: Ints  # [1 if all workers are equally fast]
@@ -73,7 +73,7 @@ def _are_same(costs: Ints) -> bool:
 
 
 def waiting(seconds_per_record: Floats, turn: int = 0) -> Waiting:
-    """Return workers that wait for nothing, and take so long for a record; ∞: it has left.
+    """Return idle workers with these seconds per record; ∞: the worker has left.
 
     >>> waiting(np.array([0.5, 0.25, np.inf])).costs.tolist()
     [2048, 1024, 0]
@@ -112,13 +112,13 @@ def queued(times: Waiting) -> Floats:
 
 
 def set_queued(times: Waiting, records: Floats) -> None:
-    """Say how many records wait at each worker."""
+    """Set how many records wait at each worker."""
     times.ticks[:] = np.rint(records * times.costs)
     regroup(times)
 
 
 def set_seconds(times: Waiting, seconds_per_record: Floats) -> None:
-    """Say how long a record takes each worker; what is queued stays that many records (C_w).
+    """Set the seconds per record of each worker; the number of queued records (C_w) stays.
 
     A tick is from now on the smallest of `seconds_per_record` / `TICKS`.
     """
@@ -130,7 +130,7 @@ def set_seconds(times: Waiting, seconds_per_record: Floats) -> None:
 
 @kernel
 def _place(times: Waiting, worker: I64, ticks: I64) -> I64:
-    """Return the word in which `worker` is when it waits so long."""
+    """Return the word that holds `worker` when its waiting time is `ticks`."""
     level = ticks >> _SHIFT
     row = level & _MASK if level - times.floor[0] < LEVELS else LEVELS
     n_words = words_for(times.ticks.size)
@@ -139,7 +139,7 @@ def _place(times: Waiting, worker: I64, ticks: I64) -> I64:
 
 @kernel
 def send(times: Waiting, worker: I64) -> None:
-    """Let `worker` wait for one record more."""
+    """Add one record to the waiting time of `worker`."""
     before = times.ticks[worker]
     after = before + times.costs[worker]
     times.ticks[worker] = after
@@ -167,10 +167,10 @@ def regroup(times: Waiting) -> None:
 
 @kernel
 def pass_time(times: Waiting, ticks: F64) -> None:
-    """Let time go by: every worker works off so much, and none more than it has.
+    """Reduce every waiting time by `ticks`, to 0 at the least.
 
-    Workers that have done everything are equal from now on, so the turn goes on where it stands:
-    to the first of the lowest level, from the last turn on.
+    Workers that have done everything are equal from now on. So the turn passes to the first worker
+    of the lowest level, counted from the last turn.
     """
     n_workers = times.ticks.size
     best = times.turn[0]
@@ -188,7 +188,7 @@ def pass_time(times: Waiting, ticks: F64) -> None:
 
 @kernel
 def _raise_floor(times: Waiting) -> None:
-    """Leave the lowest level, which is empty; its set takes in the level after the highest."""
+    """Raise the floor above an empty level; its set now holds the level after the highest."""
     n_words = words_for(times.ticks.size)
     level = times.floor[0] + LEVELS
     times.floor[0] += 1
@@ -219,7 +219,7 @@ def _find_at(times: Waiting, allowed: Words, begin: I64, level: I64) -> tuple[I6
     below = (_ONE << (np.uint64(turn) & _BITS)) - _ONE
     word, found = 0, _ZERO
     later_word, found_later = 0, _ZERO
-    for j in range(n_words):  # all of them, without a guess which one it will be
+    for j in range(n_words):  # all of them: no branch to predict
         both = times.sets[row + j] & allowed[begin + j]
         before_turn = both if j < turn_word else (both & below if j == turn_word else _ZERO)
         from_turn = both ^ before_turn
@@ -274,7 +274,7 @@ def send_to_least(times: Waiting, allowed: Words, begin: I64) -> I64:
     if times.same[0] == 0:
         send(times, worker)
         return worker
-    # Its next level is known before the worker is: the next record need not wait for that.
+    # The next level is known before the worker's number, so the next record need not wait for it.
     bit = found
     times.sets[(level & _MASK) * n_words + word] ^= bit
     level += 1

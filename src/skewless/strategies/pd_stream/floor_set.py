@@ -134,8 +134,8 @@ def take_lightest(
         any_lightest |= sets[begin + w] & floor.lightest[w]
     is_lightest = any_lightest != _ZERO
     wanted = floor.lightest if is_lightest else floor.following
-    # Going round: the word of `start` from there on, the others, and that word again, without a
-    # branch: where the worker will be, no processor could guess.
+    # Going round: the word of `start` from there on, the others, and that word again. There is no
+    # branch, because no processor could predict where the worker will be.
     n_words = np.uint64(floor.lightest.size)
     at = start >> _SHIFT
     common = sets[begin + at] & wanted[at] & (_ALL << (start & _BITS))
@@ -165,7 +165,7 @@ def take_lightest(
 
 @kernel
 def _by_looking(floor: FloorSet, counts: Ints, sets: Words, begin: U64, start: U64) -> U64:
-    """Do as `take_lightest` when all workers of the set are far from the smallest count."""
+    """Do what `take_lightest` does if all workers of the set are above the two lowest counts."""
     n_words = np.uint64(floor.lightest.size)
     best = NO_WORKER
     w = start >> _SHIFT

@@ -1,4 +1,4 @@
-"""What all sources of Pd-Stream know together. The paper's sources do not exchange anything."""
+"""One plan for all sources of Pd-Stream. The paper's sources do not exchange anything."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skewless.strategies.pd_stream.sampling_window import (
 
 def merged_of(states: Sequence[PdStreamState]) -> PdStreamState:
     """Return one window of the latest records of all, and one entry for each hot key in it."""
-    # In an order of their own, so that the order of `states` does not matter.
+    # Sorted, so that the order of `states` does not matter.
     states = sorted(states, key=lambda s: (s.loads.tobytes(), window_keys(s.window).tobytes()))
     loads = np.sum([state.loads for state in states], axis=0)
     control = states[0].control.copy()
@@ -53,7 +53,7 @@ def merged_of(states: Sequence[PdStreamState]) -> PdStreamState:
 
 
 def _merge_entry(merged: PdStreamState, states: Sequence[PdStreamState], hashed: np.uint64) -> None:
-    """Give a key the workers that most of `states` give it, its two hashed ones before all."""
+    """Give a key the workers that most of `states` give it, its two hashed ones first."""
     votes = np.zeros(merged.loads.size, np.int64)
     n_words = merged.floor.lightest.size
     size = 0

@@ -80,13 +80,14 @@ class PdStreamState(NamedTuple):
         require_workers("candidates", self.candidates, n_workers)
         sets = self.candidates.reshape(self.sizes.size, -1)
         require_that(
-            sets[self.sizes > 0].any(axis=1).all(), "candidates must be as many as sizes says"
+            sets[self.sizes > 0].any(axis=1).all(),
+            "candidates must not be empty where sizes is above 0",
         )
 
 
 @kernel
 def _choose(state: PdStreamState, row: U64, needed: I32, first: U64, second: U64) -> U64:
-    """Return the worker of a hot record, one more than the key has had if it must."""
+    """Return the worker of a hot record; the key gets one more worker if it needs it."""
     n_words = np.uint64(state.floor.lightest.size)
     begin = np.uint64(row) * n_words
     if state.sizes[row] == 0:  # Alg. 2, l. 7–10
@@ -109,7 +110,7 @@ def _choose(state: PdStreamState, row: U64, needed: I32, first: U64, second: U64
 
 @kernel
 def _settings(state: PdStreamState) -> tuple[U64, I64, U64]:
-    """Return the window's length, the count of hot keys, and where their needs are listed."""
+    """Return the window's length, the count that makes a key hot, and where `needed` begins."""
     stage = state.control[STAGE]
     table = np.uint64(stage) * np.uint64(state.lengths[state.lengths.size - 1] + 1)
     return np.uint64(state.lengths[stage]), state.hot_from[stage], table
@@ -169,8 +170,8 @@ def route(keys: Keys, state: PdStreamState, out: Workers) -> None:
     step = control[STEP]
     n_pending = control[N_PENDING]
     length, hot_from, table = _settings(state)
-    # The next key is hashed one record ahead: a wrong guess of the processor below then costs only
-    # what comes after the hash.
+    # The next key is hashed one record ahead: a mispredicted branch below then costs only what
+    # comes after the hash.
     upcoming = seeded(keys[0], seed) if keys.size > 0 else seed
     for i in range(keys.size):
         hashed = upcoming

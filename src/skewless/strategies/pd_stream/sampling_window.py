@@ -1,11 +1,11 @@
 """The last N records of a stream, with a row for each of their keys.
 
-A key has a small number of its own as long as it is in the window, so that a strategy can keep
-something per key in arrays. The ring holds rows, not keys: the record that
-leaves finds its count without hashing. The window may become longer and shorter while it runs.
+A key has a row, a small number, as long as it is in the window, so that a strategy can keep data
+per key in arrays. The ring holds rows, not keys: the count of a record that leaves is found without
+hashing. The window may become longer and shorter while it runs.
 
-Keys are given as seeded hashes, which the caller has at hand anyway: a seeded hash is as good a
-name for the key as the key, and its low bits say where the key stands in the table.
+Keys are given as seeded hashes, which the caller has anyway. A seeded hash identifies the key, and
+its low bits give the key's slot in the table.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class SamplingWindow(NamedTuple):
     makes −1 the last one, at every access.
     """
 
-    hashes: Words  # per slot: whose it is
+    hashes: Words  # per slot: the hash of its key
     rows: NDArray[np.uint32]  # per slot: the key's row, NO_ROW when the slot is empty
     ring: NDArray[np.uint32]  # per place: a row
     counts: SmallInts  # per row: its records in the window; 0 when the row is free
-    slots: NDArray[np.uint32]  # per row: where its key stands
+    slots: NDArray[np.uint32]  # per row: the slot of its key
     free: NDArray[np.uint32]  # a stack of rows
     counters: Words
 
     def check(self, fresh: SamplingWindow) -> None:
-        """Refuse rows, places and slots that are not there, or that contradict each other."""
+        """Refuse rows, places and slots that do not exist, or that contradict each other."""
         n_rows = self.free.size
         require_within("counters", self.counters[[PLACE]], 0, self.ring.size - 1)
         require_within("counters", self.counters[[SIZE]], 0, n_rows - 1)
@@ -117,7 +117,7 @@ def admit(window: SamplingWindow, hashed: U64, slot: U64, n_free: U64) -> U64:
 
 @kernel
 def leave(window: SamplingWindow, row: U64, n_free: U64) -> U64:
-    """Let one record of this row leave; return how many rows are free then."""
+    """Remove one record of this row from the counts; return how many rows are free then."""
     count = window.counts[row]
     window.counts[row] = count - 1
     if count == 1:
@@ -150,7 +150,7 @@ def _close_gap(window: SamplingWindow, gap: U64) -> None:
 def append(window: SamplingWindow, hashed: np.uint64) -> None:
     """Let a record enter a window that has room for it, outside a loop over many records.
 
-    A loop has the counters in variables of its own: see `_enter` of `routing`.
+    A loop keeps the counters in variables: see `_enter` of `routing`.
     """
     place, size, n_free = window.counters
     slot = find(window, hashed)

@@ -26,7 +26,7 @@ _MOST_STEP = 1 << 20
 
 
 def probability_table(length: int, confidence: float) -> Floats:
-    """Return, for a key seen 0 … `length` times in so many records, how probable it may be.
+    """Return, for a key seen 0 … `length` times in `length` records, the share it may have.
 
     It is the share p of the stream at which the key would be seen at least that often with a
     probability of `confidence`. The chance of at least k successes is a regularised incomplete
@@ -64,7 +64,7 @@ class PdStream:
         The window advances by this many records at a time. Until then, counts and
         hot keys are those of the last step.
     confidence
-        P̂: how sure it must be that a key with the share p̂ had occurred at least that often.
+        P̂: the probability with which a key of share p̂ occurs at least as often as was counted.
     count_incoming
         Count the record to be routed too, as the paper's Fig. 3 does.
     adaptive
@@ -72,7 +72,7 @@ class PdStream:
         worker is within 4 records of the emptiest, the window doubles, up to 4 times α; otherwise
         it is α again at once. In longer windows p̂ is closer to the truth, and a key is hot from
         α − √α occurrences on instead of 2: at α = 4 that is the same, at 16 it is 12. Both save
-        replicas of keys that only seemed hot. If they save too much, imbalance shows it.
+        replicas of keys that only seemed hot. If they save too much, the imbalance shows it.
 
     **Deviations from the paper**: where it can be read in several ways, the default is the reading
     nearest to its Fig. 10. The complete list, with reasons, is in `docs/strategies/pd-stream.md`.
@@ -110,7 +110,7 @@ class PdStream:
 
     @property
     def traits(self) -> Traits:
-        """A hot key may be anywhere."""
+        """Splitting; a hot key may be on every worker."""
         return Traits(family="splitting")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> PdStreamState:
@@ -157,7 +157,7 @@ class PdStream:
         return merged_of(states)
 
     def fork(self, merged: PdStreamState, own: PdStreamState, source: int) -> PdStreamState:
-        """Return the merged plan with the loads of this source: it knows what it sent itself."""
+        """Return the merged plan with the loads and the pending records of this source."""
         plan = copy_state(merged)
         plan.control[N_PENDING] = own.control[N_PENDING]
         return plan._replace(

@@ -1,8 +1,8 @@
-"""Counting Bloom filter: a set of keys in fixed memory that may claim a few more, and can forget.
+"""Counting Bloom filter: a set of keys in fixed memory, with removal and a few false positives.
 
 A key is in the set when all of its counters are above 0. Counters have 8 bits and saturate: one
-that ever reached 255 stays there, because the number of keys it stands for is lost. So no
-key of the set is ever missed, and after very many additions a few strangers more are let in.
+that reached 255 stays there, because the number of keys it stands for is lost. So no key of the
+set is ever missed, and after very many additions there are a few more false positives.
 
 References
 ----------
@@ -44,7 +44,7 @@ class CountingBloom(NamedTuple):
 def two_place_bloom(n_keys: int, false_positive_rate: float, seed: U64) -> CountingBloom:
     """Return an empty filter with two counters per key, whatever the rate.
 
-    It takes more memory than the smallest filter, and half the time or less: every record asks.
+    It takes more memory than the smallest filter but at most half the time per look-up.
 
     >>> two_place_bloom(100, 0.01, np.uint64(1)).counters.size
     1899
@@ -77,7 +77,7 @@ def add(bloom: CountingBloom, key: U64) -> None:
 
 @kernel
 def remove(bloom: CountingBloom, key: U64) -> None:
-    """Take `key` out once. It must have been put in: another one would take others out with it."""
+    """Take `key` out once. It must have been put in; otherwise other keys may be lost."""
     hashed = seeded(key, bloom.seed[0])
     for number in range(bloom.n_places[0]):
         place = place_of(bloom, hashed, number)
@@ -87,7 +87,7 @@ def remove(bloom: CountingBloom, key: U64) -> None:
 
 @kernel
 def contains(bloom: CountingBloom, key: U64) -> bool:
-    """Return whether `key` is in the set, or looks like it."""
+    """Return whether `key` is in the set, or is a false positive."""
     hashed = seeded(key, bloom.seed[0])
     for number in range(bloom.n_places[0]):
         if bloom.counters[place_of(bloom, hashed, number)] == 0:

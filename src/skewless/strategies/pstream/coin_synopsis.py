@@ -7,17 +7,17 @@ long run: a run of r + b heads sets bit b. **A key is hot while at least two bit
 With every long run, a share p of the vectors, chosen at random, is shifted right by one bit: a key
 without new long runs loses its bits and then its entry.
 
-**Several sources.** Each has a part of the records, and the synopsis of all would be declined by
-the long runs of all. Between two merges a source knows only its own. So it routes by a vector that
-its own runs set and decline, as one source alone does. What it tells the others is kept
-separately: its new bits decline at `scale` · p, where `scale` is all records / its own records, as
-fast as if it saw all long runs; and of the bits that all sources got from the last merge it
-tells how often its own runs have shifted them. A merge applies the shifts of all.
+**Several sources.** Each source has a part of the records. In a synopsis of all sources, the long
+runs of all would shift the vectors, but between two merges a source has only its own. So it routes
+by a vector that its own runs set and shift, as a single source does. What it sends to the others is
+kept separately. Its new bits are shifted at the rate `scale` · p, where `scale` is all records /
+its own records, as fast as if it saw all long runs. For the bits that all sources got from the last
+merge, it sends how often its own runs have shifted them. A merge applies the shifts of all.
 
 **What bounds it.** A vector with top bit b lives for b + 1 shifts, two on average, of 1 / p long
 runs each. So even if every long run is of a new key, 2 / p entries are held on average, and the
-number varies like a Poisson number. The synopsis has six standard deviations more than that; a
-newcomer that finds no room is forgotten, and others have left when it comes again.
+number varies like a Poisson number. The synopsis has six standard deviations more than that. A new
+key that finds no room is dropped until its next long run.
 
 References
 ----------
@@ -61,7 +61,7 @@ _UNIT = 1 << 32
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 _AT_ONCE = 32  # coin runs looked at together
-#: A source with a smaller part of the records than this declines no faster.
+#: The largest `scale`: a source with an even smaller part of the records shifts no faster.
 MOST_SCALE = 512.0
 
 
@@ -74,13 +74,13 @@ class CoinSynopsis(NamedTuple):
     shared: Words  # bits that all sources got from the last merge
     fresh: Words  # bits of this source's own long runs since its last message
     shifts: SmallInts  # how often this source has shifted `shared` since then
-    marked: Bytes  # for the user of the synopsis; 0 for a new entry
+    marked: Bytes  # for the caller; 0 for a new entry
     counters: Ints
     scale: Floats  # [records of all sources / those of this one]
     seeds: Words  # of the coins, of the choices
 
     def check(self, fresh: CoinSynopsis) -> None:
-        """Refuse entries that are not there, and impossible coins."""
+        """Refuse entries that do not exist, and counters that are out of range."""
         counters = self.counters
         require_within("counters", counters, 0, MOST_COUNTED)
         require_within("counters", counters[[SIZE]], 0, self.keys.size)
@@ -108,8 +108,8 @@ def entries_for(rate: float) -> int:
 def coin_synopsis(n_entries: int, rate: float, length: int, seeds: Words) -> CoinSynopsis:
     """Return an empty synopsis with room for `n_entries` keys.
 
-    `rate` is p; r follows from it. `length` is l, the bits of a vector. `seeds` are two: of the
-    coins and of the choices, and different ones for every source.
+    `rate` is p; r follows from it. `length` is l, the bits of a vector. The two `seeds` are those
+    of the coins and of the choices; they differ by source.
     """
     if not 2.0**-32 <= rate <= 0.5:
         raise ValueError(f"rate must be from 2^-32 to 0.5, not {rate!r}")
@@ -221,7 +221,7 @@ def set_bit(synopsis: CoinSynopsis, entry: I64, n_heads: I64) -> bool:
 
 @kernel
 def begin_decline(synopsis: CoinSynopsis) -> None:
-    """Let a share p of the entries be due for a shift, once for each long run of all sources.
+    """Make a share p of the entries due for a shift, once for each long run of all sources.
 
     Fractions add up until they are one.
     """
@@ -250,8 +250,8 @@ def next_declining(synopsis: CoinSynopsis) -> I64:
 def shift(synopsis: CoinSynopsis, entry: I64) -> bool:
     """Shift the entry's vector, and evict an empty one; return whether two bits became fewer.
 
-    Alg. 1, l. 20–22. Of the shifts for the long runs of all sources, those for this source's own
-    are made to the vector; the others only to the bits that it will tell.
+    Alg. 1, l. 20–22. Every shift applies to the fresh bits. Only a shift for this source's own long
+    runs also applies to the vector and the shared bits.
     """
     before = vector(synopsis, entry)
     bits = mix(draw(synopsis.seeds[1], synopsis.counters[CHOSEN]))
@@ -284,15 +284,14 @@ def vectors(synopsis: CoinSynopsis) -> dict[int, int]:
 
 
 def merge_vectors(synopses: Sequence[CoinSynopsis], missed: Sequence[float]) -> dict[int, int]:
-    """Return the vectors that one synopsis would have, had it been fed by all sources.
+    """Return the vectors of a synopsis with the records of all sources, in any order of them.
 
-    A fresh bit is a long run of one source and would have been set in the one vector of the key;
-    it has declined as if all long runs had been seen: fresh bits are united. `missed` are the
-    shifts that a bit of each source has missed since the last merge, because there were more other
-    sources than it knew of. Shared bits are copies of one vector. Each source has shifted its copy
-    by its own long runs, and all of these shifts would have been made to the one vector: it is
-    shifted by their sum. It is empty where one source has shifted it out. A source that has missed
-    the latest merge has no copy. All this is the same in any order.
+    Fresh bits are united: each stands for a long run of one source, and was shifted as if that
+    source had seen all long runs. `missed` has, by source, the shifts that a bit has missed since
+    the last merge, because there were more sources than this one knew of. Shared bits are copies of
+    one vector. Each source has shifted its copy by its own long runs, so the vector is shifted by
+    their sum. It is empty if one source has shifted it out. A source that has missed the latest
+    merge has no copy.
     """
     latest = max(int(synopsis.counters[GENERATION]) for synopsis in synopses)
     united: dict[int, int] = {}
@@ -325,7 +324,7 @@ def _missed_shifts(synopsis: CoinSynopsis, key: int, most: float) -> int:
 
 
 def send_off(synopsis: CoinSynopsis) -> None:
-    """Note that a message has all fresh bits and shifts: from now on, only what comes is fresh."""
+    """Note that all fresh bits and shifts have been sent: only what follows is fresh."""
     synopsis.fresh[:] = 0
     synopsis.shifts[:] = 0
 
@@ -338,7 +337,7 @@ def news(synopsis: CoinSynopsis) -> dict[int, tuple[int, int]]:
 
 
 def add_news(synopsis: CoinSynopsis, news: dict[int, tuple[int, int]]) -> None:
-    """Let a synopsis that was just filled have what came after a message; see `news`.
+    """Add `news`, what came after a message, to a synopsis that was just filled.
 
     Vectors that are empty by then, and those without room, are left out.
     """

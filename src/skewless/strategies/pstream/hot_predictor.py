@@ -1,8 +1,8 @@
 """The hot key predictor of PStream: synopsis, filter, and a threshold that may adapt itself.
 
-`coin_synopsis` finds out which keys are hot; the filter, a counting Bloom filter, is
-told about each change and answers for every record. A key that becomes hot is added (the paper's
-"append"), one that ceases to be is removed ("delete").
+`coin_synopsis` finds the hot keys. A counting Bloom filter holds them and is looked up for every
+record. A key that becomes hot is added to it (the paper's "append"), a key that is no longer hot is
+removed ("delete").
 
 The threshold f is the share of the records above which a key should be hot; p = f / 2 and
 r = log2(1 / p) follow from it. It may be adapted to minimise w_T · F_L + w_S · H: the share of the
@@ -87,7 +87,7 @@ class HotPredictor(NamedTuple):
     settings: Floats
 
     def check(self, fresh: HotPredictor) -> None:
-        """Refuse other settings, and numbers that no records lead to."""
+        """Refuse other settings, and numbers that no stream leads to."""
         constant = [LEAST, TIME_WEIGHT, INTERVAL]
         require_same("settings", self.settings[constant], fresh.settings[constant])
         require_within("settings", self.settings, 0, MOST_WEIGHT)
@@ -111,9 +111,9 @@ def hot_predictor(
 ) -> HotPredictor:
     """Return a predictor that has seen nothing.
 
-    `f` is the threshold; with `least_f`, the first one, and it adapts itself, but never below
-    `least_f`. `seeds` are three: of the filter, the same for all sources; of the coins and of the
-    choices, of each source's own.
+    `f` is the threshold. With `least_f` it is only the first threshold, which then adapts, but
+    never below `least_f`. The three `seeds` are that of the filter, the same for all sources, and
+    those of the coins and of the choices, which differ by source.
 
     The filter has its false-positive rate while no more than 1 / f keys are hot: no more can have a
     share of f at the same time.
@@ -211,7 +211,7 @@ def learn(predictor: HotPredictor, key: U64, n_heads: I64) -> None:
 
 @kernel
 def count_keys(predictor: HotPredictor, keys: Keys) -> None:
-    """Let the number of keys know about these; only an adaptive threshold needs it."""
+    """Add keys to the estimate of their number, which only an adaptive threshold needs."""
     if predictor.counters[ADAPTIVE]:
         for i in range(keys.size):
             distinct.add(predictor.registers, seeded(keys[i], predictor.filter.seed[0]))
@@ -219,7 +219,7 @@ def count_keys(predictor: HotPredictor, keys: Keys) -> None:
 
 @kernel
 def observe(predictor: HotPredictor, key: U64) -> bool:
-    """Tell whether `key` is hot, then let the predictor learn from this record of it."""
+    """Return whether `key` is hot, then learn from this record of it."""
     hot = contains(predictor.filter, key)
     counters = predictor.counters
     if counters[ADAPTIVE]:
@@ -258,5 +258,5 @@ def look_up(bloom: CountingBloom, keys: Keys, places: SmallInts, hot: SmallInts)
 
 
 def hot_keys(predictor: HotPredictor) -> set[int]:
-    """Return the keys that are hot, without the strangers that the filter lets in."""
+    """Return the keys that are hot, without the false positives of the filter."""
     return {key for key, bits in vectors(predictor.synopsis).items() if bits.bit_count() >= 2}

@@ -1,9 +1,9 @@
 """The central predictor of the paper, made from those of the sources whenever they merge.
 
-The paper has one synopsis that all sources report their long runs to. Here every source has a
-predictor of its own: what all knew at the last merge, and what is new since its last message. A
-merge adds what is new, once. So it does not matter how many records lie between two merges, or
-which sources took part, and a merge without records changes nothing.
+The paper has one synopsis that all sources report their long runs to. Here every source has its own
+predictor: the merged one of the last merge, and what is new since its last message. A merge adds
+what is new, once. So the result does not depend on how many records there are between two merges,
+or on which sources took part. A merge without records changes nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _VARIES = 4.0
 
 
 def send_off(predictor: HotPredictor) -> None:
-    """Note that a message has all that is new: from now on, only what comes is new."""
+    """Note that everything new so far has been sent: only what follows is new."""
     counters = predictor.counters
     counters[IN_MESSAGE] = counters[RECORDS] - counters[TOLD]
     counters[TOLD] = counters[RECORDS]
@@ -157,9 +157,9 @@ def _learn_scale(forked: HotPredictor, own: HotPredictor, n_own: int) -> float:
 
 
 def take_over(forked: HotPredictor, own: HotPredictor) -> None:
-    """Let `forked`, a copy of a merged predictor, go on with what is `own`.
+    """Add to `forked`, a copy of a merged predictor, what the source keeps of `own`.
 
-    These are the coins, and what came after the message if it was on its way: see `send_off`.
+    These are the coins and, if the source waited, what came after its message: see `send_off`.
     """
     waited = bool(own.counters[WAITING])
     in_message = int(own.counters[IN_MESSAGE])

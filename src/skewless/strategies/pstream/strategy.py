@@ -32,7 +32,7 @@ _BLOCK = 256
 
 
 class PStreamState(NamedTuple):
-    """Where the round of hot records stands, and what this source knows about its keys."""
+    """The next worker in the round of hot records, and the predictor of this source."""
 
     seed: Words
     n_workers: Ints
@@ -42,7 +42,7 @@ class PStreamState(NamedTuple):
     places: SmallInts  # scratch
 
     def check(self, fresh: PStreamState) -> None:
-        """Refuse another hash, and a worker that is not there."""
+        """Refuse another hash, and a worker that does not exist."""
         require_same("seed", self.seed, fresh.seed)
         require_same("n_workers", self.n_workers, fresh.n_workers)
         require_within("next_worker", self.next_worker, 0, int(self.n_workers[0]) - 1)
@@ -50,7 +50,7 @@ class PStreamState(NamedTuple):
 
 @kernel
 def _assign(keys: Keys, hot: SmallInts, state: PStreamState, out: Workers) -> None:
-    """Send hot records round and the others by hash, without a branch on which they are."""
+    """Send hot records to the workers in turn and the others by hash, without a branch."""
     n_workers = np.int32(state.n_workers[0])
     worker = np.int32(state.next_worker[0])
     for i in range(keys.size):
@@ -69,8 +69,8 @@ def _route(keys: Keys, state: PStreamState, out: Workers) -> None:
     coins = predictor.synopsis.seeds[0]
     i = 0
     while i < keys.size:
-        # The hot keys change with a long run only, and coins do not depend on keys: so all records
-        # up to the next long run are routed at once, that one included, and then it is learned.
+        # The hot keys change only with a long run, and coins do not depend on keys. So all records
+        # up to and including the next long run are routed at once. Then the run is learned.
         first = predictor.counters[RECORDS]
         end = first + min(_BLOCK, keys.size - i)
         record = next_long_run(coins, first, end, predictor.synopsis.counters[RUN])
@@ -95,10 +95,10 @@ class PStream:
     f may adapt itself: few rare records against few hot keys.
 
     **Guarantee**: a key that was never hot has one worker (or more, if the filter takes it for a
-    hot one: `false_positive_rate`). A key with N records, x = N / 2^r, has had two long runs but
-    for a probability of (1 + x)·e^−x, and two of different length, which make it hot, but for
+    hot one: `false_positive_rate`). A key with N records, x = N / 2^r, has had two long runs except
+    with probability (1 + x)·e^−x, and two of different length, which make it hot, except with
     e^−x·(1 + Σ_b (e^(x / 2^(b+1)) − 1)), b = 0, 1, …. If 2^r records are N each of 2^r / N keys,
-    any of these becomes hot with a probability below N / 2^r. Memory: 4 / f entries and a few.
+    any of these becomes hot with a probability below N / 2^r. Memory: 4 / f + 12 / √f entries.
 
     Parameters
     ----------
@@ -160,11 +160,11 @@ class PStream:
 
     @property
     def traits(self) -> Traits:
-        """A hot key is on all workers."""
+        """Splitting; a hot key is on all workers."""
         return Traits(family="splitting")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> PStreamState:
-        """Return the state of a source that has seen nothing; it has coins of its own."""
+        """Return the state of a source that has seen nothing; each source has different coins."""
         seeds = seed_array(seed, 4)
         own = [int(draw(word, source)) for word in seeds[2:]]
         least = self.least_f or max(_SMALLEST_F, 0.2 / n_workers)
@@ -191,7 +191,7 @@ class PStream:
         _route(read_only(keys), state, out)
 
     def wait(self, state: PStreamState) -> None:
-        """Let `state`, of which a copy was sent off, keep apart what it learns until `fork`."""
+        """Note that a copy of `state` has been sent: what follows is kept apart until `fork`."""
         send_off(state.predictor)
 
     def merge(self, states: Sequence[PStreamState]) -> PStreamState:

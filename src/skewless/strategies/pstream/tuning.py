@@ -1,4 +1,4 @@
-"""How PStream's weights are tuned: a greedy walk that may also accept a step down.
+"""Tuning PStream's weights: a greedy walk that sometimes accepts a step down.
 
 Section 4.4, last paragraph. No strategy and no figure calls `tune`, only the tests do. It is here
 for users who look for a `time_weight` for their own stream.

@@ -6,7 +6,7 @@ Read `mixed` first, then `controller`: when a plan is made (Figure 5 of Mixed). 
 indicator and L_max, and says which keys are too large for any worker; `phases` is one attempt at a
 plan, phases I to III (section III); `llfd` is Algorithm 1, by which the phases place keys;
 `vectors` is the compact form (IV-A), `discretisation` makes its few values (HLHE, IV-B), and
-`ordering` sorts keys, also by migration priority.
+`ordering` sorts keys, for example by migration priority.
 """
 
 from skewless.strategies.rebalancing.controller import PhasedPlanning, TableRouting

@@ -30,7 +30,7 @@ from skewless.strategy import (
     rest_by_worker,
 )
 
-#: So many standard deviations from its mean, the load of a worker is no work of chance.
+#: A load this many standard deviations from its mean is not due to chance.
 _CHANCE = 3.0
 #: What discretised costs may add to the load of a worker, in fair shares. Without it, plans would
 #: be made again and again for errors that the next plan has too.
@@ -38,7 +38,7 @@ _COMPACT_ERROR = 0.02
 
 
 def no_moves() -> Moves:
-    """Return what a rebalance says that moves nothing."""
+    """Return the moves of a rebalance that moves nothing."""
     none = np.empty(0, np.int32)
     return Moves(np.empty(0, np.uint64), none, none)
 
@@ -54,10 +54,10 @@ class TableRouting(ABC):
     virtual_nodes
         Points per worker on the ring.
     keep_unreported
-        Keep table entries of keys that the report does not name, as such a key may have state. Say
-        False where a report names every key that has state: the table then forgets keys that are
-        gone. A report with a `rest` does not name every key. So an entry is forgotten only if its
-        worker has no rest: then all records of that worker are accounted for.
+        Keep table entries of keys that the report does not name, because they may have state. Set
+        it to False if a report names every key that has state: the table then forgets keys that
+        are gone. A report with a `rest` does not name every key. So an entry is forgotten only if
+        its worker has no rest: then all records of that worker are accounted for.
     forget_after
         Forget an entry after this many reports in a row without its key; None: never. On Spark a
         report is one micro-batch, and a key that is not in it may come back. The key then goes
@@ -67,7 +67,7 @@ class TableRouting(ABC):
         leave. The fair share of the others is computed without both. False: the paper's reading,
         by which the giant is the first key to be given up, comes back, and its neighbours stay.
     two_sided
-        A worker with too little makes a new plan too, and is filled.
+        A worker with too little load also causes a new plan, which fills it.
     """
 
     tolerance: float = 0.08
@@ -87,7 +87,7 @@ class TableRouting(ABC):
 
     @property
     def traits(self) -> Traits:
-        """One worker per key, and a table that survives other workers' coming and going."""
+        """Moving, with one worker per key; a rescale moves as few keys as possible."""
         return Traits(family="moving", fan_out=1, minimal_rescale=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> TableState:
@@ -99,7 +99,7 @@ class TableRouting(ABC):
         routing_table.route_by_table(read_only(keys), state, out)
 
     def route_weighted(self, keys: Keys, weights: Floats, state: TableState, out: Workers) -> None:
-        """Fill `out` as `route` does: what records cost counts in the reports, not in routing."""
+        """Fill `out` as `route` does: the cost of records counts in reports, not in routing."""
         routing_table.route_by_table(read_only(keys), state, out)
 
     def rescale(
@@ -121,9 +121,9 @@ class TableRouting(ABC):
         """Return the plan for the next window; while loads are within bounds, the same as before.
 
         A plan is made from the plan that it replaces, so a second one might improve on the first.
-        That is done at once, until one is not worth its moves: the same report again then moves
-        nothing. Where the report says how far chance takes loads from their mean, a load within
-        three such standard deviations is within bounds, whatever the tolerance.
+        Plans are made until one is not worth its moves. So the same report, given again, moves
+        nothing. If the report has a `noise`, a load within three such standard deviations is
+        within bounds, whatever the tolerance.
         """
         observed = self._observed(report, state)
         if report.keys.size == 0:
@@ -148,7 +148,7 @@ class TableRouting(ABC):
         return state, moves
 
     def _observed(self, report: Report, state: TableState) -> Observed:
-        """Return the report with where keys live and belong; refuse impossible numbers."""
+        """Return the report with the owners and homes of its keys; refuse impossible numbers."""
         rest = rest_by_worker(report, state.capacities.size)
         parts = (("loads", report.loads), ("state_sizes", report.state_sizes), ("rest", rest))
         for name, values in parts:
@@ -160,7 +160,7 @@ class TableRouting(ABC):
         return Observed(report.keys, loads, sizes, owners, homes, rest, orders=orders)
 
     def _targets(self, observed: Observed, capacities: Floats, noise: float = 0.0) -> Workers:
-        """Return where each observed key is to live; `noise` is that of the report."""
+        """Return the worker that each observed key should have; `noise` is that of the report."""
         slack = max(self._slack(), _CHANCE * noise - self.tolerance)
         while True:
             aims = goals(
@@ -192,7 +192,7 @@ class TableRouting(ABC):
     ) -> Entries:
         """Return which entries of keys that are not reported stay beside `n_entries` new ones.
 
-        Of those that the bound has no room for, the ones go whose keys were not named for longest.
+        If the bound has no room for all, the entries go whose keys were last named longest ago.
         """
         if not self.keep_unreported:
             others = others.part(observed.rest[others.workers] > 0.0)

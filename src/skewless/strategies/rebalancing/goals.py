@@ -143,8 +143,8 @@ def goals(
 def relaxed(goals: Goals, observed: Observed, most: int) -> Goals:
     """Return goals by which at most this many keys leave the workers of giants, the heaviest first.
 
-    `observed` has the giants pinned, and their cost in the rest. Keys that left before count: they
-    need their entries still.
+    `observed` has the giants pinned, and their cost in the rest. Keys that left before count,
+    because they still need their entries.
     """
     if not goals.closed.any():
         return goals
@@ -167,7 +167,7 @@ def relaxed(goals: Goals, observed: Observed, most: int) -> Goals:
 
 
 def with_giants_pinned(observed: Observed, goals: Goals) -> Observed:
-    """Return the giants at their workers, where what they cost is a rest."""
+    """Return `observed` with the giants pinned to their workers and their cost in the rest."""
     if goals.giants.size == 0:
         return observed
     costs = worker_loads(goals.giants_at, observed.costs[goals.giants], goals.fair.size)
@@ -185,9 +185,9 @@ class Excess(NamedTuple):
     total: float  # all excesses, and all that is missing below the floors
 
     def is_better(self, other: Excess) -> bool:
-        """Tell whether a plan that leaves this is worth its moves where `other` is now.
+        """Return whether a plan with this excess is worth its moves if the excess is `other` now.
 
-        It is an order without endless falls, so that a plan after a plan after a plan … ends.
+        No endless sequence of plans is better each time, so a loop over plans ends.
         """
         gain = _WORTH * min(other.total, 1.0)
         return (self.steps, self.total) < (other.steps, other.total - gain)

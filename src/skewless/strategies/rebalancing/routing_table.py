@@ -34,11 +34,11 @@ class TableState(NamedTuple):
 
     @property
     def grows(self) -> tuple[str, ...]:
-        """The fields that a controller makes as long as it needs them."""
+        """Names of the fields whose length the controller changes."""
         return "table.keys", "table.values", "named_in"
 
     def check(self, fresh: TableState) -> None:
-        """Refuse another ring, and workers that are not there."""
+        """Refuse another ring, and workers that do not exist."""
         require_same("seeds", self.seeds, fresh.seeds)
         require_same("capacities", self.capacities, fresh.capacities)
         require_within("table", self.table.values, ABSENT, self.capacities.size - 1)
@@ -162,7 +162,7 @@ def start_table(n_workers: int, seed: int, virtual_nodes: int) -> TableState:
 
 
 def _room_for(n_entries: int) -> int:
-    """Return for how many keys the table is made.
+    """Return the number of keys that the table has room for.
 
     A small table gets room to spare: a key that is not in it then finds an empty slot at once.
     """
@@ -172,7 +172,7 @@ def _room_for(n_entries: int) -> int:
 def with_entries(
     state: TableState, keys: Keys, workers: Workers, named_in: Ints | None = None
 ) -> TableState:
-    """Return the state whose table says this, without what the ring says anyway.
+    """Return the state with these entries in its table, without those that agree with the ring.
 
     `named_in` is the last report that named each key; None: the last one of all.
     """

@@ -1,9 +1,9 @@
-"""What a plan is made from: vectors of keys that live, belong, cost and weigh the same.
+"""What a plan is made from: vectors of keys with equal owner, home, cost and state size.
 
 The paper's vector is (d′, d, d^h, v_c, v_S, #). Here d is `owners`, d^h `homes`, v_c `costs`, v_S
 `sizes`, # `counts`; where keys go next, d′, is what the phases find out. In the full form each
 key is a vector of its own. In the compact form costs and sizes are discretised, so that many keys
-share a vector, and a plan says of how many of them go where, not of which.
+share a vector, and a plan says how many of them go where, not which.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Orders:
-    """The orders of all keys that a plan needs; each is made once, when it is asked for first."""
+    """The orders of all keys that a plan needs; each is computed once, at its first use."""
 
     costs: Floats
     sizes: Floats
@@ -86,7 +86,7 @@ class Vectors(NamedTuple):
 
 
 def full(observed: Observed) -> Vectors:
-    """Return one vector per key; one of no key where the key is pinned."""
+    """Return one vector per key, with a count of 0 if the key is pinned."""
     n = observed.keys.size
     counts = np.ones(n, np.int32)
     if observed.pinned is not None:
@@ -121,11 +121,11 @@ def _numbered(codes: Words) -> tuple[SmallInts, Ints]:
 def compact(observed: Observed, degree: int, n_workers: int) -> Vectors:
     """Return the vectors of discretised keys, in the order of their first keys.
 
-    Each worker's errors cancel by themselves, as if it had discretised its own keys.
+    Errors cancel within each worker, as if its keys were discretised alone.
     """
     values = observed.costs
     if observed.pinned is not None:
-        values = np.where(observed.pinned, 0.0, values)  # their errors are no others' to cancel
+        values = np.where(observed.pinned, 0.0, values)  # other keys must not cancel their errors
     orders = observed.orders or Orders(observed.costs, observed.sizes)
     costs, cost_unit = discretise(values, degree, observed.owners, orders.by_cost)
     sizes, size_unit = discretise(observed.sizes, degree, observed.owners, orders.by_size)

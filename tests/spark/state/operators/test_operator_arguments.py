@@ -81,7 +81,7 @@ CASES: list[tuple[Any, dict[str, Any], str]] = [
     (_deduplicate, {"within": 5}, r"within must be numbers with units like"),
     (_deduplicate, {"key": "kk"}, r"key: unknown column 'kk'; did you mean 'k'"),
     (_deduplicate, {"key": "m"}, r"key: column 'm' is of type map<string,int>"),
-    (_deduplicate, {"df": 7}, r"df must be a DataFrame of Spark, not 7"),
+    (_deduplicate, {"df": 7}, r"df must be a Spark DataFrame, not 7"),
     (_deduplicate, {"strategy": "cascade"}, r"strategy: 'cascade' cannot place keyed state"),
     (_deduplicate, {"ledger": None}, r"ledger: process keeps the states of a stream there"),
     (_sessions, {"watermark": None}, r"watermark: sessions works by event time: give"),
@@ -120,7 +120,7 @@ CASES: list[tuple[Any, dict[str, Any], str]] = [
     (_join, {"spread": {None: 2}}, r"spread: None is not a key of k without nulls"),
     (_join, {"spread": {("a", "b"): 2}}, r"spread: \('a', 'b'\) is not a key of k"),
     (_join, {"spread": {"hot": 2}, "how": "full"}, r"spread: how must be 'inner' or 'left', not"),
-    (_join, {"right": [1]}, r"right must be a DataFrame of Spark, not \[1\]"),
+    (_join, {"right": [1]}, r"right must be a Spark DataFrame, not \[1\]"),
 ]
 
 

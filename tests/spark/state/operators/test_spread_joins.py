@@ -202,7 +202,7 @@ def test_hot_keys_beyond_the_most_are_counted(
         assert query.spread.hashes.size == (number > 0)
     told = [one.message for one in caplog.records if "not spread" in one.message]
     assert len(told) == 2  # one for each run
-    assert told[0].startswith("join: 2 more hot keys are not spread, because 1 are already")
+    assert told[0].startswith("join: 2 more hot keys are not spread, because 1 are spread already")
 
 
 def test_hot_keys_are_told_by_the_users_columns(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_request_without_room_is_told_of_and_stays_open(
     assert query.step(2, 8, run="a") == 2
     query.scale_to(6)
     assert query.step(2, 2, run="b") == 2
-    assert "goes on with 2 workers instead of 6" in caplog.text
+    assert "continues with 2 workers instead of 6" in caplog.text
     assert "max_workers=6" in caplog.text
     caplog.clear()
     assert query.step(2, 2, run="b") == 2
@@ -66,7 +66,7 @@ def test_a_request_that_was_taken_up_is_cut_and_taken_up_again(
     query.scale_to(6)
     assert query.step(2, 8, run="a") == 6
     assert query.step(2, 3, run="b") == 3
-    assert "goes on with 3 workers instead of 6" in caplog.text
+    assert "continues with 3 workers instead of 6" in caplog.text
     assert query.step(2, 3, run="b") == 3
     assert query.step(2, 8, run="c") == 6
     assert query.step(2, 8, run="c") == 6
@@ -90,7 +90,7 @@ def test_a_number_of_the_ledger_without_room_is_told_of(
 ) -> None:
     assert query.step(6, 8, run="a") == 6
     assert query.step(None, 3, run="b") == 3
-    assert "goes on with 3 workers instead of 6" in caplog.text
+    assert "continues with 3 workers instead of 6" in caplog.text
     assert "workers=6" in caplog.text
     caplog.clear()
     assert query.step(None, 8, run="c") == 3

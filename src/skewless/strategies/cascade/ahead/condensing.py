@@ -1,4 +1,4 @@
-"""What a merge of Cascade with foresight needs of a state, in little."""
+"""What a merge needs of a state of Cascade with foresight."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skewless.strategies.cascade.heavy_keys import HeavyKeys, largest_together
 
 
 class CondensedAhead(NamedTuple):
-    """The counted keys in the order of their buckets, and what is as in `AheadState`."""
+    """The counted keys in the order of their buckets; other fields are as in `AheadState`."""
 
     owners: Workers
     costs: Floats
@@ -30,11 +30,11 @@ class CondensedAhead(NamedTuple):
 
     @property
     def grows(self) -> tuple[str, ...]:
-        """What is as long as there are counted keys."""
+        """Names of the fields whose length is the number of counted keys."""
         return ("keys", "counts")
 
     def check(self, fresh: CondensedAhead) -> None:
-        """Refuse workers and places that are not there, and numbers that are none."""
+        """Refuse workers and places that do not exist, and values that are out of range."""
         for name in ("owners", "costs"):
             require_same(name, getattr(self, name), getattr(fresh, name))
         check_counted(self, fresh)
@@ -68,7 +68,7 @@ def counted_together(parts: Sequence[CondensedAhead]) -> HeavyKeys:
 def carried_levels(part: AheadState | CondensedAhead) -> Floats:
     """Return the levels with which the next interval begins: at most a usual record off the mean.
 
-    So rounding errors are made up for, and what a whole interval did not balance is not.
+    So the next interval corrects rounding errors, but not what a whole interval left unbalanced.
     """
     if part.counters[RECORDS] == 0:
         kept: Floats = part.levels.copy()

@@ -25,8 +25,8 @@ LEAST_HEAVY = 4.0  # a new key also needs this many usual records to be heavy
 COUNTED_PARTS = 64.0  # a key is counted from 1/64 of a fair share of a block on
 SINGLE_PARTS = 4.0  # a key with a single record is counted if that is 1/4 of a fair share
 KEPT_BY_AN_EPOCH = 0.8  # of every count: old records fade
-OFFER_EVERY = 8  # keys with a single record: one in so many may get a counter, for as many
-STEPS_PER_RECORD = 16  # steps of search that each record of a block pays for
+OFFER_EVERY = 8  # one key with a single record in this many is offered a counter, for all of them
+STEPS_PER_RECORD = 16  # search steps that each record of a block adds to the budget
 _SHIFT_32 = np.uint64(32)
 _LOW_BITS = np.uint64(OFFER_EVERY - 1)
 
@@ -35,10 +35,11 @@ _LOW_BITS = np.uint64(OFFER_EVERY - 1)
 def count_block(
     keys: Keys, weights: Floats | None, state: AheadState, begin: I64, end: I64
 ) -> tuple[I64, F64]:
-    """Number the keys of records begin … end − 1; return how many there are, and all weight.
+    """Number the keys of records begin … end − 1; return their number and the total weight.
 
-    Chosen keys could make the searches in the table long. When they have taken more steps than the
-    records pay for, a key that is not found at once gets another number, as if it were another key.
+    An adversary could choose keys that make the searches in the table long. Once the searches have
+    used up their budget, a key that is not found at once gets a new number, as if it were a new
+    key.
     """
     buffers = state.buffers
     table, known, sums = buffers.table, buffers.keys, buffers.weights
@@ -113,10 +114,10 @@ def remember(state: AheadState, n_keys: I64, n_records: I64, total: F64) -> None
 
 @kernel
 def _offer(state: AheadState, key: U64, hashed: U64, first: I64, weight: F64) -> None:
-    """Let a key have a counter, perhaps.
+    """Give a key a counter, or none, at random.
 
-    Of the keys with a single record one in so many is offered, for all of them, and others in the
-    next block.
+    Of the keys with a single record, one in OFFER_EVERY is considered, for all of them. The next
+    block considers different ones.
     """
     heavy = state.heavy
     turn = np.uint64(state.counters[BLOCKS])

@@ -41,10 +41,10 @@ def place_block(state: AheadState, n_keys: I64, n_records: I64, total: F64) -> N
 
 @kernel
 def _measure_rooms(state: AheadState, total: F64) -> None:
-    """Say how much each worker may take of light keys: up to the tolerance above the mean.
+    """Set how much each worker may take of light keys: up to the tolerance above the mean.
 
-    The tolerance is promised over the whole interval, or over what was seen of it by now where
-    nothing is known of its length.
+    The tolerance holds for the whole interval, or for the part seen so far if its length is not
+    known.
     """
     levels, costs, scale = state.levels, state.costs, state.numbers[SCALE]
     n_workers = levels.size
@@ -61,7 +61,7 @@ def _measure_rooms(state: AheadState, total: F64) -> None:
 
 @kernel
 def _stay_at_home(state: AheadState, n_keys: I64) -> I64:
-    """Leave light keys at home where all of them have room; list the others, return how many."""
+    """Leave light keys at home where all have room; list the others and return their number."""
     buffers = state.buffers
     for number in range(n_keys):
         weight = 0.0 if buffers.is_heavy[number] else buffers.weights[number]
@@ -74,7 +74,7 @@ def _stay_at_home(state: AheadState, n_keys: I64) -> I64:
         buffers.after[number] = NO_PIECE
         buffers.workers[number] = home if stays else np.int32(NO_WORKER)
         buffers.sizes[number] = buffers.weights[number]
-        # Written in any case and kept if it counts: no branch to guess.
+        # Always written, and kept only if it counts: no branch to predict.
         buffers.listed[n_listed] = np.int32(number)
         n_listed += 0 if stays else 1
     return n_listed
@@ -82,9 +82,9 @@ def _stay_at_home(state: AheadState, n_keys: I64) -> I64:
 
 @kernel
 def _crowd_homes(state: AheadState, n_listed: I64) -> F64:
-    """Let the lightest of the light keys stay where there is not room for all.
+    """Keep the lightest of the light keys at home where there is no room for all.
 
-    Returns what has got no worker yet. `shares` becomes the level of each worker so far.
+    Return the weight that has no worker yet. `shares` becomes the level of each worker so far.
     """
     buffers, scale = state.buffers, state.numbers[SCALE]
     shares, rooms = buffers.shares, buffers.rooms
@@ -116,8 +116,8 @@ def _crowd_homes(state: AheadState, n_listed: I64) -> F64:
 def _fill_up(state: AheadState, n_keys: I64, n_listed: I64, n_records: I64) -> None:
     """Give what is left of each key to the first workers of its order that have a share left.
 
-    Chosen keys could make these searches long. When they have taken more steps than the records
-    pay for, a key takes whatever share is found first.
+    An adversary could choose keys that make these searches long. Once the searches have used up
+    their budget, a key takes the first share that is found.
     """
     buffers = state.buffers
     shares = buffers.shares

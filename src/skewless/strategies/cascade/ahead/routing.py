@@ -27,7 +27,7 @@ def _send(weights: Floats | None, state: AheadState, out: Workers, begin: I64, e
     heads, after, sizes = buffers.heads, buffers.after, buffers.sizes
     for i in range(begin, end):
         weight = weight_of(weights, i)
-        # Unsigned wherever it is an index: a signed one may be negative, and costs a test.
+        # Indices are unsigned: a signed index may be negative, and that costs a test.
         number = np.uint64(buffers.which[i - begin])
         piece = np.uint64(heads[number])
         # A record belongs to a piece if at least half of it fits.
@@ -59,7 +59,7 @@ def _route_block(
 
 @kernel
 def route_records(keys: Keys, weights: Floats | None, state: AheadState, out: Workers) -> None:
-    """Route by the state, in as few blocks of about equal length as possible."""
+    """Route the batch in as few blocks of about equal length as possible."""
     n_blocks = (keys.size + BLOCK - 1) // BLOCK
     for block in range(n_blocks):
         begin = keys.size * block // n_blocks

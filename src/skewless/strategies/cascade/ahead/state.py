@@ -1,4 +1,4 @@
-"""What a source of Cascade with foresight remembers, and its buffers for one block of records."""
+"""The state of a source of Cascade with foresight, and its buffers for one block of records."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ class AheadState(NamedTuple):
     buffers: Buffers
 
     def check(self, fresh: AheadState) -> None:
-        """Refuse workers that are not there, and numbers that no records lead to."""
+        """Refuse workers that do not exist, and numbers that no stream leads to."""
         for name in ("seed", "owners", "strides", "costs"):
             require_same(name, getattr(self, name), getattr(fresh, name))
         check_numbers(self, fresh)
 
 
 def check_numbers(state: Any, fresh: Any) -> None:
-    """Refuse levels and counters that no records lead to, of a whole state or a condensed one."""
+    """Refuse levels and counters that no stream leads to, in a full or a condensed state."""
     require_same("numbers", state.numbers[[TOLERANCE]], fresh.numbers[[TOLERANCE]])
     require_same("counters", state.counters[[EPOCH]], fresh.counters[[EPOCH]])
     require_within("levels", state.levels, -MOST_WEIGHT, MOST_WEIGHT)

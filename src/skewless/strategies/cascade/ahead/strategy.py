@@ -64,8 +64,8 @@ class CascadeAhead:
     ----------
     tolerance
         The imbalance that is accepted over an interval, before a light key leaves its worker. An
-        interval lasts from one merge to the next, or as long as `begin` says. Where the length is
-        not known, it is what was seen by now.
+        interval lasts from one merge to the next, or as long as `begin` says. If the length is not
+        known, it is the number of records so far.
 
     **Deviations from the paper**: there is no paper, the strategy is our own. A worked example is
     in `docs/strategies/cascade-ahead.md`.
@@ -82,7 +82,7 @@ class CascadeAhead:
     References
     ----------
     R. McNaughton, "Scheduling with deadlines and loss functions", Management Science 6(1), 1959:
-    one piece more per worker suffices where all is known.
+    one more piece per worker is enough if all records are known.
     """
 
     name: ClassVar[str] = "cascade-ahead"
@@ -95,7 +95,7 @@ class CascadeAhead:
 
     @property
     def traits(self) -> Traits:
-        """A heavy key may be anywhere."""
+        """Splitting, by batch; a heavy key may be on every worker."""
         return Traits(family="splitting", decides="batch")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> AheadState:
@@ -154,22 +154,22 @@ class CascadeAhead:
         )
 
     def wait(self, state: AheadState) -> None:
-        """Note that a copy of `state` is on its way: what it learns until `fork` is its own."""
+        """Note that a copy of `state` has been sent: the merge does not include what follows."""
         state.counters[AWAITING] = 1 + state.counters[BLOCKS]
 
     def merge(self, states: Sequence[AheadState]) -> AheadState:
-        """Return what all sources know, at the beginning of an interval as long as the last one.
+        """Return the merged state, at the beginning of an interval as long as the last one.
 
         Counts and levels become means, because every source continues with a copy.
         """
         return self.merge_condensed([condense(state) for state in states], states[0])
 
     def fork(self, merged: AheadState, own: AheadState, source: int) -> AheadState:
-        """Return the state with which a source goes on: `merged`, unless that came late.
+        """Return the state with which a source continues: `merged`, unless that came late.
 
-        Then `merged` does not know what the source sent since its message. So the source goes on
-        with its own levels, in an interval as long as its last one. Of each key it has the larger
-        count.
+        It came late if the source has sent records since its message: `merged` lacks them. The
+        source then keeps its own levels, in an interval as long as its last one. Each key gets the
+        larger count.
         """
         if own.counters[AWAITING] in (0, 1 + own.counters[BLOCKS]):
             return copy_state(merged)

@@ -8,7 +8,7 @@ reducers; the slowest stage decides. `slides` counts for it, `streams` has the d
 What the paper does not say had to be chosen, and some verdicts depend on it: the costs of a record,
 of a partial result and of a decision (`pipeline`), and the number of workers of sections 5.2 and
 5.4, for which 64 is taken, the most of section 5.1. Where we saw a verdict change with such a
-choice, the figure has an evidence that shows it.
+choice, the figure has evidence that shows it.
 """
 
 from skewless.experiments.reproduction.figure import Figure

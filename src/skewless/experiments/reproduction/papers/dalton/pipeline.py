@@ -1,9 +1,8 @@
 """Dalton's dataflow as a cell: partitioners, combiners of a sliding window, and reducers.
 
-The simulator's merge stage knows windows that follow each other. Dalton's evaluation lives on
-windows that slide: at the end of every slide each combiner hands on a partial result for every key
-of the whole window, unless the key needs no merging (key forwarding, section 4.2). So what limits
-the throughput is counted here, slide by slide, and the slowest stage decides.
+Dalton's evaluation uses sliding windows: at the end of every slide, each combiner passes on a
+partial result for every key of the window, unless the key needs no merging (key forwarding, section
+4.2). What limits the throughput is counted here, slide by slide, and the slowest stage decides.
 """
 
 from __future__ import annotations
@@ -169,7 +168,7 @@ class Pipeline:
 
 
 def _rate(records: int, seconds: Floats) -> float:
-    """Return records per second; so many that it is no limit where nothing is to do."""
+    """Return records per second; a number too large to be a limit if there is nothing to do."""
     return float(records / max(float(seconds.mean()), 1e-12))
 
 

@@ -83,7 +83,7 @@ def _merges(width: I64, split_only: I64) -> I64:
 
 @kernel
 def _widen(window: Held, shape: Shape, key: I64, by: I64) -> None:
-    """Let `key` be on one worker more, or one fewer."""
+    """Add or remove one worker of `key`."""
     width = np.int64(window.widths[key])
     window.widths[key] += by
     window.totals[0] += by

@@ -28,7 +28,7 @@ def existing(systems: tuple[str, ...]) -> list[str]:
 def merging_of(system: str, *, n_sources: int = 1) -> Merging:
     """Return which partial results are merged by key.
 
-    With several partitioners that do not talk, a key that one of them hashes may be split by
+    With several partitioners without exchange, a key that one of them hashes may be split by
     another, so DAGreedy cannot forward (section 4.2). Dalton exchanges its table in every slide;
     Cascade's sources tell the first worker of a key when they use another one.
     """

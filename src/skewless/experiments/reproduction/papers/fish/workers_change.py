@@ -22,7 +22,7 @@ def _event(curve: str, kind: str, n_before: int, at: int) -> dict[str, int | str
     worker = _LEAVES
     if kind == "join":
         worker = n_before
-    elif curve == "Cascade":  # any other worker may not leave it
+    elif curve == "Cascade":  # only its last worker can leave
         worker = n_before - 1
     return {"at": at, "worker": worker, "kind": kind}
 

@@ -59,7 +59,7 @@ def table_bound(keys: int, published: int = 3_000) -> int:
 
 
 def planning(size: Size, strategy: str, seed: int, **changed: Any) -> Planning:
-    """Return a cell of plans with the defaults of the paper, but for what is changed.
+    """Return a cell of plans with the defaults of the paper, except for what is changed.
 
     Settings of the strategy go by their names (`tolerance`, `beta`, `max_entries`).
     """

@@ -98,8 +98,8 @@ def timed(
     event = {"at": n_records // 2, "worker": workers, "kind": "join"}
     events: tuple[dict[str, Any], ...] = (event,) if joins else ()
     if curve == "pkg":
-        # As many cores merge as that takes. This strategy knows no joining: it has all workers
-        # from the start.
+        # As many cores merge as that takes. This strategy cannot rescale: it has all workers from
+        # the start.
         reducers = math.ceil(merge * workers)
         timing |= {"merge": service * merge, "reducers": reducers, "unmerged": 2}
         total, events, window = total - reducers, (), max(1, window // 10)

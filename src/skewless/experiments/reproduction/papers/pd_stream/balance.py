@@ -2,7 +2,7 @@
 
 How far the fullest worker is above the mean does not depend on the length of the stream where a
 strategy levels the loads: it is some records. Shorter streams are therefore compared in records,
-and shown as the imbalance that as many records are in a stream of the published length.
+and shown as the imbalance that these records would be in a stream of the published length.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _excess(
 def _as_published(
     results: Results, strategy: str, stream: Stream | float, n_workers: int, note: str = ""
 ) -> float:
-    """Return the imbalance that as many records are in a stream of the published length."""
+    """Return the imbalance that these records would be in a stream of the published length."""
     n_records = stream.n_records if isinstance(stream, Stream) else SYNTHETIC_RECORDS
     return _excess(results, strategy, name_of(stream), n_workers, note) * n_workers / n_records
 

@@ -137,7 +137,7 @@ def runs(
     note
         What sets these cells apart from others of the same strategy, in the labels.
     long
-        Let the streams be as long as published already at the quick size.
+        Make the streams as long as published even at the quick size.
     also
         Further parameters of `Simulation`.
     """
