@@ -14,7 +14,8 @@ from reference.rebalancing.mixed import n_entries
 from skewless.checks import check_strategy
 from skewless.strategies.min_mig import MinMig
 from skewless.strategies.min_table import MinTable
-from skewless.strategies.mixed import Mixed, MixedBruteForce
+from skewless.strategies.mixed import Mixed
+from skewless.strategies.mixed_bf import MixedBruteForce
 from skewless.strategies.readj import Readj
 from skewless.strategies.rebalancing import routing_table
 from skewless.strategies.simple import Simple

@@ -1,7 +1,7 @@
-"""Applications on Spark, each small: they use what users use.
+"""Small applications on Spark, built on the public functions.
 
-Each file here is an application, or what several of them are made of. The folders have what is
-around them: `records` finds and makes their input, `running` starts Spark and waits for streams,
-`tpch` has the tables of one of them, `main_job` is the job of `skewless demo`, and `public` has
-workloads that others published.
+Each file here is an application, or a base class of several. The folders have the rest: `records`
+finds and makes their input, `running` starts Spark and waits for streams, `tpch` has the tables of
+one of them, `main_job` is the job of `skewless demo`, and `public` has workloads that others
+published.
 """

@@ -1,4 +1,4 @@
-"""What all applications over one table have in common: columns by their role, texts as times."""
+"""The base class of all applications over one table: columns by role, texts as times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Application(Computation[DataFrame]):
     """A computation over one table of records, whose columns may have any names.
 
     A subclass has one field for each column that it reads: the field is the role of the column, and
-    its value is the name that the column has. The results have the names of the roles.
+    its value is the name of the column. The results have the names of the roles.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Application(Computation[DataFrame]):
     numbers: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be the name of a column."""
+        """Raise ValueError for a value that cannot be the name of a column."""
         for option, names in self.columns().items():
             for name in names:
                 text(name, option, "the name of a column")
@@ -46,13 +46,13 @@ class Application(Computation[DataFrame]):
 
     @property
     def about(self) -> tuple[str, ...]:
-        """The columns of the results that say what a row is about."""
+        """The columns of the results that identify a row."""
         return (WINDOW, self.roles[0])
 
     def read(self, records: DataFrame) -> DataFrame:
         """Return the columns that are read, under the names of their roles.
 
-        The files of some formats hold texts only: these become the numbers and times that they are.
+        Some formats only hold texts: these become numbers and times where a role needs them.
         """
         chosen = []
         for role in self.roles:

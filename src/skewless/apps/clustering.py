@@ -1,4 +1,4 @@
-"""Correlation clustering: texts of a key that are about alike, by VOTE and then GREEDY."""
+"""Correlation clustering of similar texts of a key, by VOTE and then GREEDY."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from skewless.spark.aggregation.choosing import PLAIN
 class Clustering(Windowed):
     """Clusters of similar texts per key, such as names of people per post code.
 
-    A pair of texts agrees if they are similar enough, and else disagrees. The best clusters have
-    the most pairs that agree, less those that disagree; to find them is NP-hard. So each worker
-    clusters the texts that it has with VOTE, and GREEDY then improves the clusters of all workers.
-    Equal texts count once. All pairs of a key's texts are compared, in some 12 bytes a pair.
+    A pair of texts agrees if they are similar enough, and disagrees otherwise. The best clusters
+    maximise the pairs that agree minus those that disagree; to find them is NP-hard. So each worker
+    clusters its texts with VOTE, and GREEDY then improves the clusters of all workers. Equal texts
+    count once. All pairs of a key's texts are compared, which takes about 12 bytes per pair.
 
-    Where clusters are clear, so that texts of a cluster agree with each other and with no others,
-    they are found by every strategy. Where they are not, the result depends on which worker had
-    which texts, as in the paper.
+    If clusters are clear, so that texts of a cluster agree with each other and with no others,
+    every strategy finds them. If not, the result depends on which worker had which texts, as in the
+    paper.
 
     Parameters
     ----------
     key, text
         The columns of a record.
     alike
-        How similar two texts must be to agree, above 0 and at most 1: the share of their pairs of
-        letters that both have.
+        How similar two texts must be to agree, above 0 and at most 1: the share of their letter
+        pairs that both have.
     strategy, workers, seed, time, window, slide, watermark
         See `Windowed`.
 
@@ -53,13 +53,13 @@ class Clustering(Windowed):
     alike: float = 0.7
 
     def __post_init__(self) -> None:
-        """Refuse a similarity out of range."""
+        """Raise ValueError for a similarity out of range, or for strategy "plain"."""
         super().__post_init__()
         if not 0 < self.alike <= 1:
             raise ValueError(f"--alike must be above 0 and at most 1, not {self.alike!r}")
         if self.strategy == PLAIN:
             raise ValueError(
-                "--strategy: 'plain' is for aggregations that Spark has, and clusters are none: "
+                "--strategy: 'plain' needs aggregations that Spark has, and clustering is not one: "
                 "use 'auto', 'local' or a name that `skewless strategies` lists"
             )
 
@@ -85,12 +85,12 @@ class VoteThenGreedy(aggregations.Aggregator[Clusters]):
     """VOTE over the records of a worker, GREEDY over the clusters of all workers.
 
     **Deviation from the paper**: GREEDY runs once for a key, when the clusters of all workers are
-    together, and not each time that two of them meet. So the result does not depend on the order
-    in which they arrive, and neither does it after a retry.
+    together, and not at each merge of two of them. So the result does not depend on the order in
+    which they arrive, even after a retry.
 
-    A text that comes again, in another chunk or micro-batch, may be in another cluster then. GREEDY
-    begins with each text in the first of its clusters, so only these are kept: at most one cluster
-    for each different text, however often the texts come.
+    A text that occurs again, in another chunk or micro-batch, may get another cluster there. GREEDY
+    begins with each text in the first of its clusters. So only first clusters are kept: at most one
+    for each different text.
     """
 
     inputs = ("text",)
@@ -98,7 +98,7 @@ class VoteThenGreedy(aggregations.Aggregator[Clusters]):
     result = "array<array<string>>"
 
     def __init__(self, alike: float) -> None:
-        """Take how similar two texts must be."""
+        """Set how similar two texts must be."""
         self.alike = alike
 
     def zero(self) -> Clusters:
@@ -111,7 +111,7 @@ class VoteThenGreedy(aggregations.Aggregator[Clusters]):
         return self.merge(state, vote(texts, self.alike))
 
     def merge(self, a: Clusters, b: Clusters) -> Clusters:
-        """Return those clusters of both that are the first one of a text, in one order."""
+        """Return the clusters of both that are the first of some text, in a fixed order."""
         return first_clusters([*a, *b])
 
     def finish(self, state: Clusters) -> Clusters:

@@ -1,4 +1,4 @@
-"""What is computed on Spark from records: as a batch, or on a stream to its end."""
+"""The base class of computations on Spark: as a batch, or on a stream to its end."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Computation(ABC, Generic[Records]):
     Parameters
     ----------
     strategy
-        How the records are routed: a strategy, its name, or where the application aggregates one of
-        the forms of `aggregate`: "auto", "plain", "local".
+        How the records are routed: a strategy or its name. An application that aggregates also
+        accepts the forms of `aggregate`: "auto", "plain", "local".
     workers
         The number of workers; None: Spark's number of shuffle partitions.
     seed
@@ -52,7 +52,7 @@ class Computation(ABC, Generic[Records]):
     @property
     @abstractmethod
     def about(self) -> tuple[str, ...]:
-        """The columns of the results that say what a row is about."""
+        """The columns of the results that identify a row."""
 
     @property
     @abstractmethod
@@ -61,19 +61,19 @@ class Computation(ABC, Generic[Records]):
 
     @abstractmethod
     def compute(self, records: Records, ledger: str | None = None) -> DataFrame:
-        """Return what is found, before `choose`."""
+        """Return all results, before `choose`."""
 
     def choose(self, found: DataFrame) -> DataFrame:
-        """Return what the user wants to see of it; never a stream."""
+        """Return the results that the user asked for; `found` is never a stream."""
         return found
 
     def require_stream(self) -> None:
-        """Raise ValueError where this cannot be computed on a stream."""
+        """Raise ValueError if this cannot be computed on a stream."""
 
     def batch_column(self, output: str | None) -> str | None:
-        """Return the column that numbers micro-batches in `output`; None: all are written anew.
+        """Return the column that numbers micro-batches in `output`; None: each replaces the rest.
 
-        Raise ValueError where results have a column of that name.
+        Raise ValueError if the results have a column of that name.
         """
         return None if self.mode == "complete" else batch_column(output, self.about)
 
@@ -96,9 +96,9 @@ class Computation(ABC, Generic[Records]):
     ) -> StreamingQuery:
         """Run on a stream until there is nothing left to read; results go to `output`, Parquet.
 
-        A later run with the same checkpoint goes on where this one ended. The ledger lies beside
-        the checkpoint. `progress` is told the number of micro-batches that are done. The query
-        that is returned has ended; it knows what its micro-batches took.
+        A later run with the same checkpoint resumes where this one ended. The ledger is beside the
+        checkpoint. `progress` gets the number of finished micro-batches. The returned query has
+        ended; its progress has the times of the micro-batches.
         """
         self.require_stream()
         column = self.batch_column(output)
@@ -106,7 +106,7 @@ class Computation(ABC, Generic[Records]):
         complete = column is None
 
         def write(rows: DataFrame, batch: int) -> None:
-            # A batch that is run again replaces what it has written before.
+            # A batch that runs again replaces what it wrote before.
             where = output if complete else f"{output}/{column}={batch}"
             self.choose(rows).write.mode("overwrite").parquet(where)
             progress(batch + 1)
@@ -123,7 +123,7 @@ def require_whole_keys(strategy: str | AnyStrategy) -> None:
     """Raise ValueError unless a strategy keeps each key on one worker; the forms do not."""
     if isinstance(strategy, str) and strategy in FORMS:
         raise ValueError(
-            f"--strategy: {strategy!r} goes with applications that aggregate, and this one joins: "
+            f"--strategy: {strategy!r} is for applications that aggregate, and this one joins: "
             "use 'mixed', 'min-table', 'min-mig', 'readj' or 'hash'"
         )
     moving_strategy(strategy)

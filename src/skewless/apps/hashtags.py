@@ -45,7 +45,7 @@ class Hashtags(Windowed):
     top: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse both kinds of columns, or none."""
+        """Raise ValueError unless exactly one of `text` and `hashtag` is given."""
         super().__post_init__()
         if (self.text is None) == (self.hashtag is None):
             raise ValueError("give one of --text COLUMN and --hashtag COLUMN")

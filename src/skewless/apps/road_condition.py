@@ -17,14 +17,14 @@ from skewless.arguments import whole
 class RoadCondition(Windowed):
     """The distinct vehicles and the mean speed per cell and period.
 
-    Many vehicles mean a crowded road, and at a low speed a jam. A vehicle that is in a cell twice
+    Many vehicles mean a crowded road, and a jam if they are slow. A vehicle that is in a cell twice
     in a period counts once. The mean speed is that of the records.
 
     Parameters
     ----------
     cell, vehicle, speed
-        The columns of a position: the cell of the map, which vehicle it is, how fast it goes. With
-        None for the vehicle, which is not known then, positions are counted instead.
+        The columns of a position: the cell of the map, the vehicle, and its speed. If the vehicle
+        is None, positions are counted instead.
     least
         Only cells with at least this many vehicles, or positions.
     time, window
@@ -48,7 +48,7 @@ class RoadCondition(Windowed):
     window: str | None = field(default="5 minutes", kw_only=True)
 
     def __post_init__(self) -> None:
-        """Refuse a threshold out of range."""
+        """Raise ValueError for a threshold out of range."""
         super().__post_init__()
         whole(self.least, "--least", least=0)
 

@@ -21,9 +21,9 @@ class SelfJoin(Application):
 
     Trades are joined by their symbol, so each symbol is on one worker, with its recent trades as
     its state; `join` spreads a symbol that is too hot for one worker. Each pair is returned once:
-    its left trade has the side that comes first in the order of texts, as "buy" does before "sell".
-    A trade without a symbol, a time or a side is in no pair; neither is one without a trader if
-    there are traders.
+    its left trade has the side that comes first alphabetically, such as "buy" before "sell". A
+    trade without a symbol, a time or a side is in no pair. If `trader` is given, neither is a trade
+    without a trader.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class SelfJoin(Application):
     strategy: str | AnyStrategy = field(default=AUTO, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Refuse durations that are none, and strategies that split keys."""
+        """Raise ValueError for bad durations, and for strategies that split keys."""
         super().__post_init__()
         require_duration("--within", self.within, least=1)
         require_duration("--watermark", self.watermark)

@@ -1,4 +1,4 @@
-"""TPC-H Q5 as a continuous query: what local suppliers of a region earn, in sliding windows."""
+"""TPC-H Q5 as a continuous query: the revenue of a region's local suppliers, in windows."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class TpchQ5(Computation[Tables]):
     year. As a continuous query it asks for each window of event time: an order counts at its
     `o_orderdate`, a line item at its `l_shipdate`, and both must be in the window.
 
-    Spark joins orders with their customers, and line items with their suppliers. `join` brings
-    both together by the key of the order. Hot orders are moved and not spread: each order is on one
-    worker, with the line items that came, as in the paper. Money is decimal, so results are exact.
+    Spark joins orders with their customers, and line items with their suppliers. `join` joins the
+    two by the key of the order. Hot orders are moved and not spread: each order is on one worker,
+    with its line items, as in the paper. Money is decimal, so results are exact.
 
     Parameters
     ----------
@@ -40,10 +40,10 @@ class TpchQ5(Computation[Tables]):
     window
         The length of a window.
     slide
-        From the beginning of a window to that of the next; None: a fifth of the window.
+        The time from the start of a window to the start of the next; None: a fifth of the window.
     watermark
-        How late a record of a stream may be; every window is then written once. None: as late as
-        a window is long, and all results are written again and again.
+        How late a record of a stream may be; every window is then written once. None: as late as a
+        window is long, and each micro-batch writes all results again.
     strategy, workers, seed
         See `Computation`. The strategy must keep each key on one worker.
 
@@ -63,7 +63,7 @@ class TpchQ5(Computation[Tables]):
     strategy: str | AnyStrategy = field(default=AUTO, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Refuse durations that are none, and strategies that split keys."""
+        """Raise ValueError for bad durations, and for strategies that split keys."""
         text(self.region, "--region", "the name of a region")
         require_duration("--window", self.window, least=1)
         require_duration("--slide", self.slide, least=1)
@@ -108,7 +108,7 @@ class TpchQ5(Computation[Tables]):
         rows = self._in_windows(pairs.where(F.col("nation") == F.col("nation_right")))
         if pairs.isStreaming and self.watermark is not None:
             # The end of a window is at most its length after the earlier record of a pair. So this
-            # is never ahead of the watermark of `join`, and no pair that comes later is too late.
+            # watermark is never ahead of that of `join`, and no later pair is too late.
             rows = rows.withWatermark("end", f"{length + late} microseconds")
         revenue = rows.groupBy("start", "end", "nation").agg(F.sum("revenue").alias("revenue"))
         return revenue.select(F.struct("start", "end").alias(WINDOW), "nation", "revenue")

@@ -1,4 +1,4 @@
-"""Correlation clustering of texts: VOTE makes clusters, GREEDY improves clusters that there are."""
+"""Correlation clustering of texts: VOTE makes clusters, and GREEDY improves them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _Pairs: TypeAlias = NDArray[np.float32]  # for each pair of texts, or of a text 
 
 
 def vote(texts: Iterable[str], alike: float) -> Clusters:
-    """Return clusters: each text joins the one that has the most votes for it, or begins one.
+    """Return clusters: each text joins the one with the most votes for it, or begins a new one.
 
-    A text of a cluster votes for a new one if the two are alike, and against it if not. Texts come
-    in their order, so the same texts always have the same clusters.
+    A text of a cluster votes for a new text if the two are alike, and against it if not. Texts are
+    taken in sorted order, so the same texts always have the same clusters.
 
     >>> vote(["anna berg", "otto lang", "anna bergh"], alike=0.5)
     [['anna berg', 'anna bergh'], ['otto lang']]
@@ -39,8 +39,8 @@ def vote(texts: Iterable[str], alike: float) -> Clusters:
 def greedy(clusters: Clusters, alike: float) -> Clusters:
     """Return clusters that no single step improves: merge two, or move a text to another one.
 
-    A text that disagrees with its cluster may also begin one of its own. Each step adds to the
-    agreement, so there is an end. A text that is in two clusters stays in the first of them.
+    A text that disagrees with its cluster may also begin a new one. Each step adds to the
+    agreement, so the steps end. A text that is in two clusters stays in the first of them.
 
     >>> greedy([["anna berg"], ["anna bergh"], ["otto lang", "otto lanz"]], alike=0.5)
     [['anna berg', 'anna bergh'], ['otto lang', 'otto lanz']]
@@ -60,8 +60,8 @@ def greedy(clusters: Clusters, alike: float) -> Clusters:
 def first_clusters(clusters: Clusters) -> Clusters:
     """Return the clusters that are the first one of some text; `greedy` does not need the others.
 
-    What is left out here is never the first one when more clusters come. So parts may be reduced
-    in any order and as often as one likes: the same clusters remain.
+    A cluster that is left out here is not a first one when more clusters come. So parts may be
+    reduced in any order and any number of times: the same clusters remain.
 
     >>> first_clusters([["b", "c"], ["a", "c"], ["a", "b"]])
     [['a', 'b'], ['a', 'c']]
@@ -73,11 +73,11 @@ def first_clusters(clusters: Clusters) -> Clusters:
 def agreement(texts: list[str], alike: float) -> _Pairs:
     """Return 1 for each pair of texts that is alike, −1 for the others, 0 for a text and itself.
 
-    Two texts are alike if they share enough of their pairs of neighbouring letters: of those that
-    one of them has, at least the part `alike` is in both.
+    Two texts are alike if, of all pairs of neighbouring letters in either of them, at least the
+    share `alike` is in both.
     """
     codes: dict[str, int] = {}
-    # Blanks around it, so that a text of one letter has pairs, and a first letter counts.
+    # Blanks around each text, so that a text of one letter has pairs, and first letters count.
     framed = [f" {text.casefold()} " for text in texts]
     pairs = [
         sorted({codes.setdefault(f[i : i + 2], len(codes)) for i in range(len(f) - 1)})
@@ -125,7 +125,7 @@ def _moved(labels: NDArray[np.int64], agrees: _Pairs) -> tuple[NDArray[np.int64]
     labels = np.unique(labels, return_inverse=True)[1]
     moved = False
     rows = np.arange(labels.size)
-    # A column for each cluster, and an empty one for a text that begins a cluster of its own.
+    # A column for each cluster, and an empty one for a text that begins a new cluster.
     votes = np.pad(agrees @ _members(labels), ((0, 0), (0, 1)))
     while labels.size:
         gains = votes - votes[rows, labels][:, None]

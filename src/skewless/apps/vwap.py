@@ -13,11 +13,11 @@ from skewless.apps.windowed import Windowed
 
 @dataclass(frozen=True)
 class Vwap(Windowed):
-    """What was paid for a symbol, divided by how much of it was traded.
+    """The volume-weighted average price: what was paid for a symbol, divided by its volume.
 
     A row has the symbol, the VWAP, the traded volume and the number of trades. A trade without a
-    price or a size is one of the trades and has no part in the VWAP. Its size, if it has one,
-    counts in the volume.
+    price or a size counts as a trade but not in the VWAP. Its size, if it has one, counts in the
+    volume.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from skewless.spark.aggregation.windows import microseconds
 
 @dataclass(frozen=True, kw_only=True)
 class Windowed(Application):
-    """An application whose results are aggregates, in windows of event time or not.
+    """An application whose results are aggregates, with or without windows of event time.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class Windowed(Application):
     time, window
         The column with the time of a record, and the length of a window; None: no windows.
     slide
-        From the beginning of a window to that of the next; None: windows do not overlap.
+        The time from the start of a window to the start of the next; None: windows do not overlap.
     watermark
         How late a record of a stream may be.
     """
@@ -35,7 +35,7 @@ class Windowed(Application):
     watermark: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what does not go together."""
+        """Raise ValueError for options that cannot be combined."""
         super().__post_init__()
         if (self.time is None) != (self.window is None):
             raise ValueError("--window and --time go together: a length, and the column of times")
@@ -52,7 +52,8 @@ class Windowed(Application):
     def mode(self) -> str:
         """How a stream is written.
 
-        With a watermark, every window once, when it is complete; else all results, again and again.
+        With a watermark, every window once, when it is complete; else each micro-batch writes all
+        results.
         """
         return "complete" if self.watermark is None else "append"
 

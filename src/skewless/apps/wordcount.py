@@ -1,4 +1,4 @@
-"""Word count on one's own records: as a batch or as a stream, in windows or not."""
+"""Word count on your records: as a batch or as a stream, with or without windows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WordCount(Windowed):
     key: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Refuse a key of no columns."""
+        """Raise ValueError for a key without columns."""
         if not self.key or not all(self.key):
             raise ValueError(f"--key must name at least one column, not {','.join(self.key)!r}")
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""The application that the commands belong to, and how it refuses bad input."""
+"""The Typer application of all commands, and how it refuses bad input."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typer.core import TyperGroup
 
 import skewless
 
-# What is wrong with options; Typer has no public name for it.
+# The error class for bad options; Typer has no public name for it.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 
 class OneLine(TyperGroup):
-    """Commands whose errors are one line each, those in the options as well."""
+    """Commands whose errors are one line each, including errors in options."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **settings: Any) -> Any:
-        """Run a command; end the program unless the caller does that."""
+        """Run a command; exit with its code in standalone mode, else raise."""
         if not standalone_mode:
             return super().main(*args, standalone_mode=False, **settings)  # type: ignore[misc]
         try:
@@ -40,24 +40,24 @@ app = typer.Typer(
     cls=OneLine,
     help="Which worker gets this record? Skew-aware partitioning of keyed streams.",
     no_args_is_help=True,
-    rich_markup_mode=None,  # an error is one plain line, also in a log file
+    rich_markup_mode=None,  # an error is one plain line, even in a log file
     pretty_exceptions_enable=False,
 )
 
 
 @contextlib.contextmanager
 def refusing_bad_input() -> Iterator[None]:
-    """Turn what is wrong with the input into one line and exit code 2."""
+    """Turn an error in the input into one line and exit code 2."""
     try:
         yield
     except MemoryError as error:
-        raise stopped(f"there is not enough memory: {error}", 2) from None
+        raise stopped(f"not enough memory: {error}", 2) from None
     except (ValueError, TypeError, OSError) as error:
         raise stopped(str(error), 2) from None
 
 
 def stopped(message: str, code: int) -> typer.Exit:
-    """Print one line about what went wrong; return what ends the program with `code`."""
+    """Print the message on one line; return the exception that exits with `code`."""
     print(f"skewless: {' '.join(message.split())}", file=sys.stderr)
     return typer.Exit(code)
 

@@ -1,4 +1,4 @@
-"""`skewless check`: is this a strategy?"""
+"""`skewless check`: tests a strategy against the contract."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.screen import AsJson, print_json
 
-#: Changed states from a file: enough to find an index that is not checked.
+#: Tampered states to try: enough to find an index that is not checked.
 _TAMPERED = 60
 
 
 @app.command()
 def check(
-    strategy: Annotated[str, typer.Argument(help="A name, or module:Class for one's own.")],
+    strategy: Annotated[str, typer.Argument(help="A name, or module:Class for your own.")],
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Set a parameter: name=value.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a strategy against the contract; exit code 1 when it breaks it."""
+    """Check a strategy against the contract; the exit code is 1 if it breaks a rule."""
     from skewless.checks import CheckFailed, check_strategy
     from skewless.checks.tampering import failures_elsewhere
 
@@ -37,8 +37,8 @@ def check(
     unsafe = failures_elsewhere([subject], _TAMPERED)
     if unsafe:
         raise stopped(
-            f"a state from a file that was changed is accepted, and then: {unsafe[0]}. Give the "
-            "state a method `check(fresh)` that refuses it; see skewless.sound",
+            f"a tampered state from a file is accepted, and then: {unsafe[0]}. Give the state "
+            "a method `check(fresh)` that refuses it; see skewless.sound",
             1,
         )
     _tell(f"{_TAMPERED} tampered states are refused or safe", as_json)

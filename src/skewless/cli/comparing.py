@@ -18,15 +18,15 @@ from skewless.simulator import simulate
 
 @app.command()
 def compare(
-    out: Annotated[Path, typer.Option(help="Where the page with the plots goes.")] = Path(
+    out: Annotated[Path, typer.Option(help="The file for the page with the plots.")] = Path(
         "out/comparison.html"
     ),
-    records: Annotated[str, typer.Option(help="Records of the stream.")] = "2e6",
+    records: Annotated[str, typer.Option(help="Number of records, e.g. 1e6.")] = "2e6",
     as_json: AsJson = False,
 ) -> None:
-    """Simulate every strategy on a skewed stream whose hot keys drift: a table and a page.
+    """Simulate every strategy on a stream whose hot keys drift; show a table and write a page.
 
-    There are 32 workers, 4 sources and 100,000 keys; `simulate` has options for them.
+    There are 32 workers, 4 sources and 100,000 keys. `simulate` has options for other numbers.
     """
     with needing_bokeh():
         from skewless.dashboard.comparison import write_page

@@ -15,7 +15,7 @@ from skewless.cli.needs import needing_bokeh
 from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
 from skewless.cli.screen import AsJson, console, print_json, progress_bar, small_bars
 
-_MOST_BATCHES = 30  # all are looked at in the end, and the ledger keeps the last 32
+_MOST_BATCHES = 30  # all are read at the end, and the ledger keeps the last 32
 _MOST_SLOTS = 1024  # each is a thread and a Python process
 _MOST_RECORDS = 1_000_000_000  # they are made in memory
 _LONGEST_US = 60_000_000
@@ -23,20 +23,20 @@ _LONGEST_US = 60_000_000
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the page with the plots goes.")] = Path(
+    out: Annotated[Path, typer.Option(help="The file for the page with the plots.")] = Path(
         "out/demo.html"
     ),
-    strategy: Annotated[str, typer.Option(help="Strategies with commas.")] = (
+    strategy: Annotated[str, typer.Option(help="Strategies, separated by commas.")] = (
         "hash,shuffle,cascade-ahead"
     ),
-    workers: Annotated[int, typer.Option(help="Workers, and task slots of Spark.")] = 8,
-    records: Annotated[str, typer.Option(help="Words of the stream.")] = "4e5",
-    batches: Annotated[int, typer.Option(help="Micro-batches of the stream.")] = 8,
+    workers: Annotated[int, typer.Option(help="Number of workers and of Spark task slots.")] = 8,
+    records: Annotated[str, typer.Option(help="Number of words, e.g. 1e6.")] = "4e5",
+    batches: Annotated[int, typer.Option(help="Number of micro-batches.")] = 8,
     work_us: Annotated[
-        int, typer.Option(help="What each record costs, in microseconds of waiting.")
+        int, typer.Option(help="What each record costs: microseconds of sleep.")
     ] = 150,
     load_us: Annotated[
-        int, typer.Option(help="What a word costs each worker that has it, in microseconds.")
+        int, typer.Option(help="What a word costs each worker that has it: microseconds of sleep.")
     ] = 3000,
     seed: Annotated[int, typer.Option(help="Seed of the words and of the routing.")] = 0,
     event_log: Annotated[
@@ -90,7 +90,7 @@ def demo(
             f"local[{workers}]",
             scratch,
             names,
-            # Few partitions are enough to merge: each has a state of its own to write.
+            # Few partitions are enough to merge: each has its own state to write.
             **{"spark.sql.shuffle.partitions": "2"} | logging,
         ) as spark:
             job = MainJob(scratch / "words", words.n_files, workers, work_us, load_us, seed=seed)
@@ -99,7 +99,7 @@ def demo(
             step("warming up")
             few = DriftingWords(n_records=words.n_files * 100, n_batches=1, seed=seed)
             few.write(scratch / "few")
-            # Else the first strategy would pay for Java's warming up.
+            # Otherwise the first strategy would pay for the warm-up of Java.
             MainJob(scratch / "few", words.n_files, workers).stream(
                 spark, names[0], scratch / "warm"
             )
@@ -133,7 +133,7 @@ def demo(
 
 
 def log_settings(folder: Path | None) -> dict[str, str]:
-    """Return the settings that let Spark write its event log into a folder, which is made."""
+    """Return the settings for an event log in `folder`, which is created."""
     if folder is None:
         return {}
     try:
@@ -143,7 +143,7 @@ def log_settings(folder: Path | None) -> dict[str, str]:
     return {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": folder.resolve().as_uri(),
-        # One file, which can be read while the job runs.
+        # One file, not rolled, which can be read while the job runs.
         "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.compress": "false",
     }

@@ -1,4 +1,4 @@
-"""`skewless strategies` and `skewless workloads`: what there is."""
+"""`skewless strategies` and `skewless workloads`: list what is registered."""
 
 from __future__ import annotations
 

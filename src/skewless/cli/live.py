@@ -28,17 +28,17 @@ def dashboard(
     ],
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
     once: Annotated[
-        Path | None, typer.Option(help="Write one self-contained page instead, and end.")
+        Path | None, typer.Option(help="Write one self-contained page to this file, and exit.")
     ] = None,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address, and open no browser.")
+        bool, typer.Option("--no-browser", help="Print the address; do not open a browser.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show load, imbalance, replicas, moves, state and hot keys of a query, while it runs or after.
+    """Show load, imbalance, replicas, moves, state and hot keys of a query, running or finished.
 
-    It reads the files of the ledger; a running query is neither slowed down nor changed.
-    With --json, what the page would show now is printed instead, a line per micro-batch.
+    It only reads the files of the ledger; it does not change or slow down a running query. With
+    --json, it prints what the page would show now, one line per micro-batch.
     """
     if not as_json:
         with needing_bokeh():
@@ -72,7 +72,8 @@ def dashboard(
 def serving(history: Any, port: int = 0, *, beside_results: bool = False) -> Iterator[str]:
     """Serve the live page of a history, and print its address; yield that address.
 
-    It goes to standard error where results go to standard output.
+    With `beside_results`, the address goes to standard error, because results go to standard
+    output.
     """
     from skewless.dashboard.live_server import live_page
 

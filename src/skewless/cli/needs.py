@@ -1,4 +1,4 @@
-"""What some commands need beyond the package itself, asked for before they begin."""
+"""Optional packages that some commands need, checked before they begin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skewless.cli.application import stopped
 
 @contextlib.contextmanager
 def needing_bokeh() -> Iterator[None]:
-    """Say in one line what to install when there is no Bokeh; exit code 2."""
+    """Exit with code 2 and one line that says what to install if Bokeh is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -24,7 +24,7 @@ def needing_bokeh() -> Iterator[None]:
 
 @contextlib.contextmanager
 def needing_spark() -> Iterator[None]:
-    """Say in one line what to install when there is no PySpark; exit code 2."""
+    """Exit with code 2 and one line that says what to install if PySpark is missing."""
     try:
         yield
     except ModuleNotFoundError as error:

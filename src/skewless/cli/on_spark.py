@@ -1,4 +1,4 @@
-"""What commands on Spark share: is all there, a session, and a folder that goes away."""
+"""What commands on Spark share: a check for PySpark and Java, a session, a scratch folder."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from skewless.cli.needs import needing_spark
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Yield a folder that is removed at the end, also after an error or an interrupt."""
+    """Yield a folder that is removed at the end, even after an error or an interrupt."""
     with tempfile.TemporaryDirectory(prefix="skewless-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 def require_spark() -> None:
-    """End with one line and exit code 2 unless there are PySpark and a Java for it."""
+    """Exit with code 2 and one line if PySpark, or a Java for it, is missing."""
     with needing_spark():
         from skewless.spark.session import find_java
     try:
@@ -37,7 +37,7 @@ def spark_session(
     """Yield a session for these strategies; what Spark refuses becomes one line, exit code 1."""
     from skewless.apps.running.sessions import SparkFailed, quiet_session
 
-    # Those of one's own are loaded when they come, in the task.
+    # The user's own strategies are loaded later, in the task.
     warm = ",".join(name for name in strategies if name in registry.names())
     try:
         with quiet_session(master, scratch, warm, settings) as spark:

@@ -1,4 +1,4 @@
-"""What options mean: names and values, counts, strategies."""
+"""Reads the values of options: names and values, counts, strategies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def counts(text: str, option: str, least: int = 0, most: int | None = None) -> l
     try:
         numbers = [whole_number(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"{option} takes whole numbers with commas, not {shown(text)}") from None
+        raise ValueError(
+            f"{option} takes whole numbers separated by commas, not {shown(text)}"
+        ) from None
     return [whole(number, option, least=least, most=most) for number in numbers]
 
 
@@ -49,14 +51,14 @@ def count(text: str, option: str, least: int = 0, most: int | None = None) -> in
 
 
 def page(out: Path) -> Path:
-    """Return the path of a page, in a folder that is there."""
+    """Return the path of a page; create its folder if it is missing."""
     return file_to_write(out, "--out")
 
 
 def file_to_write(path: Path, option: str) -> Path:
-    """Return the path of a file, in a folder that is made if it is not there.
+    """Return the path of a file; create its folder if it is missing.
 
-    It is the last thing to do before the work: a command that is refused leaves no folder.
+    Call it last before the work, so that a refused command leaves no folder.
     """
     path_text(path, option, "the path of a file")
     if path.is_dir():
@@ -65,7 +67,7 @@ def file_to_write(path: Path, option: str) -> Path:
     return path
 
 
-#: How messages of the simulator begin, and the option that people typed instead.
+#: How messages of the simulator begin, and the option that replaces it.
 _OF_SIMULATOR = {
     "timing:": "--timing:",
     "event:": "--event:",
@@ -84,14 +86,14 @@ _OF_SIMULATOR = {
     "trace: delimiter": "--with delimiter",
     "trace:": "--trace:",
 }
-#: The same for parameters of any workload, behind its name.
+#: The same for parameters of any workload, after its name.
 _OF_WORKLOAD = {"z": "--zipf", "n_keys": "--keys", "n_records": "--records"}
 
 
 def by_options(message: str, workload: str, settings: Mapping[str, str]) -> str:
-    """Return a message with the option that people typed, not the parameter behind it.
+    """Return a message that names the option instead of the parameter that it sets.
 
-    `settings` are those that people set by their names with --with.
+    `settings` are the parameters that --with sets by name.
 
     >>> by_options("zipf: z must be a number", "zipf", {})
     '--zipf must be a number'
@@ -106,7 +108,7 @@ def by_options(message: str, workload: str, settings: Mapping[str, str]) -> str:
 
 
 def _by_beginning(message: str, options: Mapping[str, str]) -> str:
-    """Return a message whose beginning is replaced; the longest one that fits says most."""
+    """Return a message with its beginning replaced; the longest match counts."""
     for beginning in sorted(options, key=len, reverse=True):
         if message.startswith(beginning):
             return options[beginning] + message[len(beginning) :]
@@ -115,7 +117,7 @@ def _by_beginning(message: str, options: Mapping[str, str]) -> str:
 
 @contextlib.contextmanager
 def naming_options(workload: str, settings: Mapping[str, str]) -> Iterator[None]:
-    """Let errors name options, and print each warning as one line that does."""
+    """Make errors and warnings name options; print each warning as one line."""
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("default")
@@ -127,7 +129,7 @@ def naming_options(workload: str, settings: Mapping[str, str]) -> Iterator[None]
         print(f"skewless: {line}", file=sys.stderr)
 
 
-#: How messages about files begin, where they were given by --input.
+#: How messages about files of --input begin.
 _OF_INPUT = {
     "trace: path": "--input",
     "trace: key": "--key",
@@ -149,7 +151,7 @@ def naming_input() -> Iterator[None]:
 
 
 def timing(texts: list[str]) -> Timing | None:
-    """Return how long things take, by texts like `service=1e-4`; None without any."""
+    """Return the timing from texts like `service=1e-4`; None without any."""
     return parameters.make(Timing, pairs(texts, "--timing")) if texts else None
 
 
@@ -180,9 +182,9 @@ def events(texts: list[str]) -> list[Event]:
 
 
 def sync(text: str, delay: str, n_sources: int) -> Sync | None:
-    """Return how sources learn together, by a number or by `interval=1e4,delay=500,…`.
+    """Return how sources learn together, from a number or from `interval=1e4,delay=500,…`.
 
-    A delay may be one for each source, with `/` between them. None where it is 0.
+    A delay may be one number for each source, separated by `/`. None if the interval is 0.
     """
     late = count(delay, "--sync-delay")
     if "=" not in text:

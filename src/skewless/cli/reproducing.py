@@ -79,19 +79,19 @@ def reproduce(
     size: Annotated[
         str | None,
         typer.Option(
-            help="tiny, quick, or full, the default: as published, as far as one machine can."
+            help="tiny, quick, or full (the default): as published, as far as one machine can."
         ),
     ] = None,
     jobs: Annotated[
-        str | None, typer.Option(help="Processes that measure; one per core by default.")
+        str | None, typer.Option(help="Number of processes; one per core by default.")
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="The folder of the raw records; a stopped run goes on from it.")
+        Path, typer.Option(help="The folder of the raw records; a stopped run resumes from it.")
     ] = Path("out/reproduction"),
     page: Annotated[
         Path | None, typer.Option(help="Write a page with all plots to this file.")
     ] = None,
-    only_list: Annotated[bool, typer.Option("--list", help="List the figures, and end.")] = False,
+    only_list: Annotated[bool, typer.Option("--list", help="List the figures, and exit.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure the tables and figures of the papers, and say which of their claims hold."""
@@ -127,7 +127,7 @@ def reproduce(
 def measure_on_screen(
     figures: Sequence[Figure], size: Size, folder: Path, n_jobs: int
 ) -> list[Result]:
-    """Measure what is missing, with a bar; Ctrl-C ends the command with one line."""
+    """Measure the missing cells, with a progress bar; Ctrl-C ends the command with one line."""
     seen = (0, 0)
     with progress_bar() as bar:
         task = bar.add_task(f"measuring, {n_jobs} at a time", total=None)
@@ -145,7 +145,7 @@ def measure_on_screen(
             outcomes = None
     if outcomes is None:
         kept = f"{seen[0]} of {seen[1]} cells are kept in {folder}"
-        raise stopped(f"stopped: {kept}; the same command goes on from there", 130)
+        raise stopped(f"stopped: {kept}; the same command resumes from there", 130)
     return [result(figure, size, got) for figure, got in zip(figures, outcomes, strict=True)]
 
 

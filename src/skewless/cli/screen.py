@@ -1,4 +1,4 @@
-"""What people see: the console, progress bars, and small bars in a table."""
+"""Output for people: the console, progress bars, and small bars in a table."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
-#: The option of every command that tells something.
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for programs.")]
+#: The option --json of every command that prints results.
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object per line, for programs.")
+]
 
 
 def print_json(told: dict[str, Any]) -> None:
@@ -23,12 +25,12 @@ def print_json(told: dict[str, Any]) -> None:
 
 
 def console() -> Console:
-    """Return standard output; a file or a pipe has no width, so it gets enough."""
+    """Return a console on standard output; a file or a pipe gets a fixed, large width."""
     return Console(width=None if sys.stdout.isatty() else 160)
 
 
 def progress_bar() -> Progress:
-    """Return bars on standard error, which go away when all is done."""
+    """Return progress bars on standard error, which disappear at the end."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -40,9 +42,9 @@ def progress_bar() -> Progress:
 
 
 def small_bars(values: Sequence[float], fair: float, highest: float) -> str:
-    """Return one character per value; `fair` stands on a step, so that equal loads look equal.
+    """Return one character per value; steps are centred on `fair`, so equal loads look equal.
 
-    `highest` is the largest value that needs to be told apart.
+    `highest` is the largest value of all rows, which sets the scale.
 
     >>> small_bars([1, 5, 9, 20], fair=5, highest=20), small_bars([4.9, 5.1], fair=5, highest=20)
     ('▁▂▃▅', '▂▂')

@@ -1,4 +1,4 @@
-"""`skewless simulate`: a stream through one or more strategies, at full speed, without Spark."""
+"""`skewless simulate`: routes a stream by one or more strategies, without Spark."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def _optional(text: str | None, option: str) -> int | None:
 
 
 def _words(trace: Path, settings: dict[str, str]) -> str:
-    """Return the key of a text, which has words and no columns; raise ValueError for others."""
+    """Return the key of a plain text, which has no columns; raise ValueError for other files."""
     given = (settings.get(name, "auto") for name in ("format", "delimiter"))
     if columns_of(str(trace), *given):
-        raise ValueError("--trace needs --key COLUMN (several with commas)")
+        raise ValueError("--trace needs --key COLUMN (several: separated by commas)")
     return "word"
 
 
@@ -70,9 +70,9 @@ def _workload(
 
 
 def _for_workers(stream: Workload, n_workers: int, settings: dict[str, str]) -> Workload:
-    """Return the workload for this many workers, where it has to know them and was not told.
+    """Return the workload for this many workers, if it depends on them and none were set.
 
-    The homes between which `fluctuation` shifts load are those of the run only with its workers.
+    `fluctuation` shifts load between homes, which depend on the number of workers of the run.
     """
     if "n_workers" in settings or n_workers < 2 or not hasattr(stream, "n_workers"):
         return stream
@@ -85,7 +85,9 @@ def _speeds(text: str | None, n_workers: int) -> Floats | None:
     try:
         pattern = [float(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"--capacities takes numbers with commas, not {shown(text)}") from None
+        raise ValueError(
+            f"--capacities takes numbers separated by commas, not {shown(text)}"
+        ) from None
     if any(not 0 < speed < float("inf") for speed in pattern):
         raise ValueError(f"--capacities must be above 0 and finite, not {shown(text)}")
     if n_workers % len(pattern):
@@ -96,17 +98,17 @@ def _speeds(text: str | None, n_workers: int) -> Floats | None:
 
 
 def _require_forwarding(chosen: Sequence[AnyStrategy], *, asked: bool) -> None:
-    """Refuse windows that overlap unless all strategies forward; nothing is merged here."""
+    """Raise ValueError for overlapping windows unless all strategies forward: nothing is merged."""
     without = [one.name for one in chosen if not asked or not isinstance(one, Forwards)]
     if without:
         raise ValueError(
             "--slides: windows can overlap where --timing has merge, or with --forwarding by "
-            f"strategies that tell what needs merging, and not with {', '.join(without)}"
+            f"strategies that report what needs merging, not with {', '.join(without)}"
         )
 
 
 def _report_strategies_without_speeds(chosen: Sequence[AnyStrategy]) -> None:
-    """Say which strategies treat all workers alike, though their workers differ in speed."""
+    """Print which strategies treat all workers alike, although the workers differ in speed."""
     blind = [one.name for one in chosen if not isinstance(one, Rescales)]
     if blind:
         typer.echo(f"--capacities: {', '.join(blind)} treat all workers alike", err=True)
@@ -116,16 +118,16 @@ def _report_strategies_without_speeds(chosen: Sequence[AnyStrategy]) -> None:
 def simulate_command(
     strategy: Annotated[
         str,
-        typer.Option(help="Names with commas, 'all', or module:Class for one's own."),
+        typer.Option(help="Names separated by commas, 'all', or module:Class for your own."),
     ],
-    workers: Annotated[str, typer.Option(help="Number of workers; several with commas.")] = "16",
+    workers: Annotated[str, typer.Option(help="Number of workers; several: 16,32.")] = "16",
     sources: Annotated[
         str, typer.Option(help="Number of sources; record i goes to source i mod that number.")
     ] = "1",
     seed: Annotated[int, typer.Option(help="Seed of workload and routing.")] = 0,
     zipf: Annotated[float | None, typer.Option(help="Exponent of the Zipf distribution.")] = None,
-    keys: Annotated[str | None, typer.Option(help="Keys in the domain, e.g. 1e5.")] = None,
-    records: Annotated[str | None, typer.Option(help="Records of the stream, e.g. 1e6.")] = None,
+    keys: Annotated[str | None, typer.Option(help="Number of keys, e.g. 1e5.")] = None,
+    records: Annotated[str | None, typer.Option(help="Number of records, e.g. 1e6.")] = None,
     workload: Annotated[
         str | None, typer.Option(help="A workload by name; see `skewless workloads`.")
     ] = None,
@@ -134,14 +136,16 @@ def simulate_command(
     ] = None,
     trace: Annotated[
         Path | None,
-        typer.Option(help="Records: Parquet, CSV, JSON lines, or text, of which each word is one."),
+        typer.Option(
+            help="A file: Parquet, CSV, JSON lines, or text, whose words are the records."
+        ),
     ] = None,
     key: Annotated[str | None, typer.Option(help="The trace's key column(s).")] = None,
     weight: Annotated[
         str | None, typer.Option(help="The trace's column with what a record costs.")
     ] = None,
     limit: Annotated[
-        str | None, typer.Option(help="At most this many records of the trace.")
+        str | None, typer.Option(help="Read at most this many records of the trace.")
     ] = None,
     window: Annotated[str, typer.Option(help="Records per window.")] = "10000",
     set_: Annotated[
@@ -149,18 +153,18 @@ def simulate_command(
     ] = None,
     capacities: Annotated[
         str | None,
-        typer.Option(help="Relative worker speeds with commas; a shorter pattern repeats."),
+        typer.Option(help="Relative speeds, separated by commas; a short list is repeated."),
     ] = None,
     sync: Annotated[
         str,
         typer.Option(
-            help="Records between two merges of what the sources learned; 0: never. Or "
+            help="Records between two merges of the sources' states; 0: never. Or "
             "interval=RECORDS[,delay=RECORDS][,work=RECORDS][,adaptive=yes]."
         ),
     ] = "0",
     horizon: Annotated[
         str,
-        typer.Option(help="Records over which balance counts; 0: each window for itself."),
+        typer.Option(help="Records over which load is balanced; 0: each window separately."),
     ] = "0",
     sync_delay: Annotated[
         str, typer.Option(help="Records from a merge to its answer, for --sync.")
@@ -179,7 +183,7 @@ def simulate_command(
     slides: Annotated[
         str,
         typer.Option(
-            help="Slides per window, for windows that overlap; --window is then one slide."
+            help="Slides per window, for overlapping windows; --window is then one slide."
         ),
     ] = "1",
     forwarding: Annotated[
@@ -188,7 +192,7 @@ def simulate_command(
     ] = False,
     windows: Annotated[
         Path | None,
-        typer.Option(help="Write a row per window into this Parquet file; its folder is made."),
+        typer.Option(help="Write a row per window to this Parquet file; its folder is created."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -221,7 +225,9 @@ def simulate_command(
         if together is not None and not any(isinstance(one, Merges) for one in chosen):
             raise ValueError("--sync: none of the chosen strategies merges what its sources learn")
         if forwarding and not any(isinstance(one, Forwards) for one in chosen):
-            raise ValueError("--forwarding: none of the chosen strategies tells what needs merging")
+            raise ValueError(
+                "--forwarding: none of the chosen strategies reports what needs merging"
+            )
         clock = reading.timing(timing or [])
         n_slides = reading.count(slides, "--slides", least=1, most=1 << 20)
         if n_slides > 1 and (clock is None or not clock.merge):
@@ -230,7 +236,7 @@ def simulate_command(
         cells = []
         for n in reading.counts(workers, "--workers", least=1, most=MOST_WORKERS):
             cells += [(chosen_one, n, _speeds(capacities, n)) for chosen_one in chosen]
-        for one_strategy, n, speeds in cells:  # what cannot happen is refused before any run
+        for one_strategy, n, speeds in cells:  # refuse impossible events before any run
             ones = np.ones(n) if speeds is None else speeds
             members = Membership(one_strategy, ones, require_events(happens, n, stream.n_records))
             members.require_clock(clock)
@@ -262,7 +268,7 @@ def simulate_command(
     with progress_bar() as bar:
         for cell in cells:
             task = bar.add_task(f"{cell[0].name}, {cell[1]} workers", total=stream.n_records)
-            # What a trace holds is seen only here.
+            # The content of a trace is only read here.
             with refusing_bad_input(), reading.naming_options(source, settings):
                 runs.append(one(cell, lambda done, task=task: bar.update(task, completed=done)))  # type: ignore[misc]
             bar.update(task, visible=False)
@@ -275,7 +281,7 @@ def simulate_command(
 
 
 def comparison_table(runs: list[Run]) -> Table:
-    """Return the table that people see: one row per run, and what is reachable as the last."""
+    """Return the table for people: one row per run, and the limit as the last row."""
     first = runs[0].summary()
     title = (
         f"{first['workload']}: {first['records']:,} records, {first['keys']:,} keys, "

@@ -15,12 +15,12 @@ from skewless.arguments import shown
 
 Event = dict[str, Any]
 
-#: By the end of the name, as Spark writes them.
+#: By the end of the file name, as Spark names them.
 _CODECS = {".zstd": "zstd", ".zst": "zstd", ".gz": "gzip"}
-_UNREADABLE = (".lz4", ".lzf", ".snappy")  # Spark frames these in its own way
+_UNREADABLE = (".lz4", ".lzf", ".snappy")  # Spark has its own framing for these
 _ROLLED = re.compile(r"events_(\d+)_.+")
 _UNFINISHED = ".inprogress"
-_COMPACTED = ".compact"  # after the codec; events of jobs that ended are left out of such a file
+_COMPACTED = ".compact"  # after the codec; such a file leaves out events of ended jobs
 
 
 class LogError(ValueError):
@@ -28,7 +28,7 @@ class LogError(ValueError):
 
 
 def log_files(path: str | Path) -> list[Path]:
-    """Return the files of an event log in order: one file, or those of a folder of rolled ones."""
+    """Return the files of an event log in order: one file, or the rolled files of a folder."""
     place = Path(path)
     if not place.exists():
         raise LogError(f"event log: there is no file or folder {shown(str(path))}")
@@ -60,9 +60,9 @@ def is_compacted(path: str | Path) -> bool:
 
 
 def _without_compacted(rolled: list[tuple[int, Path]]) -> list[Path]:
-    """Return the last compact file and what is newer; it stands for all files up to its number.
+    """Return the last compact file and all newer ones; it replaces all files up to its number.
 
-    Spark removes those only later. A compact file that is still being written counts as none.
+    Spark removes those files later. A compact file that is still being written is ignored.
     """
     files = [(n, file) for n, file in rolled if not file.name.endswith(_COMPACTED + _UNFINISHED)]
     compact = [(number, file) for number, file in files if file.name.endswith(_COMPACTED)]
@@ -84,7 +84,7 @@ def read_events(path: str | Path) -> Iterator[Event]:
             n_events += 1
             yield event
     if not n_events:
-        raise LogError(f"event log: {shown(str(path))} has no events of Spark's")
+        raise LogError(f"event log: {shown(str(path))} has no Spark events")
 
 
 def _events_of(file: Path, *, is_last: bool) -> Iterator[Event]:
@@ -111,13 +111,13 @@ def _events_of(file: Path, *, is_last: bool) -> Iterator[Event]:
 def _event(line: str) -> Event | None:
     try:
         event = json.loads(line)
-    except (ValueError, RecursionError):  # also a number of thousands of digits
+    except (ValueError, RecursionError):  # including a number of thousands of digits
         return None
     return event if isinstance(event, dict) and isinstance(event.get("Event"), str) else None
 
 
 def _opened(file: Path) -> IO[str]:
-    """Return the lines of a file, decompressed where its name says so."""
+    """Return the lines of a file, decompressed according to its name."""
     name = file.name.removesuffix(_COMPACTED).removesuffix(_UNFINISHED)
     if name.endswith(_UNREADABLE):
         raise LogError(

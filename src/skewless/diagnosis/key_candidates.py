@@ -44,9 +44,9 @@ def rank_columns(
 ) -> list[Candidate]:
     """Return the columns that could be keys, the most uneven one first.
 
-    Left out are columns of measured values and of times, columns with one value, and columns with
-    more values than half of the records, unless one of these values is above the fair share of a
-    worker. The first `limit` records are looked at.
+    Columns of measured values and of times are left out, and so are columns with one value. Columns
+    with more values than half of the records are left out too, unless one of the values is above
+    the fair share of a worker. Only the first `limit` records are read.
     """
     found = []
     for column, kind in columns_of(path, format, delimiter).items():
@@ -85,7 +85,7 @@ def rank_columns(
 
 
 def _could_be_key(kind: pa.DataType) -> bool:
-    """Return whether values of a type are names, rather than measured, nested or times."""
+    """Return whether a type can hold names: it is not nested, a time or a measured value."""
     kinds = pa.types
     others = (kinds.is_floating, kinds.is_nested, kinds.is_null, kinds.is_temporal)
     return not any(is_other(kind) for is_other in others)

@@ -1,4 +1,4 @@
-"""Looks at the keys of a stream: how skewed they are, how they drift, and what would help."""
+"""Diagnoses the keys of a stream: how skewed they are, how they drift, and what would help."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from skewless.simulator import simulate
 from skewless.strategy import AnyStrategy
 from skewless.workloads.workload import Workload
 
-#: Strategies that stand for what one can do: by hash, at random, and by what the keys are.
+#: Strategies of each kind: by hash, without regard to keys, and aware of hot keys.
 COMPARED = ("hash", "shuffle", "pkg", "pd-stream", "cascade", "cascade-ahead", "mixed")
-#: Below this imbalance of hashing, beside that by chance, nothing needs to be changed.
+#: If hashing has less imbalance than this, besides that by chance, nothing needs to change.
 HARMLESS = 0.2
-#: Numbers of salts that stand for what is written by hand.
+#: Numbers of salts that people commonly use.
 SALTS = (4, 16)
 _POINTS = 40  # of the curve
 _FEWEST_PER_WORKER = 20  # records; with fewer, loads differ by chance
-#: Advice that is true of every skewed stream.
+#: Advice for every skewed stream.
 MERGED_ALREADY = (
     "If all you compute is sum, count, min, max or the like, plain Spark combines before the "
     "shuffle, and skew hardly hurts."
@@ -49,12 +49,12 @@ class KeyReport:
     n_keys: int
     n_workers: int
     top_keys: tuple[tuple[int, float], ...]  # hash and share of the records
-    n_above_fair_share: int  # keys that one worker alone cannot carry
+    n_above_fair_share: int  # keys with more than a worker's fair share
     drift: float  # of the heaviest keys from one tenth of the stream to the next: 0 none, 1 all
     measured: tuple[Measured, ...]
     drifts: tuple[float, ...]  # the same for each tenth but the first
     curve: tuple[tuple[int, float], ...]  # rank and share of some of the heaviest keys
-    n_simulated: int  # records that `measured` is about: all, or the first ones
+    n_simulated: int  # records in the simulations of `measured`: all, or the first ones
     window: int  # records
 
     @property
@@ -64,7 +64,7 @@ class KeyReport:
 
     @property
     def chance(self) -> float:
-        """The imbalance that even keys have: a window has few records for each of many workers."""
+        """The imbalance that even keys have by chance, with few records per worker and window."""
         return imbalance_by_chance(min(self.window, self.n_simulated), self.n_workers)
 
     def _is_uneven(self, one: Measured) -> bool:
@@ -120,7 +120,7 @@ class KeyReport:
 def diagnose_keys(
     workload: Workload, *, n_workers: int, window: int = 10_000, n_sources: int = 4, seed: int = 0
 ) -> KeyReport:
-    """Return what the keys of a stream look like, and what strategies would do with them."""
+    """Return how the keys of a stream are distributed, and what strategies would do with them."""
     facts = count_facts(workload, n_workers=n_workers, seed=seed)
     return report_on(
         facts, workload, n_workers=n_workers, window=window, n_sources=n_sources, seed=seed
@@ -136,7 +136,7 @@ def report_on(
     n_sources: int = 4,
     seed: int = 0,
 ) -> KeyReport:
-    """Return the same from what is known by counting; strategies are simulated on `workload`.
+    """Return the same from counted keys; strategies are simulated on `workload`.
 
     `workload` may be the beginning of the stream that was counted.
     """

@@ -1,4 +1,4 @@
-"""What counting tells about the keys of a stream: how many, which are heavy, how they drift."""
+"""Counts the keys of a stream: how many there are, which are heavy, how they drift."""
 
 from __future__ import annotations
 
@@ -12,34 +12,35 @@ from skewless.arrays import Ints, Keys
 from skewless.simulator.replicas import ReplicaCounter
 from skewless.workloads.workload import Workload
 
-#: The heaviest keys that are listed, and those of each part that drift goes by.
+#: The number of heaviest keys in the list, and in each part for measuring drift.
 TOP = 20
-#: Into this many parts a stream is cut to see drift.
+#: The number of parts into which a stream is cut to measure drift.
 PARTS = 10
 #: A key with a smaller share of a part is not heavy there. Rare keys come and go by chance.
 _HEAVY = 0.001
 #: Nor is one with less than this part of a worker's fair share: it hardly matters where it goes.
 _PART_OF_FAIR_SHARE = 0.1
-#: So many of the heaviest keys make the curve.
+#: The number of heaviest keys in the curve.
 CURVE = 1_000
 _MOST_KEYS = 1 << 21  # counted exactly; beyond, light keys are forgotten
 
 
 class KeyFacts(NamedTuple):
-    """What counting tells; here it is counted in memory, and elsewhere by Spark.
+    """Counts of the keys, made in memory here or by Spark elsewhere.
 
     Parameters
     ----------
     n_records, n_keys
-        How many there are; the keys are an estimate where they are millions, counted in memory.
+        The numbers of records and keys. With millions of keys, counting in memory gives an
+        estimate.
     n_above_fair_share
-        Keys that one worker alone cannot carry.
+        Keys with more than a worker's fair share.
     heaviest
         The hash and the records of the heaviest keys, at most `CURVE` of them, in order. Among
         equal ones the smaller hash comes first.
     tops
-        The hashes of the `TOP` heaviest keys of each part of the stream; none with a share of the
-        part below `heavy_share`.
+        The hashes of the `TOP` heaviest keys of each part of the stream, without keys whose share
+        of the part is below `heavy_share`.
     """
 
     n_records: int
@@ -60,7 +61,7 @@ class KeyFacts(NamedTuple):
 
 
 class KeyCounts(NamedTuple):
-    """The keys of a stream and how often each came; light ones may be missing."""
+    """The keys of a stream and how often each occurs; light ones may be missing."""
 
     keys: Keys
     counts: Ints
@@ -68,14 +69,14 @@ class KeyCounts(NamedTuple):
     n_keys: int  # all of them: exact, or an estimate where there are millions
 
     def heaviest(self, most: int, least: float = 0.0) -> Ints:
-        """Return where the heaviest keys with `least` records are, the heaviest first."""
+        """Return the positions of the heaviest keys with at least `least` records, in order."""
         # Keys are in order, so a stable sort puts the smaller hash first among equal ones.
         first = np.argsort(-self.counts, kind="stable")[:most]
         return first[self.counts[first] >= least]
 
 
 def heavy_share(n_workers: int) -> float:
-    """Return the share of a part's records from which on a key of it counts as heavy.
+    """Return the least share of a part's records that makes a key heavy in it.
 
     >>> heavy_share(16), heavy_share(1000)
     (0.00625, 0.001)
@@ -84,7 +85,7 @@ def heavy_share(n_workers: int) -> float:
 
 
 def count_facts(workload: Workload, *, n_workers: int, seed: int = 0) -> KeyFacts:
-    """Return what counting the keys tells, piece by piece in bounded memory."""
+    """Return counts of the keys, made piece by piece in bounded memory."""
     counted = count_keys(workload.chunks(seed))
     if not counted.n_records:
         raise ValueError("the input has no records")
@@ -109,7 +110,7 @@ def part_size(n_records: int) -> int:
 
 
 def count_keys(chunks: Iterator[Keys]) -> KeyCounts:
-    """Return how often each key came; beyond some millions of keys, light ones are forgotten."""
+    """Return how often each key occurs; with millions of keys, light ones are forgotten."""
     keys: Keys = np.empty(0, np.uint64)
     counts: Ints = np.empty(0, np.int64)
     n_records = 0

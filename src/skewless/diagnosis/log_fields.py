@@ -1,4 +1,4 @@
-"""Reads single fields of an event, which may be missing or odd."""
+"""Reads single fields of an event, which may be missing or of the wrong type."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from skewless.diagnosis.event_log import LogError
 #: More than any count, size or time in a log. Sums of them still fit into an array of integers.
 BEYOND = 1 << 53
 _DEEPEST = 200  # operators on top of each other
-_LONGEST = 160  # signs of a reason
+_LONGEST = 160  # characters of a reason
 
 
 def fields(value: object) -> dict[str, Any]:
-    """Return an object of the log; what is missing or odd counts as empty."""
+    """Return an object of the log; a missing or malformed one counts as empty."""
     return value if isinstance(value, dict) else {}
 
 
 def whole(value: object) -> int:
-    """Return a number of the log; what is missing or odd counts as 0."""
+    """Return a number of the log; a missing or malformed one counts as 0."""
     if not isinstance(value, int) or isinstance(value, bool):
         return 0
     if abs(value) >= BEYOND:
@@ -75,7 +75,7 @@ def failure_text(reason: dict[str, Any]) -> str:
 
 
 def _telling_line(text: str) -> str:
-    """Return the first line; of what Python raised, the last one that is not indented.
+    """Return the first line, or for a Python traceback the last line that is not indented.
 
     >>> _telling_line("Traceback (most recent call last):\\n  File x\\nMemoryError: full\\n SQL")
     'MemoryError: full'

@@ -1,4 +1,4 @@
-"""Salting by hand, as a strategy: what many jobs do today, to compare with."""
+"""Salting by hand as a strategy, for comparison: many jobs do this today."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def _route(keys: Keys, state: SaltState, out: Workers) -> None:
 
 @dataclass(frozen=True)
 class Salting:
-    """Hash the key together with a number that is dealt out in turn: `repartition(n, key, salt)`.
+    """Hash the key together with a number that cycles: `repartition(n, key, salt)`.
 
     Every key, hot or not, goes to up to `salts` workers.
 
     Parameters
     ----------
     salts
-        How many numbers there are.
+        How many different numbers there are.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Salting:
         return Traits(family="splitting")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> SaltState:
-        """Return a state whose first salt is another one for each source."""
+        """Return a state whose first salt differs between sources."""
         return SaltState(
             np.array([source % self.salts]),
             np.array([self.salts]),

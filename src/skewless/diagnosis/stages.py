@@ -22,7 +22,7 @@ from skewless.diagnosis.log_fields import (
 
 @dataclass(frozen=True)
 class Tasks:
-    """The tasks of one stage that ended well, and those that did not end, one entry each."""
+    """The tasks of one stage that succeeded, and those that did not end, one entry each."""
 
     seconds: Floats  # in the executor; so far, if it did not end
     records: Ints  # read from a shuffle, or from input; 0 if it did not end
@@ -42,17 +42,17 @@ class Stage:
     attempt: int
     name: str
     job: str  # what the user called it, or the query
-    operators: tuple[str, ...]  # what runs in it, as Spark calls it
-    plan: tuple[str, ...]  # what runs in the whole query
+    operators: tuple[str, ...]  # of the stage, by Spark's names
+    plan: tuple[str, ...]  # the operators of the query
     reads_shuffle: bool
     seconds: float  # from its submission to its end, or to the end of the log
-    complete: bool  # whether it ended, and well
+    complete: bool  # whether it succeeded
     tasks: Tasks
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A task that had not ended when the log did, or that was killed; no other did its work."""
+    """A task that was killed, or had not ended when the log did; no other task did its work."""
 
     stage: int
     attempt: int
@@ -74,7 +74,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Application:
-    """What an event log tells."""
+    """The content of an event log."""
 
     name: str
     spark: str
@@ -86,7 +86,7 @@ class Application:
 
     @property
     def tells_all(self) -> bool:
-        """Whether all work that began is in the log with its end."""
+        """Whether the log has the end of all work that began."""
         return not (self.unfinished or self.failed or self.open_jobs)
 
 
@@ -103,7 +103,7 @@ class _Task(NamedTuple):
 
 @dataclass
 class _Attempt:
-    """What was met of an attempt of a stage so far."""
+    """The events of one attempt of a stage so far."""
 
     info: dict[str, Any] = field(default_factory=dict)
     tasks: list[_Task] = field(default_factory=list)
@@ -112,12 +112,12 @@ class _Attempt:
     has_ended: bool = False
 
 
-_Identity = tuple[int, int]  # of an attempt: the number of its stage, and its own
+_Identity = tuple[int, int]  # of an attempt: the numbers of the stage and of the attempt
 
 
 @dataclass
 class _Met:
-    """What was met of an application so far."""
+    """The events of an application so far."""
 
     name: str = ""
     spark: str = ""
@@ -180,7 +180,7 @@ class _Met:
             shuffle = fields(metrics.get("Shuffle Read Metrics"))
             attempt.shuffled += whole(shuffle.get("Total Records Read"))
             self.succeeded.add(place)
-        elif reason.get("Reason") == "TaskKilled":  # the stage was given up, or a copy was faster
+        elif reason.get("Reason") == "TaskKilled":  # the stage was abandoned, or a copy was faster
             attempt.killed.append(task._replace(seconds=seconds))
         elif reason.get("Reason") not in ("Resubmitted", "TaskCommitDenied"):  # it did its work
             before = self.failed.get(place)
@@ -195,8 +195,8 @@ class _Met:
     def unfinished(self) -> dict[_Identity, list[tuple[_Task, bool]]]:
         """Return the tasks without an end by their stage, with whether they were killed.
 
-        Of several tasks for the same partition, the longest counts. Where one did succeed, the
-        others were copies of it.
+        Of several tasks for the same partition, the longest counts. If one succeeded, the others
+        were copies of it and are left out.
         """
         longest: dict[tuple[int, int], tuple[_Identity, _Task, bool]] = {}
         alive = [

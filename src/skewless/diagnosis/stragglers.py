@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from skewless.arrays import Floats, Ints
 from skewless.diagnosis.stages import Application, Stage
 
-#: Tasks that end sooner are no problem, whatever their ratio.
+#: Seconds. Shorter tasks are no problem, even if they are far above the median.
 SHORTEST_SECONDS = 0.5
 #: A task counts as slow if it takes this many times the median.
 SLOW = 2.0
@@ -21,7 +21,7 @@ Cause = Literal["records", "input", "executor", "cost", "unfinished"]
 
 _PER_RECORD = ("MapInArrow", "MapInPandas", "ArrowEvalPython", "BatchEvalPython", "MapPartitions")
 
-#: Operators of Spark's that keep the records of a key together, and what helps there.
+#: Spark operators that keep the records of a key together, and what helps.
 _REMEDIES = (
     (
         ("FlatMapGroupsInPandasWithState", "TransformWithState", "FlatMapGroupsWithState"),
@@ -32,7 +32,7 @@ _REMEDIES = (
         "a Python function per key: skewless.spark.aggregate with an Aggregator splits a hot key",
     ),
     (
-        # Not BroadcastHashJoin: it needs no shuffle, so a hot key is not its doing.
+        # Not BroadcastHashJoin: it needs no shuffle, so hot keys do not slow it down.
         ("SortMergeJoin", "ShuffledHashJoin", "StreamingSymmetricHashJoin"),
         "a join: Spark's adaptive execution splits skewed partitions of a batch join "
         "(spark.sql.adaptive.skewJoin); for streams skewless.spark.join spreads a hot key",
@@ -70,8 +70,8 @@ class Straggler:
     slowest_partition: int
     share_of_records: float | None  # of the slowest task, fair is 1 / tasks; None: not known
     stage_seconds: float
-    saved_seconds: float  # by which the stage would be shorter if its tasks were alike
-    complete: bool  # whether the stage ended, and well
+    saved_seconds: float  # how much shorter the stage would be with equal tasks
+    complete: bool  # whether the stage succeeded
     cause: Cause
     remedy: str
 
@@ -83,7 +83,7 @@ class Straggler:
 def find_stragglers(
     application: Application, *, slow: float = SLOW, shortest: float = SHORTEST_SECONDS
 ) -> list[Straggler]:
-    """Return the stages with a slow task, those first where balance would save most."""
+    """Return the stages with a slow task, ordered by how much balance would save."""
     found = []
     for stage in application.stages:
         tasks = stage.tasks
@@ -97,7 +97,7 @@ def find_stragglers(
         slowest = _most_telling(stage, is_slow)
         cause = _cause(stage, slowest)
         if cause == "cost" and _only_the_first_wave(stage, is_slow):
-            continue  # Python processes start, caches fill: nothing that balance could save
+            continue  # Python processes start and caches fill: balance cannot save this
         records = float(tasks.records.sum(dtype=np.float64))
         share = float(tasks.records[slowest] / records) if records else 0.0
         found.append(
@@ -125,7 +125,7 @@ def find_stragglers(
 def _lower_median(values: Floats | Ints) -> float:
     """Return the median; of an even number of values, the lower one in the middle.
 
-    The mean of both would hide a straggler among two tasks, and hot tasks that are half of all.
+    The mean of both would hide a straggler among two tasks, and slow tasks that are half of all.
 
     >>> _lower_median(np.array([60.0, 1.0])), _lower_median(np.array([3, 1, 2]))
     (1.0, 2.0)
@@ -135,10 +135,9 @@ def _lower_median(values: Floats | Ints) -> float:
 
 
 def _usual_seconds(stage: Stage) -> float:
-    """Return the lower median of the time of tasks.
+    """Return the lower median of the times of the tasks.
 
-    A task that did not end counts if it already takes as long as the others. If it has just begun,
-    it says nothing.
+    A task that did not end counts only if it already takes as long as the others.
     """
     tasks = stage.tasks
     counts = tasks.is_done | (tasks.seconds >= _lower_median(tasks.seconds[tasks.is_done]))
@@ -146,7 +145,7 @@ def _usual_seconds(stage: Stage) -> float:
 
 
 def _saved_seconds(stage: Stage, slowest: int) -> float:
-    """Return by how much a stage would be shorter if its tasks were alike.
+    """Return how much shorter a stage would be if its tasks took equally long.
 
     It cannot be shorter than its work, spread over as many tasks as ran at the same time.
     """
@@ -157,17 +156,17 @@ def _saved_seconds(stage: Stage, slowest: int) -> float:
 
 
 def _most_at_once(stage: Stage) -> int:
-    """Return how many tasks ran at the same time at most; they tell of the slots of the stage."""
+    """Return the most tasks that ran at the same time: an estimate of the slots."""
     tasks = stage.tasks
     times = np.concatenate([tasks.launched, np.maximum(tasks.ended, tasks.launched)])
     steps = np.repeat([1, -1], tasks.launched.size)
-    # By time; of the same time ends first: a slot is used again at once.
+    # By time; at equal times, ends come first: a slot is used again at once.
     in_order = np.lexsort((steps, times))
     return max(1, int(np.cumsum(steps[in_order]).max()))
 
 
 def _most_telling(stage: Stage, is_slow: NDArray[np.bool_]) -> int:
-    """Return the slowest task; one that has many records goes before those that start up."""
+    """Return the slowest task; one with many records comes before those that only start up."""
     tasks = stage.tasks
     heavy = is_slow & (tasks.records >= 1.5 * max(_lower_median(tasks.records[tasks.is_done]), 1.0))
     among = is_slow & ~tasks.is_done
@@ -177,7 +176,7 @@ def _most_telling(stage: Stage, is_slow: NDArray[np.bool_]) -> int:
 
 
 def _only_the_first_wave(stage: Stage, is_slow: NDArray[np.bool_]) -> bool:
-    """Tell whether all slow tasks are the first ones of their executors, and others followed."""
+    """Return whether all slow tasks are the first of their executors, and others followed."""
     tasks = stage.tasks
     first_end: dict[str, int] = {}
     for executor, ended in zip(tasks.executors, tasks.ended, strict=True):
@@ -201,7 +200,7 @@ def _cause(stage: Stage, slowest: int) -> Cause:
 
 
 def _on_a_slow_executor(stage: Stage, slowest: int) -> bool:
-    """Tell whether most tasks of the slowest one's executor, and few others, are slow."""
+    """Return whether most tasks of the slowest one's executor, and few others, are slow."""
     tasks = stage.tasks
     slow = tasks.seconds >= SLOW * _usual_seconds(stage)
     suspect = tasks.executors[slowest]
@@ -228,7 +227,7 @@ def _remedy(stage: Stage, cause: Cause, slowest: int) -> str:
             "machine, or set spark.speculation"
         )
     if cause == "unfinished":
-        unknown = "it did not end, so the log does not tell its records"
+        unknown = "it did not end, so the log does not show its records"
         if not stage.reads_shuffle:
             return f"{unknown}; look at what it reads, and at its executor"
         return f"{unknown}; if they are many: {_by_operators(stage) or _ONE_KEY}"
@@ -248,9 +247,9 @@ def _remedy(stage: Stage, cause: Cause, slowest: int) -> str:
 
 
 def _by_operators(stage: Stage, without: tuple[str, ...] = ()) -> str:
-    """Return what helps where one of the known operators runs, or nothing.
+    """Return what helps with the first known operator of a stage, or an empty text.
 
-    Generated code hides the operators of a stage; then those of its query tell.
+    If generated code hides the operators of a stage, those of its query count.
     """
     for names in (stage.operators, stage.plan):
         for operators, remedy in _REMEDIES:

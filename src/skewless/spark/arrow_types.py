@@ -1,7 +1,7 @@
-"""Spark's types as Arrow has them, and back, by public names of PySpark alone.
+"""Spark's types as Arrow types, and back, with public names of PySpark only.
 
-PySpark converts types too, but in a module of its own whose functions change from one version to
-the next: in 4.1 they take other arguments and read times without a zone as times with one.
+PySpark converts types too, but its functions are private and change between versions: in 4.1 they
+take other arguments and read times without a zone as times with one.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _SIMPLE: tuple[tuple[type[T.DataType], pa.DataType], ...] = (
     (T.NullType, pa.null()),
 )
 _VARIANT = {b"variant": b"true"}
-#: Of shapes on a plane and on the globe; Spark keeps the kind in the metadata of a field.
+#: Shapes on a plane and on the globe. Spark keeps the kind in the metadata of a field.
 _SHAPES: dict[bytes, Any] = {b"geometry": T.GeometryType, b"geography": T.GeographyType}
 
 
 class NoArrowType(ValueError):  # noqa: N818 - it is read as a sentence
-    """One of the two, Spark or Arrow, has no such type; names it."""
+    """Spark or Arrow has no such type; the message names it."""
 
 
 def to_arrow_schema(schema: T.StructType) -> pa.Schema:
-    """Return a schema as Arrow has it, times in UTC; metadata stays behind."""
+    """Return the Arrow schema of a Spark schema, times in UTC, without metadata."""
     return pa.schema(list(_fields(schema)))
 
 
 def from_arrow_schema(schema: pa.Schema) -> T.StructType:
-    """Return a schema as Spark has it; metadata stays behind."""
+    """Return the Spark schema of an Arrow schema, without metadata."""
     fields = [T.StructField(f.name, from_arrow_type(f.type), f.nullable) for f in schema]
     return T.StructType(fields)
 
@@ -113,7 +113,7 @@ def from_arrow_type(kind: pa.DataType) -> T.DataType:
         return T.DayTimeIntervalType()
     if pt.is_time64(kind):
         return T.TimeType()
-    raise NoArrowType(f"Spark has no type for {kind} of Arrow")
+    raise NoArrowType(f"Spark has no type for Arrow's {kind}")
 
 
 def _fields(schema: T.StructType) -> list[pa.Field]:
@@ -121,7 +121,7 @@ def _fields(schema: T.StructType) -> list[pa.Field]:
 
 
 def _tagged(kind: pa.StructType) -> T.DataType | None:
-    """Return the type that a struct stands for by the metadata of its last field, or None."""
+    """Return the type that the metadata of a struct's last field names, or None."""
     if kind.num_fields != 2:
         return None
     first, last = kind.field(0), kind.field(1)

@@ -29,16 +29,16 @@ from skewless.spark.arrow_types import NoArrowType, to_arrow_schema
 from skewless.spark.error_lines import first_line
 
 Key: TypeAlias = str | Column | Sequence[str | Column]
-_PREFIX = "__skewless_"  # of columns that are ours and that users do not see
+_PREFIX = "__skewless_"  # of internal columns, which users do not see
 
 
 def internal(name: str) -> str:
-    """Return the name of a column of ours."""
+    """Return the name of an internal column."""
     return _PREFIX + name
 
 
 def quoted(name: str) -> str:
-    """Return the name as Spark's expressions spell it, whatever is in it.
+    """Return any column name, quoted for Spark's expressions.
 
     >>> quoted("price.`usd`")
     '`price.``usd```'
@@ -49,7 +49,7 @@ def quoted(name: str) -> str:
 def require_dataframe(df: object) -> None:
     """Raise ValueError unless this is a DataFrame."""
     if not isinstance(df, DataFrame):
-        raise ValueError(f"df must be a DataFrame of Spark, not {shown(df)}")
+        raise ValueError(f"df must be a Spark DataFrame, not {shown(df)}")
 
 
 def existing(df: DataFrame, name: str, argument: str) -> str:
@@ -61,7 +61,7 @@ def existing(df: DataFrame, name: str, argument: str) -> str:
         message = parameters.nearest(name, there, "column")
         raise ValueError(f"{argument}: {message}; the DataFrame has {', '.join(there)}")
     alike = [column for column in there if column.lower() == name.lower()]
-    # A setting of Spark is a round trip, so it is asked only where it matters.
+    # Reading a setting of Spark is a round trip, so it is read only where it matters.
     if len(alike) > 1 and sum(alike_to_spark(df, column, name) for column in alike) > 1:
         raise ValueError(
             f"{argument}: column {name!r} is ambiguous: the DataFrame has {', '.join(there)}; "
@@ -73,7 +73,7 @@ def existing(df: DataFrame, name: str, argument: str) -> str:
 def named(df: DataFrame, text: str, argument: str) -> Column:
     """Return what a text names: a column of `df`, or else a nested field or an SQL expression.
 
-    A column with just this name comes first, whatever is in the name.
+    A column with exactly this name comes first, even if the name has dots.
     """
     if not isinstance(text, str) or text in df.columns or re.fullmatch(r"\w*", text.strip()):
         return df[quoted(existing(df, text, argument))]
@@ -83,15 +83,15 @@ def named(df: DataFrame, text: str, argument: str) -> Column:
     except PySparkException as error:
         message = parameters.nearest(text, df.columns, "column")
         raise ValueError(
-            f"{argument}: {message}; the DataFrame has {', '.join(df.columns)}; and it is no "
-            f"expression of them: {first_line(error)}"
+            f"{argument}: {message}; the DataFrame has {', '.join(df.columns)}; and it is not an "
+            f"SQL expression of them: {first_line(error)}"
         ) from error
     computed(df, column, argument)
     return column
 
 
 def alike_to_spark(df: DataFrame, one: str, other: str) -> bool:
-    """Return whether Spark takes two names for the same: by default, case makes no difference."""
+    """Return whether Spark takes two names for the same: by default, it ignores case."""
     if df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true":
         return one == other
     return one.lower() == other.lower()
@@ -99,7 +99,7 @@ def alike_to_spark(df: DataFrame, one: str, other: str) -> bool:
 
 @dataclass(frozen=True)
 class GroupingKey:
-    """The key of a DataFrame, resolved once: its columns, what they are called, and their types."""
+    """The key of a DataFrame, resolved once: its columns, their names and their types."""
 
     columns: tuple[Column, ...]
     names: tuple[str, ...]
@@ -163,7 +163,7 @@ def computed(df: DataFrame, column: Column, argument: str) -> StructField:
 
 
 def arrow_schema(schema: StructType, argument: str) -> pa.Schema:
-    """Return the schema as Arrow has it, everything nullable; raise ValueError where it cannot."""
+    """Return the Arrow schema, everything nullable; raise ValueError if Arrow lacks a type."""
     for field in schema.fields:
         if _some(field.dataType, _is_collated):
             raise ValueError(
@@ -178,7 +178,7 @@ def arrow_schema(schema: StructType, argument: str) -> pa.Schema:
 
 
 def require_arrow_key(key: GroupingKey) -> None:
-    """Raise ValueError, by the user's names, if a part of the key has no type in Arrow."""
+    """Raise ValueError that names the column if a part of the key has no Arrow type."""
     arrow_schema(StructType([*key.fields]), "key")
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Load the kernels, then do what Spark's own daemon does."""
+    """Load the kernels, then run Spark's daemon."""
     names = os.environ.get("SKEWLESS_WARM", "cascade-ahead,hash,pkg").split(",")
-    # Spark reads the daemon's port from its standard output: nothing else may be written there.
+    # Spark reads the daemon's port from standard output: write nothing else there.
     with contextlib.redirect_stdout(sys.stderr):
         _warm([name for name in names if name])
     from pyspark import daemon
@@ -24,10 +24,10 @@ def main() -> None:
 
 
 def _working_folder_last() -> None:
-    """Let workers find modules in the working folder, as Spark's own do, but after all others.
+    """Put the working folder last in the path, so that workers still find modules there.
 
-    Python puts the folder first, unless PYTHONSAFEPATH is set. A file `numpy.py` that lies there
-    must not take the place of numpy.
+    Python puts the folder first, unless PYTHONSAFEPATH is set. A file `numpy.py` in that folder
+    must not replace numpy.
     """
     here = str(Path.cwd())
     if not getattr(sys.flags, "safe_path", False) and sys.path[0] in ("", here):

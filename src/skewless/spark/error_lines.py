@@ -1,4 +1,4 @@
-"""What an error says in one line: Spark shows plans and traces below the first one."""
+"""The first line of an error: Spark puts plans and traces below it."""
 
 from __future__ import annotations
 

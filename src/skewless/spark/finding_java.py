@@ -45,7 +45,8 @@ def find_java() -> Path:
 def search(folders: Sequence[Path]) -> Java | None:
     """Return the Java of JAVA_HOME or of the PATH, or else one inside `folders`, or None.
 
-    Of those in one folder the lowest version that serves: Spark is tested longest with it.
+    Of several in one folder, it takes the lowest version that works: Spark was tested longest with
+    it.
     """
     named = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
@@ -70,7 +71,7 @@ def examine(executable: Path) -> Java | None:
         return None
     if _ask(executable, f"--add-modules={_MODULE}", "-version") is None:
         return None
-    # The executable on PATH may be a wrapper that lies elsewhere, so Java's own word comes first.
+    # The executable on PATH may be a wrapper in another folder, so ask Java for its home first.
     named = re.search(r"^\s*java\.home = (.+)$", said, re.MULTILINE)
     home = Path(named.group(1).strip()) if named else executable.resolve().parent.parent
     return Java(version, home)

@@ -1,4 +1,4 @@
-"""A Spark session that is ready for skewless, and the settings that it needs."""
+"""A Spark session for skewless, and the settings that it needs."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from skewless.spark.worker_python import (
 
 __all__ = ["SETTINGS", "configure", "find_java", "session"]
 
-#: What skewless wants of any session; `configure` sets it, and none of it is needed for exactness
-#: but the checksums, which Spark 4.3 has on by itself. `configure` also chooses the daemon.
+#: Settings that `configure` makes. Results are exact without them, except for the checksums, which
+#: are on by default from Spark 4.3. `configure` also chooses the daemon.
 SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # With this on, rows that come from a columnar scan go to columns and back on their way around a
-    # Python function: routing then costs several times as much.
+    # If this is on, Spark converts rows from a columnar scan to columns and back around a Python
+    # function. Routing then costs several times as much.
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # A retried task that sends other records than before makes its readers start again.
+    # If a retried task sends other records than before, the tasks that read them start again.
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
 }
@@ -53,17 +53,17 @@ _LOCAL = {
 
 
 def configure(builder: Any, *, daemon: bool | None = None) -> Any:
-    """Return a session builder of yours with the settings that skewless wants.
+    """Return your session builder with the settings that skewless needs.
 
     Parameters
     ----------
     builder
-        What `SparkSession.builder` gives.
+        `SparkSession.builder`, or what its methods return.
     daemon
-        Whether Python workers are forked from skewless's daemon, which has the kernels loaded. No
-        Python function of a session can run where the daemon is set and skewless is not
-        installed. None: on a local master whose Python has skewless, which is looked at
-        when the session starts. True: always; for clusters on which skewless is installed.
+        Whether Python workers are forked from skewless's daemon, which has the kernels loaded. With
+        the daemon, no Python function of the session can run on a machine without skewless. None:
+        only on a local master whose Python has skewless; that is checked when the session starts.
+        True: always, for clusters on which skewless is installed.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def configure(builder: Any, *, daemon: bool | None = None) -> Any:
     >>> built._options["spark.python.daemon.module"]
     'skewless.spark.daemon'
     """
-    # Of the classic session, of Connect's, or one that wraps either.
+    # The builder of the classic session, of Spark Connect, or a wrapper of either.
     if isinstance(builder, type) or not all(
         callable(getattr(builder, member, None)) for member in ("config", "getOrCreate")
     ):
@@ -99,7 +99,7 @@ def _with_daemon(builder: Any) -> Any:
 
 def _choose_python(builder: Any, daemon: bool | None) -> None:
     """Give workers on this machine the driver's Python, and our daemon if it has skewless."""
-    options = getattr(builder, "_options", {})  # of builders that wrap Spark's nothing is known
+    options = getattr(builder, "_options", {})  # a wrapper of Spark's builder has none
     if context_here() is not None or not is_local(master_of(options)):
         return
     python = choose_python(options)
@@ -125,12 +125,12 @@ def session(
     name
         What Spark calls the application.
     master
-        Where it runs. `local[n]` has n task slots; with an outside call per record, more slots
-        than cores are of use.
+        Where it runs. `local[n]` has n task slots. If the work waits for an outside service, more
+        slots than cores help.
     memory
-        Of the Java process.
+        The memory of the Java process.
     settings
-        Further settings of Spark; they win over ours.
+        Further settings of Spark; they override ours.
     """
     require_session(name, master, memory, settings)
     os.environ["JAVA_HOME"] = str(find_java())

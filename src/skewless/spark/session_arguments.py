@@ -1,4 +1,4 @@
-"""What a session is given, checked before Java starts: its own messages are long and late."""
+"""Checks the arguments of a session before Java starts: Java's messages are long and late."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Slots: integers that Spark's own hash partitioning sends to the partition that we want.
+"""Slots: integers that Spark's hash partitioning sends to the partition that we choose.
 
 A stateful operator of Spark accepts only Spark's hash partitioning: a group goes to partition
-`pmod(murmur3(group), P)`. So a group that shall live on partition p is named by an integer, its
-slot, for which that is p. `slots` takes the first few integers that do. `even_slots` needs no P: it
-takes the integers that Spark hashes to 0, 1, 2 and so on, which lie evenly on any number of
-partitions. State that outlives a session needs those, since a restart may bring another number.
+`pmod(murmur3(group), P)`. So a group for partition p is named by an integer, its slot, for which
+that number is p. `slots` takes the first integers with this property. `even_slots` needs no P: it
+takes the integers that Spark hashes to 0, 1, 2 and so on, which spread evenly over any number of
+partitions. State that outlives a session needs even slots, since a restart may have another P.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skewless.arrays import Ints
 
 _SPARK_SEED = 42
 _MASK = 0xFFFFFFFF
-#: More partitions than Spark can have: with as many, the partition of a slot is its whole hash.
+#: More partitions than Spark can have. With so many, the partition of a slot is its hash.
 ANY_PARTITIONS = (1 << 31) - 1
 
 
@@ -69,7 +69,7 @@ def _unshifted(mixed: int, bits: int) -> int:
 
 
 def even_slots(n_slots: int) -> Ints:
-    """Return one integer per slot; slot i lies on partition i modulo P, for every P.
+    """Return one integer per slot; slot i is on partition i modulo P, for every P.
 
     >>> [murmur3(slot) for slot in even_slots(4).tolist()]
     [0, 1, 2, 3]
@@ -80,7 +80,7 @@ def even_slots(n_slots: int) -> Ints:
 
 
 def slots(n_slots: int, n_partitions: int) -> Ints:
-    """Return one integer per slot; slot i lies on partition i modulo `n_partitions`.
+    """Return one integer per slot; slot i is on partition i modulo `n_partitions`.
 
     >>> slots(4, 4).tolist()
     [12, 6, 2, 0]
@@ -88,7 +88,9 @@ def slots(n_slots: int, n_partitions: int) -> Ints:
     [0, 1, 2, 3, 0, 1, 2, 3]
     """
     if n_slots < 1 or n_partitions < 1:
-        raise ValueError(f"slots and partitions must be at least 1: {n_slots}, {n_partitions}")
+        raise ValueError(
+            f"n_slots and n_partitions must be at least 1, not {n_slots} and {n_partitions}"
+        )
     wanted: list[list[int]] = [[] for _ in range(n_partitions)]
     for number in range(n_slots):
         wanted[number % n_partitions].append(number)
@@ -106,8 +108,8 @@ def slots(n_slots: int, n_partitions: int) -> Ints:
 def check_slots(spark: Any, found: Ints, n_partitions: int) -> None:
     """Raise RuntimeError unless this Spark places the slots as we computed.
 
-    The mapping rests on Spark's hash, which no interface promises; so it is asked of Spark itself
-    whenever a query is built.
+    The mapping depends on Spark's hash, which no interface promises. So Spark computes it once for
+    every query, and the two are compared.
     """
     values = ", ".join(f"({slot})" for slot in found.tolist())
     rows = spark.sql(
@@ -119,5 +121,5 @@ def check_slots(spark: Any, found: Ints, n_partitions: int) -> None:
         if placed[slot] != number % n_partitions:
             raise RuntimeError(
                 f"this Spark places slot {slot} on partition {placed[slot]}, not on "
-                f"{number % n_partitions}: its hash of integers is not the one that skewless knows"
+                f"{number % n_partitions}: its hash of integers is not the expected one"
             )

@@ -1,4 +1,4 @@
-"""Kernels compiled, or loaded from their cache, before the first record needs them."""
+"""Compiles kernels, or loads them from their cache, before the first record needs them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skewless.strategy import AnyStrategy
 
 
 def warm(names: Iterable[str]) -> None:
-    """Load what routing by these strategies of the registry, and combining, need."""
+    """Load the kernels for routing by these registered strategies and for combining."""
     hash_keys(pa.array(["a"]))
     group([pa.array(["a"])])
     for name in names:
@@ -23,10 +23,10 @@ def warm(names: Iterable[str]) -> None:
 
 
 def warm_strategy(strategy: AnyStrategy) -> None:
-    """Route nothing: that loads what routing without weights needs.
+    """Route no records, which loads the kernels for routing without weights.
 
-    Whether a job has weights is not known here, and compiling for them too would make
-    every job wait for what few use. The first job with weights on a machine compiles for itself.
+    Whether a job has weights is not known here, and few jobs have. So the kernels for weights are
+    compiled by the first job on a machine that needs them.
     """
-    keys = read_only(np.empty(0, np.uint64))  # as Arrow's are, for strategies of users as well
+    keys = read_only(np.empty(0, np.uint64))  # like Arrow's, for users' strategies too
     strategy.route(keys, strategy.start(2, seed=0), np.empty(0, np.int32))

@@ -30,17 +30,17 @@ _LONGEST_S = 60
 
 
 class WorkersLackSkewless(RuntimeError):  # noqa: N818 - it is read as a sentence
-    """The Python of Spark's workers has no skewless; says in one line what to install."""
+    """The Python of Spark's workers has no skewless; the message says what to install."""
 
 
 def master_of(options: Mapping[str, str]) -> str:
-    """Return where a session with these options will run, as Spark itself finds it."""
+    """Return the master of a session with these options, found as Spark finds it."""
     remote = options.get("spark.remote") or os.environ.get("SPARK_REMOTE")
     if remote:
         return remote
     if "spark.master" in options:
         return options["spark.master"]
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit, which knows
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit
         from pyspark import SparkConf, SparkContext
 
         SparkContext._ensure_initialized()
@@ -68,10 +68,10 @@ def is_local(master: str) -> bool:
 
 
 def choose_python(options: Mapping[str, str]) -> str:
-    """Return the Python of the workers: the one that was asked for, or that of the driver.
+    """Return the Python of the workers: the one that the user set, or that of the driver.
 
-    Spark looks at PYSPARK_PYTHON alone when a script is run by Python, and takes any `python3`
-    without it. So the choice is written there.
+    When Python runs a script, Spark only reads PYSPARK_PYTHON; without it, Spark takes any
+    `python3`. So the choice is written there.
     """
     asked = options.get("spark.pyspark.python")
     return os.environ.setdefault("PYSPARK_PYTHON", asked or sys.executable)
@@ -79,7 +79,7 @@ def choose_python(options: Mapping[str, str]) -> str:
 
 @functools.lru_cache(maxsize=32)
 def has_skewless(python: str) -> bool:
-    """Return whether a Python of this machine finds skewless, wherever it is called."""
+    """Return whether a Python of this machine finds skewless from any working folder."""
     program = "import importlib.util as u, sys; sys.exit(u.find_spec('skewless') is None)"
     try:
         done = subprocess.run(
@@ -109,7 +109,7 @@ _CHECKED: set[str | None] = set()
 def _check(spark: Any) -> None:
     ours = spark.conf.get(DAEMON_SETTING, None) == DAEMON[DAEMON_SETTING]
     context = context_here()
-    # A server of Connect may call itself local as well, on another machine.
+    # A Spark Connect server on another machine may report a local master too.
     if context is not None and is_local(spark.conf.get("spark.master", None) or ""):
         if not has_skewless(context.pythonExec):
             raise WorkersLackSkewless(what_to_install(context.pythonExec))
@@ -119,7 +119,7 @@ def _check(spark: Any) -> None:
     except Exception as error:
         if ours and "daemon" in str(error):
             raise WorkersLackSkewless(
-                f"{what_to_install('python')}; or leave out daemon=True of configure, with which "
+                f"{what_to_install('python')}; or leave out daemon=True in configure: with it, "
                 "no Python function of this session can run"
             ) from None
         raise
@@ -134,10 +134,10 @@ def _check(spark: Any) -> None:
 
 
 def what_to_install(python: str) -> str:
-    """Return the line that says what is missing where, and how to mend it."""
+    """Return the message that says what is missing, and what to do."""
     return (
         f"skewless is not installed in the workers' Python, {python}: "
-        f"install version {skewless.__version__} there on each machine, or let PYSPARK_PYTHON name "
+        f"install version {skewless.__version__} there on each machine, or set PYSPARK_PYTHON to "
         "a Python that has it"
     )
 
@@ -145,10 +145,10 @@ def what_to_install(python: str) -> str:
 def _found_by_workers(spark: Any) -> set[tuple[str, str | None]]:
     """Return the Pythons of the workers, each with its version of skewless.
 
-    None stands for no skewless, and an empty text for one that is not installed as a package.
+    None: skewless is missing. An empty text: skewless is there, but not installed as a package.
     """
 
-    # It travels by value, being inside of a function: workers without skewless can read it.
+    # A nested function is pickled by value, so workers without skewless can load it.
     def look(_: int) -> str:
         import importlib.metadata
         import importlib.util
@@ -161,7 +161,7 @@ def _found_by_workers(spark: Any) -> set[tuple[str, str | None]]:
         except importlib.metadata.PackageNotFoundError:
             return f"{sys.executable}\n"
 
-    # Without Arrow, which those workers may lack as well.
+    # Not with Arrow, which those workers may lack too.
     looked = F.udf(look, "string", useArrow=False)
     rows = spark.range(0, _TASKS, 1, _TASKS).select(looked("id")).collect()
     told = {tuple(row[0].split("\n")) for row in rows}
@@ -183,7 +183,7 @@ def _submitted(arguments: list[str]) -> str | None:
 
 
 def _default_master() -> str | None:
-    """Return the master of Spark's file of defaults."""
+    """Return the master in `spark-defaults.conf`."""
     home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
     folder = os.environ.get("SPARK_CONF_DIR") or Path(home) / "conf"
     try:

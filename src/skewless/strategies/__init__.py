@@ -16,7 +16,8 @@ from skewless.strategies.hash import Hash
 from skewless.strategies.ideal import Ideal
 from skewless.strategies.min_mig import MinMig
 from skewless.strategies.min_table import MinTable
-from skewless.strategies.mixed import Mixed, MixedBruteForce
+from skewless.strategies.mixed import Mixed
+from skewless.strategies.mixed_bf import MixedBruteForce
 from skewless.strategies.partial_key import PartialKey
 from skewless.strategies.pd_stream import PdStream
 from skewless.strategies.prompt import Prompt

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from skewless.arrays import Floats, Workers
 from skewless.parameters import require
+from skewless.strategies.rebalancing.compact_representation import Observed
 from skewless.strategies.rebalancing.controller import PhasedPlanning
 from skewless.strategies.rebalancing.goals import Goals
 from skewless.strategies.rebalancing.phases import new_owners
-from skewless.strategies.rebalancing.vectors import Observed
 
 
 @dataclass(frozen=True)

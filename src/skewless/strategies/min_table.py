@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from skewless.arrays import Floats, Workers
+from skewless.strategies.rebalancing.compact_representation import Observed
 from skewless.strategies.rebalancing.controller import PhasedPlanning
 from skewless.strategies.rebalancing.goals import Goals
 from skewless.strategies.rebalancing.phases import new_owners
-from skewless.strategies.rebalancing.vectors import Observed
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import ClassVar
 from skewless.arrays import Floats, Workers
 from skewless.parameters import require
 from skewless.strategies.min_mig import MinMig
+from skewless.strategies.rebalancing.compact_representation import Observed
 from skewless.strategies.rebalancing.goals import Goals, relaxed
 from skewless.strategies.rebalancing.phases import Attempt, Problem, new_owners
-from skewless.strategies.rebalancing.vectors import Observed
 
 
 @dataclass(frozen=True)
@@ -130,42 +130,6 @@ class Mixed(MinMig):
             if plan.n_entries <= room or n_back == in_table:
                 return plan
             n_back = min(in_table, n_back + plan.n_entries - int(max(room, 0)))
-
-
-@dataclass(frozen=True)
-class MixedBruteForce(Mixed):
-    """Try every number of keys to send home, and take the plan that moves the least state.
-
-    It shows how much Mixed loses by its few attempts. Each attempt costs as much as one of Mixed
-    and there are as many as the table has entries.
-
-    **Guarantee**: that of `Mixed`. Of all plans that Mixed could try with this report, no plan
-    within the bounds moves less state (in the compact form: by its discretised sizes).
-
-    Parameters
-    ----------
-    tolerance, virtual_nodes, keep_unreported, forget_after, pin_giants, two_sided, compact,
-    discretisation, beta, max_entries
-        As those of `Mixed`.
-
-    **Deviations from the paper**: those of `Mixed`. Plans are ranked by whether the table fits,
-    whether all workers are within their limits, and the state that moves.
-
-    Examples
-    --------
-    >>> MixedBruteForce(max_entries=100).name
-    'mixed-bf'
-
-    References
-    ----------
-    Mixed (Fang et al.), section III-C.
-    """
-
-    name: ClassVar[str] = "mixed-bf"
-
-    def _search(self, task: Problem, room: float) -> Attempt:
-        plans = (self._attempt(task, n_back) for n_back in range(n_in_table(task) + 1))
-        return min(plans, key=lambda p: (p.n_entries > room, not p.is_balanced, p.state_moved))
 
 
 def n_pinned_away(observed: Observed) -> int:

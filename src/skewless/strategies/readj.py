@@ -10,6 +10,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Ints, Workers
 from skewless.parameters import require
+from skewless.strategies.rebalancing.compact_representation import Observed
 from skewless.strategies.rebalancing.controller import TableRouting
 from skewless.strategies.rebalancing.goals import (
     Excess,
@@ -18,7 +19,6 @@ from skewless.strategies.rebalancing.goals import (
     excess,
     worker_loads,
 )
-from skewless.strategies.rebalancing.vectors import Observed
 
 _NOTHING = -1
 _SMALLEST_GAIN = 1e-9  # of the mean load: below that, a step only moves rounding errors

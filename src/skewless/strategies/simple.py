@@ -8,9 +8,9 @@ from typing import ClassVar
 from skewless._jit import kernel
 from skewless.arrays import Floats, SmallInts, Workers
 from skewless.kernels.least_loaded import LoadTree, least, load_tree, update
+from skewless.strategies.rebalancing.compact_representation import Observed
 from skewless.strategies.rebalancing.controller import TableRouting
 from skewless.strategies.rebalancing.goals import Goals
-from skewless.strategies.rebalancing.vectors import Observed
 
 
 @kernel

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.kernels.bounded_counts import BoundedCountsReference
+from reference.spark.bounded_counts import BoundedCountsReference
 from skewless.spark.routing.bounded_counts import LOWERED, add, bounded_counts, heaviest
 from skewless.state import state_bytes
 

@@ -2,8 +2,8 @@
 
 from fractions import Fraction
 
-from reference.fish import FishReference
-from skewless.strategies.fish.waiting import send
+from reference.fish.fish import FishReference
+from skewless.strategies.fish.worker_selection import send
 
 
 def reference(strategy, n_workers, seed, **more):

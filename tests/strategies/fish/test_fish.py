@@ -7,9 +7,9 @@ from lanes import needs_a_long_stream
 from skewless.kernels.ring import owner
 from skewless.simulator import simulate
 from skewless.strategies.fish import Fish
-from skewless.strategies.fish.backlog import TICK, estimate
 from skewless.strategies.fish.candidate_rows import headers
-from skewless.strategies.fish.waiting import TICKS
+from skewless.strategies.fish.worker_estimation import TICK, estimate
+from skewless.strategies.fish.worker_selection import TICKS
 from skewless.strategies.hash import Hash
 from skewless.strategies.shuffle import Shuffle
 from skewless.workloads import EvolvingZipf

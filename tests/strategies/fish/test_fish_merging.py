@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.fish import fork, merged
+from reference.fish.fish import fork, merged
 from skewless.kernels.space_saving import entries
 from skewless.metrics import imbalance
 from skewless.simulator import simulate
 from skewless.simulator.cooperation import cooperate, merge_and_fork
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.fish import Fish
-from skewless.strategies.fish.backlog import now
 from skewless.strategies.fish.candidate_rows import headers
-from skewless.strategies.fish.waiting import queued
+from skewless.strategies.fish.worker_estimation import now
+from skewless.strategies.fish.worker_selection import queued
 from skewless.workloads import Zipf
 from strategies.fish.references import reference, sent
 from strategies.streams import as_keys, drifting, skewed, some_seeds

@@ -9,9 +9,9 @@ from skewless.kernels.space_saving import entries
 from skewless.simulator import simulate
 from skewless.state import check_state
 from skewless.strategies.fish import Fish
-from skewless.strategies.fish.backlog import estimate
 from skewless.strategies.fish.candidate_rows import headers, two_candidates
-from skewless.strategies.fish.waiting import TICKS, queued
+from skewless.strategies.fish.worker_estimation import estimate
+from skewless.strategies.fish.worker_selection import TICKS, queued
 from skewless.workloads import Zipf
 from strategies.fish.references import sent
 from strategies.streams import as_keys, skewed

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.kernels.floor_set import lightest_of, with_count
+from reference.pd_stream.floor_set import lightest_of, with_count
 from skewless.strategies.pd_stream.floor_set import (
     LEVEL,
     NO_WORKER,

@@ -5,15 +5,16 @@ from hypothesis import strategies as st
 
 from contract.cases import without_own_streams
 from lanes import needs_a_long_stream
-from reference import pd_stream as reference
-from reference.pd_stream import PdStreamReference, needed_workers, search_probability
+from reference.pd_stream import pd_stream as reference
+from reference.pd_stream.pd_stream import PdStreamReference, needed_workers, search_probability
 from skewless.checks import check_strategy
 from skewless.kernels.hashing import seeded, two_workers
 from skewless.simulator.cooperation import merge_and_fork
 from skewless.strategies.partial_key import PartialKey
+from skewless.strategies.pd_stream import PdStream
 from skewless.strategies.pd_stream.floor_set import floor_set, members
+from skewless.strategies.pd_stream.hot_key_probability import probability_table
 from skewless.strategies.pd_stream.sampling_window import NO_ROW, row_of, window_keys
-from skewless.strategies.pd_stream.strategy import PdStream, probability_table
 from strategies.streams import (
     as_keys,
     drifting,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.pstream.sampling_window import SamplingWindowReference
+from reference.pd_stream.sampling_window import SamplingWindowReference
 from skewless._jit import kernel
 from skewless.strategies.pd_stream.sampling_window import (
     N_FREE,

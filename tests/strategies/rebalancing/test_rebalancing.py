@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from reference import hash as reference_ring
 from reference.rebalancing import mixed as reference
 from skewless.strategies.rebalancing import routing_table
+from skewless.strategies.rebalancing.compact_representation import Observed, compact, full
 from skewless.strategies.rebalancing.discretisation import discretise
 from skewless.strategies.rebalancing.ordering import descending_order
 from skewless.strategies.rebalancing.phases import attempt, new_owners, problem
-from skewless.strategies.rebalancing.vectors import Observed, compact, full
 
 
 def observed(costs, owners, homes, sizes=None, rest=()) -> Observed:

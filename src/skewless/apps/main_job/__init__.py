@@ -1,1 +1,1 @@
-"""The job of `skewless demo`: a word count with costly words, under several strategies."""
+"""The job of `skewless demo`: a word count with expensive words, under several strategies."""

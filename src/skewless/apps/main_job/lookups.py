@@ -1,4 +1,4 @@
-"""Work that costs something per record and per key, for which the worker waits."""
+"""Work with a cost per record and per key, simulated by sleeping."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from skewless.arrays import Ints
 
 @dataclass(frozen=True)
 class CountLookedUp(Count):
-    """Counts records by a model of their key, which is loaded first.
+    """Counts records that are scored by a model of their key, which is loaded first.
 
-    Each record takes a while, and so does each key on each worker that has it: the worker loads the
-    model of the key before it can score its records. The waiting is a sleep. It takes time and no
-    processor, like a request to a database, so more workers than cores are of use.
+    Each record takes time, and so does each key on each worker that has it: the worker loads the
+    model of the key before it can score records. The work is a sleep. Like a request to a database,
+    it takes time but no processor, so more workers than cores help.
 
     Parameters
     ----------

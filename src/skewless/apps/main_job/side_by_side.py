@@ -38,9 +38,9 @@ class MainJob:
     n_workers
         Workers that look up and count.
     lookup_us
-        What a word costs each time, in microseconds.
+        What a record costs, in microseconds.
     load_us
-        What it costs each worker that has the word in a micro-batch, in microseconds.
+        What a word costs each worker that has it in a micro-batch, in microseconds.
     window, watermark
         The length of a window, and how late a record may be.
     seed
@@ -57,7 +57,7 @@ class MainJob:
     seed: int = 0
 
     def plain(self, spark: SparkSession) -> pa.Table:
-        """Return the result of plain Spark, in one go over all files: the truth."""
+        """Return the result of plain Spark over all files as one batch: the truth."""
         words = spark.read.schema(SCHEMA).parquet(str(self.words))
         counted = words.groupBy(F.window("ts", self.window), "word").count()
         return _sorted(counted.withColumnRenamed("count", "n"))
@@ -69,9 +69,9 @@ class MainJob:
         folder: Path,
         progress: Callable[[int], None] = lambda done: None,
     ) -> JobRun:
-        """Run the job as a stream under `strategy`; what it leaves behind goes into `folder`.
+        """Run the job as a stream under `strategy`; its files go into `folder`.
 
-        `progress` is told the number of micro-batches that are done.
+        `progress` gets the number of finished micro-batches.
         """
         words = (
             spark.readStream.schema(SCHEMA)
@@ -93,7 +93,7 @@ class MainJob:
         results = folder / "results"
 
         def write(rows: DataFrame, batch: int) -> None:
-            # Overwriting, so that a batch that is run again is not counted twice.
+            # Overwrites, so that a batch that runs again is not counted twice.
             rows.write.mode("overwrite").parquet(str(results / f"batch={batch}"))
             progress(batch + 1)
 
@@ -104,7 +104,7 @@ class MainJob:
             .trigger(availableNow=True)
         )
         updates = spark.read.parquet(str(results))
-        # What counts is what was said last about a window and a word.
+        # The last row of a window and a word counts.
         latest = updates.groupBy(WINDOW, "word").agg(F.max_by("n", "batch").alias("n"))
         batches = _batches(query.recentProgress, folder / "ledger", self.n_workers)
         return JobRun(strategy, tuple(batches), _sorted(latest))
@@ -112,7 +112,7 @@ class MainJob:
 
 @dataclass(frozen=True)
 class JobBatch:
-    """One micro-batch: how long it took, and how its records lay."""
+    """One micro-batch: how long it took, and how its records were spread."""
 
     seconds: float
     balance: BatchBalance
@@ -179,7 +179,7 @@ def _rows(table: pa.Table) -> Iterator[Any]:
 
 
 def _sorted(counted: DataFrame) -> pa.Table:
-    """Return the rows in one order, whatever each engine says about nulls that are not there."""
+    """Return the rows in a fixed order, with a schema that does not depend on the engine."""
     flat = counted.select(F.col("window.start").alias("start"), "word", "n").toArrow()
     flat = flat.sort_by(_ORDER).combine_chunks()
     return pa.table(flat.columns, names=flat.column_names)
@@ -191,5 +191,5 @@ def _batches(progress: Sequence[Any], ledger: Path, n_workers: int) -> Iterator[
         if event["numInputRows"]:
             seconds = event["durationMs"]["triggerExecution"] / 1000
             balance = read_balance(Ledger(str(ledger)), event["batchId"], n_workers)
-            assert balance is not None  # what is routed is never half done here
+            assert balance is not None  # the stream has ended, so all reports are there
             yield JobBatch(seconds, balance)

@@ -1,5 +1,5 @@
 """Public workloads that others published: NEXMark and ShuffleBench, by plain Spark and by skewless.
 
-`auctions` and `shuffle_records` make the streams, `nexmark` and `shufflebench` have the queries,
-each in two ways, and `running` runs a query as a stream in one way and keeps its results.
+`auctions` and `shuffle_records` make the streams. `nexmark` and `shufflebench` have the queries,
+each in two ways. `running` runs one of the two as a stream and keeps its results.
 """

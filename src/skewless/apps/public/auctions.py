@@ -45,10 +45,10 @@ _STATES = np.array(["ID", "AZ", "OR", "WA", "WA", "OR", "WA", "WY"])
 class Auctions:
     """The events of NEXMark with its hot ratios: the same seed makes the same files.
 
-    A ratio r means that all but one of r records go to what is hot at that time, as in the
-    generators that are in use: half of the bids with r = 2, three of four with r = 4. What is hot
-    changes: it is the first of the latest 100 persons or auctions. All other records choose
-    evenly among the latest 1,000 persons, or the latest 100 auctions, and the next ten.
+    A ratio r means that all but one of r records go to the hot person or auction, as in the usual
+    generators: half of the bids with r = 2, three of four with r = 4. The hot one changes: it is
+    the first of the latest 100 persons or auctions. All other records choose evenly among the
+    latest 1,000 persons, or the latest 100 auctions, and the next ten.
 
     Times are in order and differ, so that "the last bid" is one bid.
 
@@ -188,20 +188,20 @@ def _persons_of(events: Ints, rng: np.random.Generator, ratio: int, which: int) 
 
 
 def _prices(rng: np.random.Generator, n: int) -> Ints:
-    """Return prices in cents, from 1 to a million dollars; each order of size is as likely."""
+    """Return prices in cents, from 1 to a million dollars, evenly on a logarithmic scale."""
     prices: Ints = np.round(10 ** (rng.random(n) * 6) * 100).astype(np.int64)
     return prices
 
 
 def _padding(rng: np.random.Generator, n: int, length: int) -> pa.Array:
-    """Return texts of about this length, which stand for what a record has besides."""
+    """Return texts of about this length, which stand for the other content of a record."""
     letters = rng.integers(97, 123, (1000, length), np.uint8)
     pool = pa.array([row.tobytes().decode() for row in letters])
     return pool.take(pa.array(rng.integers(0, len(pool), n)))
 
 
 def _closing(table: pa.Table, micros: int) -> pa.Table:
-    """Return one record at a later time, of a person and an auction that there are not."""
+    """Return one record at a later time, of a person and an auction that do not exist."""
     record = table[:1]
     for name in ("id", "auction", "bidder", "seller"):
         if name in record.column_names:

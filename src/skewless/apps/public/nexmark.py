@@ -1,7 +1,7 @@
-"""Queries of NEXMark that group by keys: each by plain Spark, and by what skewless has for it.
+"""Queries of NEXMark that group by keys: each in plain Spark, and with skewless.
 
-Where a query is one of Spark's own aggregates, `aggregate` chooses plain Spark by itself: Spark
-combines before it shuffles, so skew hardly hurts, and there is nothing to gain.
+If a query only needs Spark's aggregates, `aggregate` chooses plain Spark: Spark combines before it
+shuffles, so skew hardly hurts, and there is nothing to gain.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def q5(streams: Sequence[DataFrame], ledger: str | None) -> DataFrame:
 
 
 def _hottest(counts: DataFrame) -> DataFrame:
-    """Return the auctions with the most bids of each window, all of them if several have."""
+    """Return the auctions with the most bids of each window, all of them if several tie."""
     items = F.collect_list(F.struct("n", "auction"))
     found = counts.groupBy("window").agg(items.alias("items"))
     most = F.array_max("items")["n"]

@@ -25,18 +25,19 @@ class Query:
     ours
         The same with a verb of skewless; the second argument is the folder of its ledger.
     plain_verb, our_verb
-        What each of them uses, for people. `our_verb` is "plain Spark" where that is what
-        skewless advises, or chooses by itself.
+        What each of them uses, for people. `our_verb` is "plain Spark" if skewless advises or
+        chooses that.
     mode
-        The output mode of the plain query. With "update" a row takes the place of the last one
-        with the same `key`; with "append" all rows count.
+        The output mode of the plain query. With "update", a row replaces the last one with the same
+        `key`; with "append", all rows count.
     our_mode
         The same for ours.
     key
-        The columns that say which row another one replaces.
+        The columns that identify the row that another one replaces.
     counts
-        An SQL condition for the rows that count: not those of records that only move the clock.
-        It is no part of the query, or Spark would filter before it sees the times of these records.
+        An SQL condition for the rows that count: not those of records that only move the clock. It
+        is not part of the query, because Spark would then filter before it sees the times of these
+        records.
     plain_settings
         Settings of Spark that the plain query needs on a stream.
     """

@@ -48,7 +48,7 @@ def run_stream(
 ) -> Run:
     """Run a query over all files of `inputs`, one of each stream per micro-batch.
 
-    What it leaves behind goes into `folder`: checkpoint, ledger and results.
+    Checkpoint, ledger and results go into `folder`.
     """
     reader = spark.readStream.option("maxFilesPerTrigger", 1)
     streams = [reader.schema(schemas[name]).parquet(str(inputs / name)) for name in query.reads]
@@ -80,7 +80,7 @@ def run_stream(
 
 @contextlib.contextmanager
 def _settings(spark: SparkSession, chosen: Mapping[str, str]) -> Iterator[None]:
-    """Give the session these settings for a while; then it has those of before."""
+    """Set these settings of the session, and restore the earlier ones at the end."""
     before = {name: spark.conf.get(name, None) for name in chosen}
     for name, value in chosen.items():
         spark.conf.set(name, value)
@@ -95,7 +95,7 @@ def _settings(spark: SparkSession, chosen: Mapping[str, str]) -> Iterator[None]:
 
 
 def latest(rows: DataFrame, query: Query) -> DataFrame:
-    """Return what was said last about each key, or all rows where none replaces another."""
+    """Return the last row of each key, or all rows if none replaces another."""
     if not query.key:
         return rows.drop(_BATCH)
     names = [name for name in rows.columns if name != _BATCH]
@@ -108,5 +108,5 @@ def in_order(rows: DataFrame) -> pa.Table:
     """Return the rows as a table, ordered by all columns."""
     table = rows.toArrow()
     ordered = table.sort_by([(name, "ascending") for name in table.column_names])
-    # Whether a column could be null is no part of the results.
+    # Whether a column is nullable is not part of the results.
     return ordered.cast(pa.schema([(field.name, field.type) for field in table.schema]))

@@ -23,7 +23,7 @@ _HEAD = 8 * _FIELDS
 
 @dataclass(frozen=True)
 class Rules:
-    """One rule per consumer: a number of the record lies in the consumer's range.
+    """One rule per consumer: a number of the record is in the consumer's range.
 
     The ranges of the rules differ in width by Zipf's law, so a few consumers get most records. A
     record begins with four numbers, and a rule looks at one of them; ranges of the same number do
@@ -59,7 +59,7 @@ class Rules:
         return shares
 
     def match(self, values: pa.Array) -> tuple[Ints, Ints]:
-        """Return pairs of a record and a consumer whose rule it fulfils."""
+        """Return all pairs of a record and a consumer whose rule it fulfils."""
         heads = b"".join(pc.binary_slice(values, 0, _HEAD).to_pylist())
         # 53 bits are what a float has: no number is rounded up to 1.
         numbers = (np.frombuffer(heads, "<u8").reshape(-1, _FIELDS) >> np.uint64(11)) * 2.0**-53

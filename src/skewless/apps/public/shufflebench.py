@@ -1,7 +1,7 @@
-"""ShuffleBench: records go to all consumers whose rules they fulfil; each keeps a state of its own.
+"""ShuffleBench: records go to all consumers whose rules they fulfil; each consumer has a state.
 
-The consumer is a black box: what it does with a record and its state cannot be merged, so every
-record of a consumer must come to the one place that has the state.
+The consumer is a black box: its states cannot be merged, so every record of a consumer must go to
+the one worker that has the state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skewless.spark import KeyProcessor, process
 
 #: The columns of each folder.
 SCHEMAS = {"records": RECORD}
-#: A consumer emits a result at every so many records.
+#: A consumer emits a result after every this many records.
 EVERY = 10
 
 _RESULT = "consumer bigint, n bigint, checksum bigint"
@@ -129,7 +129,7 @@ class Consumers(KeyProcessor):
 
 
 def ours(streams: Sequence[DataFrame], ledger: str | None, rules: Rules) -> DataFrame:
-    """Process by consumer: states lie on workers, and move when some have too much to do."""
+    """Process by consumer: states live on workers, and move when loads are uneven."""
     found = matched(streams[0], rules)
     return process(found, "consumer", Consumers(), order_by="id", ledger=ledger)
 
@@ -137,8 +137,8 @@ def ours(streams: Sequence[DataFrame], ledger: str | None, rules: Rules) -> Data
 def shufflebench(rules: Rules | None = None, operator: str | None = None) -> Query:
     """Return the query for these rules, and for an operator of Spark.
 
-    The operator is `transformWithState`, the faster one, or `applyInPandasWithState`. None: the
-    former where it can run.
+    The operator is `transformWithState`, which is faster, or `applyInPandasWithState`. None: the
+    former if it can run.
     """
     chosen = Rules() if rules is None else rules
     if operator is None:

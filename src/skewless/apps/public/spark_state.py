@@ -1,4 +1,4 @@
-"""What Spark has for keyed state in Python: which operators there are here, and their store."""
+"""Spark's operators for keyed state in Python: which can run here, and their state store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROCKSDB = {_STORE: SETTINGS[_STORE]}
 
 
 def missing_for_transform() -> str | None:
-    """Return what `transformWithState` needs and is not there; None if all is there."""
+    """Return what `transformWithState` needs and is missing; None if nothing is missing."""
     if not hasattr(GroupedData, TRANSFORM):
         return "this version of PySpark does not have it"
     try:

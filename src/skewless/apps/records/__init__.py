@@ -1,4 +1,4 @@
-"""The records of an application: files that are given, streams that are made, where results go.
+"""The records of an application: input files, generated streams, and where results go.
 
 Read `inputs` first: which files there are, and how Spark reads them. `outputs` says where results
 and the ledger are. `generated` makes the records of `--generate`, `drifting_words` those of the

@@ -19,10 +19,10 @@ SCHEMA = "ts timestamp, word string"
 
 @dataclass(frozen=True)
 class DriftingWords:
-    """Words by a Zipf distribution whose hot words are others after every period.
+    """Words by a Zipf distribution whose hot words change after every period.
 
-    Record i carries the event time i · `seconds` / `n_records`; a micro-batch is `n_files` files,
-    and every file becomes a source of its own. The same seed makes the same files.
+    Record i has the event time i · `seconds` / `n_records`. A micro-batch is `n_files` files, and
+    each file is read by another source. The same seed makes the same files.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ class DriftingWords:
     z, n_words
         The exponent and the size of the vocabulary.
     n_periods
-        How often the hot words are drawn; no multiple of `n_batches`, or they change between
-        micro-batches only.
+        How often the hot words are drawn. Not a multiple of `n_batches`, or they would only change
+        between micro-batches.
     seconds
         How long the stream lasts, in event time.
     seed

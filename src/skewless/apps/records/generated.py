@@ -17,7 +17,7 @@ from skewless.workloads import ShiftingZipf
 
 #: Files of a generated stream, and those of a micro-batch.
 N_FILES, FILES_PER_BATCH = 8, 2
-#: The records that are made at once; texts take most of their memory, as objects of Python.
+#: Records that are made at once. Their texts are Python objects, which take most of the memory.
 PIECE = 250_000
 _MOST_RECORDS = 100_000_000
 #: The most line items: the tables of TPC-H are made in memory, in some 100 bytes a line item.
@@ -69,9 +69,9 @@ _TALK = [
 def write_generated(kind: str, folder: Path, n_records: int) -> None:
     """Write a stream of trades, posts, positions, flows, voters or words into a new folder.
 
-    It lasts ten minutes of event time, from 2026-01-01 on. The hot keys change four times. "tables"
-    are those of TPC-H, with this many line items: see `TpchStream`. All others are made piece by
-    piece, so the memory does not grow with their number.
+    It lasts ten minutes of event time, from 2026-01-01 on. The hot keys change four times. The kind
+    "tables" makes those of TPC-H, with this many line items: see `TpchStream`. All other kinds are
+    made piece by piece, so memory does not grow with their number.
     """
     if kind == "tables":
         TpchStream(n_items=n_records, n_files=FILES_PER_BATCH).write(folder)
@@ -138,7 +138,7 @@ def _flows(rng: _Rng, sources: Ints) -> dict[str, Any]:
 
 
 def _voters(rng: _Rng, postcodes: Ints) -> dict[str, Any]:
-    """Names of which a third has a letter doubled, as a typing error would."""
+    """Return names; a third of them has a doubled letter, like a typing error."""
     n = postcodes.size
     names = rng.choice(_FIRST, n).astype(object) + " " + rng.choice(_LAST, n).astype(object)
     places = rng.integers(0, 12, n).tolist()
@@ -151,7 +151,7 @@ def _voters(rng: _Rng, postcodes: Ints) -> dict[str, Any]:
 
 
 class _Kind(NamedTuple):
-    """How records are made from the ranks of keys, and by which Zipf distribution these come."""
+    """How records are made from the ranks of keys, and the Zipf distribution of the ranks."""
 
     make: Callable[[_Rng, Ints], dict[str, Any]]
     n_keys: int

@@ -1,4 +1,4 @@
-"""Files of records: what they are, found out before Spark starts, and then read by Spark."""
+"""Files of records: examined before Spark starts, then read by Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skewless.workloads.delimiters import (
 )
 from skewless.workloads.trace import FORMATS, is_remote
 
-#: As Spark calls them: its json are lines.
+#: Spark's names of the formats; its json is JSON lines.
 _FORMATS = {ending: "json" if name == "jsonl" else name for ending, name in FORMATS.items()}
 _COMPRESSED = (".gz", ".bz2")
 #: The column of the words of a text.
@@ -37,11 +37,11 @@ class Input:
     path: str
     format: str
     separator: str = ","
-    first: Path | None = None  # a file to look into; None where only Spark can look
+    first: Path | None = None  # a file to examine; None if only Spark can open it
     names: tuple[str, ...] = ()  # the columns of CSV files without a header
 
     def columns(self) -> list[str] | None:
-        """Return the names of the columns; None where only Spark can tell."""
+        """Return the names of the columns; None if only Spark can open the files."""
         if self.names:
             return list(self.names)
         if self.first is None:
@@ -58,7 +58,7 @@ class Input:
         return [*names, *(part.split("=")[0] for part in folders if "=" in part)]
 
     def require_columns(self, names: list[str], option: str) -> None:
-        """Raise ValueError unless the records have these columns, as far as can be seen."""
+        """Raise ValueError unless the records have these columns, if that can be seen here."""
         there = self.columns()
         for name in names if there is not None else []:
             if name not in there:  # type: ignore[operator]
@@ -66,7 +66,7 @@ class Input:
                 raise ValueError(f"{option}: {hint}; {self.path!r} has {', '.join(there or [])}")
 
     def require_folder(self) -> None:
-        """Raise ValueError where this is a file, which cannot grow; as far as can be seen."""
+        """Raise ValueError if this is a file, which cannot grow, if that can be seen here."""
         if not is_remote(self.path) and not Path(self.path).is_dir():
             raise ValueError(f"--stream reads a folder, and {self.path!r} is a file")
 
@@ -78,9 +78,9 @@ class Input:
         return self._words(reader.load(self.path))
 
     def read_in_places(self, spark: SparkSession) -> DataFrame:
-        """Return the records, with the columns that say where each of them is in the files.
+        """Return the records, with columns for the place of each in the files.
 
-        What is empty in a CSV file is an empty text, and not null.
+        An empty value of a CSV file is an empty text, not null.
         """
         reader = spark.read.options(**self._options).format(self.format)
         places = [F.col("_metadata.file_path").alias(FILE)]
@@ -92,7 +92,7 @@ class Input:
         return records.withColumn(ROW, F.monotonically_increasing_id())
 
     def read_stream(self, spark: SparkSession, files_per_batch: int | None = None) -> DataFrame:
-        """Return the records as a stream; a micro-batch takes this many files, or all there are."""
+        """Return the records as a stream; a micro-batch reads this many files, or all."""
         options: dict[str, Any] = dict(self._options)
         if files_per_batch is not None:
             options["maxFilesPerTrigger"] = files_per_batch
@@ -134,8 +134,8 @@ class Input:
 def find_input(path: str, format: str = "auto", delimiter: str = BY_NAME) -> Input:
     """Return the records at `path`; raise ValueError or OSError where they cannot be read.
 
-    The format and the delimiter of CSV go by the ends of the names, unless they are given. In a
-    folder, names that begin with `_` or `.` are left out, as Spark does.
+    Unless they are given, the ends of the names decide the format and the delimiter of CSV. As in
+    Spark, names in a folder that begin with `_` or `.` are ignored.
     """
     known = sorted(set(_FORMATS.values()))
     format = "json" if format == "jsonl" else format  # as traces call it
@@ -171,7 +171,7 @@ def find_input(path: str, format: str = "auto", delimiter: str = BY_NAME) -> Inp
 
 
 def _first_with_records(path: str, files: list[Path], format: str) -> Path:
-    """Return a file to look into; raise where all are empty, or one that must not be is."""
+    """Return a file to examine; raise if all are empty, or if a Parquet file is."""
     full = [file for file in files if file.stat().st_size]
     if not full:
         what = "is empty" if files == [Path(path)] else "has only empty files"
@@ -179,7 +179,7 @@ def _first_with_records(path: str, files: list[Path], format: str) -> Path:
     if format == "parquet" and len(full) < len(files):
         empty = next(file for file in files if file not in full)
         raise ValueError(f"--input: {str(empty)!r} is empty and so not a valid Parquet file")
-    with full[0].open("rb"):  # says best what is wrong with a file that cannot be read
+    with full[0].open("rb"):  # gives the best error for a file that cannot be read
         pass
     return full[0]
 

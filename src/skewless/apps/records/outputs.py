@@ -1,4 +1,4 @@
-"""Where an application writes: what is there already, and where the ledger lies."""
+"""Where an application writes: checks of its output folder, and the place of the ledger."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def ledger_beside(checkpoint: str) -> str:
 
 
 def batch_column(output: str | None, names: Iterable[str] = ()) -> str:
-    """Return the column that numbers the micro-batches in `output`; None: a folder that is new.
+    """Return the column that numbers the micro-batches in `output`; None: a new folder.
 
-    An output that was begun with another name keeps it, or Spark could not read it; as far as can
-    be seen. Raise ValueError if a column of the results, one of `names`, has this name: it would
-    be lost.
+    An output that was begun with another name keeps it, because Spark could not read a mixture;
+    this is checked only for local folders. Raise ValueError if a column of the results, one of
+    `names`, has this name: it would be lost.
     """
     local = output is not None and not is_remote(output)
     before = local and any(Path(str(output)).glob(f"{_BATCH_BEFORE}=*"))
@@ -46,12 +46,12 @@ def batch_column(output: str | None, names: Iterable[str] = ()) -> str:
 
 
 def is_begun(checkpoint: str) -> bool:
-    """Return whether a stream has been there; as far as can be seen."""
+    """Return whether a stream has used this checkpoint, if that can be seen here."""
     return Path(checkpoint).is_dir() and any(Path(checkpoint).iterdir())
 
 
 def require_writable(output: str, going_on: bool) -> None:
-    """Raise ValueError where results would overwrite what is not ours; as far as can be seen.
+    """Raise ValueError if results would overwrite other files, if that can be seen here.
 
     `going_on` says that an earlier run of the same stream has written there already.
     """
@@ -66,7 +66,7 @@ def require_writable(output: str, going_on: bool) -> None:
         if not file.name.endswith(_OURS) and not (file.is_dir() and "batch=" in file.name)
     ]
     if not path.is_dir() or strange:
-        raise ValueError(f"--output: {output!r} holds other things than results of an earlier run")
+        raise ValueError(f"--output: {output!r} holds files that are not results of an earlier run")
 
 
 def json_lines(results: DataFrame) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Records as the files of a stream, which Spark reads in their order."""
+"""Writes records as the files of a stream, which Spark reads in order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BEGIN_US = 1_767_225_600_000_000
 
 
 def event_times(n_records: int, seconds: int, begin: int = 0, end: int | None = None) -> pa.Array:
-    """Return the times of records that come evenly in this many seconds; of a part, if it is given.
+    """Return the times of records that are evenly spread over `seconds`, or of a part of them.
 
     >>> event_times(4, 8, 1, 3).to_numpy() - np.datetime64("2026-01-01")
     array([2000000, 4000000], dtype='timedelta64[us]')
@@ -34,7 +34,7 @@ def write_stream_files(table: pa.Table, folder: Path, n_batches: int, n_files: i
 def write_stream_pieces(
     pieces: Iterable[pa.Table], n_records: int, folder: Path, n_batches: int, n_files: int
 ) -> None:
-    """Write tables that follow each other as `write_stream_files` writes all of them at once.
+    """Write the files of `write_stream_files` from tables that follow each other.
 
     Only one of the tables is in memory. Together they have `n_records` rows.
     """

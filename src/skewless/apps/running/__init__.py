@@ -1,4 +1,4 @@
-"""A Spark session that people watch, and a stream that runs to its end.
+"""A quiet Spark session for the command line, and streams that run to their end.
 
 Read `streams` first: it runs a query to its end and stops it on an interrupt. `sessions` makes the
 session.

@@ -1,4 +1,4 @@
-"""A Spark session for an application that people watch: quiet, its files in a folder of ours."""
+"""A Spark session for the command line: quiet, with its files in a given folder."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from pyspark.sql import SparkSession
 from skewless.spark import session
 from skewless.spark.error_lines import first_line, first_line_of
 
-#: How far causes are followed: two may be each other's.
+#: How many causes of an exception are followed: they may form a cycle.
 _MOST_CAUSES = 20
 
 
 class SparkFailed(RuntimeError):  # noqa: N818 - it is read as a sentence
-    """Spark did not start, or refused what it was asked for; says why in one line."""
+    """Spark did not start, or failed; the message says why in one line."""
 
 
 @contextlib.contextmanager
 def quiet_session(
     master: str, scratch: Path, warm: str, settings: Mapping[str, str]
 ) -> Iterator[SparkSession]:
-    """Yield a session and stop it; what Spark says against it becomes SparkFailed.
+    """Yield a session and stop it at the end; errors of Spark become SparkFailed.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def quiet_session(
     scratch
         A folder for its files.
     warm
-        Strategies, with commas, whose kernels the Python workers load as they start.
+        Strategies, separated by commas, whose kernels the Python workers load at their start.
     settings
         Further settings of Spark.
     """
@@ -55,13 +55,13 @@ def quiet_session(
             spark = session("skewless", master=master, settings=chosen)
     except Exception as error:
         reason = first_line(error)
-        if "JAVA_GATEWAY_EXITED" in reason:  # Java said why before it went
+        if "JAVA_GATEWAY_EXITED" in reason:  # Java has printed the reason
             reason = (said.read_text(errors="replace").strip().splitlines() or [reason])[-1]
         raise SparkFailed(f"Spark did not start: {reason}") from error
     if threading.current_thread() is threading.main_thread():
-        # PySpark's own handler calls Java in the middle of another call to Java, which breaks both.
+        # PySpark's handler calls Java in the middle of another call to Java, which breaks both.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # The bridge to Java logs a stack trace for every call that is interrupted.
+    # Py4J logs a stack trace for every interrupted call.
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
@@ -70,10 +70,10 @@ def quiet_session(
         raise SparkFailed(f"Spark refused: {first_line(error)}") from error
     except Py4JJavaError as error:  # an error of Java that PySpark has no name for
         raise SparkFailed(f"Spark failed: {_java_reason(error)}") from error
-    except Py4JError as error:  # Java has gone
+    except Py4JError as error:  # Java has ended
         raise SparkFailed(f"Spark failed: {first_line(error)}") from error
     finally:
-        # Java may have gone: then there is nothing to stop.
+        # If Java has ended, there is nothing to stop.
         with contextlib.suppress(Py4JError, ConnectionError):
             spark.stop()
         logging.disable(before)
@@ -81,9 +81,9 @@ def quiet_session(
 
 @contextlib.contextmanager
 def _said_to(path: Path) -> Iterator[None]:
-    """Send what processes that are started here print as errors to a file, for as long as they run.
+    """Redirect standard error of processes that are started here to a file.
 
-    Java writes stack traces of its own about every error that we show in one line.
+    Java prints a stack trace for every error that we show in one line.
     """
     kept = os.dup(2)
     with path.open("wb") as file:
@@ -96,7 +96,7 @@ def _said_to(path: Path) -> Iterator[None]:
 
 
 def _java_reason(error: Py4JJavaError) -> str:
-    """Return what the exception of Java says, and the cause of all if it does not say that."""
+    """Return the message of a Java exception, and that of its first cause if it differs."""
     exception = error.java_exception
     reason = first_line_of(exception.getMessage() or exception.toString(), "an error of Java")
     for _ in range(_MOST_CAUSES):

@@ -1,4 +1,4 @@
-"""Running a stream to its end, and stopping it on an interrupt."""
+"""Runs a stream to its end, and stops it on an interrupt."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _LOOK_EVERY_S = 0.1
 
 
 def finish(writer: DataStreamWriter) -> StreamingQuery:
-    """Start the query and wait until it has ended; it is stopped if we are interrupted."""
+    """Start the query and wait until it has ended; an interrupt stops it."""
     query = writer.start()
     try:
-        # Asleep, not inside a call to Java, which takes an interrupt badly.
+        # Sleep here, because an interrupt inside a call to Java breaks the connection.
         while query.isActive:
             time.sleep(_LOOK_EVERY_S)
         query.awaitTermination()  # raises what went wrong

@@ -34,9 +34,9 @@ class TpchStream:
     """Orders and line items as streams, with skewed foreign keys; the same seed, the same files.
 
     All foreign keys follow Zipf's law with exponent `z`: the customers of orders, the suppliers of
-    line items, and the orders of line items. In TPC-H a line item ships up to four months after
-    its order. Here it ships up to `span` seconds after it: its order is one of those of the last
-    `span` seconds. So the hot orders keep changing. Orders and line items come evenly.
+    line items, and the orders of line items. In TPC-H a line item ships up to four months after its
+    order. Here it ships up to `span` seconds after it. So the hot orders keep changing. Orders and
+    line items come at a constant rate.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class TpchStream:
         )
 
     def write(self, folder: Path) -> None:
-        """Write a folder for each table, those of the streams in files by time."""
+        """Write a folder for each table; the streams are cut into files by time."""
         for name, table in (("orders", self.orders()), ("lineitem", self.line_items())):
             write_stream_files(table, folder / name, self.n_batches, self.n_files)
         for name, table in self._known().items():
@@ -154,7 +154,7 @@ class TpchStream:
         }
 
     def _skewed(self, rng: np.random.Generator, n: int, n_keys: int) -> Ints:
-        """Return keys from 1 on, whose ranks are in no order."""
+        """Return keys from 1 on, whose ranks are shuffled."""
         weights = np.cumsum(self._weights(rng, n_keys))
         ranks: Ints = 1 + np.searchsorted(weights, rng.random(n) * weights[-1], side="right")
         return ranks
@@ -168,7 +168,7 @@ class TpchStream:
         starts = range(0, self.n_orders, n_recent)
         drawn = [self._weights(rng, n_recent) for _ in starts]
         until = np.concatenate([[0.0], np.cumsum(np.concatenate(drawn)[: self.n_orders])])
-        # Both come evenly, so at line item i so many orders are there.
+        # Both come at a constant rate, so this many orders precede line item i.
         there = np.arange(self.n_items) * self.n_orders // self.n_items + 1
         first = until[np.maximum(there - n_recent, 0)]
         place = first + rng.random(self.n_items) * (until[there] - first)

@@ -1,4 +1,4 @@
-"""Draws the foreign keys of TPC-H tables that exist anew, by Zipf's law; each still has its row."""
+"""Redraws the foreign keys of existing TPC-H tables by Zipf's law; each still has its row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RankedKeys(NamedTuple):
     def draw(self, keys: Ints, places: Floats) -> Ints:
         """Return for each key one of its group, by a place of at least 0 and below 1.
 
-        A key that is not known stays as it is: no row has it, and so it should be.
+        An unknown key stays as it is, so that it still matches no row.
         """
         if not self.known.size:
             return keys
@@ -59,13 +59,13 @@ def ranked_keys(keys: Ints, groups: Ints, z: float, rng: np.random.Generator) ->
 class Skew:
     """Foreign keys by Zipf's law, instead of the even ones that generators of TPC-H write.
 
-    The customers of orders and the suppliers of line items are drawn among all there are. The
-    order of a line item is drawn among those of the same period as its own order. So it is about
-    as far away in time as before, and the hot orders change from period to period.
+    The customers of orders and the suppliers of line items are drawn among all of them. The order
+    of a line item is drawn among those of the same period as its original order. So it is about as
+    far away in time as before, and the hot orders change from period to period.
 
-    What is drawn for a row depends on the seed and on what is in the row. So it is the same in a
-    batch, on a stream, and when a task is run again. The keys of all orders, customers and
-    suppliers are held in memory.
+    The draw for a row depends only on the seed and on the row. So it is the same in a batch, on a
+    stream, and when a task runs again. The keys of all orders, customers and suppliers are held in
+    memory.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Skew:
         require(self, "seed", self.seed >= 0, "at least 0")
 
     def of(self, tables: Tables, known: DataFrame) -> Tables:
-        """Return the tables with other foreign keys; `known` has all orders, and is no stream."""
+        """Return the tables with other foreign keys; `known` has all orders and is not a stream."""
         time = F.unix_micros("o_orderdate").alias("time")
         dated = known.select("o_orderkey", time).dropna().toArrow()
         periods = dated["time"].to_numpy() // microseconds(self.period)

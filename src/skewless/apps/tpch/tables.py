@@ -1,4 +1,4 @@
-"""Tables of TPC-H in a folder: what there is, found out before Spark starts, then read by Spark."""
+"""Tables of TPC-H in a folder: found before Spark starts, then read by Spark."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TableFiles:
     inputs
         The files of each table.
     skew
-        What makes other tables of these, such as `Skew.of`; it also gets all orders that are there.
+        A function that changes the tables, such as `Skew.of`; it also gets all present orders.
     """
 
     path: str
@@ -111,9 +111,11 @@ def find_tables(path: str, format: str = "auto", delimiter: str = BY_NAME) -> Ta
     with such files. These are the names that generators of TPC-H use.
     """
     if format != "auto":
-        raise ValueError(f"--format must be auto here: tables go by their names, not {format!r}")
+        raise ValueError(
+            f"--format must be auto here, not {format!r}: file names decide the format of tables"
+        )
     if delimiter != BY_NAME:
-        raise ValueError("--delimiter cannot be given here: tables go by their names")
+        raise ValueError("--delimiter cannot be given here: file names decide the format of tables")
     if is_remote(path):
         base = path.rstrip("/")
         return TableFiles(path, {name: Input(f"{base}/{name}", "parquet") for name in READ})
@@ -121,7 +123,7 @@ def find_tables(path: str, format: str = "auto", delimiter: str = BY_NAME) -> Ta
     if not folder.exists():
         raise FileNotFoundError(f"--input: there is no folder {path!r}")
     if not folder.is_dir():
-        raise ValueError(f"--input must be a folder with the tables of TPC-H, and {path!r} is none")
+        raise ValueError(f"--input must be a folder with the TPC-H tables, and {path!r} is a file")
     return TableFiles(path, {name: _find(folder, name) for name in READ})
 
 
@@ -139,7 +141,7 @@ def _find(folder: Path, table: str) -> Input:
     place = found[0]
     if place.suffix == ".tbl" or (place.is_dir() and any(place.glob("*.tbl"))):
         first = place if place.is_file() else min(place.glob("*.tbl"))
-        # Each line ends with a separator, so there is one empty column more.
+        # Each line ends with a separator, so there is one more column, which is empty.
         names = [f"{table[0]}_{name}" for name in _TBL[table].split()]
         return Input(str(place), "csv", "|", first, (*names, "_end"))
     return find_input(str(place))

@@ -1,4 +1,4 @@
-"""`skewless diagnose`: is a job, or a column of records, skewed, and what would help?"""
+"""`skewless diagnose`: is a job, or a key column, skewed, and what would help?"""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ def diagnose(
         typer.Option("--input", help="A file or folder: Parquet, CSV, JSON lines or text."),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="The key column(s); without it, columns are ranked.")
+        str | None, typer.Option(help="The key column(s); without it, all columns are ranked.")
     ] = None,
     event_log: Annotated[
-        Path | None, typer.Option(help="The event log of a Spark application instead.")
+        Path | None, typer.Option(help="Instead of --input: the event log of a Spark application.")
     ] = None,
     format_: Annotated[
         str,
-        typer.Option("--format", help="parquet, csv, jsonl or text; auto goes by the name."),
+        typer.Option("--format", help="parquet, csv, jsonl or text; auto uses the file name."),
     ] = "auto",
     delimiter: Annotated[str | None, DELIMITER] = None,
     workers: Annotated[str | None, typer.Option(help="Number of workers; 16 if not given.")] = None,
     limit: Annotated[
         str | None,
         typer.Option(
-            help="Read at most this many records; 5e6 if not given. With --spark all are counted, "
-            "and this many simulated."
+            help="Read at most this many records; 5e6 if not given. With --spark, all are counted "
+            "and this many are simulated."
         ),
     ] = None,
     window: Annotated[
@@ -57,22 +57,22 @@ def diagnose(
     slow: Annotated[
         float | None,
         typer.Option(
-            help=f"With --event-log: a task is slow at this many times the median; {SLOW:g} if "
-            "not given."
+            help="With --event-log: a task counts as slow from this many times the median on; "
+            f"{SLOW:g} if not given."
         ),
     ] = None,
     on_spark: Annotated[
-        bool, typer.Option("--spark", help="Count all records on Spark; goes with --key.")
+        bool, typer.Option("--spark", help="Count all records on Spark; needs --key.")
     ] = False,
     master: Annotated[
-        str | None, typer.Option(help="Where Spark runs, with --spark; local[*] if not given.")
+        str | None, typer.Option(help="With --spark: where Spark runs; local[*] if not given.")
     ] = None,
     page: Annotated[
-        Path | None, typer.Option(help="Write a page with plots there; goes with --key.")
+        Path | None, typer.Option(help="Write a page with plots to this file; needs --key.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell whether records or a finished job are skewed, and what would help."""
+    """Show whether records or a finished job are skewed, and what would help."""
     if page is not None:
         with needing_bokeh():
             from skewless.dashboard.key_page import write_key_page
@@ -146,7 +146,7 @@ def diagnose(
     texts = [_text(names.get(hashed)) for hashed, _ in report.top_keys]
     _show_keys(report, texts, per_window, as_json=as_json)
     if not on_spark and not as_json and report.n_records == n_records:
-        print(f"{n_records:,} records were read, which is --limit; --spark counts all there are.")
+        print(f"{n_records:,} records were read, which is --limit; --spark counts all records.")
     if page is not None:
         with refusing_bad_input():
             write_key_page(report.as_dict(), texts, input_, page)
@@ -214,7 +214,7 @@ def _show_keys(report: KeyReport, texts: Sequence[str], per_window: int, *, as_j
 
 
 def _text(values: tuple[object, ...] | None) -> str:
-    """Return a key as people write it."""
+    """Return the columns of a key as one text."""
     parts = ("?",) if values is None else values
     return "/".join(
         part.decode(errors="replace") if isinstance(part, bytes) else str(part) for part in parts

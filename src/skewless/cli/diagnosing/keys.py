@@ -1,4 +1,4 @@
-"""Both ways of `skewless diagnose --key`: in this process, or by aggregations of Spark."""
+"""Both ways of `skewless diagnose --key`: in this process, or with Spark aggregations."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _TEXT = re.compile(r"\.txt(\.gz|\.bz2)?$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be looked at.
+    """What to diagnose.
 
     Parameters
     ----------
     path, format, delimiter
-        The file or folder, and what is between the columns of CSV files.
+        The file or folder, its format, and the separator of CSV columns.
     key
-        The columns with commas; None: the words of a text.
+        The columns, separated by commas; None: the words of a text.
     n_workers, limit, window
         Workers, the most records that are simulated, and records per window.
     """
@@ -43,7 +43,7 @@ class Asked:
     delimiter: str = "auto"
 
     def is_text(self) -> bool:
-        """Return whether it is a text, which has words and no columns."""
+        """Whether the input is plain text, which has words and no columns."""
         if is_remote(self.path):
             by_name = self.format == "auto" and _TEXT.search(self.path.split("?")[0]) is not None
             return by_name or self.format == "text"
@@ -60,7 +60,7 @@ def diagnose_in_memory(
 ) -> tuple[KeyReport, Names]:
     """Return the report on the first records, and the values of the heaviest keys.
 
-    `checked` is called when the files and columns are there, before the work.
+    `checked` is called before the work, when the files and columns are known to exist.
     """
     trace = Trace(
         path=asked.path,
@@ -80,7 +80,7 @@ def diagnose_on_spark(
 ) -> tuple[KeyReport, Names]:
     """Return the report on all records; strategies are simulated on the first ones.
 
-    `checked` is called before Spark starts, when what can be seen without it is there.
+    `checked` is called before Spark starts, after everything that can be checked without Spark.
     """
     from skewless.apps.records.inputs import find_input
     from skewless.spark.session_arguments import require_session
@@ -95,7 +95,7 @@ def diagnose_on_spark(
 
 
 def report_by_spark(asked: Asked, records: Any) -> tuple[KeyReport, Names]:
-    """Return the report from a DataFrame of all records, with their places."""
+    """Return the report from a DataFrame of all records and their places in the files."""
     from skewless.spark.diagnosis.counted_keys import count_on_spark
 
     counted = count_on_spark(

@@ -1,4 +1,4 @@
-"""`skewless diagnose --event-log`: what the log of a job tells, for people or as JSON."""
+"""`skewless diagnose --event-log`: shows what the log of a job says, for people or as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LITTLE = 0.05  # of the time of a stage
 
 
 def show_log(path: Path, *, slow: float, as_json: bool) -> None:
-    """Print which stages of an application have a straggler, and what the log does not tell."""
+    """Print which stages of an application have a straggler, and what the log does not show."""
     compacted = is_compacted(path)
     application = summarise(read_events(path))
     stragglers = find_stragglers(application, slow=slow)
@@ -39,8 +39,8 @@ def show_log(path: Path, *, slow: float, as_json: bool) -> None:
         print("No stage has a task far above the others: skew is not what makes it slow.")
     else:
         print(
-            "No task that ended is far above the others. The log does not tell about the rest, so "
-            "skew cannot be ruled out."
+            "No task that ended is far above the others. The log does not show the rest, so skew "
+            "cannot be ruled out."
         )
 
 
@@ -78,11 +78,11 @@ def _print_objects(
 
 
 def _print_gaps(application: Application, *, compacted: bool) -> None:
-    """Print what the log does not tell, and what did not end well."""
+    """Print what the log does not show, and what failed or did not end."""
     if not application.complete:
         print("The log has no end: the application was killed, still runs, or the log is damaged.")
     if compacted:
-        print("The log is compacted: Spark has left out jobs that ended before.")
+        print("The log is compacted: Spark has left out jobs that ended earlier.")
     if application.open_jobs:
         jobs = "1 job has" if application.open_jobs == 1 else f"{application.open_jobs} jobs have"
         print(f"{jobs} no end in the log.")

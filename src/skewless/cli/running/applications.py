@@ -38,11 +38,11 @@ def run_application(
     make: Callable[[Any, dict[str, Any]], Computation[Any]],
     prepare: Callable[[Any], Any] = lambda records: records,
 ) -> None:
-    """Run an application on records of the user, or on generated ones of a kind.
+    """Run an application on the user's records, or on generated ones of this kind.
 
-    All that can be wrong is refused before Spark starts. `make` returns the application; it gets
-    the input, None if records are generated, and what the options say to all applications. What
-    `prepare` returns is read instead of the input.
+    Bad options are refused before Spark starts. `make` returns the application; it gets the input
+    (None if records are generated) and the settings of all applications. What `prepare` returns is
+    read instead of the input.
     """
     require_spark()
     if options.dashboard:
@@ -80,7 +80,7 @@ def run_application(
 
 
 def _settings(options: RunOptions) -> dict[str, Any]:
-    """Return what all applications take, without what was not said."""
+    """Return the settings of all applications, without options that were not given."""
     settings: dict[str, Any] = {**options.timing()}
     given = reading.pairs(options.set_ or [], "--set")
     from skewless.spark.aggregation.choosing import FORMS, LOCAL
@@ -108,7 +108,7 @@ def _settings(options: RunOptions) -> dict[str, Any]:
 
 
 def _require_options(options: RunOptions) -> None:
-    """Raise ValueError where options are out of range, or do not go together."""
+    """Raise ValueError if options are out of range, or cannot be combined."""
     from skewless.apps.records.outputs import is_begun, require_writable
     from skewless.spark.session_arguments import require_session
 
@@ -213,7 +213,7 @@ def _run_stream(
         return
     if not Path(output).exists():
         if not options.as_json:
-            print("There is nothing new.")
+            print("There are no new records.")
         return
     results = spark.read.parquet(output)
     column = application.batch_column(output)
@@ -221,11 +221,11 @@ def _run_stream(
     if not options.as_json and application.mode == "append" and WINDOW in results.columns:
         print("Windows that the watermark has not passed yet are not shown.")
     if not options.as_json and options.checkpoint is not None:
-        print("These are the results of this run alone, and they are not kept; --output keeps all.")
+        print("These are only the results of this run, and they are not kept; --output keeps all.")
 
 
 def _page_of(checkpoint: str, options: RunOptions) -> contextlib.AbstractContextManager[Any]:
-    """Return what serves the live page while the stream runs, if that was asked for."""
+    """Return a context that serves the live page while the stream runs, if it was asked for."""
     if not options.dashboard:
         return contextlib.nullcontext()
     from skewless.apps.records.outputs import ledger_beside
@@ -236,7 +236,7 @@ def _page_of(checkpoint: str, options: RunOptions) -> contextlib.AbstractContext
 
 
 def _where_it_resumes(options: RunOptions, n_done: int) -> str:
-    """Return what a user must know who has stopped a stream."""
+    """Return the message for a user who has stopped a stream: where it resumes."""
     if options.checkpoint is None:
         return (
             "stopped: the same command begins with the first record again; with --checkpoint and "

@@ -1,4 +1,4 @@
-"""`skewless run APP`: the applications of the papers, on one's own records or generated ones."""
+"""`skewless run APP`: the applications of the papers, on your records or on generated ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def _run() -> None:
 def wordcount(
     options: WindowOptions,
     key: Annotated[
-        str | None, typer.Option(help="The key column(s); a text is counted by word.")
+        str | None,
+        typer.Option(help="The key column(s); a plain text needs none: its words are counted."),
     ] = None,
 ) -> None:
     """Count the records of each key, or of each window and key."""
@@ -47,7 +48,7 @@ def wordcount(
         if key is None and records is not None and records.format != "text":
             names = records.columns()
             there = f"; {records.path!r} has {', '.join(names)}" if names else ""
-            raise ValueError(f"--key COLUMN is needed (several with commas){there}")
+            raise ValueError(f"--key COLUMN is needed (several: separated by commas){there}")
         columns = tuple(part.strip() for part in (key or WORD).split(","))
         return WordCount(columns, **settings)
 
@@ -80,10 +81,10 @@ def hashtags(
         str | None, typer.Option(help="The column with texts; 'text' if not given.")
     ] = None,
     hashtag: Annotated[
-        str | None, typer.Option(help="The column with one hashtag a record, instead of --text.")
+        str | None, typer.Option(help="Instead of --text: the column with one hashtag per record.")
     ] = None,
     top: Annotated[
-        int | None, typer.Option(help="Only this many hashtags per window; all if not given.")
+        int | None, typer.Option(help="Show only this many hashtags per window; all if not given.")
     ] = None,
 ) -> None:
     """Count the hashtags of texts (PStream, Dalton, Pd-Stream)."""
@@ -109,10 +110,12 @@ def road_condition(
         str | None, typer.Option(help="The column with the vehicle; 'vehicle' if not given.")
     ] = None,
     speed: Annotated[str, typer.Option(help="The column with its speed.")] = "speed",
-    least: Annotated[int, typer.Option(help="Only cells with at least this many vehicles.")] = 1,
+    least: Annotated[
+        int, typer.Option(help="Show only cells with at least this many vehicles.")
+    ] = 1,
     positions: Annotated[
         bool,
-        typer.Option("--positions", help="Count positions, where vehicles are not known."),
+        typer.Option("--positions", help="Count positions instead, if vehicles are not known."),
     ] = False,
 ) -> None:
     """Count the vehicles in each cell and period, with their mean speed (PStream).
@@ -139,7 +142,9 @@ def ddos_flows(
     destination: Annotated[
         str, typer.Option(help="The column with the destination.")
     ] = "destination",
-    least: Annotated[int, typer.Option(help="Only sources with at least this many flows.")] = 1,
+    least: Annotated[
+        int, typer.Option(help="Show only sources with at least this many flows.")
+    ] = 1,
 ) -> None:
     """Count the flows of each source address and their destinations (Pd-Stream)."""
 
@@ -158,7 +163,8 @@ def self_join(
     symbol: Annotated[str, typer.Option(help="The column with the symbol.")] = "symbol",
     side: Annotated[str, typer.Option(help="The column with buy or sell.")] = "side",
     trader: Annotated[
-        str | None, typer.Option(help="The column with the trader, for pairs of one trader only.")
+        str | None,
+        typer.Option(help="The column with the trader; then only pairs of one trader count."),
     ] = None,
     time: Annotated[str, typer.Option(help="The column with the time of a trade.")] = "ts",
     within: Annotated[
@@ -182,7 +188,7 @@ def clustering(
     key: Annotated[str, typer.Option(help="The column with the key.")] = "postcode",
     text: Annotated[str, typer.Option(help="The column with the texts to cluster.")] = "name",
     alike: Annotated[
-        float, typer.Option(help="How similar texts of a cluster are, up to 1.")
+        float, typer.Option(help="How similar texts of a cluster must be, above 0 and at most 1.")
     ] = 0.7,
 ) -> None:
     """Cluster the similar texts of each key by VOTE and GREEDY (Dalton)."""
@@ -202,17 +208,20 @@ def tpch_q5(
     region: Annotated[str, typer.Option(help="The name of the region.")] = "ASIA",
     window: Annotated[str, typer.Option(help="The length of windows.")] = "5 minutes",
     slide: Annotated[
-        str | None, typer.Option(help="From one window to the next; a fifth if not given.")
+        str | None,
+        typer.Option(
+            help="The time from one window to the next; a fifth of --window if not given."
+        ),
     ] = None,
     skew: Annotated[
         float | None,
-        typer.Option(help="Draw the foreign keys of --input anew: Zipf's law with this exponent."),
+        typer.Option(help="Redraw the foreign keys of --input by Zipf's law with this exponent."),
     ] = None,
 ) -> None:
     """Compute query 5 of TPC-H in sliding windows: revenue by nation of a region (Mixed).
 
-    --input is a folder with the tables, as generators of TPC-H write them, whose keys are even
-    unless --skew is given; --generate makes this many line items, with skewed foreign keys.
+    --input is a folder with the tables, as generators of TPC-H write them. Their keys are even;
+    --skew redraws them. --generate makes this many line items, with skewed foreign keys.
     """
 
     def make(records: Any, settings: dict[str, Any]) -> TpchQ5:
@@ -229,7 +238,7 @@ def tpch_q5(
             raise ValueError("--skew goes with --input: generated foreign keys are skewed already")
         if options.checkpoint is not None:
             raise ValueError(
-                "--skew goes without --checkpoint: keys are drawn among those that are there now"
+                "--skew cannot be combined with --checkpoint: it draws from the keys that exist now"
             )
         if not 0 <= skew <= _STEEPEST:
             raise ValueError(f"--skew must be at least 0 and at most {_STEEPEST}, not {skew}")

@@ -27,14 +27,15 @@ class RunOptions:
         typer.Option("--input", help="A file or folder: Parquet, CSV, JSON lines or text."),
     ] = None
     generate: Annotated[
-        str | None, typer.Option(help="Make this many records instead, the same each time.")
+        str | None,
+        typer.Option(help="Instead of --input: make this many records, the same each time."),
     ] = None
     strategy: Annotated[
         str | None,
         typer.Option(
-            help="A name, or module:Class for one's own; auto, plain or local, as `aggregate` "
-            "takes them, but not for self-join and tpch-q5. "
-            "If not given, cascade-ahead, and mixed for self-join and tpch-q5."
+            help="A name, or module:Class for your own; or auto, plain or local, as in "
+            "`aggregate`, but not for self-join and tpch-q5. "
+            "If not given: cascade-ahead, but mixed for self-join and tpch-q5."
         ),
     ] = None
     set_: Annotated[
@@ -42,29 +43,30 @@ class RunOptions:
     ] = None
     workers: Annotated[int, typer.Option(help="Number of workers.")] = 8
     stream: Annotated[
-        bool, typer.Option("--stream", help="Read the folder as a stream, to its end.")
+        bool, typer.Option("--stream", help="Read the folder as a stream, until all is read.")
     ] = False
     output: Annotated[
         str | None,
-        typer.Option(help="Where the results go, as Parquet; else the first 20 are shown."),
+        typer.Option(help="Folder for all results, as Parquet; without it, 20 are shown."),
     ] = None
     checkpoint: Annotated[
-        str | None, typer.Option(help="Where the stream keeps its state; the next run goes on.")
+        str | None,
+        typer.Option(help="Folder for the state of the stream; the next run resumes from it."),
     ] = None
     format_: Annotated[
         str,
-        typer.Option("--format", help="parquet, csv, jsonl or text; auto goes by the name."),
+        typer.Option("--format", help="parquet, csv, jsonl or text; auto uses the file name."),
     ] = "auto"
     delimiter: Annotated[str | None, DELIMITER] = None
     files_per_batch: Annotated[
-        int | None, typer.Option(help="Files of a micro-batch; all that are there if not given.")
+        int | None, typer.Option(help="Files per micro-batch; all that there are if not given.")
     ] = None
     watermark: Annotated[
         str | None,
-        typer.Option(help="How late records may be; windows are written once, when complete."),
+        typer.Option(help="How late records may be; each window is written once, when complete."),
     ] = None
     dashboard: Annotated[
-        bool, typer.Option("--dashboard", help="Show the stream on a live page of this machine.")
+        bool, typer.Option("--dashboard", help="Show the stream on a live page on this machine.")
     ] = False
     seed: Annotated[
         int | None, typer.Option(help="Seed of the routing; a random one if not given.")
@@ -76,7 +78,7 @@ class RunOptions:
     ] = False
 
     def timing(self) -> dict[str, str]:
-        """Return what was said about times and windows."""
+        """Return the options about times and windows that were given."""
         names = ("time", "window", "slide", "watermark")
         said = {name: getattr(self, name, None) for name in names}
         return {name: value for name, value in said.items() if value is not None}
@@ -93,15 +95,15 @@ class WindowOptions(RunOptions):
         str | None, typer.Option(help="The length of windows, like '10 minutes'.")
     ] = None
     slide: Annotated[
-        str | None, typer.Option(help="From one window to the next, where windows overlap.")
+        str | None, typer.Option(help="The time from one window to the next, if windows overlap.")
     ] = None
 
 
 def taking(options: type[RunOptions]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the fields of `options` as options of the command line.
 
-    The command gets them as one object, its first argument; its others are options of its own,
-    which the help lists first.
+    The command gets them as one object, its first argument. Its other arguments are options of this
+    command only, which the help lists first.
     """
     hints = get_type_hints(options, include_extras=True)
     fields = dataclasses.fields(options)

@@ -1,4 +1,4 @@
-"""`aggregate`: results per key, with the records of hot keys spread over all workers."""
+"""`aggregate`: results per key, by plain Spark, combined at the sources, or routed to workers."""
 
 from __future__ import annotations
 
@@ -75,46 +75,47 @@ def aggregate(
 ) -> DataFrame:
     """Return one row per key, or per window and key, with the results of `aggs`.
 
-    The results are those of `groupBy`, whatever the strategy. It decides how they are computed: by
-    Spark alone; or records are combined into partial results where they are read, or on workers
-    that they are routed to, and partial results are merged by key. Works on batch and streaming
-    DataFrames; a stream is written as any other, with `writeStream`.
+    The results are those of `groupBy`, with any strategy. The strategy decides how they are
+    computed: by plain Spark, from partial results of the sources, or from partial results of the
+    workers to which records are routed. Partial results are merged by key. Works on batch and
+    streaming DataFrames.
 
     Parameters
     ----------
     df
         The records.
     key
-        The name of a column, a Column, or several of them. Text that names no column is a nested
-        field or an SQL expression, for the inputs of `aggs` too.
+        The name of a column, a Column, or several of them. Text that names no column is read as a
+        nested field or an SQL expression. The same holds for the inputs of `aggs`.
     aggs
-        What to compute, by the name of the result: ready ones of `skewless.aggregations`, an
-        `Aggregator` or `VectorAggregator` of your own, or an object with zero, reduce, merge and
+        What to compute, by the name of the result: ready aggregations of `skewless.aggregations`,
+        your own `Aggregator` or `VectorAggregator`, or an object with zero, reduce, merge and
         finish (see `skewless.aggregations.reducing`).
     window
         Windows of event time: a `Window`, or (time column, size[, slide[, offset]]).
     watermark
-        How late a record of a stream may be, e.g. "10 minutes". It takes the place of
-        `withWatermark`, of which Spark allows one. A stream that has one already, by the time of
-        the windows, keeps it.
+        How late a record of a stream may be, e.g. "10 minutes". It replaces `withWatermark`; Spark
+        allows only one of them. A stream that already has a watermark on the column of `window`
+        keeps it.
     strategy
         - "plain": Spark's own `groupBy().agg`, for ready aggregations.
         - "local": each source combines its own records, and only partial results are shuffled.
-        - A name of the registry such as "cascade", or a strategy: records are routed, combined by
+        - A registered name such as "cascade", or a strategy object: records are routed, combined by
           the workers, and merged.
-        - "auto": "plain" where all aggregations are ready ones; "local" for own aggregators; a
-          strategy where records have weights, and on a batch whose sources have too few partitions
-          or too many keys for "local". What does not merge is computed by key hash. A stream goes
-          on as its ledger began. The choice is logged, and `explain` shows it.
+        - "auto": "plain" if all aggregations are ready ones, "local" for your own aggregators. A
+          strategy if records have weights. If a batch has too few partitions or too many keys for
+          "local": a strategy, or key hash if no key is hot. Key hash also for aggregators that do
+          not merge. A restarted stream keeps the choice in its ledger. The choice is logged, and
+          `explain` shows it.
     workers, capacities, weight, seed, ledger, untrusted_keys
-        As for `route`. With "plain" and "local", which route nothing, `capacities` and `weight`
-        are refused. With "auto", `weight` makes it route, and `capacities` count where it routes.
-        Otherwise they have no effect where nothing is routed.
+        As for `route`. "plain" and "local" route nothing, so they refuse `capacities` and `weight`.
+        With "auto", `weight` chooses a strategy that routes, and `capacities` have an effect only
+        if one is chosen. The others have no effect if nothing is routed.
     mode
-        The output mode of the stream, where the merging is ours: with own aggregators, and with
-        variances unless they are "plain". None: "append" with a watermark, else "update". Must be
-        what you give to `writeStream.outputMode`; "complete" is not possible. Everything else goes
-        with any mode.
+        The output mode of the stream. It only matters for your own aggregators, and for variances
+        unless the strategy is "plain"; then it must equal what you give to
+        `writeStream.outputMode`, and "complete" is not possible. None: "append" with a watermark,
+        else "update". Everything else works in any output mode.
 
     Examples
     --------
@@ -210,8 +211,9 @@ def aggregate(
 class _Query:
     """The pieces of one aggregation, and the ways to put them together.
 
-    All columns have names of ours until the end, so those of the user may be any: alike but for
-    case, with dots, the same for a key and for the column that it is computed from.
+    All columns have internal names until the end. So the user's names are not restricted: they may
+    differ only in case, have dots, or be the same for a key and for the column that it is computed
+    from.
     """
 
     df: DataFrame
@@ -225,13 +227,13 @@ class _Query:
     claim: Claim | None
 
     def merged_by_spark(self, records: DataFrame) -> DataFrame:
-        """Partial results, then Spark's own aggregates."""
+        """Return partial results merged by Spark's aggregates."""
         partials = self.partials
         combined = self._combined(records, None)
         grouping = [F.col(name) for name in partials.key]
         if self.window is not None:
             combined = self.late.applied(combined, TIME)
-            # All records of a pane lie in the same windows, and so does the latest of them.
+            # All records of a pane are in the same windows, and so is the latest of them.
             grouping = [self.window.of(F.col(TIME)).alias(WINDOW), *grouping]
         n_states = {
             name: len(aggregation.state_types(partials.input_types(aggregation)))
@@ -243,7 +245,7 @@ class _Query:
     def merged_in_blocks(
         self, records: DataFrame, mode: str, layout: Mapping[str, str]
     ) -> DataFrame:
-        """Partial results in blocks, then our own merging with state."""
+        """Return partial results merged by us, in blocks, with state."""
         places = even_slots(N_SLOTS)
         check_slots(records.sparkSession, places, ANY_PARTITIONS)
         packed = self._combined(records, Packing(self.partials, places))
@@ -251,12 +253,12 @@ class _Query:
         return self._typed(merged)
 
     def merged_in_rows(self, records: DataFrame) -> DataFrame:
-        """Partial results as rows, then our own merging, at once."""
+        """Return partial results merged by us, as rows, without state."""
         combined = self._combined(records, None)
         return self._typed(merge_rows(combined, self.partials, self.window))
 
     def finished(self, records: DataFrame) -> DataFrame:
-        """Results at once, where all records of a key are together."""
+        """Return the results without merging: all records of a key are in one partition."""
         finish = self._named(Combiner(self.partials).finish)
         schema = from_arrow_schema(self.partials.result_schema)
         return self._typed(records.mapInArrow(finish, schema))
@@ -268,7 +270,7 @@ class _Query:
         return records.mapInArrow(self._named(combiner.combine), from_arrow_schema(schema))
 
     def _named(self, function: Batches) -> Batches:
-        """Return the function under a name that Spark's `explain` shows: what was chosen."""
+        """Return the function under a name that shows the choice in Spark's `explain`."""
 
         def combine(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from function(batches)
@@ -277,7 +279,7 @@ class _Query:
         return combine
 
     def _typed(self, merged: DataFrame) -> DataFrame:
-        """Return our own results as Spark's would be: the types of wide means."""
+        """Return our results with the types of a plain query: means of wide decimals differ."""
         for name, aggregation in self.aggs.items():
             kind = plain_type(aggregation, self.df, self.inputs)
             ours = merged.schema[name].dataType
@@ -300,7 +302,7 @@ def _records(
     window: Window | None,
     cost: Column | None,
 ) -> DataFrame:
-    """Return what leaves the source: the time, the key as Spark groups it, inputs, and the cost."""
+    """Return the columns that are sent: the time, the key as Spark groups it, inputs, the cost."""
     chosen = [df[quoted(window.time)].alias(TIME)] if window is not None else []
     for number, column in enumerate(key.grouped):
         chosen.append(column.alias(internal(f"key_{number}")))

@@ -1,4 +1,4 @@
-"""What a user may give to `aggregate`, checked before anything runs."""
+"""Checks the arguments of `aggregate` before anything runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AnyAggregation = Aggregation | Aggregator[Any] | VectorAggregator | ApproxDistin
 
 
 def with_reducers(aggs: Any) -> Any:
-    """Return `aggs` with objects of the shape of Spark's Aggregator as aggregators of ours."""
+    """Return `aggs` with objects that have the methods of Spark's Aggregator made into ours."""
     if not isinstance(aggs, Mapping):
         return aggs
     adapted = dict(aggs)
@@ -45,7 +45,7 @@ def with_reducers(aggs: Any) -> Any:
 def chosen_aggregations(
     df: DataFrame, key: GroupingKey, aggs: Mapping[str, AnyAggregation], window: Window | None
 ) -> tuple[dict[str, Aggregation], dict[str, Column]]:
-    """Return the aggregations as the combining wants them, and what they read, each once.
+    """Return the aggregations in the form that combining needs, and their input columns.
 
     Raises ValueError for bad ones.
     """
@@ -97,21 +97,21 @@ def is_merged_by_spark(aggs: Mapping[str, AnyAggregation]) -> bool:
 
 
 def require_one_merger(aggs: Mapping[str, AnyAggregation]) -> None:
-    """Raise ValueError if some partial results are for Spark to merge, and others for us."""
+    """Raise ValueError if Spark must merge some partial results and we must merge others."""
     if is_merged_by_spark(aggs):
         return
     for name, aggregation in aggs.items():
         if isinstance(aggregation, ApproxDistinct):
             raise ValueError(
-                f"aggs: {name!r}: approximate distinct counts are merged by Spark, variances "
-                "and own aggregators by us: compute them in two calls"
+                f"aggs: {name!r}: approximate distinct counts are merged by Spark, variances and "
+                "your own aggregators by skewless: compute them in two calls"
             )
 
 
 def check_one_part(
     df: DataFrame, name: str, window: Window | None, strategy: AnyStrategy | None
 ) -> None:
-    """Raise ValueError unless all records of a key, or of its window, come together at once."""
+    """Raise ValueError unless one task gets all records of a key, or of a window, at once."""
     cannot = f"aggs: {name!r} does not merge (its class says merges = False), so it cannot be "
     if df.isStreaming:
         raise ValueError(cannot + "computed on a stream, one micro-batch after the other")
@@ -124,25 +124,25 @@ def check_one_part(
 def check_times(
     df: DataFrame, window: Window | None, watermark: str | None, mode: str | None
 ) -> None:
-    """Raise ValueError unless window, watermark and mode go together, and with the DataFrame."""
+    """Raise ValueError unless window, watermark and mode fit each other and the DataFrame."""
     if watermark is not None:
         if window is None:
             raise ValueError(
-                f"watermark {shown(watermark)} goes with window: "
-                "without windows nothing ever closes"
+                f"watermark {shown(watermark)} needs window=: "
+                "without windows no result is ever final"
             )
         if microseconds(watermark, "watermark") < 0:
             raise ValueError(f"watermark must be at least 0, not {watermark!r}")
     if isinstance(mode, str) and mode == "complete":
         raise ValueError(
-            "mode must be 'update' or 'append', not 'complete': for own aggregators Spark has no "
-            "complete mode; write updates to a table that is replaced by key. What Spark combines "
-            "by itself goes with any output mode: leave out mode"
+            "mode must be 'update' or 'append', not 'complete', which Spark does not have for your "
+            "own aggregators: write updates to a table that is replaced by key. Aggregations that "
+            "Spark merges work in any output mode: leave out mode"
         )
     if mode is not None and (not isinstance(mode, str) or mode not in ("update", "append")):
         raise ValueError(f"mode must be 'update' or 'append', not {shown(mode)}")
     if mode == "append" and watermark is None and not _has_watermark(df, window):
-        raise ValueError("mode 'append' needs a window and a watermark: nothing ever closes")
+        raise ValueError("mode 'append' needs a window and a watermark: no result is ever final")
     if window is None:
         return
     kind = df.schema[existing(df, window.time, "window")].dataType
@@ -152,8 +152,8 @@ def check_times(
         )
     if df.isStreaming and watermark is not None and isinstance(kind, TimestampNTZType):
         raise ValueError(
-            f"watermark: Spark needs a timestamp with time zone for it, and column {window.time!r} "
-            "is timestamp_ntz: cast it to timestamp"
+            f"watermark: Spark needs a timestamp with time zone, and column {window.time!r} is "
+            "timestamp_ntz: cast it to timestamp"
         )
 
 
@@ -166,7 +166,7 @@ def _has_watermark(df: DataFrame, window: Window | None) -> bool:
 def carried_watermark(
     df: DataFrame, key: GroupingKey, window: Window | None, watermark: str | None, *, is_plain: bool
 ) -> int | None:
-    """Return how late records may be, in ms, by a watermark that the stream has already; or None.
+    """Return the delay, in ms, of a watermark that the stream has already; or None.
 
     Raises ValueError where there are two watermarks, or where ours would be lost on the way.
     """
@@ -181,7 +181,7 @@ def carried_watermark(
     if is_plain or not fields:
         return None
     if window is None:
-        # Without windows a watermark matters where the key is a time that it passes.
+        # Without windows, a watermark matters only if it is on a column of the key.
         if not any(WATERMARK in field.metadata for field in key.fields):
             return None
     elif [field.name for field in fields] == [window.time]:

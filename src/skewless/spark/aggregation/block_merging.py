@@ -1,8 +1,8 @@
-"""Merging where Spark has no aggregate for it: our own, in Python, a block of keys at a time.
+"""Merges partial results for which Spark has no aggregate: in Python, a block of keys at a time.
 
-Per-key state in Python costs a round trip per key; here a group of Spark is a slot, or a window of
-a slot, and its state is one block with all its keys. Array code merges it, and Spark moves few,
-large values.
+Per-key state in Python costs a round trip per key. Here a group of Spark is a slot, or a window of
+a slot, and its state is one block with all its keys. Array code merges the block, and Spark moves
+few, large values.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def merge_blocks(
             timeout = GroupStateTimeout.EventTimeTimeout
         blocks = blocks.select(window.of(F.col(TIME)).alias(WINDOW), SLOT, BLOCK)
         noted = blocks.schema[WINDOW].metadata
-        # Times go on as numbers, because Spark hands all columns to Python, whose dates end with
-        # the year 9999. The end of the window carries the watermark on: Spark drops late blocks
-        # by it, as it would drop late records, and all records of a pane are late or none.
+        # Times become numbers, because Spark hands all columns to Python, whose dates end with the
+        # year 9999. The end of the window keeps the watermark: by it, Spark drops late blocks as it
+        # would drop late records. Either all records of a pane are late or none.
         blocks = blocks.select(
             SLOT,
             BLOCK,
@@ -73,7 +73,7 @@ def merge_blocks(
     ) -> Iterator[pd.DataFrame]:
         yield from merger.merge(key, frames, state)
 
-    # Where the writer has another output mode, Spark's message shows the plan with this name.
+    # If the writer has another output mode, Spark's message shows the plan with this name.
     merge.__name__ = f"aggregate with mode={mode!r}, which must be the writer's outputMode too"
     merged = blocks.groupBy(*grouping).applyInPandasWithState(
         merge,
@@ -100,7 +100,7 @@ def merge_rows(rows: DataFrame, partials: Partials, window: Window | None) -> Da
         rows = rows.withColumn(WINDOW, window.of(F.col(TIME)))
         rows = rows.withColumn(PANE, _micros(rows, WINDOW, "start")).drop(WINDOW)
         grouping = [F.col(PANE), *keys]
-        merger = partials  # by window and key: the window stands where the pane stood
+        merger = partials  # by window and key: the window takes the place of the pane
     schema = merger.table_schema
 
     def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -118,7 +118,7 @@ def merge_rows(rows: DataFrame, partials: Partials, window: Window | None) -> Da
 
 @dataclass(frozen=True)
 class BlockMerger:
-    """Keeps one block of state per group, and tells what changed or what is complete."""
+    """Keeps one block of state per group; returns what changed, or what is complete."""
 
     partials: Partials
     window: Window | None
@@ -129,7 +129,7 @@ class BlockMerger:
     def merge(
         self, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
-        """Merge what came into the group's state; yield blocks of results."""
+        """Merge new blocks into the group's state; yield blocks of results."""
         schema = self.partials.table_schema
         start = int(key[1]) if self.window is not None else 0
         kept = self._kept(state)
@@ -143,8 +143,8 @@ class BlockMerger:
         # Groups are numbered as they appear, so the keys that changed come first.
         merged = self.partials.merge([touched, kept])
         end_ms = self._end_ms(start)
-        # Also with records for a window that the watermark has passed meanwhile: Spark counts
-        # them if they came before it passed, and closes the window right away.
+        # This includes records of a window that the watermark has passed since they came: Spark
+        # counts them, and closes the window right away.
         complete = self.closes and end_ms <= state.getCurrentWatermarkMs()
         if complete:
             if state.exists:
@@ -152,7 +152,7 @@ class BlockMerger:
         else:
             state.update((to_block(merged), self.layout, None))
             if self.closes:
-                # Spark calls when the watermark is above this, so at the end of the window.
+                # Spark calls when the watermark exceeds this: at the end of the window.
                 state.setTimeoutTimestamp(end_ms - 1)
         if self.mode == "update":
             yield self._results(start, merged.slice(0, touched.num_rows))
@@ -205,8 +205,8 @@ def _with_window(results: pa.Table, starts: Any, partials: Partials, window: Any
         ends = pa.compute.add_checked(begins, microseconds(window.size))
     except pa.ArrowInvalid:
         raise OverflowError(
-            f"window: a record is so late that its window of {window.size} ends beyond the last "
-            "time that there is"
+            f"window: the time of a record is so near the last possible time that its window of "
+            f"{window.size} ends after it"
         ) from None
     windows = pa.StructArray.from_arrays(
         [begins.cast(kind), ends.cast(kind)], fields=list(schema.field(WINDOW).type)

@@ -17,10 +17,9 @@ from skewless.spark.columns import internal
 SLOT = internal("slot")
 BLOCK = internal("block")
 _VERSION = b"\x01"
-#: The number of slots is a part of the format of state and follows from nothing else: not from the
-#: cores, nor from Spark's shuffle partitions, which differ from one session to the next. Each costs
-#: about 1 ms per micro-batch, and merging runs on at most as many partitions. It is a part of the
-#: layout of state, so a state with another number is refused.
+#: The number of slots is fixed, because it is part of the format of the state: cores and shuffle
+#: partitions differ from one session to the next. Each slot costs about 1 ms per micro-batch, and
+#: merging runs on at most this many partitions. A state with another number is refused.
 N_SLOTS = 64
 FORMAT = f"format 2, {N_SLOTS} slots"
 
@@ -64,7 +63,7 @@ class Packing:
         slots = self.slots[(keys % np.uint64(self.slots.size)).astype(np.int64)].astype(np.int32)
         has_panes = self.partials.pane is not None
         panes = table.column(PANE).to_numpy() if has_panes else np.zeros(slots.size, np.int64)
-        # By what they hold, not as records came: a task that is tried again sends the same bytes.
+        # Sorted by content, not by arrival: a retried task sends the same bytes.
         order = np.lexsort((keys, slots, panes))
         slots, panes = slots[order], panes[order]
         is_first = np.ones(order.size, np.bool_)
@@ -76,7 +75,7 @@ class Packing:
         blocks = [to_block(contents.slice(begin, size)) for begin, size in places]
         columns: list[Any] = [pa.array(slots[begins]), pa.array(blocks, pa.binary())]
         if has_panes:
-            # As numbers: Python's dates end with the year 9999, and Spark's do not.
+            # As numbers: Python's dates end with the year 9999, Spark's do not.
             kind = self.schema.field(TIME).type
             times = table.column(TIME).cast(pa.int64()).to_numpy()[order]
             columns.insert(0, pa.array(np.maximum.reduceat(times, begins)).cast(kind))

@@ -1,9 +1,8 @@
-"""How `aggregate` computes: the forms, and the rule by which "auto" takes one of them.
+"""The forms in which `aggregate` computes, and the rule by which "auto" chooses one.
 
-The rule reads what is known before anything runs: which aggregations there are, whether the records
-are a stream, what the ledger of the stream began with, and of a batch of enough bytes how many
-partitions it has and what a sample of its keys looks like. So a stream that starts again takes the
-same form again.
+The rule uses what is known before anything runs: the aggregations, whether the records are a
+stream, and what the ledger of the stream began with. For a batch of enough bytes, it also uses the
+number of partitions and a sample of the keys. So a restarted stream takes the same form again.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from skewless.spark.routing.route import DEFAULT_STRATEGY
 from skewless.strategy import AnyStrategy
 
 Form: TypeAlias = Literal["plain", "local", "together", "route"]
-#: Names of forms that a user may give as `strategy`.
+#: Forms that a user may name as `strategy`.
 AUTO, PLAIN, LOCAL = "auto", "plain", "local"
 FORMS = (AUTO, PLAIN, LOCAL)
 #: Below this many records per key in a source's sample, combining there saves too little.
@@ -52,7 +51,7 @@ class Choice:
         return f"strategy {name!r}: {self.why}"
 
     def log(self) -> None:
-        """Tell it in one line."""
+        """Log the choice in one line."""
         _LOGGER.info("aggregate: %s", self)
 
 
@@ -70,8 +69,8 @@ def choose(
 ) -> Choice:
     """Return the form that was asked for, or the one that the rule gives.
 
-    Where strangers choose the keys, our router takes the place of Spark's shuffle by key hash: it
-    has a hash whose collisions they cannot compute.
+    If strangers choose the keys, our router replaces Spark's shuffle by key hash: they cannot
+    compute collisions of its hash.
     """
     if isinstance(strategy, str) and strategy in (PLAIN, LOCAL):
         _require_no_routing(strategy, weight, capacities)
@@ -108,7 +107,7 @@ def _choose(
     if weight is not None:
         return Choice("route", DEFAULT_STRATEGY, "records have weights")
     if not own:
-        return Choice("plain", PLAIN, "Spark combines these aggregations by itself")
+        return Choice("plain", PLAIN, "Spark has all these aggregations")
     if df.isStreaming:
         return Choice("local", LOCAL, "a stream is combined where its records are read")
     return _of_batch(known_source(df, key, workers), workers)
@@ -117,7 +116,7 @@ def _choose(
 def _of_batch(source: Source | None, workers: int) -> Choice:
     """Return the form for aggregators of a user on a batch."""
     if source is None:
-        return Choice("local", LOCAL, "nothing is known of the source but that states merge")
+        return Choice("local", LOCAL, "the states merge, and the source is not known")
     if source.leaves_idle(workers):
         why = f"{source.partitions} partitions of the source would leave slots idle"
     elif source.records_per_key is not None and source.records_per_key < _FEW_PER_KEY:
@@ -157,7 +156,7 @@ def _merges(aggregation: Any) -> bool:
 
 
 def _require_strategy(strategy: str | AnyStrategy) -> None:
-    """Raise ValueError unless this is a strategy; the forms are among what may be meant."""
+    """Raise ValueError unless this is a strategy; the message may suggest a form."""
     if isinstance(strategy, str) and ":" not in strategy and strategy not in registry.names():
         known = [*FORMS, *registry.names()]
         raise ValueError(nearest(strategy, known, "strategy"))
@@ -173,8 +172,8 @@ def _require_no_routing(form: str, weight: Any, capacities: Any) -> None:
         )
     if capacities is not None:
         raise ValueError(
-            f"capacities: strategy {form!r} routes nothing; name a strategy that tells workers "
-            "apart, such as 'cascade', or leave out capacities"
+            f"capacities: strategy {form!r} routes nothing; name a strategy that uses them, "
+            "such as 'cascade', or leave out capacities"
         )
 
 

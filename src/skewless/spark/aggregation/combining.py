@@ -21,8 +21,8 @@ from skewless.spark.ledger.claims import Claim
 from skewless.spark.ledger.ledger import Entry
 from skewless.spark.routing.router import Router, this_task
 
-#: Records are grouped this many at a time: the more, the fewer partial results of a key are merged.
-#: A task holds about three times as many bytes: the records, sorted by key, and their results.
+#: Records that are grouped at a time. With more, fewer partial results of a key must be merged. A
+#: task holds about three times as many bytes: the records, sorted by key, and their results.
 _ROWS_AT_ONCE = 1 << 22
 _BYTES_AT_ONCE = 1 << 26
 _ROWS_PER_BATCH = 1 << 16
@@ -38,7 +38,7 @@ class Combiner:
     """Combines the records of one task."""
 
     partials: Partials
-    router: Router | None = None  # says which ledger, if any, the task reports to
+    router: Router | None = None  # finds the ledger that the task reports to, if any
     packing: Packing | None = None
     claim: Claim | None = None  # on the ledger of a stream that routes nothing
 
@@ -66,11 +66,11 @@ class Combiner:
 
 
 def combined(batches: Iterator[pa.RecordBatch], partials: Partials) -> tuple[pa.Table, int, float]:
-    """Return one row per key of all batches, the number of records, and the seconds that it took.
+    """Return one row per key of all batches, the number of records, and the seconds spent.
 
-    Memory stays within a chunk of records and twice the rows of the result: partial results wait
-    until there are as many of them as keys, so that each is merged about twice, whatever the number
-    of chunks.
+    Memory is bounded by a chunk of records and twice the rows of the result. Partial results are
+    merged when there are as many of them as keys. So each is merged about twice, for any number of
+    chunks.
     """
     seconds, n_records, n_waiting = 0.0, 0, 0
     merged = partials.table_schema.empty_table()
@@ -96,7 +96,7 @@ def chunks(
 ) -> Iterator[pa.Table]:
     """Yield the batches as tables of at least `n_rows` rows or `n_bytes`, but for the last one.
 
-    Columns go by their place; on the way they have other names than in `schema`.
+    Columns are matched by position: in the batches they have other names than in `schema`.
     """
 
     def table() -> pa.Table:
@@ -116,7 +116,7 @@ def chunks(
 
 
 def _report(partials: Partials, table: pa.Table, n_records: int, seconds: float) -> Entry:
-    """Return what the worker tells: how much it did, with which keys, and the heaviest of them."""
+    """Return the report of the worker: its records, seconds, keys, and the heaviest keys."""
     about: dict[str, Any] = {"records": n_records, "seconds": seconds, "pairs": 0, "top": []}
     keys = hash_keys(*[table.column(name) for name in partials.key])
     distinct, first, positions = np.unique(keys, return_index=True, return_inverse=True)
@@ -129,7 +129,7 @@ def _report(partials: Partials, table: pa.Table, n_records: int, seconds: float)
         text = key_text(table.column(name)[row] for name in partials.key)
         about["top"].append([text[:80], int(counts[place]), int(distinct[place])])
     counted = {"counted": distinct[heaviest], "counted_records": counts[heaviest]}
-    # All workers leave out the same keys, so the sample still tells how many replicas a key has.
+    # All workers leave out the same keys, so the sample still shows how many replicas a key has.
     share = 0
     while distinct.size > _REPORTED_KEYS:
         share += 1

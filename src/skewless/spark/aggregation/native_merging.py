@@ -1,8 +1,8 @@
 """Merging by Spark itself: its own aggregates over the columns of partial results.
 
 Each ready aggregation that Spark can merge has an entry here: how the state columns of a group
-become the result. Lists of values are handed to Spark value by value, so that its own sets,
-sketches and top lists hold them, whose size is bounded as in a plain query.
+become the result. Spark gets lists of values one value at a time. So its sets, sketches and top
+lists hold them, as in a plain query, and memory is bounded in the same way.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def merge_natively(
 def _decimal_mean(mean: Mean, states: Sequence[Column], total: DataType, kind: Any) -> Column:
     """Return a mean of decimals, rounded once.
 
-    Spark's quotient of decimals has 38 digits in all. Where that leaves fewer than ten beyond
-    those of the result, rounding it to the result would be a second rounding that can differ.
+    Spark's quotient of decimals has 38 digits in all. If fewer than ten of them are beyond those of
+    the result, rounding the quotient would round a second time and could give another result.
     """
     # Spark's sum of sums has a wider type than the sum, and more digits before the point.
     sums, n = F.sum(states[0]).cast(total), F.sum(states[1])

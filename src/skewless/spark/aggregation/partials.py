@@ -30,7 +30,7 @@ def state_names(result: str, n_states: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Partials:
-    """How records become partial results, and those become fewer.
+    """How records become partial results, and how these are merged.
 
     `schema` is that of the records: the time if there are windows, the key, then the inputs.
     """
@@ -64,11 +64,11 @@ class Partials:
 
     @property
     def grouping(self) -> list[str]:
-        """The columns by which partial results are told apart."""
+        """The columns that identify a partial result."""
         return [*([PANE] if self.pane is not None else []), *self.key]
 
     def update(self, records: pa.Table) -> pa.Table:
-        """Return the partial results of records; as in Spark, one without a time counts nowhere."""
+        """Return the partial results of records; as in Spark, one without a time is ignored."""
         if self.pane is not None:
             if records.column(TIME).null_count:
                 records = records.filter(pc.is_valid(records.column(TIME)))
@@ -112,7 +112,7 @@ class Partials:
         return pa.schema(fields)
 
     def _leading(self, columns: dict[str, Any], groups: Groups) -> list[Any]:
-        """Return what stands before the states: the pane and its latest time, and the key."""
+        """Return the columns before the states: the pane and its latest time, and the key."""
         first = pa.array(groups.first)
         keys = [columns[name].take(first) for name in self.key]
         if self.pane is None:

@@ -1,7 +1,7 @@
-"""Ready aggregations as a plain query of Spark spells them.
+"""Ready aggregations as expressions of a plain Spark query.
 
-They say what type a result has in every form of `aggregate`, and they are the whole query where
-Spark combines by itself.
+They define the type of a result in every form of `aggregate`, and they are the query of the form
+"plain".
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ _RESULTS: dict[type[Any], Callable[..., Column]] = {
     Count: lambda _, column=None: F.count(F.lit(1) if column is None else column),
     WeightedMean: lambda _, value, weight: _weighted_mean(value, weight),
 }
-#: Those for which −0.0 is 0.0 and every NaN the same.
+#: Those that treat −0.0 as 0.0 and all NaN as equal.
 _BY_EQUALITY = (Distinct, CollectSet, TopK)
 
 
 def has_plain_query(aggregation: Any) -> bool:
-    """Return whether Spark has an aggregate of its own for this."""
+    """Return whether Spark has an aggregate for this."""
     return type(aggregation) in _RESULTS
 
 
@@ -90,7 +90,7 @@ def plain_query(
     window: Window | None,
     watermark: str | None,
 ) -> DataFrame:
-    """Return one row per group, by Spark alone, under names of ours until the end."""
+    """Return one row per group, computed by Spark; columns have internal names until the end."""
     if window is not None and watermark is not None and df.isStreaming:
         df = df.withWatermark(window.time, spelled(watermark))
     keys = [column.alias(internal(f"key_{n}")) for n, column in enumerate(key.columns)]

@@ -1,4 +1,4 @@
-"""What is cheap to know of the source of a batch: its partitions, and a sample of its keys."""
+"""What can be found out cheaply about the source of a batch: its partitions, a sample of keys."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pyspark.sql import functions as F
 from skewless.spark.columns import GroupingKey
 from skewless.spark.worker_python import require_skewless
 
-#: Records that the sample reads of a partition, one column of hashes wide.
+#: Records of a partition that the sample reads: one column of hashes.
 _SAMPLED = 1 << 18
-#: Keys whose records a partition tells one by one. A key that is hot is among them.
+#: Keys that a partition lists with their counts. A hot key is among them.
 _N_TOLD = 256
 _TALLY = "records bigint, keys bigint, heaviest array<bigint>, counts array<bigint>"
-#: A source below this is combined in any form before a sample of it is taken.
+#: Bytes below which a sample would take longer than combining the source in any form.
 _SMALL_BYTES = 1 << 23
 #: Operators that read a partition from its beginning and cost nothing before its first record.
 #: Others, such as joins, would be computed twice, and their partitions are not known before.
@@ -42,20 +42,20 @@ _NARROW = frozenset(
 
 @dataclass(frozen=True)
 class Source:
-    """What is known of the records before they are read."""
+    """What is known about the records before they are read."""
 
     partitions: int
     slots: int  # tasks that can run at once
     records_per_key: float | None = None  # in the first records of a partition; None: not known
-    top_share: float | None = None  # of the key that is heaviest among all that were read
+    top_share: float | None = None  # of the heaviest key in the sample
 
     def leaves_idle(self, workers: int) -> bool:
-        """Return whether at most half of what can run at once has a partition to read."""
+        """Return whether at least half of the tasks that could run at once have no partition."""
         return 2 * self.partitions <= min(workers, self.slots)
 
 
 def known_source(df: DataFrame, key: GroupingKey, workers: int) -> Source | None:
-    """Return what is known of the source of a batch; None if it would cost more than a sample.
+    """Return what is known about the source of a batch; None if finding out costs too much.
 
     The sample is one job of at most two tasks, and each reads at most 262,144 records.
     """
@@ -80,7 +80,7 @@ def known_source(df: DataFrame, key: GroupingKey, workers: int) -> Source | None
     if n_records == 0:
         return source
     n_keys = sum(row["keys"] for row in rows)
-    # The heaviest key of one partition need not be that of another: they may be sorted by key.
+    # Partitions may be sorted by key, so their heaviest keys may differ.
     together: Counter[int] = Counter()
     for row in rows:
         together.update(dict(zip(row["heaviest"], row["counts"], strict=True)))
@@ -89,7 +89,7 @@ def known_source(df: DataFrame, key: GroupingKey, workers: int) -> Source | None
 
 
 def tally(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield how many of the first records there are, of how many keys, and the heaviest of them."""
+    """Yield the number of records read, the number of their keys, and the heaviest keys."""
     read: list[Any] = []
     n_records = 0
     for batch in batches:

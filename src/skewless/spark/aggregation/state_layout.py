@@ -1,13 +1,14 @@
-"""What a state was written for, as texts that are stored with it and compared before it is read.
+"""The layout of a state as texts, which are stored with it and compared before it is read.
 
-Blocks have no schema of their own: bytes of another query would be read as wrong values. So every
-state carries its layout: the format, the key, the windows, and each aggregation with its types.
+Blocks have no schema, so the bytes of another query would be read as wrong values. So every state
+has its layout stored with it: the format, the key, the windows, and each aggregation with its
+types.
 
-It does so twice. Before the first task runs, Spark compares the types of a state's columns and
-ignores their names. So one column, which is always null, has a type that follows from the layout,
-and names that tell it: Spark then refuses a state with another layout, and its message shows both.
-The text of the layout is also stored beside each block, for sessions that have switched off Spark's
-check.
+The layout is stored twice. Before the first task runs, Spark compares the types of a state's
+columns and ignores their names. So one column, which is always null, has a type that is derived
+from the layout and field names that spell it out. Spark then refuses a state with another layout,
+and its message shows both. The text of the layout is also stored beside each block, for sessions
+that have switched off Spark's check.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from skewless.spark.aggregation.windows import Window, microseconds
 
 #: A mismatch names at most this many differences.
 _MOST_SHOWN = 3
-#: Attributes of an own aggregator that the layout has in another place, or that no state needs.
+#: Attributes of a user's aggregator that the layout has elsewhere, or that no state depends on.
 _TOLD_ELSEWHERE = ("inputs", "state", "result", "merges")
 
 
@@ -45,7 +46,7 @@ def state_layout(
     results: Sequence[str],
     window: Window | None,
 ) -> dict[str, str]:
-    """Return what the state of an aggregation is made of, by the name of each part.
+    """Return the layout of the state of an aggregation, by the name of each part.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def layout_text(layout: Mapping[str, str]) -> str:
 
 
 def layout_type(layout: Mapping[str, str]) -> StructType:
-    """Return a type for Spark to compare: other layouts have other types, but for rare chances."""
+    """Return a type for Spark to compare; two layouts hardly ever have the same type."""
     return StructType(
         [StructField(f"{part}: {text}", _digest_type(text)) for part, text in layout.items()]
     )
@@ -118,8 +119,8 @@ def require_layout(written: str | None, wanted: str) -> None:
 def described(aggregation: Aggregation) -> str:
     """Return an aggregation with its inputs and parameters.
 
-    Of a user's own these are the attributes of the object whose names do not begin with an
-    underscore. Texts among them are told apart by a digest: they may be secrets.
+    For a user's aggregator, the parameters are the attributes whose names do not begin with an
+    underscore. Texts among them are replaced by a digest: they may be secrets.
     """
     one: Any = aggregation
     if isinstance(aggregation, PerKey | PerColumn):
@@ -138,14 +139,14 @@ def described(aggregation: Aggregation) -> str:
 
 
 def _attributes(one: Any) -> dict[str, Any]:
-    """Return the attributes of an object, also of a class with `__slots__`."""
+    """Return the attributes of an object, including those in `__slots__`."""
     slots = [name for cls in type(one).__mro__ for name in getattr(cls, "__slots__", ())]
     found = {name: getattr(one, name) for name in slots if hasattr(one, name)}
     return found | getattr(one, "__dict__", {})
 
 
 def type_text(kind: pa.DataType) -> str:
-    """Return an Arrow type as text that tells apart what is stored differently.
+    """Return an Arrow type as text; types that are stored differently have different texts.
 
     >>> type_text(pa.struct([("n", pa.int64()), ("items", pa.list_(pa.string()))]))
     'struct<n: int64, items: list<string>>'

@@ -14,7 +14,7 @@ from skewless.arguments import shown, text
 
 #: The column of the windows in the results.
 WINDOW = "window"
-#: Where Spark notes, in a column's metadata, that a watermark goes by it, and how late that is.
+#: The entry of a column's metadata in which Spark keeps the delay of a watermark on it.
 WATERMARK = "spark.watermarkDelayMs"
 _MICROS = {
     "microsecond": 1,
@@ -57,7 +57,7 @@ def microseconds(duration: str, argument: str = "a duration") -> int:
 
 
 def spelled(duration: str) -> str:
-    """Return a duration as Spark reads it for certain.
+    """Return a duration in a form that Spark always reads.
 
     >>> spelled("1 minute 1second")
     '61000000 microseconds'
@@ -76,7 +76,7 @@ class Window:
     size
         How long a window is, e.g. "10 minutes".
     slide
-        How far it is from one window to the next; None: as far as a window is long.
+        The time from the start of one window to the start of the next; None: the size.
     offset
         Where windows begin, counted from 1970-01-01 00:00 UTC; less than the slide.
 
@@ -114,7 +114,7 @@ class Window:
 
     @property
     def pane(self) -> int:
-        """The longest stretch, in microseconds, of which all windows are made."""
+        """The longest length, in microseconds, that divides both the size and the slide."""
         size = microseconds(self.size)
         return math.gcd(size, microseconds(self.slide) if self.slide else size)
 
@@ -148,7 +148,7 @@ class Lateness:
         if self.watermark is not None:
             return df.withWatermark(time, spelled(self.watermark))
         if self.carried_ms is not None:
-            # Python functions lose the note that Spark goes by; the watermark itself is before.
+            # Python functions lose this metadata; the watermark itself is applied before them.
             return df.withMetadata(time, {WATERMARK: self.carried_ms})
         return df
 

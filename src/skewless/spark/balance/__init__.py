@@ -1,7 +1,7 @@
-"""How evenly the work was spread: read from the ledger, and told to people and to Prometheus.
+"""How evenly the work was spread: read from the ledger, for people and for Prometheus.
 
-Read `balance` first: what the reports of one micro-batch say. `explaining` is the verb
-`explain_balance`, and `listener` reports every micro-batch as it completes. `history` follows a
+Read `balance` first: the balance of one micro-batch, from its reports. `explaining` is the verb
+`explain_balance`, and `listener` records every micro-batch as it completes. `history` follows a
 ledger while its query runs, for the live page; `seen_batches` is what it keeps of a micro-batch.
 `prometheus` and `text_tables` are the formats.
 """

@@ -1,4 +1,4 @@
-"""How well one micro-batch was balanced, from what its tasks left in the ledger. Pure."""
+"""How well one micro-batch was balanced, from the reports in the ledger. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skewless.spark.routing.worker_steps import steps_of
 from skewless.spark.state.planning.state_plan import read_entry
 
 _SHOWN_HOT_KEYS = 10
-#: If the busiest worker took less time, chance decides about the rest, and times are not compared.
+#: Seconds. If the busiest worker took less, its time is mostly noise, and times are not compared.
 COMPARABLE_S = 0.05
 
 
@@ -29,8 +29,8 @@ class HotKey:
     key: str  # as text; the parts of a composite key with commas between them
     records: int
     share: float  # of all records
-    workers: int | None = None  # that have it, as far as known
-    unsure: int = 0  # this many records more it may have
+    workers: int | None = None  # that are known to have it
+    unsure: int = 0  # it may have up to this many more records
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class WorkerBalance:
 class BatchBalance:
     """How one micro-batch was spread over the workers.
 
-    `imbalance` is (max − mean) / mean of the records, `seconds_imbalance` the same of the time,
-    unless the time is too short to compare, and `cost_imbalance` the same of what the records
-    cost, where they have weights; `replication` is replicas per key. What only workers know,
-    everything from `seconds_imbalance` on, is None after a `route` without `aggregate`, and while
+    `imbalance` is (max − mean) / mean of the records. `seconds_imbalance` is the same for the time,
+    unless it is too short to compare. `cost_imbalance` is the same for the costs of the records, if
+    they have weights. `replication` is replicas per key. Everything from `seconds_imbalance` on
+    comes from the reports of workers: it is None after a `route` without `aggregate`, and while
     workers of the batch still run.
 
-    Hot keys come from each worker's heaviest. Their records are exact where `unsure` is 0, which it
-    is while no worker has more than some thousand keys; otherwise they are at least that many.
+    Hot keys come from each worker's heaviest keys. Their records are exact if `unsure` is 0, which
+    holds while no worker has more than a few thousand keys. Otherwise they are lower bounds.
     """
 
     batch: int
@@ -83,17 +83,17 @@ def read_balance(ledger: Ledger, batch: int, n_workers: int) -> BatchBalance | N
         plan = plan_of(ledger, batch, next(iter(workers.values())))
         if plan is None or len(workers) < planned_workers(plan):
             return None
-        n_workers = len(workers)  # all of them report, and their number changes
+        n_workers = len(workers)  # all workers report, and their number may change
     return batch_balance(batch, n_workers, sources, workers)
 
 
 def plan_of(ledger: Ledger, batch: int, report: Entry) -> Entry | None:
-    """Return the plan of `process` by which the worker of a report worked; None if it is gone."""
+    """Return the plan of `process` that the worker of a report used; None if it is gone."""
     return read_entry(ledger, batch, run_of(ledger, report))
 
 
 def run_of(ledger: Ledger, report: Entry) -> str:
-    """Return the name of the run that a report is of, by the path of its file."""
+    """Return the name of the run of a report, from the path of its file."""
     return report.where.removeprefix(f"{shown(ledger.folder)}/").split("/")[2]
 
 
@@ -128,7 +128,7 @@ def batch_balance(
         require_worker_report(report)
     cost_imbalance = None if costs is None else metrics.imbalance(costs)
     cost_of: list[float | None] = [None] * n_workers if costs is None else costs.tolist()
-    # A worker without records may have nothing to say; one with records reports when it is done.
+    # A worker without records may not report; one with records reports when it is done.
     if not workers or not set(np.flatnonzero(loads).tolist()) <= workers.keys():
         rows = tuple(
             WorkerBalance(worker=worker, records=records, cost=cost_of[worker])
@@ -183,13 +183,13 @@ def _replicas(reports: list[Entry]) -> tuple[int, float, int, bool]:
     counts: Ints = np.unique(np.concatenate(samples), return_counts=True)[1]
     replication = metrics.replication(int(counts.sum()), counts.size)
     n_split = int(np.count_nonzero(counts > 1)) * sampled_by
-    # How many pairs there are is known whatever the sample.
+    # The number of pairs does not depend on the sample.
     n_pairs = sum(int(report.about["pairs"]) for report in reports)
     return round(n_pairs / replication), replication, n_split, sampled_by == 1
 
 
 def _sampled(keys: Keys, sampled_by: int) -> Keys:
-    """Return the keys that a worker which lists one key in `sampled_by` would list."""
+    """Return the keys that a worker would list if it listed one key in `sampled_by`."""
     return keys if sampled_by == 1 else keys[keys < np.uint64((1 << 64) // sampled_by)]
 
 
@@ -198,7 +198,7 @@ def read_hot_keys(
 ) -> list[tuple[HotKey, list[tuple[int, int]]]]:
     """Return the heaviest keys, each with the workers that list it and its records there.
 
-    The worker with most records comes first. Two keys of the same text are told apart by their
+    The worker with most records comes first. Keys with the same text are distinguished by their
     hash.
     """
     reports = workers.values()

@@ -64,13 +64,13 @@ def explain_balance(
     Parameters
     ----------
     query
-        A StreamingQuery, or the ledger folder of one: it need not run any more. Of a folder
-        whose query runs, the last batch may be half done.
+        A StreamingQuery, or the ledger folder of one, which need not run any more. If it runs, the
+        last batch of the folder may be incomplete.
     ledger
-        The folder that `route` or `aggregate` was given, when `query` is a StreamingQuery; None:
-        the one that `spark.skewless.ledger` means for it.
+        The ledger folder of the query, if `query` is a StreamingQuery. None: its subfolder of
+        `spark.skewless.ledger`.
     spark
-        The session whose `spark.skewless.ledger` counts; None: the active one.
+        The session whose `spark.skewless.ledger` is read. None: the active one.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def explain_balance(
         raise ValueError(f"spark must be a SparkSession, not {shown(spark)}")
     if isinstance(query, str | os.PathLike | Ledger):
         if ledger is not None:
-            raise ValueError("ledger goes with a query: the first argument is a folder already")
+            raise ValueError("ledger: leave it out, because query is a ledger folder already")
         place = query if isinstance(query, Ledger) else Ledger(query)  # type: ignore[arg-type]
         return read_balances(place)
     place = _ledger_of(query, ledger, spark)
@@ -94,13 +94,13 @@ def read_balances(ledger: Ledger, query: str | None = None, last: int | None = N
     identity, n_workers = ledger.identity(), ledger.workers()
     if identity is None:
         raise ValueError(
-            f"there is no ledger in {address_text(ledger.folder)}: it appears with the first "
-            "batch. Below spark.skewless.ledger, each query has a folder of its own, by its id. "
+            f"there is no ledger in {address_text(ledger.folder)}: the first batch creates it. "
+            "In the folder of spark.skewless.ledger, each query has a subfolder named by its id. "
             "An aggregation that runs as plain Spark (strategy 'plain') writes none"
         )
     if n_workers is None:  # nothing is routed
         return Balance([], query or ledger.owner() or "", identity)
-    if last is None:  # batches of runs that were given up may be newer
+    if last is None:  # newer batches may be those of an abandoned run
         last = newest_batch(open_folder(ledger.folder), ledger.runs())
     batches = [batch for batch in ledger.batches() if last is None or batch <= last]
     found = (read_balance(ledger, batch, n_workers) for batch in batches)
@@ -112,14 +112,14 @@ def read_balances(ledger: Ledger, query: str | None = None, last: int | None = N
 
 @dataclass(frozen=True)
 class Balance:
-    """The balance of a query, batch by batch; print it, or take it elsewhere."""
+    """The balance of a query, batch by batch; print it or export it."""
 
     batches: list[BatchBalance]
     query: str = ""  # its name, or else its id
     identity: dict[str, Any] = field(default_factory=dict)  # strategy, workers, key, seed …
 
     def to_dataframe(self, spark: SparkSession | None = None) -> DataFrame:
-        """Return one row per batch and worker; what is known of the batch stands in each."""
+        """Return one row per batch and worker; the numbers of the batch are repeated in each."""
         session = spark or SparkSession.getActiveSession()
         if session is None:
             raise ValueError("spark: there is no active session, so give one")
@@ -133,7 +133,7 @@ class Balance:
                 for row in batch.workers
             ]
         named = [dict(zip(_SCHEMA.names, row, strict=True)) for row in rows]
-        # As an Arrow table: from rows, Spark would start another Python to make them its own.
+        # As an Arrow table: to convert rows, Spark would start another Python process.
         return session.createDataFrame(pa.Table.from_pylist(named, schema=_SCHEMA))
 
     def to_json_lines(self) -> str:
@@ -189,8 +189,8 @@ def _ledger_of(
         root = session and session.conf.get("spark.skewless.ledger", None)
         if not root:
             raise ValueError(
-                "a query does not know its ledger: give ledger=, the folder that route or "
-                "aggregate was given, or set spark.skewless.ledger"
+                "ledger: the folder cannot be found from the query: give ledger=, as in route, "
+                "aggregate or process, or set spark.skewless.ledger"
             )
         return Ledger(str(root)).below(str(query.id))
     ledger = Ledger(folder)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """The history of a query, batch by batch, read from its ledger while it runs. Only reads.
 
-What was read once and cannot change any more is not read again. So looking every second costs a
-few listings of folders, and the files of the batches that are new.
+Files that cannot change any more are read once. So a look every second costs a few listings of
+folders, and the files of new batches.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ REMEMBERED = 500
 
 
 class History:
-    """What a ledger tells about its query, remembered while more comes.
+    """The batches of a query as its ledger shows them, updated by each `look`.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ class History:
         self._open: int | None = None  # a batch that is not complete
 
     def look(self) -> bool:
-        """Read what is new; return whether there is a ledger.
+        """Read new files; return whether there is a ledger.
 
-        What cannot be read becomes the `problem`; the rest is read all the same.
+        A file that cannot be read is reported in `problem`, and the others are still read.
         """
         self.problem = None
         try:
@@ -153,7 +153,7 @@ class History:
         seen = self._read(batch, n_workers, is_last)
         if seen is not None:
             self._seen[batch] = seen
-        elif is_last:  # an earlier run may have got to its end
+        elif is_last:  # an earlier run may have finished it
             self._seen.pop(batch, None)
         if is_last:
             self._last, self._open = listed, batch if seen is None else None
@@ -171,7 +171,7 @@ class History:
         return open_folder(self.ledger.folder)
 
     def _batches(self, runs: Mapping[str, int]) -> list[int]:
-        """Return the batches with a plan or a report, without those of a run that was given up."""
+        """Return the batches with a plan or a report, without those of an abandoned run."""
         files = self._files
         found = {batch_of_plan(name) for name in files.files("plans")}
         for kind in ROLES:
@@ -238,7 +238,7 @@ class History:
         return now - min(ages) if ages else None
 
     def _seconds(self, plan: str, report: Entry, ended: float | None) -> float | None:
-        """Return the time from the plan, or from the start of a run that found it, to the end."""
+        """Return the time from the plan, or from the start of the run if later, to the end."""
         run = run_of(self.ledger, report)
         began = [plan]
         if run in self._runs:
@@ -246,15 +246,15 @@ class History:
         start = self._written(began)
         if ended is None or start is None:
             return None
-        # Files that were copied have the times of the copying.
+        # Copied files have the time of the copy.
         return ended - start if ended > start else None
 
 
 def find_history(folder: str) -> History:
-    """Return the history of the query whose ledger lies in `folder`, looked at once.
+    """Return the history of the query whose ledger is in `folder`, after the first look.
 
-    Raises ValueError or OSError, with one line that says what is wrong, where there is no ledger,
-    where there are several, and where a file of it is damaged.
+    Raises ValueError or OSError, with one line that says what is wrong, if there is no ledger, if
+    there are several, or if a file is damaged.
     """
     history = History(Ledger(folder))
     if not history.look():
@@ -278,6 +278,6 @@ def _only_query(root: Ledger) -> Ledger:
     if not names:
         raise ValueError(
             f"there is no ledger in {place}: give the folder that the query was given as ledger=. "
-            "It appears with the first micro-batch"
+            "The first micro-batch creates it"
         )
     return root.below(names[0])

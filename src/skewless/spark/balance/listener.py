@@ -62,7 +62,7 @@ class BatchProgress:
 
 @dataclass
 class _Totals:
-    """What a listener has seen of one query since it began."""
+    """Totals of one query since the listener began."""
 
     query: str
     batches: int = 0
@@ -71,7 +71,7 @@ class _Totals:
     last: BatchProgress | None = None  # that had records
 
     def add(self, batch: BatchProgress) -> None:
-        """Count a batch in; one without records says nothing about the balance."""
+        """Add a batch to the totals; one without records does not become the last one."""
         self.batches += 1
         self.records += batch.balance.records
         if batch.balance.records:
@@ -95,24 +95,24 @@ class _Totals:
 
 
 class BalanceListener(StreamingQueryListener):
-    """Tells the balance of every micro-batch when it completes, of one query or of all.
+    """Records the balance of every micro-batch when it completes, of one query or of all.
 
-    Never breaks the query: what goes wrong is logged, each kind of error once.
+    It never breaks the query: errors are logged, each kind once.
 
     Parameters
     ----------
     ledger
-        The folder that `route` or `aggregate` was given: the batches of that query count. Or the
-        folder of `spark.skewless.ledger`: the batches of all queries that have their folder in it.
-        None: the latter, as the active session has it.
+        The ledger folder of one query: only its batches are recorded. Or the folder of
+        `spark.skewless.ledger`: the batches of all queries with a subfolder in it. None: the folder
+        of `spark.skewless.ledger` in the active session.
     json_lines
-        A file to which one line of JSON per batch is added. A batch that Spark runs again after
-        a crash may appear twice. It holds the texts of hot keys: a new file has mode 0600.
+        A file to which one line of JSON per batch is appended. A batch that Spark runs again after
+        a crash may appear twice. The file holds the texts of hot keys, so a new file has mode 0600.
     prometheus
-        A file that holds the last batch with records of each query in Prometheus' text format,
-        and totals since the listener began. It is replaced as a whole. The textfile collector of
-        node_exporter reads it if its name ends with `.prom`. It holds no keys and has mode 0644,
-        because the collector runs as another user.
+        A file that holds the last batch with records of each query in Prometheus' text format, and
+        totals since the listener began. Each batch replaces the whole file at once. The textfile
+        collector of node_exporter reads it if its name ends with `.prom`. It holds no keys and has
+        mode 0644, because the collector runs as another user.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class BalanceListener(StreamingQueryListener):
         json_lines: str | os.PathLike[str] | None = None,
         prometheus: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Wait for batches."""
+        """Check the arguments; batches come from Spark later."""
         self.ledger = _ledger(ledger)
         self._json_lines = _file(json_lines, "json_lines")
         self._prometheus = _file(prometheus, "prometheus")
@@ -154,7 +154,7 @@ class BalanceListener(StreamingQueryListener):
         """Do nothing."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Take in a batch that is complete."""
+        """Record a completed batch."""
         try:
             batch = self._read(event.progress)
         except Exception as error:
@@ -179,9 +179,9 @@ class BalanceListener(StreamingQueryListener):
             self._log("write for Prometheus", error)
 
     def _read(self, progress: Any) -> BatchProgress | None:
-        """Return the batch, or None when it is that of a query which does not count."""
+        """Return the batch, or None if it belongs to a query that is not recorded."""
         ledger = self.ledger
-        if ledger.identity() is None:  # no query's own: each has a folder in it
+        if ledger.identity() is None:  # the root: each query has a subfolder
             ledger = ledger.below(str(progress.id))
         n_workers = ledger.workers()
         if n_workers is None or ledger.owner() != str(progress.id):
@@ -204,7 +204,7 @@ class BalanceListener(StreamingQueryListener):
         kind = (what, type(error))
         if kind not in self._logged:
             self._logged.add(kind)
-            _LOG.error("cannot %s (told once): %s", what, error, exc_info=error)
+            _LOG.error("cannot %s (logged once): %s", what, error, exc_info=error)
 
 
 def _ledger(ledger: str | os.PathLike[str] | Ledger | None) -> Ledger:

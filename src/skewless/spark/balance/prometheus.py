@@ -10,13 +10,13 @@ from typing import Literal
 from skewless.spark.balance.balance import BatchBalance
 
 #: Mode of a file with this text. The collector that reads it runs as another user, and the text
-#: holds no keys: hot keys are told by rank.
+#: holds no keys: hot keys are listed by rank.
 FILE_MODE = 0o644
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: its name, what it is, and its samples: labels and a value."""
+    """A metric: its name, its meaning, and its samples, each with labels and a value."""
 
     name: str
     meaning: str
@@ -49,10 +49,10 @@ def exposition(metrics: Iterable[Metric]) -> str:
 
 
 def balance_metrics(balance: BatchBalance, query: str) -> list[Metric]:
-    """Return what is told of one batch.
+    """Return the metrics of one batch.
 
-    Hot keys are told by rank and without their text: keys come and go, and every new value of a
-    label would be a time series that stays.
+    Hot keys are listed by rank and without their text: keys come and go, and every new value of a
+    label would create a time series that stays.
     """
     rows = balance.workers
     by_worker = [{"query": query, "worker": str(row.worker)} for row in rows]

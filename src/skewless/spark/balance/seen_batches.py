@@ -1,4 +1,4 @@
-"""One micro-batch as a page shows it, and what the entries of a ledger tell about it."""
+"""One micro-batch as the live page shows it, and how it is read from a ledger."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from skewless.spark.ledger.entry_checks import corrupt
 from skewless.spark.ledger.files import from_json
 from skewless.spark.ledger.ledger import Entry
 
-#: As long as the ledger itself keeps the text of a key.
+#: The ledger keeps this many characters of the text of a key.
 _LONGEST_KEY = 80
 
 
 @dataclass(frozen=True)
 class SeenBatch:
-    """One micro-batch, as its files tell it.
+    """One micro-batch, as its files show it.
 
-    `seconds` is from the plan to the last report; it is None where the files do not tell. `moves`
-    counts the keys whose state came from another worker, `state_bytes` and `state_keys` are what
-    each worker holds: all three are known of `process` only. `hot_keys` has the workers of each
-    key.
+    `seconds` is the time from the plan to the last report; None if the files do not show it.
+    `moves` counts the keys whose state came from another worker, and `state_bytes` and `state_keys`
+    are what each worker holds: only `process` reports these three. `hot_keys` has the workers of
+    each key.
     """
 
     balance: BatchBalance
@@ -42,7 +42,7 @@ class SeenBatch:
     tolerance: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all that a page shows, as plain data."""
+        """Return everything that a page shows, as plain data."""
         balance = self.balance
         return {
             "batch": balance.batch,
@@ -77,7 +77,7 @@ def relative_loads(balance: BatchBalance, speeds: tuple[float, ...] | None) -> t
 
 
 def users_key(key: str) -> str:
-    """Return the columns of a key without the one of ours by which joins spread keys.
+    """Return the columns of a key without the internal one by which joins spread keys.
 
     >>> users_key("item string, __skewless_part int")
     'item string'
@@ -134,13 +134,13 @@ def _count(entry: Entry, name: str, least: int = 0) -> int:
 
 
 def each_of(workers: Mapping[int, Entry], name: str) -> tuple[int, ...] | None:
-    """Return a number of each worker, or None where they do not all tell it."""
+    """Return a number of each worker, or None if some workers do not report it."""
     if not workers or not all(name in one.about for one in workers.values()):
         return None
     return tuple(_count(one, name) for one in workers.values())
 
 
 def total_of(workers: Mapping[int, Entry], name: str) -> int | None:
-    """Return the sum of a number over all workers, or None where they do not all tell it."""
+    """Return the sum of a number over all workers, or None if some do not report it."""
     each = each_of(workers, name)
     return None if each is None else sum(each)

@@ -28,7 +28,7 @@ def text_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def printable(text: str, longest: int = _LONGEST) -> str:
-    """Return `text` on one line and without what a terminal would obey, cut if it is long.
+    """Return `text` on one line, without control characters, cut if it is long.
 
     >>> printable("two\\nlines"), printable("a long text", longest=6)
     ('two\\\\nlines', 'a lon…')

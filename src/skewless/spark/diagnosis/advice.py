@@ -19,9 +19,9 @@ from skewless.spark.diagnosis.predicting import BASELINE, LIMIT, PLAIN, Predicti
 
 #: Below this predicted imbalance, hashing alone is good enough.
 _GOOD_ENOUGH = 0.10
-#: Of strategies whose imbalance differs by less than this, the one with fewer replicas is better.
+#: If the imbalance of strategies differs by less than this, the one with fewer replicas wins.
 _ALIKE = 0.05
-#: How to get what is fastest, where it is plain Spark.
+#: How the advice describes the fastest way, if it is plain Spark.
 _HOW = {
     BASELINE: "plain Spark by key is",
     ROUND_ROBIN: "a plain repartition({workers}) without a key is",
@@ -36,7 +36,7 @@ class HotKeys:
     records: int
     keys: tuple[HotKey, ...]
     workers: int | None = None
-    sampled: int = 0  # records that the predictions are made of
+    sampled: int = 0  # records that were routed for the predictions
     predictions: tuple[Prediction, ...] = ()
     slots: int | None = None  # tasks that run at the same time
     partitions: int | None = None  # of the DataFrame: each is a source
@@ -53,17 +53,17 @@ class HotKeys:
 
     @property
     def fastest(self) -> Prediction | None:
-        """What takes the least time by the costs that are known; None without costs."""
+        """The prediction with the least seconds; None without costs."""
         timed = [one for one in self.predictions if one.seconds is not None]
         timed = [one for one in timed if one.strategy != LIMIT]
         if not timed or self.records == 0:
             return None
-        # Of equals, what needs no strategy; then fewer replicas.
+        # Among equals, prefer what needs no strategy, then fewer replicas.
         return min(timed, key=lambda one: (one.seconds, one.family != PLAIN, one.replication))
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the predictions take for granted."""
+        """What the predictions assume."""
         if not self.predictions or not self.sampled:
             return ()
         told = [
@@ -131,7 +131,7 @@ class HotKeys:
         baseline = self._named(BASELINE)
         is_even = baseline.imbalance < _GOOD_ENOUGH + self._chance()
         if is_even and self.fastest is not None:
-            # Even so, it may pay to leave the records where they are, or to deal them out.
+            # Even so, no shuffle, or a round-robin one, may be faster.
             return (
                 "The job is not skewed: hashing alone is predicted to come within "
                 f"{percent(baseline.imbalance)} of perfect balance. {self._by_time()}"
@@ -209,9 +209,9 @@ class HotKeys:
         return f"{shown}, {fair:.2f} times a worker's fair share. {MERGED_ALREADY}"
 
     def _chance(self) -> float:
-        """Return how much imbalance sampling alone makes of perfect balance.
+        """Return the imbalance that a sample of perfectly balanced records has by chance.
 
-        A sample that is everything deviates by nothing.
+        It is 0 if the sample is all records.
         """
         left_out = 1.0 - self.sampled / self.records
         if left_out <= 0.0 or self.sampled == 0:

@@ -1,4 +1,4 @@
-"""What a user could write instead, with nothing but Spark: where it would send the records."""
+"""Where the alternatives in plain Spark would send the records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the work of a job costs, and how long it takes on the slots that there are."""
+"""What the work of a job costs, and how long it takes on a number of slots."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from enum import Enum
 
 from skewless.arguments import shown
 
-# What it costs to bring records to their tasks, on a slow machine; on a fast one it is less, and
-# never what decides where the work itself takes seconds.
+# What it costs to bring records to their tasks, on a slow machine. On a fast one it is less. If the
+# work itself takes seconds, these costs do not decide.
 #: Seconds per small record for a shuffle.
 SHUFFLE_SECONDS = 1.0e-6
 #: Seconds per record that a shuffle without a key takes in addition: Spark sorts before it.
 SORT_SECONDS = 1.0e-6
-#: Seconds per record for deciding in Python: nearly all of it is Spark's way to Python and back.
+#: Seconds per record for routing in Python: nearly all of it is the transfer to Python and back.
 ROUTE_SECONDS = 0.8e-6
-#: Seconds for one more stage of Python tasks, however few records there are.
+#: Seconds for one more stage of Python tasks, even with few records.
 STAGE_SECONDS = 0.5
 
 
 class Moving(Enum):
-    """How records come to the tasks that work on them: seconds per record, and at all."""
+    """How records get to the tasks that work on them: seconds per record, and fixed seconds."""
 
     NONE = (0.0, 0.0)
     SHUFFLED = (SHUFFLE_SECONDS, 0.0)
@@ -43,8 +43,8 @@ class Moving(Enum):
 class Costs:
     """Seconds of work for each record, and for each key on each worker.
 
-    The second is what a worker pays once for a key: to load a model or a configuration, to open a
-    connection or a file, to build and later merge a partial result.
+    The second is what a key costs each worker that has it, once: to load a model or a
+    configuration, to open a connection or a file, to build and later merge a partial result.
     """
 
     per_record: float

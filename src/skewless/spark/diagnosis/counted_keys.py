@@ -1,4 +1,4 @@
-"""Counts the keys of files by aggregations of Spark: the driver holds counts, never the records."""
+"""Counts the keys of files with Spark aggregations: the driver holds counts, not records."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from skewless.arrays import Keys
 from skewless.spark.columns import internal, quoted
 from skewless.spark.diagnosis.sampled_keys import SampledKeys
 
-#: Where a record is: its file, where the part of it begins that one task reads, and a number that
-#: counts up along this part.
+#: The place of a record: its file, the start of the part of the file that one task reads, and a
+#: number that increases along this part.
 FILE, BEGIN, ROW = internal("file"), internal("begin"), internal("row")
 _HASH, _PLACE, _FIRST, _N = internal("hash"), internal("place"), internal("first"), internal("n")
 _PART, _RANK, _VALUES = internal("part"), internal("rank"), internal("values")
 
 
 class CountedKeys(NamedTuple):
-    """What counting tells about the keys, and the keys of the first records.
+    """The results of counting the keys, and the keys of the first records.
 
     Parameters
     ----------
@@ -59,10 +59,10 @@ def count_on_spark(
     heavy: float,
     beginning: int,
 ) -> CountedKeys:
-    """Return what counting tells; it reads the records four times, and only the key of them.
+    """Return the counts; it reads the key columns of the records four times.
 
-    Records are in the order of their files' names and of their places in them, as they are
-    without Spark.
+    Records are in the order of their files' names and of their places in the files, as without
+    Spark.
 
     Parameters
     ----------
@@ -71,14 +71,14 @@ def count_on_spark(
     key
         The columns of the key.
     n_workers
-        Among which the load is to be shared.
+        The number of workers that share the load.
     heaviest, top, parts
-        How many of the heaviest keys are returned, of all records and of each part of the stream,
-        and how many parts there are.
+        The number of heaviest keys to return of all records, and of each part of the stream; and
+        the number of parts.
     heavy
-        The share of a part that a key has at least to be among the heaviest of the part.
+        The least share of a part's records that makes a key one of its heaviest.
     beginning
-        How many of the first records have their keys returned: 16 bytes each on the driver.
+        The number of first records whose keys are returned: 16 bytes each on the driver.
     """
     columns = [F.col(quoted(name)) for name in key]
     hashed = records.select(F.xxhash64(*columns).alias(_HASH), *columns, FILE, BEGIN, ROW)

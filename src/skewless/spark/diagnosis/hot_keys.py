@@ -27,12 +27,12 @@ from skewless.spark.key_texts import key_text
 from skewless.spark.routing.route import number_of_workers
 from skewless.strategy import AnyStrategy
 
-#: Spark's sketch tracks this many keys, and cannot tell more.
+#: The most keys that Spark's sketch can return.
 MOST_KEYS = 10_000
 _RECORDS, _TOP, _TOP_JSON = "records", "top", "top_json"
 _PARTITION, _HASH, _PLAIN = "partition", "hash", "plain"
 _BATCH_SIZE = "spark.sql.execution.arrow.maxRecordsPerBatch"
-#: The types that Spark's `approx_top_k` takes; keys of others go through it as JSON.
+#: The types that Spark's `approx_top_k` takes. Keys of other types are given to it as JSON.
 _COUNTED_AS_THEY_ARE = (
     T.BooleanType
     | T.ByteType
@@ -64,15 +64,15 @@ def hot_keys(
     work: Work | None = None,
     slots: int | None = None,
 ) -> HotKeys:
-    """Return the heaviest keys of a batch DataFrame, and what would be the fastest for it.
+    """Return the heaviest keys of a batch DataFrame, and how each strategy would balance them.
 
-    Reads `df` twice: for the heaviest keys, by Spark's `approx_top_k`, and for the hashes of its
-    keys by partition and in their order, which are then routed here as `route` would. Cache `df`
-    if it takes long to compute.
+    Reads `df` twice: for the heaviest keys, with Spark's `approx_top_k`, and for a sample of key
+    hashes in the order of the records. The driver routes the sample as `route` would. With `work`,
+    it reads `df` three more times. Cache `df` if it is expensive to compute.
 
-    Besides the strategies, it predicts what needs none: Spark's own hash, a round-robin
-    `repartition(n)`, salting, and the work on the partitions as they are. With costs, the
-    prediction is in seconds, and `fastest` names the best, which need not be a strategy.
+    It also predicts what needs no strategy: Spark's hash, a round-robin `repartition(n)`, salting,
+    and no shuffle at all. With costs, it predicts seconds, and `fastest` is the prediction with the
+    least. That may be plain Spark.
 
     Parameters
     ----------
@@ -83,28 +83,28 @@ def hot_keys(
     workers
         As for `route`.
     strategies
-        Names or strategies, or "all"; None: those most worth a look. `hash` is always there: it
-        is what plain Spark does.
+        Names or strategy objects, or "all". None: a selection. `hash`, which is what plain Spark
+        does, is always included.
     sample
-        The number of records, about, that are routed for the predictions: 12 bytes each on the
-        driver. Up to this many records, predictions are of all.
+        About how many records are routed for the predictions: 12 bytes each on the driver. If `df`
+        has no more than this, all its records are routed.
     top
-        How many keys to list, at most 10,000. Their records are about right, and exact if there
-        are fewer than some 10,000 keys; if there are more, those too light to be told from the
-        rest are left out.
+        How many keys to list, at most 10,000. Their counts are exact if there are fewer than about
+        10,000 keys. Otherwise they are approximate, and keys that are too light to rank are left
+        out.
     seed
-        Of the sample and of the routing. The same seed gives the same answer as long as Spark
-        reads the same records in the same order. It does not go by `spark.skewless.seed`: a job
-        that draws its seed at random is predicted by any.
+        The seed of the sample and of the routing. The same seed gives the same answer if Spark
+        reads the same records in the same order. `spark.skewless.seed` is not used: a job with a
+        random seed can be predicted with any seed.
     per_record, per_pair
         What the work costs, in seconds: for each record, and for each key on each worker that has
         it (loading a model, opening a file, merging a partial result).
     work
-        Instead of the costs, the function itself, as `mapInArrow` takes it. It is measured in a
-        task of Spark, on some thousand records of `df` that come again and again, in batches as
-        Spark makes them. What it does once a task, before the first record, is no cost of either.
+        Instead of the costs, the function itself, as for `mapInArrow`. It is timed in a Spark task,
+        on a few thousand records of `df`, repeated, in batches of Spark's size. Its set-up, once
+        per task, counts neither as `per_record` nor as `per_pair`.
     slots
-        Tasks that run at the same time; None: as many as this session has.
+        How many tasks run at the same time. None: as many as this session can run.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def hot_keys(
     by = grouping_key(df, key)
     columns = by.grouped
     batch_size = int(df.sparkSession.conf.get(_BATCH_SIZE) or 0)
-    # Spark takes 0 and less for no limit.
+    # For Spark, 0 and less mean no limit.
     batch_size = batch_size if batch_size > 0 else LARGEST
     if work is not None:
         costs = measure(df, F.xxhash64(*columns), work, batch_size)
@@ -152,19 +152,20 @@ def hot_keys(
 def observe_hot_keys(
     df: DataFrame, key: Key, *, name: str = "hot_keys", top: int = 20
 ) -> DataFrame:
-    """Return `df` unchanged, but for an observation of its heaviest keys in each micro-batch.
+    """Return `df` with an observation of the heaviest keys in each micro-batch.
 
-    Spark puts it into the progress of the query, and `observed_hot_keys` reads it there: from
-    `query.lastProgress`, or from `event.progress` in the `onQueryProgress` of a listener.
+    The records do not change. Spark puts the observation into the progress of the query, and
+    `observed_hot_keys` reads it there: from `query.lastProgress`, or from `event.progress` in the
+    `onQueryProgress` of a listener.
 
     Parameters
     ----------
     df
-        A stream. A batch DataFrame works too, but `hot_keys` tells more about it.
+        A stream. A batch DataFrame works too, but `hot_keys` reports more.
     key
         The name of a column, a Column, or several of them.
     name
-        The name of the observation, which must not be taken in the query.
+        The name of the observation; no other observation of the query may have it.
     top
         How many keys to list, at most 10,000.
 
@@ -190,7 +191,7 @@ def observed_hot_keys(
     name
         The name that `observe_hot_keys` was given.
     workers
-        Over how many workers the keys go; for the advice.
+        The number of workers, for the advice.
     """
     if progress is None:
         raise ValueError("progress is None: the query has completed no batch yet")
@@ -239,7 +240,7 @@ def _read_counts(found: dict[str, Any]) -> tuple[int, tuple[HotKey, ...]]:
     is_json = _TOP_JSON in found
     rows = found[_TOP_JSON if is_json else _TOP]
     rows = [row.asDict() if isinstance(row, T.Row) else row for row in rows]
-    # Progress in JSON leaves out what is null.
+    # Progress in JSON leaves out nulls.
     counts = [(_text(row.get("item"), is_json), int(row["count"])) for row in rows]
     counts.sort(key=lambda pair: (-pair[1], pair[0]))
     return n_records, tuple(HotKey(key, count, count / n_records) for key, count in counts)
@@ -254,9 +255,9 @@ def _text(item: Any, is_json: bool) -> str:
 def _sample(
     df: DataFrame, columns: list[Column], n_records: int, n_workers: int, wanted: int, seed: int
 ) -> tuple[SampledKeys, Workers]:
-    """Return about this many keys, every record as likely as any other, in the order of `df`.
+    """Return about this many keys, of a uniform sample of records, in the order of `df`.
 
-    Also return the partitions to which Spark's own hash sends them.
+    Also return the partitions to which Spark's hash sends them.
     """
     hashes = df.select(
         F.spark_partition_id().alias(_PARTITION),
@@ -273,9 +274,9 @@ def _sample(
 
 
 def _given_costs(per_record: object, per_pair: object, work: object) -> Costs | None:
-    """Return the costs that a user gave; raise ValueError for what does not fit together."""
+    """Return the costs that a user gave; raise ValueError for costs together with `work`."""
     if work is not None and (per_record is not None or per_pair is not None):
-        raise ValueError("give per_record and per_pair, or work, which measures them, not both")
+        raise ValueError("give per_record and per_pair, or work (which measures them), not both")
     if work is not None and not callable(work):
         raise ValueError(f"work must be a function as mapInArrow takes it, not {shown(work)}")
     if per_record is None and per_pair is None:
@@ -292,5 +293,5 @@ def _slots(df: DataFrame, slots: object) -> int:
         return whole(slots, "slots", least=1, most=MOST_WORKERS)
     try:
         return int(df.sparkSession.sparkContext.defaultParallelism)
-    except PySparkException:  # Spark Connect has no context: the settings are the next best
+    except PySparkException:  # Spark Connect has no context: use a setting instead
         return whole(df.sparkSession.conf.get("spark.sql.shuffle.partitions"), "slots", least=1)

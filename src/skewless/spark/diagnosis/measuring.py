@@ -1,8 +1,8 @@
 """Measures what the user's own function costs per record and per key, on a small sample.
 
-The function runs in one task of Spark, on keys that differ: on records of many keys, one each, and
-on many records of few keys. Two equations give the two costs. The keys differ because a function
-that loads something for each key may keep it. `timing_work` says how set-up is told apart.
+The function runs in one Spark task, first on records of many keys, one each, then on many records
+of few keys. Two equations give the two costs. No key is in both runs, because a function that loads
+something for each key may keep it. `timing_work` explains how set-up is excluded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def measure(df: DataFrame, key_hash: Column, work: Work, batch_size: int) -> Cos
     hashed = df.withColumn(_GROUP, key_hash)
     counts = hashed.groupBy(_GROUP).count().orderBy(F.desc("count"))
     heaviest = [row[_GROUP] for row in counts.limit(_N_HEAVY + LEAST_LIGHT).collect()]
-    # Where there are few keys, most of them are needed to tell what a key costs.
+    # If there are few keys, most of them are needed to measure what a key costs.
     chosen = heaviest[: _N_HEAVY if len(heaviest) == _N_HEAVY + LEAST_LIGHT else 1]
     is_heavy = F.col(_GROUP).isin(chosen)
     light = hashed.where(~is_heavy).dropDuplicates([_GROUP]).limit(_MEASURED_KEYS).toArrow()
@@ -55,7 +55,7 @@ def measure(df: DataFrame, key_hash: Column, work: Work, batch_size: int) -> Cos
 
 def costs_of(times: Times, keys: pa.ChunkedArray) -> Costs:
     """Return the costs from the times; `keys` are those of the records of few keys, in order."""
-    # The run of one record, which is taken off already, had a key too.
+    # The run of one record, which is subtracted already, had a key too.
     n_keys = max(0, pc.count_distinct(keys.slice(0, times.few_records + 1)).as_py() - 1)
     return solve(
         (times.many_records, times.many_seconds),
@@ -74,9 +74,9 @@ def solve(
 ) -> Costs:
     """Return the costs from the records and seconds of both groups.
 
-    Where the second group has a key for every record, or there is no first one, all cost is the
-    records'. What the keys of the first group cost together must be more than the times of equal
-    runs differ by, or it is taken for nothing.
+    If the second group has a key for every record, or the first group is empty, all cost counts as
+    cost per record. If the keys of the first group together cost less than the difference between
+    equal runs, the cost per key is 0.
 
     >>> solve((100, 1.01), (1_000, 0.11), n_few_keys=1)
     Costs(per_record=0.0001, per_pair=0.01, measured=True)

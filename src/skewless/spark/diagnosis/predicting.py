@@ -1,4 +1,4 @@
-"""What each strategy, and each thing that a user could write instead, would make of a job."""
+"""Predicts how each strategy, and each alternative in plain Spark, would balance a job."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from skewless.strategy import AnyStrategy
 
 #: What plain Spark does, and what everything is compared with.
 BASELINE = "hash"
-#: The limit: it sees what comes. Shown when asked for, never advised.
+#: The limit: it knows later records. Shown on request, never advised.
 LIMIT = "ideal"
-#: One or two of each idea; the others are mostly relatives of these.
+#: One or two of each idea; most others are variants of these.
 WORTHWHILE = (
     BASELINE,
     "shuffle",
@@ -40,7 +40,7 @@ WORTHWHILE = (
     "cascade-ahead",
     "mixed",
 )
-#: The family of what needs no strategy of ours.
+#: The family of alternatives in plain Spark.
 PLAIN = "plain Spark"
 _STREAM_SOURCES = 4
 _STREAM_RECORDS = 200_000
@@ -49,14 +49,14 @@ _MICRO_BATCHES = 20
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a strategy would do: see `skewless.metrics` for what the numbers are.
+    """What a strategy would do; `skewless.metrics` defines the numbers.
 
-    `imbalance` and `replication` are of all records at once, as a batch job sees them: there,
-    strategies that move keys do what `hash` does, since keys move between micro-batches.
-    `seconds` is the time of the batch job by the costs that were given or measured; None without
-    them. `makespan` is for a stream: the same records as 20 micro-batches, each of which waits for
-    its slowest worker, over the time of perfect balance. Micro-batches of a sample are short, so
-    chance adds to all makespans alike: compare them with each other.
+    `imbalance` and `replication` are for all records at once, as in a batch job. There, strategies
+    that move keys do the same as `hash`, since keys move between micro-batches. `seconds` is the
+    time of the batch job by the costs that were given or measured; None without costs. `makespan`
+    is for a stream: the time of the same records as 20 micro-batches, each as long as its slowest
+    worker, divided by the time with perfect balance. Micro-batches of a sample are short, so chance
+    makes all makespans longer: compare them only with each other.
     """
 
     strategy: str
@@ -69,14 +69,14 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Job:
-    """What is known of a job beforehand.
+    """What is known about a job before it runs.
 
     Parameters
     ----------
     sample
         The keys of its records, or of some of them.
     n_workers
-        Tasks behind the routing.
+        Tasks after the routing.
     n_slots
         Tasks that run at the same time.
     records
@@ -98,10 +98,10 @@ class Job:
     batch_size: int = 10_000
 
     def seconds(self, loads: Ints, pairs: Ints, moving: Moving) -> float | None:
-        """Return the time of the tasks, which have this many records and keys each.
+        """Return the time of tasks with this many records and keys each.
 
-        A sample has fewer records than the job. Its keys may be fewer too: the pairs of the job
-        are at least those of the sample.
+        A sample has fewer records than the job, and may have fewer keys: the job has at least the
+        pairs of the sample.
         """
         if self.costs is None:
             return None
@@ -189,7 +189,7 @@ def _prediction(
 
 
 def _local(job: Job) -> Prediction:
-    """Return what the partitions make of the records where they are."""
+    """Return the prediction for work on the partitions as they are."""
     partitions, n_partitions = partition_of(job.sample)
     loads = np.bincount(partitions, minlength=n_partitions)
     pairs = job.sample.pairs(partitions, n_partitions)

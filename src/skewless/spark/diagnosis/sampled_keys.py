@@ -18,7 +18,7 @@ _MOST_PLACES = 1 << 28
 
 @dataclass(frozen=True)
 class SampledKeys:
-    """Key hashes in the order of the records, one partition after the other: a workload too.
+    """Key hashes in the order of the records, partition by partition; also a workload.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class SampledKeys:
         return SampledKeys(np.ascontiguousarray(self.keys[::step]))
 
     def pairs(self, places: Ints | Workers, n_places: int) -> Ints:
-        """Return how many distinct keys each of `n_places` places has, where record i is at one."""
+        """Return the number of distinct keys at each place; record i is at `places[i]`."""
         n_keys, index = self._distinct
         if n_keys * n_places <= _MOST_PLACES:
             has = np.zeros((n_places, n_keys), bool)

@@ -1,8 +1,8 @@
 """Times the user's own function on records, run after run, without Spark.
 
-A run has a set-up, such as a connection that is opened, and each batch may cost something however
-many records it has. So one record alone is timed first, and what it took is taken off the longer
-runs. These have batches as large as Spark's, or smaller ones where the work is slow.
+A run has a set-up, such as opening a connection, and each batch may have a fixed cost. So a run of
+one record is timed first, and its time is subtracted from the longer runs. These have batches as
+large as Spark's, or smaller ones if the work is slow.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import pyarrow as pa
 #: A function as `mapInArrow` takes it.
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-#: Neither of the long runs takes much longer than that.
+#: Seconds; neither of the long runs takes much longer.
 PATIENCE_S = 10.0
-#: So many runs of one record: what they take differs, and the middle is taken.
+#: Runs of one record; the median of their times counts.
 N_ALONE = 3
-#: So many records say how long a key takes, before many of them are tried.
+#: Records that estimate the time of a key before many keys are timed.
 N_PROBED = 10
-#: Below this many records of keys that are there once, nothing is known of the cost of a key.
+#: With fewer records that each have their own key, the cost of a key is not known.
 LEAST_LIGHT = 4
 #: A run of few keys has at least this many records, unless patience ends, and at most this many
 #: batches, records and bytes.
@@ -32,16 +32,16 @@ _SMALL_BATCH = 50
 
 
 class Times(NamedTuple):
-    """What the long runs took more than a run of one record, and how many records more.
+    """The seconds and records of the long runs, minus those of a run of one record.
 
     Parameters
     ----------
     many_records, many_seconds
-        Of the run in which each record has a key of its own.
+        Of the run in which each record has another key.
     few_records, few_seconds
-        Of the run with few keys, whose records come again and again.
+        Of the run with few keys, whose records are repeated.
     differs
-        What runs of one record differ by, in seconds: less than that means nothing.
+        By how many seconds runs of one record differ: smaller differences are noise.
     """
 
     many_records: int
@@ -59,8 +59,8 @@ def time_work(work: Work, light: pa.Table, heavy: pa.Table, batch_size: int) -> 
     work
         The function.
     light
-        Records of which each has a key of its own. Each is used in one run: a function may keep
-        what it has loaded for a key.
+        Records with different keys. Each is used in one run only: a function may keep what it has
+        loaded for a key.
     heavy
         Records of few keys, none of which is in `light`.
     batch_size
@@ -110,9 +110,9 @@ def _timed_for_a_while(
 ) -> tuple[int, float]:
     """Return how many records were given to `work`, and how long it took.
 
-    The records of the table come again until there are enough. `each` is the most seconds that a
-    record is expected to take. A function that reads all batches before it begins gets no more
-    records than patience allows by that.
+    The records of the table are repeated until there are enough. `each` is the most seconds that a
+    record is expected to take. It bounds the records that a function gets if it reads all batches
+    before it begins.
     """
     most = _MOST_RECORDS
     most = min(most, max(table.num_rows, _MOST_BYTES * table.num_rows // max(1, table.nbytes)))
@@ -145,7 +145,7 @@ def _timed_for_a_while(
 
 
 def _batch_size(seconds: float, each: float, most: int) -> int:
-    """Return how many records to give at once, if each takes so long.
+    """Return how many records to give at once, if a record takes `each` seconds.
 
     >>> _batch_size(10.0, 0.01, 10_000), _batch_size(10.0, 0.0, 10_000), _batch_size(1.0, 1.0, 20)
     (1000, 10000, 20)

@@ -1,4 +1,4 @@
-"""The ledger of a query that routes nothing: it says what the query was begun as, and no more."""
+"""The ledger of a query that routes nothing: it only records how the query began."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skewless.spark.ledger.ledger import Ledger
 
 @dataclass(frozen=True)
 class Claim:
-    """Keeps a stream from being continued as something else than it was begun as."""
+    """Prevents a stream from continuing with another strategy, key or state than it began with."""
 
     ledger: Ledger
     per_query: bool  # the ledger has a folder for each query
@@ -26,9 +26,9 @@ class Claim:
 
 
 def require_unclaimed(df: Any, folder: str | None, strategy: str, key: tuple[str, ...]) -> None:
-    """Raise LedgerMismatch if the ledger of a stream was begun otherwise.
+    """Raise LedgerMismatch if the ledger of a stream was begun by another strategy.
 
-    This is for a strategy that leaves nothing in a ledger, so none was begun with it.
+    This is for a strategy that writes no ledger, so no ledger can have begun with it.
     """
     claim_of(df, folder, strategy, key, {})
 

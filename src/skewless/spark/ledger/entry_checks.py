@@ -1,4 +1,4 @@
-"""What plans and reports must hold: checked before anything is made of them."""
+"""Checks the content of plans and reports before it is used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ S = TypeVar("S")
 def restored_from(entry: Entry, fresh: S, arrays: dict[str, NDArray[Any]]) -> S:
     """Return the state that a file holds, or raise LedgerCorrupt; `fresh` is one without records.
 
-    The state shares no array with another, because files are read into arrays of their own.
+    The state shares no array with another, because each file is read into new arrays.
     """
     try:
         return restored(fresh, arrays)
@@ -29,7 +29,9 @@ def require_plan(plan: Entry) -> None:
     """Raise LedgerCorrupt unless a plan says for each source when it reported last."""
     try:
         sources, reported = (_ints(plan, name) for name in ("sources", "reported"))
-        require_that(sources.size == reported.size, "sources and reported must be as many")
+        require_that(
+            sources.size == reported.size, "sources and reported must have the same length"
+        )
         require_that((np.diff(sources) > 0).all(), "sources must ascend")
         require_within("sources", sources, 0, MOST_COUNTED)
         require_within("reported", reported, 0, MOST_COUNTED)
@@ -38,7 +40,7 @@ def require_plan(plan: Entry) -> None:
 
 
 def require_report(report: Entry, n_workers: int, *, with_keys: bool = False) -> None:
-    """Raise LedgerCorrupt unless a source's report has its loads, and its keys where there are."""
+    """Raise LedgerCorrupt unless a source's report has its loads, and its keys if it needs them."""
     try:
         loads = _ints(report, "loads")
         require_that(loads.size == n_workers, f"loads must be {n_workers}, not {loads.size}")
@@ -49,7 +51,7 @@ def require_report(report: Entry, n_workers: int, *, with_keys: bool = False) ->
             require_within("costs", costs, 0, np.finfo(np.float64).max)
         if with_keys:
             keys, counts = row_of(report, "keys", np.uint64), _ints(report, "counts")
-            require_that(keys.size == counts.size, "keys and counts must be as many")
+            require_that(keys.size == counts.size, "keys and counts must have the same length")
             require_within("counts", counts, 0, MOST_COUNTED)
             if "spent" in report.arrays:
                 spent = _ints(report, "spent")
@@ -68,7 +70,7 @@ def require_worker_report(report: Entry) -> None:
         row_of(report, "keys", np.uint64)
         if "counted" in report.arrays:
             counted, counts = row_of(report, "counted", np.uint64), _ints(report, "counted_records")
-            require_that(counted.size == counts.size, "counted_records must be as many as counted")
+            require_that(counted.size == counts.size, "counted_records must have counted's length")
             require_within("counted_records", counts, 0, MOST_COUNTED)
         for name in ("records", "pairs", "sampled_by", "seconds"):
             number: Any = about.get(name)

@@ -1,9 +1,9 @@
-"""States as files: named arrays in Arrow IPC, checked as a whole before anything is believed.
+"""States as files: named arrays in Arrow IPC with a checksum, which is checked before use.
 
 A file is an Arrow IPC stream of one row, one binary column per array, followed by a seal: eight
-letters and a checksum of all that comes before it. Arrow readers stop where the stream ends, so
-any of them opens the file. The seal stands outside the stream so that it also covers Arrow's own
-headers, and stays where it is in later versions: a damaged file is never taken for a newer one.
+letters and a checksum of all that comes before it. Arrow readers stop where the stream ends, so any
+of them opens the file. The seal is outside the stream so that it also covers Arrow's headers. It
+stays at the same place in later versions, so a damaged file is never taken for a newer one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LAST_CHARACTER = 0x10FFFF
 
 
 class LedgerCorrupt(ValueError):  # noqa: N818 - it is read as a sentence
-    """A file of the ledger is damaged; says which and why."""
+    """A file of the ledger is damaged; the message says which and why."""
 
 
 class LedgerTooNew(ValueError):  # noqa: N818 - it is read as a sentence
@@ -86,7 +86,7 @@ def to_bytes(entry: Entry) -> bytes:
 def from_bytes(data: bytes, where: str) -> Entry:
     """Return the entry in `data`; `where` is what an error calls the file.
 
-    The arrays are copies of their own that may be written to.
+    The arrays are copies and may be written to.
     """
     stream = unseal(data, where)
     try:
@@ -115,7 +115,7 @@ def from_bytes(data: bytes, where: str) -> Entry:
 
 
 def from_json(text: str | bytes) -> Any:
-    """Return a JSON value; raise ValueError for whatever is none, nested too deep, or NaN."""
+    """Return a JSON value; raise ValueError if it is invalid, nested too deep, or has a NaN."""
 
     def refuse(constant: str) -> Any:
         raise ValueError(f"{constant} is not a JSON value")
@@ -127,7 +127,7 @@ def from_json(text: str | bytes) -> Any:
 
 
 def one_line(error: Exception) -> str:
-    """Return the text of an error, shortened, as part of a message of one line."""
+    """Return the text of an error, shortened to one line, for use in a message."""
     return " ".join(str(error).split())[:300]
 
 
@@ -135,14 +135,14 @@ def _require_columns(schema: pa.Schema) -> None:
     names = schema.names
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"it has two arrays of the name {name!r}")
+            raise ValueError(f"it has two arrays named {name!r}")
     for column in schema:
         if column.type != pa.large_binary():
             raise ValueError(f"array {column.name!r} is stored as {column.type}")
 
 
 def seal(content: bytes) -> bytes:
-    """Return `content` with its seal behind it."""
+    """Return `content` followed by its seal."""
     return content + _LETTERS + _digest(content)
 
 
@@ -166,7 +166,7 @@ def require_version(found: Any, version: Any, wanted: str, where: str) -> None:
     if len(str(version)) > 9 or int(version) > VERSION:
         raise LedgerTooNew(
             f"{where} has version {str(version)[:20]} of the format {wanted!r}; "
-            f"this skewless reads versions up to {VERSION}: install the one that wrote it"
+            f"this skewless reads versions up to {VERSION}: install the skewless that wrote it"
         )
 
 

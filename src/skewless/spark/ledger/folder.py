@@ -1,4 +1,4 @@
-"""The folder of a ledger, on any filesystem: a file in it is whole or absent, never half written.
+"""The folder of a ledger, on any filesystem: a file is complete or absent, never half written.
 
 A path is a `LocalFolder`, a URI that leads elsewhere a `RemoteFolder`.
 """
@@ -22,12 +22,12 @@ from skewless.spark.ledger.remote_folder import RemoteFolder
 #: The option by which S3 gets a small file in one request instead of three.
 _ONE_REQUEST = "allow_delayed_open"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-# A colon with something else behind it than a port: name and secret.
+# A colon that is not followed by a port: a name and a secret.
 _SECRET = re.compile(r"^([A-Za-z][\w+.-]*://)[^/:@?]*:(?!\d+(?:/|$))[^?]*@")
 
 
 class Folder(Protocol):
-    """Files by name below one folder; `/` separates, and folders appear by themselves."""
+    """Files by name below one folder; `/` separates, and folders are created as needed."""
 
     def read(self, name: str) -> bytes | None:
         """Return the content, or None when there is no such file."""
@@ -36,7 +36,7 @@ class Folder(Protocol):
         """Write the file, durably, unless it is there; return the content that counts."""
 
     def overwrite(self, name: str, data: bytes) -> None:
-        """Write the file, in place of the one that may be there."""
+        """Write the file; replace it if it exists."""
 
     def files(self, under: str) -> list[str]:
         """Return the names of the files directly below `under`, unfinished ones included."""
@@ -75,7 +75,7 @@ def absolute(address: str) -> str:
 
 
 def require_folder(address: str) -> None:
-    """Raise ValueError where no folder can be: at a file, below a file, or nowhere."""
+    """Raise ValueError if there cannot be a folder: it is a file, or below one, or impossible."""
     if _URI.match(address):
         return
     try:
@@ -120,14 +120,14 @@ def open_folder(address: str) -> Folder:
 def _open(address: str, process: int) -> Folder:
     if not _URI.match(address):
         return LocalFolder(Path(address))
-    # Whatever a URI may not hold as it is, such as blanks; what is escaped already stays.
+    # Escape characters that a URI may not have, such as blanks; keep existing escapes.
     uri = quote(address, safe="%/:?[]@!$&'()*+,;=~")
     try:
         filesystem, root = _connect(uri)
     except (OSError, ValueError) as error:
         reason = str(error).replace(uri, shown(address))
         kind = OSError if isinstance(error, OSError) else ValueError
-        # Not `from error`: its text holds the whole address.
+        # Not `from error`: its text has the complete address, with secrets.
         raise kind(f"the ledger folder {shown(address)} cannot be opened: {reason}") from None
     if isinstance(filesystem, fs.LocalFileSystem):
         return LocalFolder(Path(root))

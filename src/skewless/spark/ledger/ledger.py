@@ -11,10 +11,10 @@ workers/<batch>/<run>/worker-<worker>.arrow    what one worker learned in this b
 ```
 No file is ever seen half written, and a task that is run again writes the same files again.
 
-A query has another run after every restart. A task may outlive its run and write late: what it
-writes stays in the folder of its run. Tasks read the reports of their own run. That run has
-finished the batch before, so its reports are complete and do not change. Right after a restart
-there are none, and the reports of the last run before it count.
+Every restart of a query is another run. A task may outlive its run and write late, but only into
+the folder of its run. Tasks read the reports of their run. That run has finished the batch before,
+so its reports are complete and do not change. Right after a restart there are none, and the reports
+of the last earlier run count.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ from skewless.spark.ledger.statements import read_statement, statement
 
 __all__ = ["Entry", "Ledger", "LedgerCorrupt", "LedgerMismatch", "LedgerTooNew"]
 
-#: No task takes that long to write a few hundred bytes: the one that began has died.
+#: Seconds. No task takes that long to write a few hundred bytes: the task has died.
 _SURELY_DEAD_S = 3600.0
-#: Fields of an identity that are there to be read; a difference means nothing.
+#: Fields of an identity that are only information: they may differ.
 _INFORMATIVE = ("skewless",)
 #: The strategy that routes nothing: its ledger has no workers.
 _WITHOUT_WORKERS = "local"
@@ -71,10 +71,10 @@ class LedgerMismatch(ValueError):  # noqa: N818 - it is read as a sentence
 class Ledger:
     """Plans and reports in a folder: small, picklable, and the same in every process.
 
-    The task that makes a plan must compute it from what all tasks see alike. So a report is either
-    the same in every attempt of its task, or that of the first attempt. On a local disk the first
-    one to publish wins whatever the others bring; on other filesystems two tasks that publish at
-    the same moment replace each other, which is harmless as long as the plans are equal.
+    A plan must be computed from what is the same for all tasks. So a report is either the same in
+    every attempt of its task, or that of the first attempt. On a local disk, the first task to
+    publish a plan wins. On other filesystems, two tasks that publish at the same moment replace
+    each other's file, which is harmless because the plans are equal.
 
     Parameters
     ----------
@@ -84,11 +84,11 @@ class Ledger:
         `s3://bucket/path?region=eu-west-1&endpoint_override=host:port&scheme=http`.
         The folder is created when first written to.
     run
-        The run of the query whose reports are written and read, by `of_run`. None: of a
-        reader outside the query; the reports of the last run count.
+        The run of the query whose reports are written and read; set by `of_run`. None: for readers
+        outside the query; the reports of the last run count.
     """
 
-    folder: str  # given as any path
+    folder: str  # any path is accepted
     run: str | None = None
 
     def __post_init__(self) -> None:
@@ -120,9 +120,9 @@ class Ledger:
     def claim(
         self, identity: Mapping[str, str | int | float], *, drawn: Collection[str] = ()
     ) -> None:
-        """Say what this ledger is for; raise LedgerMismatch if it is for something else.
+        """Write what this ledger is for; raise LedgerMismatch if it is for something else.
 
-        Fields that were `drawn` by chance may differ: what the ledger has counts.
+        Fields that were `drawn` at random may differ; the value in the ledger counts.
         """
         there = self._files.create("identity.json", statement("identity", dict(identity)))
         self._compare(there, identity, drawn)
@@ -144,7 +144,7 @@ class Ledger:
         if owner != query_id:
             raise LedgerMismatch(
                 f"the ledger in {self._place} belongs to the query {owner}, not {query_id}: "
-                "give this query a ledger folder of its own, or delete that folder "
+                "give this query another ledger folder, or delete that folder "
                 "if the other query will never run again"
             )
 
@@ -159,12 +159,12 @@ class Ledger:
     def workers(self) -> int | None:
         """Return the number of workers that the ledger is for, or None.
 
-        There is none before the ledger was claimed, and for a query that routes nothing.
+        None before the ledger was claimed, and for a query that routes nothing.
         """
         identity = self.identity()
         if identity is None:
             return None
-        if "process" in identity:  # which changes its number
+        if "process" in identity:  # its number of workers changes
             return len(self.read_workers(newest_batch(self._files, self.runs()) or 0)) or 1
         n_workers = identity.get("workers")
         if n_workers is None and identity.get("strategy") == _WITHOUT_WORKERS:
@@ -216,7 +216,7 @@ class Ledger:
     def claim_plan(self, batch: int) -> float | None:
         """Claim to make the plan of `batch`; return the seconds since another task did, or None.
 
-        A claim is no lock: where a filesystem cannot tell which was first, two tasks may hold one.
+        A claim is not a lock: if a filesystem cannot tell which was first, two tasks may hold one.
         """
         name, mine = claim_name(batch, self.run), uuid.uuid4().hex.encode()
         if self._files.create(name, mine) == mine:
@@ -228,7 +228,7 @@ class Ledger:
         return self._files.read(claim_name(batch, self.run)) is not None
 
     def withdraw_claim(self, batch: int) -> None:
-        """Take back the claim to make the plan of `batch`."""
+        """Delete the claim to make the plan of `batch`."""
         self._files.delete(claim_name(batch, self.run))
 
     def write_report(self, batch: int, source: int, report: Entry, run: str | None = None) -> None:
@@ -269,8 +269,8 @@ class Ledger:
         Parameters
         ----------
         before
-            The first batch to keep. Its plan should be there: what was learned is in the newest
-            plan, and this deletes that too if it is older.
+            The first batch to keep. Its plan should exist: the newest plan holds what was learned,
+            and this deletes it too if it is older.
         """
         files = self._files
         for name in files.files("plans"):

@@ -1,7 +1,7 @@
 """A folder on a disk of this machine: the first to create a file wins, by a hard link.
 
-Reports hold the texts of hot keys. So files have mode 0600 and folders 0700, unless they lie in a
-folder that is made for sharing: with the setgid bit, and writable by its group.
+Reports hold the texts of hot keys. So files have mode 0600 and folders 0700, unless they are in a
+shared folder: one with the setgid bit that its group can write.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from skewless.spark.ledger.files import LedgerCorrupt
 from skewless.spark.ledger.writing import naming_the_folder, unfinished_name
 
-#: What disks without hard links answer.
+#: Errors of disks without hard links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 #: Modes of files and of folders.
 _FOR_OWNER = (0o600, 0o700)
@@ -113,7 +113,7 @@ class LocalFolder:
 
     @contextlib.contextmanager
     def _written(self, name: str, data: bytes) -> Iterator[Path]:
-        """Give a finished file under an unfinished name, and take that name away afterwards."""
+        """Yield a complete file under an unfinished name, and delete that name afterwards."""
         path = self.root / unfinished_name(name)
         self._make(path.parent)
         try:
@@ -122,7 +122,7 @@ class LocalFolder:
                 if _is_shared(path.parent):
                     path.chmod(_FOR_GROUP[0])
                 _fill(file, data)
-                # An empty file after a power cut would be a damaged one, and stop the query.
+                # An empty file after a power cut would count as damaged and stop the query.
                 file.flush()
                 os.fsync(file.fileno())
             yield path

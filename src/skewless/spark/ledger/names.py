@@ -1,4 +1,4 @@
-"""What the files of a ledger are called, and how their names are read."""
+"""Makes and reads the names of the files of a ledger."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNFINISHED_STATEMENT = re.compile(r"(?:runs/)?\.[\w.-]+\.json\.\w+\.tmp")
 ROLES = {"reports": "source", "workers": "worker"}
 RUN = re.compile(r"runs/(\d{8,})\.([\w-]+)\.json")
 _BATCH_FOLDER = re.compile(r"(?:reports|workers)/(\d{8,})")
-#: In the folders of reports, in place of a run without a name.
+#: In the folders of reports, the name of a run that has none.
 _NO_RUN = "unnamed"
 
 
@@ -40,7 +40,7 @@ def batch_of_plan(name: str) -> int | None:
 
 
 def batch_of_folder(name: str) -> int | None:
-    """Return the batch whose reports lie in a folder, or None for another folder.
+    """Return the batch whose reports are in a folder, or None for another folder.
 
     >>> batch_of_folder("workers/00000007"), batch_of_folder("workers/lost+found")
     (7, None)
@@ -61,7 +61,7 @@ def member_name(kind: str, batch: int, run: str, member: int) -> str:
 
 
 def run_name(run: str | None) -> str:
-    """Return the name of a run's folders: its id, or a digest where a file cannot be called so."""
+    """Return the name of a run's folders: its id, or a digest if that is not a valid file name."""
     if run is None:
         return _NO_RUN
     is_plain = re.fullmatch(r"[A-Za-z0-9_-]{1,128}", run)

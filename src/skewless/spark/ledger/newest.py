@@ -11,8 +11,8 @@ from skewless.spark.ledger.names import ROLES, batch_folder, batch_of_folder
 def newest_batch(files: Folder, runs: Mapping[str, int]) -> int | None:
     """Return the newest batch that the last run has reported on, or None.
 
-    After a rollback of the checkpoint, runs before may have got further: those batches were given
-    up. `runs` are the numbers of the runs by name.
+    After a rollback of the checkpoint, earlier runs may have newer batches, which were abandoned.
+    `runs` are the numbers of the runs by name.
     """
     found = {batch_of_folder(name) for kind in ROLES for name in files.folders(kind)}
     last = max(runs.values(), default=-1)

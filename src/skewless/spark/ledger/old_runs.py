@@ -1,4 +1,4 @@
-"""Runs of a query that are over: their registrations are deleted when nothing of them is left."""
+"""Deletes the registrations of old runs of which no files are left."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 from skewless.spark.ledger.folder import Folder
 from skewless.spark.ledger.names import RUN
 
-#: So many runs stay registered in any case; looking for traces of older ones lists many folders.
+#: The runs that always stay registered: to look for files of older ones, many folders are listed.
 KEPT_RUNS = 16
 #: Where runs have folders: one below the folder of each batch.
 _FOLDERS = ("reports", "workers", "state")
@@ -16,7 +16,7 @@ _FOLDERS = ("reports", "workers", "state")
 def purge_runs(files: Folder, seconds: float) -> None:
     """Delete registrations of runs that have no files left.
 
-    A task of an abandoned run may still be at work. It would register its run anew, as the latest
+    A task of an abandoned run may still be at work. It would register its run again, as the latest
     one. So a run stays registered until the one after it is older than `seconds`.
     """
     matches = [match for match in map(RUN.fullmatch, files.files("runs")) if match]
@@ -35,7 +35,7 @@ def purge_runs(files: Folder, seconds: float) -> None:
         for batch in files.folders(kind)
         for run in files.folders(batch)
     }
-    # The first registration of a name counts, so later ones of it go first.
+    # The first registration of a name counts, so it is deleted last.
     for name, file in reversed(old):
         if name not in used:
             files.delete(file)

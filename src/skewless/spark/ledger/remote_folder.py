@@ -1,8 +1,8 @@
 """A folder on any other filesystem that pyarrow reaches, such as S3, GCS or HDFS.
 
-S3 and GCS show a file when its upload is complete; the others get it by a move. In both cases a
-second writer at the very same moment replaces the first. So two tasks that create the same file
-must write the same content.
+S3 and GCS show a file when its upload is complete. On other filesystems, the complete file is moved
+into place. In both cases, a second writer at the same moment replaces the first. So two tasks that
+create the same file must write the same content.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RemoteFolder:
         if there is not None:
             return there
         self.overwrite(name, data)
-        # Another task may have written since; what all tasks will read is what counts.
+        # Another task may have written since; the content that all tasks will read counts.
         there = self.read(name)
         return data if there is None else there
 
@@ -113,7 +113,7 @@ class RemoteFolder:
         return [f"{under}/{name}".lstrip("/") for name in names]
 
     def _upload(self, name: str, data: bytes) -> None:
-        # No `with`: after a failed write it would complete the upload of a part.
+        # No `with`: after a failed write, it would complete a partial upload.
         stream = self.filesystem.open_output_stream(self._path(name), compression=None)
         stream.write(pa.py_buffer(data))
         stream.close()

@@ -1,9 +1,9 @@
-"""A state as what it has beyond a fresh one: only that is written to the ledger.
+"""A state as its differences from a fresh one: only these are written to the ledger.
 
-Most arrays of a state are as `start` made them, or nearly: the points of a ring, tables with few
-entries. An array that is equal is left out. One with few other values is stored as those values and
-their positions (under its name with an `@`); any other as a whole. Values are compared by their
-bits, so what comes back is the same to the last bit.
+Most arrays of a state are equal or nearly equal to those of `start`: the points of a ring, tables
+with few entries. An equal array is left out. One with few other values is stored as those values
+and their positions (under its name with an `@`). Any other is stored completely. Values are
+compared by their bits, so the restored state is the same to the last bit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def changes(state: Any, fresh: Any) -> dict[str, NDArray[Any]]:
-    """Return arrays from which `with_changes` makes `state` again, given the same `fresh`.
+    """Return arrays from which `with_changes` restores `state`, given the same `fresh`.
 
     >>> from typing import NamedTuple
     >>> class Loads(NamedTuple):
@@ -65,7 +65,7 @@ def with_changes(fresh: Any, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArr
 
 
 def fingerprint(fresh: Any) -> int:
-    """Return a checksum of a fresh state: changes are worth nothing on top of another one."""
+    """Return a checksum of a fresh state: changes cannot be applied to another one."""
     found = 0
     for name, array in named_arrays(fresh):
         described = f"{name} {array.dtype.str} {array.shape}"
@@ -75,7 +75,7 @@ def fingerprint(fresh: Any) -> int:
 
 
 def _differing(now: NDArray[Any], then: NDArray[Any]) -> NDArray[Any] | None:
-    """Return the positions of other values; None where the whole array takes less room."""
+    """Return the positions of other values; None if the complete array takes less room."""
     word = _WORDS.get(now.dtype.itemsize)
     if now.dtype != then.dtype or now.shape != then.shape or word is None:
         return None

@@ -1,4 +1,4 @@
-"""Small text files of a ledger that people may read: what it is for, and whose it is."""
+"""Small text files of a ledger that people may read: its purpose and its query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def statement(what: str, value: Any) -> bytes:
 
 
 def read_statement(data: bytes, what: str, where: str, kind: type) -> Any:
-    """Return what the text file states, a value of this type, or raise LedgerCorrupt."""
+    """Return the value in the text file, of this type, or raise LedgerCorrupt."""
     try:
         content = from_json(data)
         found, version = content["format"], content["version"]

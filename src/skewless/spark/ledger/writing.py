@@ -1,4 +1,4 @@
-"""What both kinds of folders need to write a file that is whole or absent."""
+"""What both kinds of folders need to write a file that is complete or absent."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 
 def unfinished_name(name: str) -> str:
-    """Return a name of our own beside `name`, which no listing takes for a finished file."""
+    """Return a unique name beside `name` that no listing takes for a finished file."""
     folder, _, last = name.rpartition("/")
     return f"{folder}/.{last}.{uuid.uuid4().hex}.tmp".lstrip("/")
 
 
 @contextlib.contextmanager
 def naming_the_folder(place: str) -> Iterator[None]:
-    """Make an error in writing say which folder it is about."""
+    """Make errors in writing name the folder."""
     try:
         yield
     except OSError as error:

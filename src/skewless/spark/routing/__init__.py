@@ -1,8 +1,8 @@
-"""The verb `route`: every record gets its worker.
+"""The verb `route`: chooses a worker for every record.
 
 Read `route` first: it checks the arguments and builds the column. `router` runs inside a task.
-`plans` says with what state a source begins a micro-batch and what it reports at the end;
-`plan_claims` lets one task make a plan, and `bounded_counts` counts the keys of a report. `seeds`
-and `key_hashes` say what is hashed. `speeds` and `worker_steps` say how fast and how many the
-workers are.
+`plans` makes the state with which a source begins a micro-batch and the report that it writes at
+the end. `plan_claims` lets one task make a plan, and `bounded_counts` counts the keys of a report.
+`seeds` and `key_hashes` define what is hashed. `speeds` measures the workers, and `worker_steps`
+records how their number and capacities change.
 """

@@ -1,9 +1,9 @@
 """How often keys occur, in fixed memory: exact while they fit, then lower bounds of the heaviest.
 
-A hash table of counts. When it is full, every count is lowered by the largest count that does not
-stay, and keys at 0 leave. So a count is never too high. Each time, more than `n_kept` counts are
-lowered by as much as any count loses: none is too low by more than 1 / `n_kept` of all records.
-A count ends at the largest number that a ledger takes.
+A hash table of counts. When it is full, every count is lowered by the largest count that is
+dropped, and keys at 0 leave. So a count is never too high. Each lowering takes the same amount from
+more than `n_kept` counts, so no count is too low by more than 1 / `n_kept` of all records. Counts
+stop at the largest number that a ledger accepts.
 
 Sources count their keys with it, for their reports.
 
@@ -74,7 +74,7 @@ def _add(counts: BoundedCounts, keys: Keys, amounts: Ints | None, begin: I64) ->
 
 
 def _lower(counts: BoundedCounts) -> None:
-    """Make room: what stays are at most `n_kept` keys."""
+    """Make room: keep at most `n_kept` keys."""
     used = np.flatnonzero(counts.counts)
     keys, amounts = counts.keys[used], counts.counts[used]
     cut = int(

@@ -1,9 +1,9 @@
-"""Hashes of keys, computed by the JVM: the usual one, and one for keys that a stranger chose.
+"""Hashes of keys, computed in the JVM: the usual one, and one for keys that strangers choose.
 
-Spark's `xxhash64` is fast and public: it is easy to make thousands of keys that have one and the
-same hash. For such keys there is SHA-256 in front. Its input is the key written so that
-different keys are never written alike. What goes to Python are two numbers of 64 bits, and the task
-makes a key of them with the seed of the routing, which is in no plan of Spark and in no log of it.
+Spark's `xxhash64` is fast and public: it is easy to make thousands of keys with the same hash.
+Untrusted keys are hashed with SHA-256 first. Its input encodes the key so that different keys never
+have the same bytes. Two 64-bit numbers go to Python. There the task combines them with the seed of
+the routing, which appears in no plan and no log of Spark.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skewless.arrays import Keys, Words
 from skewless.kernels.hashing import keyed
 from skewless.spark.columns import GroupingKey
 
-#: Types whose text is different for different values, whatever the time zone of the session.
+#: Types whose text differs between values and does not depend on the session's time zone.
 _WRITTEN_AS_TEXT = (
     T.BooleanType
     | T.ByteType
@@ -35,7 +35,7 @@ _WRITTEN_AS_TEXT = (
 
 
 def hashed_key(key: GroupingKey, *, untrusted: bool) -> list[Column]:
-    """Return what a router gets of a key; raise ValueError for a type that cannot be untrusted."""
+    """Return the columns that a router gets; raise ValueError for a type without a safe hash."""
     if not untrusted:
         return [F.xxhash64(*key.columns)]
     parts = [
@@ -43,7 +43,7 @@ def hashed_key(key: GroupingKey, *, untrusted: bool) -> list[Column]:
         for column, field, name in zip(key.grouped, key.fields, key.names, strict=True)
     ]
     digest = F.sha2(F.concat(*parts), 256)
-    # Of something that cannot be chosen, two hashes are as good as the first half of it.
+    # Nobody can choose the digest, so two hashes of it are as good as its first 128 bits.
     return [F.xxhash64(digest), F.xxhash64(F.lit(1), digest)]
 
 
@@ -57,7 +57,7 @@ def keyed_hashes(first: Keys, second: Keys, seed: int) -> Keys:
 
 
 def _part(column: Column, kind: T.DataType, name: str) -> Column:
-    """Return a column as bytes that say where they end: null and each value differ."""
+    """Return a column as bytes with their length in front; null differs from every value."""
     written = _written(column, kind, name)
     length = F.octet_length(written).cast("string")
     return F.coalesce(
@@ -72,7 +72,7 @@ def _written(column: Column, kind: T.DataType, name: str) -> Column:
         return column
     if isinstance(kind, T.StringType) and kind.isUTF8BinaryCollation():
         return column.cast("binary")
-    if isinstance(kind, T.TimestampType):  # as text, an hour of autumn is there twice
+    if isinstance(kind, T.TimestampType):  # as text, one hour in autumn occurs twice
         return F.unix_micros(column).cast("string").cast("binary")
     if isinstance(kind, _WRITTEN_AS_TEXT):
         return column.cast("string").cast("binary")

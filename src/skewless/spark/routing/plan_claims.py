@@ -2,8 +2,8 @@
 
 The first task of a batch that finds no plan claims it by a file. Later tasks wait for the plan
 instead of reading all reports as well. If the first task dies, the others make the plan themselves
-after a bounded wait. That is harmless, since all tasks read the same reports, of which none changes
-once its batch is done, and make the same plan. `docs/exactly-once.md` says where that has an end.
+after a bounded wait. That is harmless: a report does not change once its batch is done, so all
+tasks read the same reports and make the same plan. `docs/exactly-once.md` names the limits of this.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def made_or_awaited(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Entry:
-    """Return the plan of `batch`, by `make` unless another task is about to publish it."""
+    """Return the plan of `batch`: made here, or by another task that has claimed it."""
     if not ledger.is_worth_a_claim(batch):
         return ledger.publish_plan(batch, make())
     age = ledger.claim_plan(batch)
     if age is not None:
-        # By the clock of this task as well: that of the folder may be another machine's.
+        # The clock of this task counts too: the folder's may be that of another machine.
         plan = _awaited(ledger, batch, PATIENCE_S - max(age, 0.0), sleep, clock)
         return ledger.publish_plan(batch, make()) if plan is None else plan
     try:

@@ -1,21 +1,20 @@
 """Plans: what all sources of a query route by during one micro-batch, made from reports.
 
 A plan is a pure function of the plan before it and of the reports of that batch. Whichever task
-needs it first makes it and publishes it; all others, and every replay of the batch, read it. The
-task that makes it holds one report at a time if the strategy rebalances, and what all reports hold
-if it merges.
+needs it first makes it and publishes it; all others, and every replay of the batch, read it. That
+task holds one report in memory at a time if the strategy rebalances, and all reports if it merges.
 
 What a plan holds depends on what the strategy can do:
 
-- it merges: the state that knows what all sources know;
-- it rebalances: the state after the controller has seen the heaviest keys of the last batch, and
-  the load of each worker that those keys do not account for;
-- neither: nothing, and each source goes on from its own last report.
+- it merges: the merged state of all sources;
+- it rebalances: the state after a rebalance with the heaviest keys of the last batch, and with the
+  load of each worker that those keys do not account for;
+- neither: nothing; each source continues from its last report.
 
-A plan also says for each source in which batch it reported last, so that a source that keeps
-something of its own finds it after a while away. It says what workers there were, and how those
-changed, so that a query can be restarted with others. Where the strategy compares waits, it has the
-time that records took each worker.
+A plan also names, for each source, the batch of its last report. So a source that skipped some
+batches still finds its state. The plan lists the workers and how they changed, so that a query can
+be restarted with others. If the strategy compares waits, the plan holds the time per record of each
+worker.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ from skewless.strategy import (
     Rescales,
 )
 
-#: Batches whose files are kept behind the one that runs. Spark replays the last one or two; the
-#: rest is for looking at the balance afterwards.
+#: Batches whose files are kept before the one that runs. Spark replays the last one or two; the
+#: others let `explain_balance` look back.
 KEPT_BATCHES = 32
 _PURGE_EVERY = 8
 _SHARED = "shared."
@@ -69,21 +68,21 @@ _PLANNED_KEYS = 1 << 17
 
 @dataclass(frozen=True)
 class PlanMaker:
-    """How a router decides: the strategy, and all that makes its decisions repeatable."""
+    """How a router decides: the strategy, and everything that makes its decisions repeatable."""
 
     strategy: AnyStrategy
     n_workers: int
     seed: int = 0
-    capacities: tuple[float, ...] | None = None  # relative speeds; None: nothing is said about them
-    steps: Steps = ()  # what workers there were before, and these last; none: only these
+    capacities: tuple[float, ...] | None = None  # relative speeds; None: not given
+    steps: Steps = ()  # earlier workers, then these; empty: only these
 
     @property
     def history(self) -> Steps:
-        """What workers there were, and are."""
+        """All workers so far, the present ones last."""
         return self.steps or ((self.n_workers, self.capacities),)
 
     def start(self, source: int) -> Any:
-        """Return the state of a source that knows nothing."""
+        """Return the state of a source that has learned nothing."""
         (n_first, speeds), *later = self.history
         state = self.strategy.start(n_first, self.seed, source=source)
         if speeds is not None:
@@ -93,11 +92,11 @@ class PlanMaker:
         return state
 
     def seen(self) -> BoundedCounts | None:
-        """Return what counts the keys of a batch, where the strategy learns from them."""
+        """Return a counter for the keys of a batch, if the strategy learns from them."""
         return bounded_counts(REPORTED_KEYS) if isinstance(self.strategy, Rebalances) else None
 
     def begin(self, ledger: Ledger, batch: int, source: int) -> tuple[PlanMaker, Any]:
-        """Return the routing of `batch`, which knows earlier workers, and the state of `source`."""
+        """Return the routing of `batch`, with earlier workers, and the state of `source`."""
         plan = ledger.read_plan(batch)
         if plan is None:
             plan = made_or_awaited(ledger, batch, lambda: self.next_plan(ledger, batch))
@@ -108,8 +107,8 @@ class PlanMaker:
         if not _holds(plan, _SHARED):
             return now, now._own(ledger, plan, source)
         state = now._shared(plan, source)
-        # A plan has all reports of the batch before, so no source is ahead of what it says. What
-        # condenses goes on with the plan itself then.
+        # A plan has all reports of the batch before, so no source is ahead of it. So a strategy
+        # that condenses continues with the plan itself.
         if isinstance(self.strategy, Forks) and not isinstance(self.strategy, Condenses):
             return now, self.strategy.fork(state, now._own(ledger, plan, source), source)
         return now, state
@@ -129,7 +128,7 @@ class PlanMaker:
         reports = self._checked(ledger.each_report(before), now)
         first = next(reports, None)
         reports = reports if first is None else chain([first], reports)
-        # The workers of that batch: others than the plan's, if the query was restarted with them.
+        # The workers of that batch differ from the plan's if the query was restarted with others.
         then = self._with(steps_of(plan if first is None else first[1], self.history))
         following = self._after(then.history)
         measured = self._busy(ledger, before, plan)
@@ -144,7 +143,7 @@ class PlanMaker:
         return next_plan
 
     def _busy(self, ledger: Ledger, before: int, plan: Entry) -> dict[str, Floats]:
-        """Return how long the workers were busy, where the strategy wants to know."""
+        """Return how long the workers were busy, if the strategy uses that."""
         if not (isinstance(self.strategy, Observes) and self.strategy.wants_speeds):
             return {}
         return busy(plan, ledger.read_workers(before), self.n_workers)
@@ -157,7 +156,7 @@ class PlanMaker:
         return replace(self, n_workers=n_workers, capacities=capacities, steps=steps)
 
     def _after(self, steps: Steps) -> PlanMaker:
-        """Return the routing for the own workers, after these steps."""
+        """Return the routing for this maker's workers, after these steps."""
         n_last, last_speeds = steps[-1]
         own = self.capacities
         if n_last == self.n_workers and own in (None, last_speeds):
@@ -165,8 +164,8 @@ class PlanMaker:
         if not isinstance(self.strategy, Rescales):
             raise LedgerMismatch(
                 f"the ledger was written for workers={n_last}, not {self.n_workers}: strategy "
-                f"{self.strategy.name!r} cannot go on with other workers. Use another ledger "
-                "folder, or as many workers as before"
+                f"{self.strategy.name!r} cannot change the number of workers. Use another ledger "
+                f"folder, or workers={n_last}"
             )
         return self._with((*steps, (self.n_workers, own)))
 
@@ -176,7 +175,7 @@ class PlanMaker:
         return self.strategy.rescale(state, n_workers, capacities)  # type: ignore[attr-defined]
 
     def _advanced(self, state: Any, steps: Steps) -> Any:
-        """Return a state for the own workers that went through `steps` so far."""
+        """Return a state that went through `steps` so far, rescaled to this maker's workers."""
         if steps == self.history:
             return state
         is_past = self.history[: len(steps)] == steps
@@ -193,11 +192,11 @@ class PlanMaker:
         spent: Ints | None = None,
         costs: Floats | None = None,
     ) -> Entry:
-        """Return what a source tells after a batch: its state, or the heaviest of its keys.
+        """Return the report of a source after a batch: its state, or the heaviest of its keys.
 
-        The load of keys that are left out is in the loads of their workers. Loads are records.
-        Where records have weights, `costs` is what they cost by worker. `spent` is the same in
-        whole units, which `seen` then counts by key.
+        The load of keys that are left out is in the loads of their workers. Loads are records. If
+        records have weights, `costs` is the cost by worker. `spent` is the same in whole units, and
+        `seen` counts those units by key.
         """
         if seen is None:
             told = self._entry(_OWN, state)
@@ -253,17 +252,17 @@ class PlanMaker:
         return Entry({})
 
     def _told(self, state: Any) -> Any:
-        """Return what the ledger holds of a state: all, unless a merge can do with less."""
+        """Return what the ledger keeps of a state: all of it, or less if a merge needs less."""
         return self.strategy.condense(state) if isinstance(self.strategy, Condenses) else state
 
     def _merged(self, parts: list[Any]) -> Any:
-        """Return the state of all sources from what they told."""
+        """Return the merged state of all sources from their reports."""
         if isinstance(self.strategy, Condenses):
             return self.strategy.merge_condensed(parts, self.start(0))
         return self.strategy.merge(parts)  # type: ignore[attr-defined]
 
     def _entry(self, prefix: str, state: Any) -> Entry:
-        """Return what is told of a state, as changes of one that has seen nothing."""
+        """Return what the ledger keeps of a state, as changes from a fresh state."""
         base, checksum = self._base
         found = {prefix + name: array for name, array in changes(self._told(state), base).items()}
         return Entry(found, {prefix + _BASE: checksum})
@@ -275,9 +274,9 @@ class PlanMaker:
         return base, fingerprint(base)
 
     def _restored(self, entry: Entry, prefix: str, source: int) -> Any:
-        """Return what an entry tells of a state of `source`; it shares no array with another.
+        """Return the state of `source` that an entry holds; it shares no array with another.
 
-        The entry is about the own workers.
+        The entry is about this maker's workers.
         """
         base, checksum = self._base
         if entry.about.get(prefix + _BASE) != checksum:
@@ -294,14 +293,14 @@ class PlanMaker:
         return restored_from(entry, self._told(self.start(source)), whole)
 
     def _state(self, entry: Entry, prefix: str, source: int) -> Any:
-        """Return the state of an entry, for the own workers whatever workers it is about."""
+        """Return the state of an entry, rescaled from its workers to this maker's."""
         then = self._with(steps_of(entry, self.history))
         told = then._restored(entry, prefix, source)
         whole = then._merged([told]) if isinstance(self.strategy, Condenses) else told
         return self._advanced(whole, then.history)
 
     def _part(self, entry: Entry, prefix: str, source: int) -> Any:
-        """Return what an entry tells of a state, for the own workers."""
+        """Return the state that an entry keeps for merging, rescaled to this maker's workers."""
         if steps_of(entry, self.history) == self.history:
             return self._restored(entry, prefix, source)
         return self._told(self._state(entry, prefix, source))
@@ -347,8 +346,8 @@ def _only(entry: Entry, prefix: str) -> Entry:
 def _summed(reports: Iterator[Entry], strategy: AnyStrategy, state: Any, n_workers: int) -> Report:
     """Return the keys of all sources with their loads; the state of every key weighs the same.
 
-    The load of each worker is known exactly. What the keys do not account for is its rest, whether
-    a source left keys out or the sum over all sources did.
+    The load of each worker is known exactly. The part that no listed key accounts for is its rest:
+    sources leave out light keys, and so does the sum over all sources.
     """
     counts = bounded_counts(_PLANNED_KEYS)
     loads = np.zeros(n_workers)

@@ -1,4 +1,4 @@
-"""`route`: every record gets its worker, and goes to the partition of that number."""
+"""`route`: chooses a worker for every record and sends the record to that worker's partition."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from skewless.spark.routing.worker_steps import last_workers
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy, Rescales, Weighs
 
-#: What decides where the user does not say.
+#: The strategy where the user names none.
 DEFAULT_STRATEGY = "cascade-ahead"
 
 
@@ -55,44 +55,42 @@ def route(
 ) -> DataFrame:
     """Return `df` with the worker of every record, each record in the partition of its worker.
 
-    Works on batch and streaming DataFrames. Tasks are the sources: each routes its own records in
-    the order in which it reads them. What follows on the partitions, `mapInArrow` or a `groupBy`
-    that includes the worker, is not shuffled again.
+    Works on batch and streaming DataFrames. Each task is a source: it routes the records that it
+    reads, in the order in which it reads them. A `mapInArrow` that follows, or a `groupBy` that
+    includes the worker, needs no second shuffle.
 
     Parameters
     ----------
     df
-        The records. Their columns stay in the JVM; only a hash of the key, and the weight if there
+        The records. Their columns stay in the JVM. Only a hash of the key, and the weight if there
         is one, go to Python.
     key
-        The key: the name of a column, a Column, or several of them. Any type that Spark hashes.
+        The name of a column, a Column, or several of them. Any type that Spark can hash.
     strategy
-        A name of the registry, `module:Class`, or a strategy. See `skewless strategies`.
+        A registered name (`skewless strategies` lists them), `module:Class`, or a strategy object.
     workers
-        The number of partitions. When it is not given: `spark.skewless.workers`, or else the number
-        that the query's `ledger` has, or else Spark's number of shuffle partitions. A stream may be
-        restarted with another number, if its strategy can rescale.
+        The number of partitions. None: `spark.skewless.workers`; else, for a stream, the last
+        number in `ledger`; else `spark.sql.shuffle.partitions`. A stream may be restarted with
+        another number if its strategy can rescale.
     capacities
-        Relative speeds of the workers, one number above 0 for each, for strategies that can take
-        them into account (those that can rescale). A stream may be restarted with others; when they
-        are not given, those of its ledger count. Strategies that measure, such as `fish` below
-        `aggregate`, go by what they measure.
+        Relative speeds of the workers, one number above 0 for each. Only strategies that can
+        rescale accept them. A stream may be restarted with other speeds. None: those in its ledger.
+        A strategy that measures speeds, such as `fish` in `aggregate`, uses what it measures.
     weight
-        What a record costs, for strategies that take that into account; null, and whatever is not
-        a finite number of at least 0, counts as 1.
+        What a record costs: a numeric column, for strategies that weigh records. Null, NaN,
+        infinity and negative numbers count as 1.
     seed
-        The seed of the routing, `spark.skewless.seed` when it is not given. Without either, a batch
-        job draws one and logs it. The seed of a stream follows from the id of the query; the ledger
-        keeps it.
+        The seed of the routing. None: `spark.skewless.seed`. Without either, a batch job draws one
+        and logs it. A stream then derives its seed from the id of the query, and the ledger keeps
+        it.
     ledger
-        The folder in which the sources of a stream share what they learn; it survives restarts.
-        One query and one `route` use it; a folder beside the checkpoint is a good place. None: a
-        subfolder of `spark.skewless.ledger` named by the query's id; without that, every
-        micro-batch begins with nothing learned.
+        The folder in which the sources of a stream share what they learn. It survives restarts. Use
+        one folder for each query and each `route`, for example beside the checkpoint. None: a
+        subfolder of `spark.skewless.ledger` named by the query's id. Without either, each
+        micro-batch starts with nothing learned.
     untrusted_keys
-        Whether strangers choose the keys, `spark.skewless.untrustedKeys` when it is not given. Then
-        a keyed hash, which costs some time, takes the place of `xxhash64`: see
-        `docs/chosen-keys.md`.
+        Whether strangers choose the keys. None: `spark.skewless.untrustedKeys`. If true, a slower
+        keyed hash replaces `xxhash64`: see `docs/chosen-keys.md`.
     column
         The name of the new column.
 
@@ -138,7 +136,7 @@ def make_router(
 ) -> Router:
     """Return the router for these arguments; raise ValueError for bad ones.
 
-    `state` says what else of the query must be as it was when the ledger began.
+    `state` holds what else must not have changed since the ledger was written first.
     """
     spark = df.sparkSession
     chosen = registry.strategy_of(strategy)
@@ -185,7 +183,7 @@ def check_routing(
     ledger: str | None,
     untrusted_keys: Any,
 ) -> tuple[int, bool]:
-    """Raise ValueError for bad arguments, even without effect.
+    """Raise ValueError for bad arguments, even for those that have no effect.
 
     Returns the number of workers, and whether strangers choose the keys.
     """
@@ -195,7 +193,7 @@ def check_routing(
     setting = "spark.skewless.untrustedKeys"
     untrusted = switch(untrusted_keys, "untrusted_keys", setting, df.sparkSession)
     if ledger is not None:
-        Ledger(ledger)  # refuses what is no folder
+        Ledger(ledger)  # refuses what is not a folder
     n_workers = number_of_workers(df, workers, ledger)
     require_capacities(capacities, n_workers)
     return n_workers, untrusted
@@ -223,12 +221,12 @@ def routed(df: DataFrame, router: Router, inputs: Sequence[Column], column: str)
 
 
 def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) -> Column:
-    """Return the weights as numbers; raise ValueError if the strategy has no use for them."""
+    """Return the weights as numbers; raise ValueError if the strategy does not weigh records."""
     if not isinstance(strategy, Weighs):
         able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Weighs)]
         raise ValueError(
-            f"weight: strategy {strategy.name!r} does not weigh records; {', '.join(able)} can, "
-            "or leave out weight"
+            f"weight: strategy {strategy.name!r} does not weigh records; {', '.join(able)} do: "
+            "use one of them, or leave out weight"
         )
     column = weight if isinstance(weight, Column) else df[quoted(existing(df, weight, "weight"))]
     field = computed(df, column, "weight")
@@ -241,12 +239,12 @@ def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) ->
 
 
 def _given(value: Any, name: str, spark: Any) -> Any:
-    """Return what was given, as an argument or as a setting of ours, or None."""
+    """Return the argument, or else the setting `spark.skewless.<name>`, or None."""
     return value if value is not None else spark.conf.get(f"spark.skewless.{name}", None)
 
 
 def switch(value: bool | None, name: str, setting: str, spark: Any) -> bool:
-    """Return whether something is on, by the argument or else by the setting."""
+    """Return whether the argument, or else the setting, is true."""
     if value is None:
         name, value = setting, spark.conf.get(setting, "false")
     text = str(value).lower()
@@ -256,9 +254,10 @@ def switch(value: bool | None, name: str, setting: str, spark: Any) -> bool:
 
 
 def number_of_workers(df: DataFrame, workers: Any, ledger: Any = None) -> int:
-    """Return the number that is asked for, else the last one of the ledger, else Spark's.
+    """Return the number that was given, else the last one of the ledger, else Spark's.
 
-    Spark's number often follows the cores, and a restart on other cores is the same query.
+    The ledger comes before Spark's number because that number often follows the cores, and a query
+    may restart on a machine with other cores.
     """
     spark = df.sparkSession
     given = _given(workers, "workers", spark)
@@ -272,9 +271,9 @@ def number_of_workers(df: DataFrame, workers: Any, ledger: Any = None) -> int:
 def _speeds(
     capacities: ArrayLike | None, n_workers: int, strategy: AnyStrategy
 ) -> tuple[float, ...] | None:
-    """Return the capacities; raise ValueError for bad ones, or if the strategy has no use for them.
+    """Return the capacities; raise ValueError for bad ones, or if the strategy cannot use them.
 
-    Equal ones say something too: that workers which differed before are equal from now on.
+    Equal capacities are kept: workers that differed before may be equal from now on.
     """
     if capacities is None:
         return None
@@ -295,8 +294,8 @@ def _ledger(
     drawn: tuple[str, ...],
     strategy: AnyStrategy,
 ) -> tuple[Ledger | None, bool]:
-    """Return the ledger, and whether it has a folder for every query."""
-    given = None if folder is None else Ledger(folder)  # refuses what is no folder
+    """Return the ledger, and whether it is the root in which each query has its folder."""
+    given = None if folder is None else Ledger(folder)  # refuses what is not a folder
     if not df.isStreaming:
         return None, False
     if given is not None:

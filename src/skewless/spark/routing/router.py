@@ -28,13 +28,13 @@ _SESSION_TAG = re.compile(r"spark-session-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{
 
 @dataclass(frozen=True)
 class Task:
-    """Where a task stands: its partition, and its micro-batch if the query is a stream."""
+    """A task: its partition, and its micro-batch if the query is a stream."""
 
     partition: int
     batch: int | None
     query: str | None
-    run: str | None = None  # another one after a restart
-    attempt: int | None = None  # no other attempt of a task of this application has the number
+    run: str | None = None  # changes with every restart
+    attempt: int | None = None  # unique among all attempts of all tasks of this application
 
 
 def this_task() -> Task:
@@ -53,11 +53,11 @@ def this_task() -> Task:
 
 
 def _run_of(context: TaskContext) -> str | None:
-    """Return a name that this run of the query has, and no other run.
+    """Return the name of this run of the query; no other run has it.
 
-    Spark does not tell tasks the id of the run. But each run has a session of its own, and Spark
-    tags all its jobs with that session. The job group is the id of the run as well, until the
-    user's `foreachBatch` sets a group of its own.
+    Spark does not give tasks the id of the run. But each run has its own session, and Spark tags
+    all jobs of the run with that session. The job group is the id of the run too, until the user's
+    `foreachBatch` sets another group.
     """
     tags = (context.getLocalProperty("spark.job.tags") or "").split(",")
     sessions = [tag for tag in tags if _SESSION_TAG.fullmatch(tag)]
@@ -72,12 +72,12 @@ class Router:
     ledger: Ledger | None
     per_query: bool  # the ledger has a folder for each query
     identity: dict[str, Any]
-    keeps_seed: bool = True  # else a stream's ledger or its query says which one counts
+    keeps_seed: bool = True  # else the ledger or the id of the query gives the seed
     untrusted_keys: bool = False
-    built: str = ""  # drawn when the query was built: another one in another driver
+    built: str = ""  # drawn when the query is built, so it differs between drivers
 
     def ledger_of(self, task: Task) -> Ledger | None:
-        """Return the ledger of the query of `task`; that of another query is refused."""
+        """Return the ledger of the query of `task`; raise LedgerMismatch if it is another's."""
         if self.ledger is None or task.batch is None:
             return None
         ledger = self.ledger.below(str(task.query)) if self.per_query else self.ledger
@@ -142,11 +142,11 @@ class Router:
     def _together(
         self, batches: Iterator[tuple[pa.Array, ...]]
     ) -> Iterator[list[tuple[pa.Array, ...]]]:
-        """Yield the batches of Arrow that are decided together.
+        """Yield the Arrow batches that are routed together.
 
-        Spark cuts the records of a task into batches of Arrow. A strategy that gathers means all
-        records of the task in this micro-batch, so they are collected first: 8 bytes per record, or
-        16 with untrusted keys.
+        Spark cuts the records of a task into Arrow batches. A strategy that gathers needs all
+        records of the task in this micro-batch at once, so they are collected first: 8 bytes per
+        record, or 16 with untrusted keys.
         """
         if self.routing.strategy.traits.gathers:
             collected = list(batches)
@@ -182,9 +182,9 @@ class Router:
 
 
 def identity_for(identity: dict[str, Any], strategy: AnyStrategy, ledger: Ledger) -> dict[str, Any]:
-    """Return what to claim a ledger with, whose query may have begun with other workers.
+    """Return the identity with which to claim a ledger that may have begun with other workers.
 
-    A strategy that can rescale goes on with other workers, so the ledger stays what it began as.
+    A strategy that can rescale continues with other workers, and the ledger keeps its first number.
     """
     if "workers" not in identity or not isinstance(strategy, Rescales):
         return identity
@@ -195,11 +195,11 @@ def identity_for(identity: dict[str, Any], strategy: AnyStrategy, ledger: Ledger
 
 
 def state_identity(strategy: AnyStrategy, n_workers: int) -> dict[str, str]:
-    """Return which version of the package writes the ledger, and how the strategy's state looks.
+    """Return the version of the package, and the layout of the strategy's state.
 
-    What a state looks like must not change under a ledger; the version is there to be read. A
-    strategy whose arrays mean something else than before, in the same layout, says so by another
-    `state_version`.
+    The layout must not change while a ledger is used. The version is only information for people.
+    If the arrays of a strategy change their meaning but not their layout, its `state_version` must
+    change.
     """
     shape = f"{layout(strategy.start(n_workers, 0))}-{getattr(strategy, 'state_version', 1)}"
     return {"state_layout": shape, "skewless": version("skewless")}

@@ -1,14 +1,14 @@
 """The seed of the routing: given, drawn for a batch job, or kept by a stream.
 
-A person who knows the seed can choose keys that all go to one worker. So it is not the same for
-every job unless the user says so. And a task that runs again must have the seed of its first
-attempt, a restarted stream that of its last run:
+Somebody who knows the seed can choose keys that all go to one worker. So each job has its own seed,
+unless the user gives one. A task that runs again must have the seed of its first attempt, and a
+restarted stream that of its last run:
 
-- given: it counts, and a ledger that was written for another one is refused;
+- given: it is used, and a ledger that was written with another seed is refused;
 - a batch job: the driver draws one and logs it, and all tasks get it with their function;
-- a stream: it follows from the id of the query, which Spark draws and the checkpoint keeps. So
-  tasks of different runs agree on it, even where two of them write the identity of the ledger at
-  the same moment. A ledger keeps it.
+- a stream: it is derived from the id of the query, which Spark draws and the checkpoint keeps. So
+  tasks of different runs agree on it, even if two of them write the identity of the ledger at the
+  same moment. The ledger keeps the seed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import hashlib
 import logging
 import secrets
 
-_BITS = 63  # fits every signed integer of 64 bits on the way
+_BITS = 63  # fits a signed 64-bit integer
 _LOGGER = logging.getLogger("skewless")
 
 
@@ -33,5 +33,5 @@ def seed_of_query(query: str) -> int:
 
 
 def log_seed(seed: int) -> None:
-    """Tell how to repeat a batch job."""
+    """Log how to repeat a batch job."""
     _LOGGER.info("the routing has the random seed %d; seed=%d repeats it", seed, seed)

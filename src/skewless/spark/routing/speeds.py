@@ -1,9 +1,8 @@
 """How long records take the workers, from their reports: for strategies that compare waits.
 
-A plan holds the seconds and records of each worker, of which those of older batches count less. A
-measured time is noisy. So a worker counts only when it was busy for a while, a worker that is
-nearly as fast as the others is as fast, and times are rounded: a plan changes when a worker has
-changed, and not with every batch.
+A plan holds the seconds and records of each worker; older batches count less. Measured times are
+noisy. So a worker counts only after it was busy for a while, small differences are ignored, and
+times are rounded. A plan then changes when a worker has changed, not with every batch.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from skewless.sound import MOST_COUNTED, Unsound, require_that, require_within
 from skewless.spark.ledger.entry_checks import corrupt, require_worker_report
 from skewless.spark.ledger.ledger import Entry
 
-#: What a batch counts after the next one.
+#: The weight of a batch relative to the one after it.
 _REMEMBERED = 0.5
-#: One batch counts as at most this many times slower than the batches that are remembered.
+#: One batch counts as at most this many times slower than the batches before it.
 _MOST_SLOWER = 2.0
-#: A worker counts when the batches that are remembered kept it busy for so long.
+#: A worker counts when it was busy for at least this many seconds in the remembered batches.
 _LEAST_SECONDS = 0.05
 #: Relative times within this many doublings are the same.
 _SAME = 0.4
@@ -39,7 +38,7 @@ def busy(plan: Entry, reports: Mapping[int, Entry], n_workers: int) -> dict[str,
         if worker < n_workers:
             took, n_records = float(report.about["seconds"]), float(report.about["records"])
             if seconds[worker] > 0.0 and records[worker] > 0.0:
-                # A pause by chance must not count for many batches.
+                # A single pause must not affect many batches.
                 took = min(took, _MOST_SLOWER * n_records * seconds[worker] / records[worker])
             seconds[worker] += took
             records[worker] += n_records

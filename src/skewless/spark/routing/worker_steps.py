@@ -1,7 +1,7 @@
 """How the workers of a query have changed: their number and capacities, from the first batch on.
 
-Some states depend on what workers there were before, so an entry of the ledger says all of it. A
-state is read as one that went through the steps of its entry, and then through the steps after it.
+Some states depend on earlier workers, so each entry of the ledger lists all steps. When a state is
+read, the steps that its entry does not have yet are applied to it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_STEPS = 1_000
 
 
 def steps_about(steps: Steps) -> dict[str, Any]:
-    """Return what an entry says about its steps."""
+    """Return the steps as an entry of the ledger keeps them."""
     return {_NAME: [[n, None if speeds is None else list(speeds)] for n, speeds in steps]}
 
 

@@ -1,4 +1,4 @@
-"""What a user may give to `process`, checked before anything runs."""
+"""Checks the arguments of `process` before anything runs."""
 
 from __future__ import annotations
 
@@ -47,13 +47,14 @@ from skewless.strategy import AnyStrategy
 
 #: The strategy of "auto".
 AUTO = "mixed"
-#: Columns of ours that are sent with each record: its key's hash, its worker, where it comes from.
+#: Internal columns that are sent with each record: its key's hash, its worker, its source
+#: partition.
 HASH, WORKER, _SOURCE = internal("hash"), internal("worker"), internal("source")
 
 
 @dataclass(frozen=True, eq=False)
 class Sending:
-    """The columns that leave the source, and what a worker takes them for."""
+    """The columns that are sent to workers, and how a worker reads them."""
 
     columns: list[Column]  # the source partition, computed columns of the key, the records
     key: list[Column]  # by their names among those columns
@@ -112,7 +113,7 @@ def _is_that_column(df: DataFrame, name: str, column: Column) -> bool:
 
 
 def unique_columns(df: DataFrame) -> None:
-    """Raise ValueError if two columns have one name: a processor could not tell them apart."""
+    """Raise ValueError if two columns have the same name: a processor reads columns by name."""
     for name in df.columns:
         existing(df, name, "df")
 
@@ -139,7 +140,7 @@ def time_and_delay(df: DataFrame, watermark: Any) -> tuple[str, int] | None:
 
 
 def check_second_stream(df: DataFrame, processor: Processor) -> None:
-    """Raise ValueError unless the column that tells two streams apart is there, and boolean."""
+    """Raise ValueError unless the column `second_stream` of the processor exists and is boolean."""
     if processor.second_stream is None:
         return
     what = f"{type(processor).__name__}: second_stream"
@@ -176,11 +177,10 @@ class Workers:
 
 
 def numbers_of_workers(df: DataFrame, workers: Any, max_workers: Any, ledger: Any) -> Workers:
-    """Return what is asked for, else what the ledger has, else Spark's number of partitions.
+    """Return the number that was given, else the ledger's, else Spark's number of partitions.
 
     A ledger below `spark.skewless.ledger` is not known before the query starts. Without a number,
-    such a query then has as many partitions as Spark's, and goes on with its workers if these are
-    not more.
+    the query has Spark's number of partitions, and keeps its workers if there are no more of them.
     """
     spark = df.sparkSession
     given = workers if workers is not None else spark.conf.get("spark.skewless.workers", None)
@@ -202,7 +202,7 @@ def numbers_of_workers(df: DataFrame, workers: Any, max_workers: Any, ledger: An
 def speeds(capacities: ArrayLike | None, n_workers: int) -> tuple[float, ...] | None:
     """Return capacities that are 1 on average; raise ValueError unless there is one per worker.
 
-    `n_workers` are the most that there may be. Each keeps its speed when others come or go.
+    `n_workers` is the largest number of workers. Each keeps its speed when others come or go.
     """
     if capacities is None:
         return None
@@ -220,7 +220,7 @@ def state_router(
     ledger: Any,
     untrusted: bool,
 ) -> Router:
-    """Return what finds the ledger of a query; raise ValueError without one."""
+    """Return the router that finds the ledger of a query; raise ValueError without a ledger."""
     spark = df.sparkSession
     asked = seed if seed is not None else spark.conf.get("spark.skewless.seed", None)
     given = None if asked is None else seed_number(asked)
@@ -260,10 +260,10 @@ def state_router(
 
 
 def _check_states(ledger: Ledger, shape: Shape) -> None:
-    """Raise LedgerMismatch if no version of the ledger fits, whichever the checkpoint is at.
+    """Raise LedgerMismatch if no version in the ledger fits the query.
 
-    The version that the query will build on is known in its first micro-batch, where it is checked:
-    the checkpoint may be an older copy.
+    The checkpoint may be an older copy. So the version that the query builds on is known, and
+    checked, only in its first micro-batch.
     """
     last = bases.newest(ledger)
     if last is None:

@@ -33,7 +33,7 @@ def planned(
     parts: Parts | None = None,
     capacities: Sequence[float] | None = None,
 ) -> pa.RecordBatch:
-    """Return the row that the JVM routes by; it takes one pass over the keys, unless by hash.
+    """Return the row by which the JVM routes; unless keys go by hash, this reads all keys once.
 
     `hashed` are the columns that are hashed together with the seed. With `parts`, hot keys are
     spread. `capacities` are relative speeds of the workers.
@@ -53,7 +53,7 @@ def planned(
     total = float(observed.get["records"] or 0)
     hashes = np.array([row["hash"] for row in heavy], np.int64).view(np.uint64)
     loads = np.array([sum(row[1:]) for row in heavy], np.float64)
-    # Hashing spreads the light keys evenly, or as the speeds are.
+    # Hashing spreads the light keys evenly, or in proportion to the speeds.
     shares = np.ones(n_workers) if speeds is None else speeds
     rest = max(0.0, total - float(loads.sum())) * shares / shares.sum()
     spread: list[tuple[int, int]] = []
@@ -97,7 +97,7 @@ class BatchTasks:
         yield self.row
 
     def process(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the results of one worker; what can expire does so after its last record."""
+        """Yield the results of one worker; states that can expire do so after its last record."""
         work = self.work
         worked = work.do(received(batches, work.sent), HeldState(work.layout), None, None)
         yield from worked.results.combine_chunks().to_batches(_ROWS_AT_ONCE)

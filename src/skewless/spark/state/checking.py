@@ -1,4 +1,4 @@
-"""The laws of a processor, tested on small streams without Spark; the answer is a small example."""
+"""Tests the laws of a processor on small streams without Spark; shows a small counterexample."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class Trial:
     def run(
         self, records: pa.Table, cuts: Sequence[int], *, workers: int = 1, again: bool = False
     ) -> tuple[list[Rows], Rows]:
-        """Return the rows of each micro-batch and of the end, and all states just before the end.
+        """Return the results of each micro-batch and of the end, and the states before the end.
 
         Before the end, states expire by the last watermark; at the end, all that can expire do.
-        With several workers, every key is on another one in each micro-batch. With `again`, each
-        call of the processor is made twice, and the second one counts.
+        With several workers, every key moves to another one in each micro-batch. With `again`, each
+        method is called twice, and the second result counts.
         """
         work = Work(self.shape if again else _copied(self.shape), self.sent)
         layout, rng = work.layout, np.random.default_rng(self.seed)
@@ -82,7 +82,7 @@ class Trial:
             states, before = table.filter(table.column(LIVE)), now
             batches.append(rows)
         ended: list[Rows] = [[], []]
-        # However the stream was cut, its last watermark is the same.
+        # The last watermark does not depend on how the stream was cut.
         left = states
         if latest is not None:
             for results, rest in work.expired(states, latest - delay):
@@ -101,14 +101,14 @@ class Trial:
 
 
 def calls_are_repeatable(trial: Trial) -> None:
-    """The same records and states give the same results and states, whatever was called before."""
+    """The same records and states give the same results and states, after any earlier calls."""
     once = trial.run(trial.records, trial.cuts)
     _expect("calling each method twice", trial.run(trial.records, trial.cuts, again=True), once)
     _expect("another copy of the processor", trial.run(trial.records, trial.cuts), once)
 
 
 def workers_and_moves_are_invisible(trial: Trial) -> None:
-    """Keys may be processed together or apart, and elsewhere in each micro-batch."""
+    """Keys may be processed together or apart, and on another worker in each micro-batch."""
     one, states = trial.run(trial.records, trial.cuts)
     several, moved = trial.run(trial.records, trial.cuts, workers=_WORKERS)
     for number, (wanted, found) in enumerate(zip(one, several, strict=True)):
@@ -150,28 +150,28 @@ def check_processor(
 ) -> list[str]:
     """Test every law of `Processor`; return the names of the laws.
 
-    Cutting the stream into other micro-batches, other workers and forced moves change nothing.
-    Raises `LawBroken` at the first law that is broken, with an example of few records.
+    Other cuts into micro-batches, other workers and forced moves must not change the results.
+    Raises `LawBroken` for the first broken law, with an example of few records.
 
     Parameters
     ----------
     processor
         What to test.
     records
-        Records to test it on, taken in small samples. Without them they are made at random.
+        Records to test it on, in small samples. None: random records of `types`.
     key
         The columns of the key.
     time
         The column of event time, if states expire. No record counts as late. States are compared
-        when everything that the last watermark ends has expired.
+        after the last watermark has ended all states that it can end.
     types
         For records made at random, the type of each column as Spark's DDL text.
     answers
-        "record": the results of a key are the same, row by row, however its records are cut into
-        micro-batches. "batch": the processor gives a result per micro-batch, as a running total
-        does; then only its states must be the same.
+        "record": the results of a key do not depend on how its records are cut into micro-batches.
+        "batch": the processor returns a result per micro-batch, such as a running total; then only
+        its states must be the same.
     seed
-        Of the random records, samples, cuts and moves.
+        The seed of the random records, samples, cuts and moves.
     """
     shape = shape_of(processor)
     names = [key] if isinstance(key, str) else list(key)
@@ -242,7 +242,7 @@ def _hashes(sent: pa.Table) -> Any:
 
 
 def _copied(shape: Shape) -> Shape:
-    """Return the processor as a worker gets it."""
+    """Return a copy of the processor, as a worker gets it."""
     copy = pickle.loads(cloudpickle.dumps(shape.processor))  # type: ignore[no-untyped-call]
     return replace(shape, processor=copy)
 
@@ -265,7 +265,7 @@ def _expect(what: str, found: Any, wanted: Any) -> None:
 
 
 def _told(trial: Trial) -> tuple[str, str]:
-    """Return the name of the processor, and what it is tried on."""
+    """Return the name of the processor, and the records on which it is tested."""
     records, cuts = trial.records, list(trial.cuts)
     return (
         type(trial.shape.processor).__name__,

@@ -21,22 +21,22 @@ N_OURS = 3
 
 @dataclass(frozen=True)
 class SentColumns:
-    """What a partition gets: columns of ours, columns of the key that are computed, the records.
+    """What a partition gets: internal columns, computed columns of the key, and the records.
 
     Parameters
     ----------
     schema
-        All that is sent, by the names that it has on the way.
+        All columns that are sent, by their names on the way.
     names
         The user's names of the records' columns, which are the last ones.
     key
-        Where the key's columns are.
+        The positions of the key's columns.
     key_names
-        What they are called.
+        The names of the key's columns.
     order
-        Where the columns are by which the records of a key are ordered, before the source order.
+        The positions of the columns that order the records of a key, before the source order.
     time
-        Where the event time is, if there is one.
+        The position of the event time, if there is one.
     """
 
     schema: pa.Schema
@@ -77,7 +77,7 @@ class Grouped:
 
 
 def received(batches: Iterable[pa.RecordBatch], sent: SentColumns) -> pa.Table:
-    """Return all records of a partition as one table, by the names that we gave them."""
+    """Return all records of a partition as one table, with internal names."""
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     if not tables:
         return sent.schema.empty_table()
@@ -104,7 +104,8 @@ def times_of(table: pa.Table, sent: SentColumns) -> Ints | None:
 def grouped(table: pa.Table, times: Ints | None, sent: SentColumns) -> Grouped:
     """Return the records by key: by hash, then the columns of `order`, then source order.
 
-    Records of one source partition arrive in their order, and those of different ones in any.
+    Records of one source partition arrive in order; those of different partitions arrive in any
+    order.
     """
     names = table.column_names
     hashes: Keys = column_of(table, names[0]).to_numpy().view(np.uint64)

@@ -1,8 +1,8 @@
 """The state of a worker at the beginning of a batch, with what moves in and without what moves out.
 
 Keys that move in are read from the files of the worker that had them, in the version that the plan
-names. Those files never change, so no task waits for another: the worker that gives a key up reads
-the same version, and notes in its next version that the key is gone.
+names. Those files never change, so no task waits for another. The worker that loses a key reads the
+same version, and its next version records that the key is gone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from skewless.spark.state.work import Work
 
 @dataclass(frozen=True, eq=False)
 class Beginning:
-    """What a worker holds when a batch begins, and how much that is."""
+    """What a worker holds when a batch begins, and its size."""
 
     held: HeldState
     n_held: int = 0
@@ -76,7 +76,7 @@ def beginning(ledger: Ledger, work: Work, plan: StatePlan, worker: int) -> Begin
 
 
 def _copied(ledger: Ledger, work: Work, plan: StatePlan, base: Base, worker: int) -> list[pa.Table]:
-    """Return what the parts of this worker begin with whose keys are newly spread."""
+    """Return the first rows of this worker's parts of keys that are newly spread."""
     spread, found = plan.spread, []
     for hashed, parts, before in zip(
         spread.hashes, spread.parts.tolist(), spread.before.tolist(), strict=True
@@ -100,7 +100,7 @@ def _origin(plan: StatePlan, hashed: Any) -> int:
 
 
 def _gathered(ledger: Ledger, work: Work, plan: StatePlan, base: Base, worker: int) -> Beginning:
-    """Return the keys of one worker from the files of all: after a change of the ring."""
+    """Return the keys of one worker from the files of all workers, after the ring changed."""
     layout = work.layout
 
     def own(table: pa.Table) -> np.ndarray:
@@ -115,7 +115,7 @@ def _gathered(ledger: Ledger, work: Work, plan: StatePlan, base: Base, worker: i
 
 
 def _on_top(work: Work, rows: pa.Table, n_moved: int) -> Beginning:
-    """Return what begins with these rows alone: all are written, as a snapshot."""
+    """Return a beginning with only these rows, which are all written as a snapshot."""
     rows = work.renewed(rows)
     held = HeldState(work.layout, arrived=rows)
     return Beginning(held, rows.num_rows, _bytes(work.layout, rows), n_moved)

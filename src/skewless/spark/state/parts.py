@@ -22,18 +22,17 @@ def in_parts(
     Parameters
     ----------
     df, part
-        The records, and what the column is called.
+        The records, and the name of the new column.
     n_parts
-        Into how many parts the key is spread; below 0 where records of the right side are spread,
-        and those of the left side go to all parts; 1 for other keys.
+        Into how many parts the key is spread; 1 for a key that is not spread. Below 0, the records
+        of the right side are spread, and those of the left side go to all parts.
     missing
-        Whether a column of the key is null. A null meets nothing, so such records need not be
-        together on one worker.
+        Whether a column of the key is null. A null matches nothing, so these records need not be on
+        one worker.
     is_right
         Whether the record is of the right side.
     content
-        A hash of the record: it says which part a record goes to, so that a retry sends it there
-        again.
+        A hash of the record. It chooses the part, so that a retry sends the record there again.
     """
     number = F.abs(n_parts)
     goes_everywhere = is_right == (n_parts > 0)
@@ -49,7 +48,7 @@ def in_parts(
 
 @dataclass(frozen=True)
 class Parts:
-    """How the plans of a stream spread keys: which columns of the records say what.
+    """How the plans of a stream spread keys, and the columns that this needs.
 
     Parameters
     ----------
@@ -74,7 +73,7 @@ class Parts:
 
     @property
     def detects(self) -> bool:
-        """Whether any key may be found to be hot."""
+        """Whether hot keys are detected."""
         return self.rule.detects and any(self.rule.may)
 
     def counts(self, df: DataFrame) -> list[Column]:
@@ -93,9 +92,9 @@ class Parts:
         Parameters
         ----------
         df
-            The records, of which each is in part 0, with the hash of that.
+            The records, all in part 0, with the hash of part 0.
         inputs
-            What their columns are called now.
+            The present names of the columns.
         hashed
             The column of the hash, which becomes that of the part.
         spread

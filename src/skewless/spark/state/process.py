@@ -62,10 +62,10 @@ def process(
 ) -> DataFrame:
     """Return the results of a processor that keeps a state for every key.
 
-    Each key lives on one worker. When loads drift, `strategy` moves keys, and their states with
-    them, between two micro-batches of the running query. The result is a stream in append mode,
-    or a batch DataFrame if `df` is one: then all records are one micro-batch, and at its end all
-    states that can expire do.
+    Each key lives on one worker. When loads drift, `strategy` moves keys and their states between
+    two micro-batches of the running query. The result of a stream is a stream in append mode. The
+    result of a batch DataFrame is a batch DataFrame: all its records are one micro-batch, and at
+    the end all states that can expire do.
 
     Parameters
     ----------
@@ -74,41 +74,42 @@ def process(
     key
         The name of a column, a Column, or several of them.
     processor
-        What is done: an object of a class of yours, derived from `Processor` or `KeyProcessor`.
+        What to compute: an object of your class derived from `Processor` or `KeyProcessor`.
     strategy
-        How keys are placed: "mixed", "min-table", "min-mig", "readj", "hash", or a strategy with
-        other parameters, such as `Mixed(tolerance=0.2, max_entries=500)`. "auto" is "mixed".
+        How keys are placed: "mixed", "min-table", "min-mig", "readj", "hash", or a strategy object
+        with other parameters, such as `Mixed(tolerance=0.2, max_entries=500)`. "auto" is "mixed".
     workers
-        How many workers there are. None: as many as before a restart, or at the very beginning
-        `spark.sql.shuffle.partitions`. Another number after a restart is taken. Where the ledger is
-        a subfolder of `spark.skewless.ledger`, give a number with every restart: that folder is
-        found when the query has started, and without a number there is room for
-        `spark.sql.shuffle.partitions` workers and no more.
+        The number of workers. None: `spark.skewless.workers`; else the number before the restart;
+        else `spark.sql.shuffle.partitions`. A restart may give another number. If the ledger is a
+        subfolder of `spark.skewless.ledger`, give a number with every restart: that folder is found
+        after the query has started, so without a number the query has room for at most
+        `spark.sql.shuffle.partitions` workers.
     max_workers
-        How many workers `scale_to` may ask for while the query runs. None: no more than there are.
-        A number of workers that there is no room for is cut, with a warning in the log.
+        The most workers that `scale_to` may ask for while the query runs. None: the number at the
+        start. A larger number is cut to this, with a warning in the log.
     capacities
-        Relative speeds, one number above 0 for each worker that there may be: `max_workers` numbers
-        if that is given. A worker of half the speed gets half the load. A stream may be restarted
-        with others; None: those of its ledger, or all are equally fast.
+        Relative speeds, one number above 0 for each worker, or `max_workers` numbers if that is
+        given. A worker of half the speed gets half the load. A stream may be restarted with other
+        speeds. None: those in its ledger; else all are equally fast.
     watermark
-        The column of event time, and how late a record may be: ("ts", "10 minutes"). Later ones
-        are dropped, and states expire by it. As in Spark, it follows the latest time of the
+        The column of event time, and how late a record may be: ("ts", "10 minutes"). Later records
+        are dropped. States expire by the watermark. As in Spark, it follows the latest time in the
         micro-batches before.
     order_by
         Columns that order the records of a key within a micro-batch. Without them, and among
         equal values, records are in source order: by source partition, then as they were read.
     interval
-        Keys move in every so many micro-batches.
+        Keys may move in every `interval`-th micro-batch.
     window
-        Over how many micro-batches loads are averaged.
+        The number of micro-batches over which loads are averaged.
     cost
         What a key costs: its "records", or the "seconds" that the processor took for it.
     seed
-        For the routing, as for `route`.
+        As for `route`.
     ledger
-        The folder for states, plans and reports; one per query, beside the checkpoint. None: a
-        subfolder of `spark.skewless.ledger` named by the query's id. A stream needs one.
+        The folder for states, plans and reports: one for each `process`, for example beside the
+        checkpoint. None: a subfolder of `spark.skewless.ledger` named by the query's id. A stream
+        needs a ledger.
     untrusted_keys
         Whether strangers choose the keys, as for `route`.
 
@@ -158,10 +159,10 @@ def processed(
     untrusted_keys: bool | None = None,
     parts: Parts | None = None,
 ) -> DataFrame:
-    """Return what `process` does; with `parts`, a stream's plans may spread keys over several.
+    """Return the results of `process`; with `parts`, plans may spread a key over several parts.
 
-    The last column of the key is then the part, 0 for every record of `df`. No two columns of `df`
-    have one name.
+    The last column of the key is then the part, 0 for every record of `df`. The columns of `df`
+    must have different names.
     """
     shape = shape_of(processor)
     check_second_stream(df, processor)
@@ -209,9 +210,9 @@ def processed(
 
 
 def _n_kept(conf: Any) -> int:
-    """Return how many versions are kept: as many micro-batches as Spark keeps of its own.
+    """Return how many versions are kept: as many as Spark keeps micro-batches.
 
-    Not every way to set it is checked by Spark.
+    Spark does not check every way in which this can be set.
     """
     return whole(conf.get(_RETAINED), _RETAINED, least=1)
 
@@ -225,7 +226,7 @@ def _routed(
     parts: Parts | None,
     is_spread: bool,
 ) -> DataFrame:
-    """Return the records in the partitions of their workers; looked up by the JVM alone.
+    """Return the records in the partitions of their workers, which the JVM looks up.
 
     `is_spread` says whether some keys may be in several parts.
     """
@@ -250,7 +251,7 @@ def _routed(
 
 
 def _require_times(df: DataFrame, shape: Shape, has_watermark: bool) -> None:
-    """Raise ValueError where states of a stream could never end."""
+    """Raise ValueError if states of a stream need a watermark to expire and there is none."""
     if df.isStreaming and shape.expires and not has_watermark:
         why = "ttl" if shape.ttl is not None else "a field 'expires'"
         raise ValueError(

@@ -24,7 +24,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class KeyedRecords:
-    """The records of many keys, and what is held of each.
+    """The records of many keys, and the state of each.
 
     Parameters
     ----------
@@ -34,12 +34,13 @@ class KeyedRecords:
         All records, with the columns of the DataFrame: those of the first key, those of the
         second, and so on. The records of a key are in source order.
     starts
-        Where the records of each key begin, and at the end how many there are: those of key i are
-        the rows starts[i] … starts[i + 1] − 1.
+        Where the records of each key begin, and as the last number how many records there are.
+        Those of key i are the rows starts[i] … starts[i + 1] − 1.
     states
         One struct per key, with the fields of the state; null where there is no state.
     watermark
-        No record at this time or before it comes any more. None: no watermark yet, or none at all.
+        No record with this time or an earlier one follows. None: there is no watermark, or none
+        yet.
     """
 
     keys: pa.Table
@@ -59,16 +60,17 @@ class KeyedRecords:
 
 
 class Update(NamedTuple):
-    """What becomes of some keys.
+    """The results and new states of some keys.
 
     Parameters
     ----------
     results
         Rows of the result, as an Arrow table with the columns of `result_schema`; None: no rows.
     states
-        One struct per key, in the order of the keys; null: the state is forgotten.
+        One struct per key, in the order of the keys. Null: the state is forgotten.
     costs
-        What each key cost, if the processor knows it, in any unit; None: what is measured.
+        What each key cost, in any unit, if the processor measures that. None: `process` measures
+        it.
     """
 
     results: pa.Table | None
@@ -77,14 +79,14 @@ class Update(NamedTuple):
 
 
 class Processor(ABC):
-    """Keyed state with own logic: `update` sees many keys at a time and works on Arrow columns.
+    """Base class for your logic on keyed state: `update` gets many keys at once, as Arrow columns.
 
-    A method must give the same for the same input: no clocks, no random numbers. A task may run
-    again, and a key may be processed by another worker in each micro-batch. Keep nothing in
-    `self` between two calls.
+    A method must return the same for the same input: no clocks, no random numbers. A task may run
+    again, and a key may be on another worker in each micro-batch. Keep nothing in `self` between
+    two calls.
 
-    A state whose schema has a timestamp called `expires` ends when the watermark passes that time.
-    `on_expiry` then sees it, before the records of the same key: those are all later.
+    A state with a timestamp field `expires` ends when the watermark passes that time. `on_expiry`
+    then gets it, before `update` gets records of the same key: those are all later.
 
     `check_processor` tests these rules.
 
@@ -103,19 +105,20 @@ class Processor(ABC):
     ...         return Update(results, pa.StructArray.from_arrays([value], ["value"]))
     """
 
-    #: The fields of a state: DDL such as "n bigint, expires timestamp", or a StructType. Of the
-    #: class, or of the object where it follows from what the object is made with.
+    #: The fields of a state: DDL such as "n bigint, expires timestamp", or a StructType. Set it on
+    #: the class, or on the object if it depends on the arguments of the constructor.
     state_schema: str | StructType
     #: The columns of the results, in the same way.
     result_schema: str | StructType
-    #: A state without a record for so long, in event time, is forgotten: "2 hours". None: never.
-    #: `on_expiry` is no record. If `expires` comes first, that counts first.
+    #: A state is forgotten after this long without a record, in event time: "2 hours". None: never.
+    #: A call of `on_expiry` does not count as a record. If `expires` is earlier, it comes first.
     ttl: str | None = None
     #: What states mean beyond their schema, as texts by name, such as {"unit": "seconds"}. They are
-    #: kept with the states, and a restart with others is refused. Of the class or of the object.
+    #: kept with the states, and a restart with other texts is refused. Set it on the class or the
+    #: object.
     meaning: Mapping[str, str] = MappingProxyType({})
     #: A boolean column that is true for the records of a second stream. The watermark then follows
-    #: the stream that is behind, and there is none before both have a record. None: one stream.
+    #: the slower stream, and begins when both have a record. None: one stream.
     second_stream: str | None = None
 
     @abstractmethod
@@ -123,22 +126,21 @@ class Processor(ABC):
         """Return the results and the new states of keys that have records, at least one each."""
 
     def on_expiry(self, keyed: KeyedRecords) -> Update:
-        """Return the results and new states of keys whose time has come; there are no records.
+        """Return the results and new states of keys whose `expires` has passed; without records.
 
-        Without another definition their states are forgotten without a result. A state that is
-        kept should have a later `expires`; otherwise it comes here again in the next micro-batch.
-        If the later time has passed too, it comes here again at once.
-        At the end of a batch DataFrame, states come here until none has an `expires` any more, and
-        one that renews itself for ever is refused.
+        By default, their states are forgotten without a result. A state that is kept should get a
+        later `expires`; otherwise this is called for it again in the next micro-batch. If the later
+        time has passed too, it is called again at once. At the end of a batch DataFrame, it is
+        called until no state has an `expires`; a state that is renewed without end is refused.
         """
         return Update(None, pa.nulls(len(keyed), keyed.states.type))
 
 
 class KeyProcessor(Processor):
-    """Keyed state with own logic for one key at a time, in plain Python.
+    """Base class for your logic on keyed state, one key at a time, in plain Python.
 
-    It is easier to write than `Processor.update`, and slower by the cost of a call per key. The
-    seconds of each key are measured.
+    It is easier to write than a `Processor`, but slower: it costs a call per key. The seconds of
+    each key are measured.
 
     Examples
     --------
@@ -159,7 +161,7 @@ class KeyProcessor(Processor):
         state: dict[str, Any] | None,
         watermark: datetime | None,
     ) -> tuple[Iterable[Row], Row | None]:
-        """Return the result rows and the new state of one key; None: the state is forgotten.
+        """Return the result rows and the new state of one key; a state of None is forgotten.
 
         A column of the key need not be repeated in the result rows.
         """
@@ -167,7 +169,7 @@ class KeyProcessor(Processor):
     def expire_key(
         self, key: Row, state: dict[str, Any], watermark: datetime | None
     ) -> tuple[Iterable[Row], Row | None]:
-        """Return the same for a key whose time has come; without another definition, nothing."""
+        """Return the same for a key whose `expires` has passed; by default, no rows and None."""
         return (), None
 
     def update(self, keyed: KeyedRecords) -> Update:
@@ -205,7 +207,7 @@ class KeyProcessor(Processor):
 
 
 class PythonRows(list[dict[str, Any]]):
-    """Result rows in Python, which become a table where the schema is known."""
+    """Result rows in Python; the schema turns them into a table later."""
 
     def __init__(self) -> None:
         """Begin with no rows."""
@@ -214,7 +216,7 @@ class PythonRows(list[dict[str, Any]]):
 
 
 class PythonStates(list[Row | None]):
-    """States in Python, which become structs where the schema is known."""
+    """States in Python; the schema turns them into structs later."""
 
     def __init__(self) -> None:
         """Begin with no states."""
@@ -223,7 +225,7 @@ class PythonStates(list[Row | None]):
 
 
 def moment(micros: int | None) -> datetime | None:
-    """Return microseconds since 1970 as a time of Python; the nearest one for what is beyond."""
+    """Return microseconds since 1970 as a Python datetime, the nearest one if out of range."""
     if micros is None:
         return None
     try:

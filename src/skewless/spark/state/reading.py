@@ -1,4 +1,4 @@
-"""`read_state`: the states of a query as a DataFrame, after any micro-batch that is kept."""
+"""`read_state`: the states of a query as a DataFrame, after any retained micro-batch."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from skewless.spark.state.versions.state_tables import StateLayout, layout_of, l
 from skewless.spark.state.versions.version_files import read, stack
 from skewless.spark.worker_python import require_skewless
 
-#: Columns of ours, before those of the state.
+#: Columns that are added before those of the state.
 OURS = ("worker", "version", "bytes")
 _ROWS_AT_ONCE = 1 << 16
 
 
 def read_state(spark: SparkSession, ledger: str, batch: int | None = None) -> DataFrame:
-    """Return one row per key that has a state: the key, where it is, and the state's columns.
+    """Return one row per key that has a state: the key, its worker, and the state's columns.
 
-    The columns are those of the key, `worker`, `version` (the micro-batch after which this is the
-    state), `bytes` (what the row weighs in the files), and the fields of the state. A column of the
-    key that is called like one of ours, in any case, becomes `key_<name>`, and a field of the state
-    that is called like any other column becomes `state_<name>`.
+    The columns are those of the key, `worker`, `version` (the last micro-batch in the state),
+    `bytes` (the size of the row in the files), and the fields of the state. A column of the key
+    with the name of an added column, in any case, becomes `key_<name>`. A field of the state with
+    the name of another column becomes `state_<name>`.
 
     Parameters
     ----------
@@ -41,21 +41,21 @@ def read_state(spark: SparkSession, ledger: str, batch: int | None = None) -> Da
     ledger
         The ledger of a query of `process`; the query may run.
     batch
-        The micro-batch; None: the last one that all workers have finished. Old ones are there as
-        long as `spark.sql.streaming.minBatchesToRetain` says. After a rollback of the checkpoint,
-        None is the last one of the run that goes on from there; a later one that is asked for by
-        its number is that of the run before.
+        The micro-batch. None: the last one that all workers have finished.
+        `spark.sql.streaming.minBatchesToRetain` says how many are kept. After a rollback of the
+        checkpoint, None is the last one of the run that continued from there; a later number still
+        reads the run before.
 
     Examples
     --------
     >>> read_state(spark, "/data/clicks/ledger").orderBy("bytes")  # doctest: +SKIP
     """
     if not callable(getattr(type(spark), "range", None)) or isinstance(spark, DataFrame):
-        raise ValueError(f"spark must be a session of Spark, not {shown_value(spark)}")
+        raise ValueError(f"spark must be a SparkSession, not {shown_value(spark)}")
     opened = Ledger(ledger)
     base = _base(opened, batch)
     tables = [read(opened, base.version(worker).file).table for worker in range(base.workers)]
-    # The newest file has all fields: a query that began with fewer has written others since.
+    # The newest file has all fields, even if the query began with fewer.
     layout = layout_of(max((table.schema for table in tables), key=len))
     reader = StateReader(opened, base, layout)
     require_skewless(spark)
@@ -82,7 +82,7 @@ def _base(ledger: Ledger, batch: int | None) -> Base:
 def _renamed(schema: pa.Schema, prefix: str, taken: Iterable[str]) -> list[pa.Field]:
     """Return fields with the prefix where another column has their name, as Spark compares names.
 
-    Names that nothing else has stay, so a prefix is repeated rather than make another one twice.
+    Unique names stay as they are. A prefix is repeated if the prefixed name is taken as well.
     """
     others = {name.lower() for name in taken}
     own = {name.lower() for name in schema.names}

@@ -56,7 +56,7 @@ class Shape:
         return self.ttl is not None or EXPIRES in self.state.names
 
     def results_of(self, update: Update) -> pa.Table:
-        """Return the rows of an update as the schema has them; raise ValueError for others."""
+        """Return the rows of an update with the schema's types; raise ValueError for others."""
         schema = self.result_arrow
         rows: Any = update.results
         if rows is None:
@@ -73,7 +73,7 @@ class Shape:
         return self._without_nulls(_as(rows, schema, f"{self._name}: results"))
 
     def _without_nulls(self, results: pa.Table) -> pa.Table:
-        """Return the results; raise ValueError for a null that Java would stumble over."""
+        """Return the results; raise ValueError for a null in a column that is not nullable."""
         for one in self.result.fields:
             if not one.nullable and results.column(one.name).null_count:
                 raise ValueError(
@@ -119,7 +119,7 @@ class Shape:
 
 
 def shape_of(processor: Any) -> Shape:
-    """Return a user's processor with its schemas; raise ValueError for what is none."""
+    """Return a user's processor with its schemas; raise ValueError for other objects."""
     if not isinstance(processor, Processor):
         raise ValueError(
             f"processor must be an object of a class derived from Processor or KeyProcessor, "
@@ -192,7 +192,7 @@ def _as(table: Any, schema: pa.Schema, what: str) -> pa.Table:
 
 
 def schema_text(struct: StructType) -> str:
-    """Return a schema as a plan keeps it: names and types, whatever is nullable."""
+    """Return a schema as a plan keeps it: names and types, without nullability."""
     return json.dumps([[f.name, f.dataType.simpleString()] for f in struct.fields])
 
 
@@ -203,8 +203,8 @@ def require_same_states(about: Mapping[str, Any], shape: Shape, where: str) -> N
         was, now = before.get(name, "nothing"), shape.meaning.get(name, "nothing")
         if was != now:
             raise LedgerMismatch(
-                f"{where} holds states with {name}: {was}; and not with {name}: {now}. Keep what "
-                "it was, or use another ledger and checkpoint"
+                f"{where} holds states with {name}: {was}, not with {name}: {now}. Keep the "
+                "earlier meaning, or use another ledger and checkpoint"
             )
     kept = about.get("schema")
     if isinstance(kept, str):
@@ -219,8 +219,8 @@ def require_compatible(kept: str, struct: StructType, where: str) -> None:
         if name not in now:
             raise LedgerMismatch(
                 f"{where} holds states with the field {name} {kind}, which state_schema lacks: "
-                "fields can be added, not removed. Keep it, also in an older program that is "
-                "deployed again, where it may be null; or use another ledger and checkpoint"
+                "fields can be added, not removed. Keep the field (it may be null), even in an "
+                "older program that is deployed again; or use another ledger and checkpoint"
             )
         wanted = now[name].dataType.simpleString()
         if wanted != kind:

@@ -1,4 +1,4 @@
-"""The two kinds of tasks of `process`: one publishes the plan for the JVM, one per worker works."""
+"""The tasks of `process`: one publishes the plan for the JVM, and one per worker works."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ class StateTasks:
     ) -> pa.Table:
         """Return the results of one worker in one batch; its version is written before."""
         if worker >= self.controller.most:
-            # Of a union in which others come first, all partitions have other numbers; the last one
-            # has a number that no worker can have, whether it has records or not.
+            # In a union after another side, all partitions have larger numbers. The last one then
+            # has a number that no worker can have, with or without records.
             raise RuntimeError(NOT_A_PARTITION)
         _require_own(records, plan, worker)
         if worker >= plan.n_workers:
@@ -119,7 +119,7 @@ class StateTasks:
         worked: Worked,
         attempt: int | None,
     ) -> None:
-        """Write the report, and then the version: a version says that all is there."""
+        """Write the report, then the version: a version means that both are there."""
         layout = self.work.layout
         n_held = start.n_held + int(live_of(worked.changed).sum()) - int(worked.was_held.sum())
         n_bytes = start.n_bytes + int(worked.new_bytes.sum()) - int(worked.old_bytes.sum())
@@ -134,7 +134,7 @@ class StateTasks:
             "moved": start.n_moved,
         }
         keys = layout.keys(worked.changed)
-        # The last column is ours where plans spread keys, and where the user names such keys.
+        # The last column is the part if keys are spread, by plans or by the user.
         named = layout.key.names[-1].startswith(internal("part"))
         has_part = named or self.controller.spread is not None
         report = report_entry(
@@ -158,7 +158,7 @@ class StateTasks:
 def require_alone(ledger: Ledger, group: str | None) -> None:
     """Raise LedgerMismatch if another `process` of the same query uses the ledger.
 
-    Their runs have one group of jobs, and differ in what was drawn when each was built.
+    Both run in the same job group, but each drew its own random text when it was built.
     """
     if group is None:
         return
@@ -166,8 +166,8 @@ def require_alone(ledger: Ledger, group: str | None) -> None:
     others = [name for name in ledger.runs() if name.endswith(end) and name != run_name(ledger.run)]
     if others:
         raise LedgerMismatch(
-            f"two process of one query share the ledger in {shown(ledger.folder)}, and would mix "
-            "up their states: give each of them a ledger= of its own"
+            f"two calls of process in one query share the ledger in {shown(ledger.folder)} and "
+            "would mix up their states: give each another ledger="
         )
 
 
@@ -176,10 +176,10 @@ def _batch(task: Task) -> int:
     continuous = context and context.getLocalProperty("__is_continuous_processing")
     if task.batch is None or continuous == "true":
         raise RuntimeError(
-            "process works by micro-batches, and this task knows of none: continuous processing "
-            "and real-time mode have none, so use another trigger; on Spark Connect, foreachBatch "
-            "works outside of them, so write to a sink instead; a thread that foreachBatch starts "
-            "knows of none either, so evaluate the DataFrame in the thread that calls it"
+            "process needs micro-batches, and this task is in none. Continuous processing and "
+            "real-time mode have none: use another trigger. On Spark Connect, foreachBatch works "
+            "outside of them: write to a sink instead. A thread that foreachBatch starts is in "
+            "none: evaluate the DataFrame in the thread of foreachBatch"
         )
     return task.batch
 
@@ -197,7 +197,7 @@ def _require_own(records: pa.Table, plan: StatePlan, worker: int) -> None:
 
 
 def _sides(keys: list[Any], worked: Worked) -> tuple[Ints, Ints]:
-    """Return the records of each stream by key; none for keys with a null, which meet nothing."""
+    """Return the records of each stream by key; 0 for keys with a null, which match nothing."""
     meets = np.ones(worked.counts.size, np.bool_)
     for key in keys:
         meets &= bitmap_of(key)
@@ -205,7 +205,7 @@ def _sides(keys: list[Any], worked: Worked) -> tuple[Ints, Ints]:
 
 
 def _text_of_key(values: list[Any], *, has_part: bool) -> str:
-    """Return a key as text, by the user's columns; of a spread key, the part comes behind."""
+    """Return a key as text, by the user's columns, followed by the part of a spread key."""
     if not has_part:
         return key_text(values)
     text, part = key_text(values[:-1]), values[-1].as_py()

@@ -1,4 +1,4 @@
-"""What a worker does with the records of a batch: states end, states change, results come out."""
+"""What a worker does with the records of a batch: expires states, updates them, makes results."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from skewless.spark.state.versions.state_tables import (
     until_of,
 )
 
-#: What a key's cost is: its records, or the seconds that they took.
+#: How the cost of a key is measured: its records, or the seconds that they took.
 Cost = Literal["records", "seconds"]
-#: How often a state may end, one time after the other, while the watermark stands still.
+#: How often in a row a state may end while the watermark does not change.
 _MOST_EXPIRIES = 1_000
 
 
 @dataclass(frozen=True, eq=False)
 class Worked:
-    """What came of the records of one worker in one batch.
+    """The outcome of one batch on one worker.
 
-    The arrays have one number per row of `changed`, which has a row for each key that had
-    records or whose time had come.
+    The arrays have one number per row of `changed`, which has a row for each key that had records
+    or whose state expired.
     """
 
     results: pa.Table
@@ -67,7 +67,7 @@ class Worked:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """What came of one call of the processor; `changed` is in the order of the keys."""
+    """The outcome of one call of the processor; `changed` is in the order of the keys."""
 
     results: pa.Table
     changed: pa.Table
@@ -80,7 +80,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class Work:
-    """How records become results and states, whatever holds the states."""
+    """How records become results and states; independent of where states are kept."""
 
     shape: Shape
     sent: SentColumns
@@ -100,10 +100,10 @@ class Work:
         *,
         expiries: int = _MOST_EXPIRIES,
     ) -> Worked:
-        """Return what comes of these records; `before` and `now` are watermarks.
+        """Return the outcome for these records; `before` and `now` are watermarks.
 
-        States whose time has come are processed first: the records that follow are all later. A
-        state may end so many times, one after the other.
+        Expired states are processed first, because the records are all later. `expiries` is how
+        often in a row a state may end.
         """
         times = times_of(records, self.sent)
         latest, second, n_late = None, None, 0
@@ -128,10 +128,10 @@ class Work:
         return (None if first == NO_TIME else first), (None if second == NO_TIME else second)
 
     def _ended(self, due: pa.Table, now: int | None, at_once: int) -> _Part:
-        """Return what comes of states whose time has come, by `expires` or because of the ttl.
+        """Return the outcome for states that have expired, by `expires` or by the ttl.
 
-        However far the watermark went at once, what comes first ends a state. One that is kept may
-        end again by now, up to `at_once` times.
+        The earlier of the two ends a state, even if the watermark has passed both. A state that is
+        kept may end again by `now`, up to `at_once` times.
         """
         layout, limit = self.layout, NO_TIME if now is None else now
         calls: list[tuple[pa.Table, _Part]] = []
@@ -144,8 +144,8 @@ class Work:
             calls.append((chosen, call))
             until = self._expires(layout.states(call.changed))
             renewed, idle = until > expires[own], idle_from[own] <= limit
-            # A state that is kept as it was would come here for ever, and the ttl would never end
-            # it: unless it is idle, it comes again in the next micro-batch.
+            # A state that is kept unchanged would come here without end, and the ttl would never
+            # end it. So it comes again in the next micro-batch, unless the ttl has passed.
             gone = idle & ~renewed
             tables += [
                 call.changed,
@@ -171,14 +171,14 @@ class Work:
             self.layout.states(chosen),
             moment(now),
         )
-        # Expiry is no record: the ttl counts from the last one.
+        # Expiry does not count as a record: the ttl counts from the last record.
         seen = seen_of(chosen)
         return self._called(keyed, hashes_of(chosen), seen, self.shape.processor.on_expiry)
 
     def _updated(
         self, records: pa.Table, times: Ints | None, held: HeldState, ended: pa.Table, now: Any
     ) -> _Part:
-        """Return what comes of the records; `ended` are states that expiry has changed just now."""
+        """Return the outcome for the records; `ended` are states that expiry has just changed."""
         group = grouped(records, times, self.sent)
         found = held.find(group.hashes, group.keys)
         states, seen = found.states, found.seen
@@ -204,10 +204,10 @@ class Work:
         return counts
 
     def copies(self, rows: pa.Table, number: int, second: bool) -> pa.Table:
-        """Return what another part of these keys begins with, which are spread by now.
+        """Return the first rows of a new part of these keys, which are spread now.
 
-        `rows` are the states of the keys themselves, their parts 0. The part gets what they hold of
-        the second stream, or of the first one.
+        `rows` are the states of the keys' parts 0. The new part gets the rows that they hold of the
+        second stream, or of the first one.
         """
         layout = self.layout
         rows = rows.filter(pa.array(layout.keys(rows)[-1].to_numpy() == 0))
@@ -229,7 +229,7 @@ class Work:
     def _called(
         self, keyed: KeyedRecords, hashes: Keys, seen: Ints, method: Callable[[Any], Update]
     ) -> _Part:
-        """Return what the processor makes of some keys; it is not called without any."""
+        """Return what the processor returns for some keys; without keys, it is not called."""
         layout, counts = self.layout, np.diff(keyed.starts)
         if not len(keyed):
             none = self.shape.result_arrow.empty_table()
@@ -253,7 +253,7 @@ class Work:
         return _Part(results, changed, counts, self._costs(update, counts, seconds), seconds)
 
     def _costs(self, update: Update, counts: Ints, seconds: float) -> Floats:
-        """Return the cost of each key; what only the whole took is shared out by records."""
+        """Return the cost of each key; seconds of the whole call are divided by records."""
         if self.cost == "records":
             return counts.astype(np.float64)
         if update.costs is not None:
@@ -297,10 +297,10 @@ class Work:
         return table.set_column(place, self.layout.schema.field(UNTIL), pa.array(until, pa.int64()))
 
     def expired(self, states: pa.Table, now: int) -> Iterator[tuple[pa.Table, pa.Table]]:
-        """Yield results and the states that are left, until no time has come by `now` any more.
+        """Yield results and the states that are left, until no state expires by `now`.
 
-        States that `on_expiry` keeps may end by `now` as well. Raises RuntimeError for those that
-        do so for ever.
+        States that `on_expiry` keeps may end by `now` as well. Raises RuntimeError if that does not
+        stop.
         """
         nothing = self.sent.schema.empty_table()
         n_calls = 0
@@ -309,7 +309,7 @@ class Work:
                 raise RuntimeError(
                     f"{type(self.shape.processor).__name__}: on_expiry was called "
                     f"{_MOST_EXPIRIES:,} times, and still keeps states whose `expires` has passed: "
-                    "let it forget a state at last, or leave its `expires` null"
+                    "return a null state for them, or set their `expires` to null"
                 )
             n_calls += 1
             held = HeldState(self.layout, arrived=states)
@@ -339,7 +339,7 @@ class Work:
             counts[at] += part.counts
             costs[at] += part.costs
             n_second[at] += seconds
-        # Without expiry, the rows are those of the update, which has looked them up.
+        # Without expiry, the rows are those that the update has looked up.
         found = update.found if not expiry.changed.num_rows else held.find(hashes, keys)
         assert found is not None
         return Worked(
@@ -365,5 +365,5 @@ def _flags(records: pa.Table, name: str) -> Flags:
 
 
 def with_a_trace(worked: Worked) -> pa.Table:
-    """Return the rows that must be written: not those of keys that had no state and have none."""
+    """Return the rows to write: those of keys that had a state before or have one now."""
     return worked.changed.filter(pa.array(worked.was_held | live_of(worked.changed)))

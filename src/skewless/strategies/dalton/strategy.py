@@ -15,13 +15,13 @@ from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, 
 from skewless.state import copy_state
 from skewless.strategies.dalton import slides
 from skewless.strategies.dalton.bandit import SPLIT_LIMIT, WAITING, Bandit, forwards, route
+from skewless.strategies.dalton.cooperative import merge_into, send_off, share_loads, take_over
 from skewless.strategies.dalton.key_counts import (
     KeyCounts,
     exact_counts,
     hybrid_counts,
     sketched_counts,
 )
-from skewless.strategies.dalton.merging import merge_into, send_off, share_loads, take_over
 from skewless.strategies.dalton.q_table import q_table
 from skewless.strategies.dalton.watched_keys import watched_keys
 from skewless.strategy import Traits

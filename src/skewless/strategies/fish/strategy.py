@@ -13,19 +13,8 @@ from skewless.arrays import Floats, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array
 from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
 from skewless.state import copy_state
-from skewless.strategies.fish.backlog import (
-    ESTIMATED,
-    Backlog,
-    backlog,
-    merged_speeds,
-    now,
-    observe,
-    rescaled,
-    with_speeds,
-)
 from skewless.strategies.fish.candidate_rows import candidate_rows, headers
-from skewless.strategies.fish.fading import fading, hot_keys, merged_fading
-from skewless.strategies.fish.granting import (
+from skewless.strategies.fish.hot_key_classification import (
     ALL_WORKERS,
     CHK,
     D_CHOICES,
@@ -35,7 +24,18 @@ from skewless.strategies.fish.granting import (
     growth,
     route,
 )
-from skewless.strategies.fish.waiting import queued
+from skewless.strategies.fish.key_frequencies import fading, hot_keys, merged_fading
+from skewless.strategies.fish.worker_estimation import (
+    ESTIMATED,
+    Backlog,
+    backlog,
+    merged_speeds,
+    now,
+    observe,
+    rescaled,
+    with_speeds,
+)
+from skewless.strategies.fish.worker_selection import queued
 from skewless.strategy import Traits
 
 _CLASSIFICATIONS = ("chk", "w-choices", "d-choices")  # by `modes[CLASSIFY]`

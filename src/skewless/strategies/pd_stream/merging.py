@@ -8,7 +8,13 @@ import numpy as np
 
 from skewless.kernels.hashing import two_workers
 from skewless.strategies.pd_stream.floor_set import add_to, floor_set, members
-from skewless.strategies.pd_stream.routing import FRESH, N_PENDING, STAGE, UNTIL, PdStreamState
+from skewless.strategies.pd_stream.instance_assignment import (
+    FRESH,
+    N_PENDING,
+    STAGE,
+    UNTIL,
+    PdStreamState,
+)
 from skewless.strategies.pd_stream.sampling_window import (
     NO_ROW,
     append,

@@ -150,7 +150,7 @@ def _close_gap(window: SamplingWindow, gap: U64) -> None:
 def append(window: SamplingWindow, hashed: np.uint64) -> None:
     """Let a record enter a window that has room for it, outside a loop over many records.
 
-    A loop keeps the counters in variables: see `_enter` of `routing`.
+    A loop keeps the counters in variables: see `_enter` of `instance_assignment`.
     """
     place, size, n_free = window.counters
     slot = find(window, hashed)

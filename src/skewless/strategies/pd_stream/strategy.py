@@ -7,36 +7,22 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import betaincinv
 
-from skewless.arrays import Floats, Keys, Workers, read_only
+from skewless.arrays import Keys, Workers, read_only
 from skewless.kernels.bits import words_for
 from skewless.kernels.hashing import seed_array
 from skewless.parameters import check_types, require, require_count
 from skewless.state import copy_state
 from skewless.strategies.pd_stream.floor_set import floor_set
+from skewless.strategies.pd_stream.hot_key_probability import probability_table
+from skewless.strategies.pd_stream.instance_assignment import N_PENDING, NEVER, PdStreamState, route
 from skewless.strategies.pd_stream.merging import merged_of
-from skewless.strategies.pd_stream.routing import N_PENDING, NEVER, PdStreamState, route
 from skewless.strategies.pd_stream.sampling_window import sampling_window
 from skewless.strategy import Traits
 
 _N_STAGES = 3
 _SLACK = 4
 _MOST_STEP = 1 << 20
-
-
-def probability_table(length: int, confidence: float) -> Floats:
-    """Return, for a key seen 0 … `length` times in `length` records, the share it may have.
-
-    It is the share p of the stream at which the key would be seen at least that often with a
-    probability of `confidence`. The chance of at least k successes is a regularised incomplete
-    beta function, I_p(k, N − k + 1), so p is its inverse and needs no search (Alg. 1, eq. 14–15).
-
-    >>> probability_table(16, 0.99)[[1, 2, 6, 16]].round(3).tolist()
-    [0.25, 0.349, 0.63, 0.999]
-    """
-    counts = np.arange(1, length + 1)
-    return np.concatenate([[0.0], betaincinv(counts, length - counts + 1, confidence)])
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,13 @@ import numpy as np
 from skewless.arrays import Floats, Keys, Workers, read_only
 from skewless.parameters import MOST_POINTS, check_types, require, require_count
 from skewless.strategies.rebalancing import routing_table
+from skewless.strategies.rebalancing.compact_representation import (
+    Observed,
+    Orders,
+    Vectors,
+    compact,
+    full,
+)
 from skewless.strategies.rebalancing.goals import (
     Excess,
     Goals,
@@ -20,7 +27,6 @@ from skewless.strategies.rebalancing.goals import (
 )
 from skewless.strategies.rebalancing.phases import Attempt, Problem, attempt, problem
 from skewless.strategies.rebalancing.routing_table import Entries, TableState
-from skewless.strategies.rebalancing.vectors import Observed, Orders, Vectors, compact, full
 from skewless.strategy import (
     Moves,
     Report,

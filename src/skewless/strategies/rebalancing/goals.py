@@ -15,7 +15,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, Floats, Ints, Workers
-from skewless.strategies.rebalancing.vectors import Flags, Observed, Orders
+from skewless.strategies.rebalancing.compact_representation import Flags, Observed, Orders
 
 #: What a plan leaves on the worker of a giant beside it, in parts of the tolerance. Not nothing:
 #: the lightest neighbours are many, have next to no load, and would need an entry each.

@@ -12,6 +12,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import Floats, Ints, SmallInts, Workers
+from skewless.strategies.rebalancing.compact_representation import Observed, Orders, Vectors
 from skewless.strategies.rebalancing.goals import Goals, donor_limits, worker_loads
 from skewless.strategies.rebalancing.llfd import (
     Items,
@@ -23,7 +24,6 @@ from skewless.strategies.rebalancing.llfd import (
     start_balance,
 )
 from skewless.strategies.rebalancing.ordering import migration_priority
-from skewless.strategies.rebalancing.vectors import Observed, Orders, Vectors
 
 
 class Problem(NamedTuple):

@@ -41,15 +41,15 @@ def deduplicate(
 ) -> DataFrame:
     """Return the records without those that repeat a key within a span of event time.
 
-    A record is left out if a record of the same key that was returned is at most `within` away,
-    before or after it. Records are taken one micro-batch after the other, and within a
-    micro-batch, or a batch DataFrame, in the order of their times. Null is a key like any other. A
-    record without a time is always returned.
+    A record is left out if a returned record of the same key is at most `within` before or after
+    it. Micro-batches are taken in order, and the records of a micro-batch, or of a batch DataFrame,
+    in the order of their times. Null is a key like any other. A record without a time is always
+    returned.
 
     A time is remembered until the watermark is `within` later. Spark's
-    `dropDuplicatesWithinWatermark` leaves out the same records if repetitions are never more than
-    the delay apart; otherwise it also leaves out some that are further apart, depending on how the
-    stream is cut into micro-batches.
+    `dropDuplicatesWithinWatermark` leaves out the same records if duplicates are never further
+    apart than the delay. Otherwise it also leaves out some that are further apart, depending on how
+    the stream is cut into micro-batches.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def deduplicate(
     within
         How far apart two records of a key may be to count as one: "1 hour".
     watermark
-        The column of event time, and how late a record may be: ("ts", "10 minutes"). Later ones
+        The column of event time, and how late a record may be: ("ts", "10 minutes"). Later records
         are dropped.
     placement
         `strategy`, `workers`, `max_workers`, `capacities`, `interval`, `window`, `cost`, `seed`,
@@ -80,7 +80,7 @@ def deduplicate(
 
 
 class Deduplicate(Processor):
-    """Keeps the times of the records that it returned, for as long as another may be too near."""
+    """Keeps the times of returned records for as long as another record may be too near."""
 
     state_schema = "times array<bigint>, expires timestamp"
 
@@ -90,7 +90,7 @@ class Deduplicate(Processor):
         self.within = within
 
     def update(self, keyed: KeyedRecords) -> Update:
-        """Return the records that no returned one is near to."""
+        """Return the records that are not near a returned one."""
         codes, times = keyed.positions, micros_of(keyed.records[self.time])
         before, owners = held(keyed, "times")
         before = before.to_numpy(zero_copy_only=False)
@@ -111,7 +111,7 @@ class Deduplicate(Processor):
         return Update(keyed.records.filter(pa.array(stays)), states)
 
     def on_expiry(self, keyed: KeyedRecords) -> Update:
-        """Forget times that no record can be near to any more."""
+        """Forget times to which no further record can be near."""
         times, codes = held(keyed, "times")
         times = times.to_numpy(zero_copy_only=False)
         stays = later(times, self.within) > watermark_of(keyed)
@@ -124,7 +124,7 @@ class Deduplicate(Processor):
 
 @kernel
 def _first_of_spans(codes: Ints, times: Words, within: np.uint64, out: Flags) -> None:
-    """Choose a record, then the first of the same key that is further away, and so on.
+    """Choose a record, then the next one of the same key that is more than `within` later, etc.
 
     Records are in the order of key and time. Differences of unsigned numbers do not overflow.
     """

@@ -19,7 +19,7 @@ _LATEST = datetime.max.replace(tzinfo=timezone.utc)
 
 
 def watermark_of(keyed: KeyedRecords) -> int:
-    """Return the watermark in microseconds: the least number without one.
+    """Return the watermark in microseconds, or the least number if there is none.
 
     At the end of a batch DataFrame it is later than any time.
     """
@@ -32,12 +32,12 @@ def watermark_of(keyed: KeyedRecords) -> int:
 
 
 def later(times: Ints, span: int) -> Ints:
-    """Return times that are `span` later, or the last one there is."""
+    """Return times that are `span` later, at most the last possible time."""
     return np.where(times > FOREVER - span, FOREVER, times + span)
 
 
 def earlier(times: Ints, span: int) -> Ints:
-    """Return times that are `span` earlier, or the first one there is."""
+    """Return times that are `span` earlier, at least the first possible time."""
     return np.where(times < NO_TIME + span, NO_TIME, times - span)
 
 
@@ -56,7 +56,8 @@ def states_of(fields: dict[str, tuple[Any, Ints]], ends: Ints, codes: Ints, n_ke
     fields
         For each list its values, and the number of the key of each; a key's values are in order.
     ends, codes
-        When a row ends, in microseconds, and the number of its key. A key without any is forgotten.
+        When a row ends, in microseconds, and the number of its key. A key without rows is
+        forgotten.
     n_keys
         How many states there are.
     """

@@ -34,7 +34,7 @@ from skewless.spark.state.process import processed
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: Which sides are returned even if they meet nothing: left, right.
+#: Whether records without a match are returned: of the left side, of the right side.
 _KEPT = {
     "inner": (False, False),
     "left": (True, False),
@@ -63,37 +63,37 @@ def join(
     """Return the pairs of records with equal keys whose times are at most `within` apart.
 
     The result has the columns of `on` once, the other columns of the left side, and those of the
-    right side. `how` says which records are also returned if they meet none: those of the other
-    side are null then. On a stream this happens when the watermark is `within` later than the
-    record. As in SQL, a null in `on` or as a time meets nothing.
+    right side. `how` says which side's records are also returned without a match; the columns of
+    the other side are then null. On a stream this happens when the watermark is `within` later than
+    the record. As in SQL, a record with a null in `on` or as its time has no match.
 
-    `left` and `right` may be the same DataFrame. Each record then meets itself as well.
+    `left` and `right` may be the same DataFrame. Each record then also forms a pair with itself.
 
     Parameters
     ----------
     left, right
         Two streams, or two batch DataFrames.
     on
-        The names of the columns of the key, which both sides have with the same types.
+        The names of the key's columns. Both sides must have them, with the same types.
     within
         How far apart in event time the records of a pair may be, in either direction: "1 hour".
     how
         "inner", "left", "right" or "full".
     watermark
-        The left side's column of event time, and how late a record of either side may be:
-        ("ts", "10 minutes"). Later ones are dropped. As in Spark, the side that is further behind
-        sets the watermark.
+        The left side's column of event time, and how late a record of either side may be: ("ts",
+        "10 minutes"). Later records are dropped. As in Spark, the side that is further behind sets
+        the watermark.
     right_time
-        The right side's column of event time. None: it has the same name.
+        The right side's column of event time. None: the same name as on the left side.
     suffix
-        What is appended to the name of a column of the right side if the left side has that name.
+        Appended to the name of a column of the right side if the left side has that name.
     spread
-        Keys with more records than one worker can take are spread over several parts: a record of
-        one side goes to one part, a record of the other side to all of them, so each pair is met
-        once. Parts are placed like keys. None: hot keys are found, unless `how` is "full". {}: no
-        further key is spread, and keys that were spread before a restart stay so. Or the keys, and
-        into how many parts their left side is cut: {"hot": 8}; a tuple for several columns. Only
-        with `how` "inner" or "left", and such keys cannot change while a ledger is used.
+        Hot keys are spread over several parts: a record of one side goes to one part, a record of
+        the other side to all parts, so each pair is found once. Parts are placed like keys. None:
+        hot keys are detected, unless `how` is "full". {}: no further key is spread, and keys that
+        were spread before a restart stay spread. To name the keys, give each with the number of
+        parts of its left side: {"hot": 8}; with several key columns, a key is a tuple. Named keys
+        need `how` "inner" or "left", and must not change while a ledger is used.
     placement
         `strategy`, `workers`, `max_workers`, `capacities`, `interval`, `window`, `cost`, `seed`,
         `ledger` and `untrusted_keys`, as for `process`.
@@ -129,7 +129,7 @@ def join(
     result = [*keys.values(), *ours.fields.fields]
     result += _renamed(theirs.fields, taken, suffix, left)
     processor = Join(StructType(result), names, (ours, theirs), _KEPT[how], length)
-    # A record that is returned even if it meets none must be in one part alone.
+    # A side whose records are returned without a match must not be repeated in several parts.
     may = (not _KEPT[how][1], not _KEPT[how][0])
     rule = SpreadRule(may, length, detects=spread is None)
     contents = [(side.name, hashable(_kinds(side))) for side in (ours, theirs)]
@@ -157,7 +157,7 @@ def _both(
     """Return the records of both sides: key, time, side, and the record in a column of its side."""
 
     def content(df: DataFrame, side: Side) -> Column:
-        # The time is always there.
+        # There is always a column to hash: the time.
         return F.xxhash64(*[df[quoted(name)] for name in hashable(_kinds(side))])
 
     def whole(df: DataFrame, side: Side) -> Column:
@@ -196,7 +196,7 @@ def _require_both(left: Any, right: Any) -> None:
     """Raise ValueError unless these are two streams or two batch DataFrames."""
     for df, name in ((left, "left"), (right, "right")):
         if not isinstance(df, DataFrame):
-            raise ValueError(f"{name} must be a DataFrame of Spark, not {shown(df)}")
+            raise ValueError(f"{name} must be a Spark DataFrame, not {shown(df)}")
     if left.isStreaming != right.isStreaming:
         stream, table = ("left", "right") if left.isStreaming else ("right", "left")
         raise ValueError(
@@ -226,7 +226,7 @@ def _key_columns(left: DataFrame, right: DataFrame, on: Any) -> dict[str, Struct
 def _renamed(
     fields: StructType, taken: list[str], suffix: Any, left: DataFrame
 ) -> list[StructField]:
-    """Return the columns of the right side with names that the left side has not."""
+    """Return the columns of the right side, renamed where the left side has the name."""
     if not isinstance(suffix, str):
         raise ValueError(f"suffix must be a text, not {shown(suffix)}")
     lower = {name.lower() for name in taken}

@@ -1,4 +1,4 @@
-"""What `join` does on a worker: rows of two sides meet, all keys at once."""
+"""What `join` does on a worker: finds the pairs of two sides, for all keys at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from skewless.spark.state.processor import KeyedRecords, Processor, Update
 from skewless.spark.state.versions.same_keys import Flags
 from skewless.spark.state.versions.state_tables import NO_TIME, micros_of
 
-#: Columns of what `join` processes: the side, the time, and the record in the column of its side.
+#: Columns of the rows that `join` processes: side, time, and the record in its side's column.
 SIDE, TIME, LEFT, RIGHT = internal("side"), internal("time"), internal("left"), internal("right")
 _NOTHING = np.empty(0, np.int64)
 
@@ -45,7 +45,7 @@ class Side:
 
     @property
     def held(self) -> StructField:
-        """How its rows are held in a state: with their times, and whether they have met another."""
+        """The field of a state that holds its rows, with their times and whether they matched."""
         row = StructType(
             [
                 StructField("time", LongType()),
@@ -74,7 +74,7 @@ class _Rows:
 
 
 class Join(Processor):
-    """Keeps the rows of both sides for as long as a row of the other side may meet them.
+    """Keeps the rows of both sides for as long as a row of the other side may match them.
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ class Join(Processor):
     sides
         Left and right.
     kept
-        Whether rows of the left side, and those of the right side, are returned if they meet none.
+        Whether rows of the left side, and of the right side, are returned without a match.
     within
-        In microseconds.
+        The most time between the rows of a pair, in microseconds.
     """
 
     second_stream = SIDE
@@ -108,7 +108,7 @@ class Join(Processor):
         self.key, self.sides, self.kept, self.within = key, sides, kept, within
 
     def update(self, keyed: KeyedRecords) -> Update:
-        """Return the pairs with a new row, and new rows that can meet nothing."""
+        """Return the pairs with a new row, and new rows that can have no match."""
         times = micros_of(keyed.records[TIME])
         codes = keyed.positions
         meets = (times != NO_TIME) & self._comparable(keyed)[codes]
@@ -143,7 +143,7 @@ class Join(Processor):
         return Update(pa.concat_tables(results), self._states(parts, len(keyed)))
 
     def on_expiry(self, keyed: KeyedRecords) -> Update:
-        """Forget rows that no row can meet any more; return those that have met none."""
+        """Forget rows that no further row can match; return those without a match."""
         results, parts = [], []
         for number, side in enumerate(self.sides):
             old = self._held(keyed, side)
@@ -163,7 +163,7 @@ class Join(Processor):
         return self._states(parts, len(keyed))
 
     def _pairs(self, left: _Rows, right: _Rows) -> tuple[Ints, Ints]:
-        """Return the pairs that are not both held: each is met in the batch of its later row."""
+        """Return the pairs with a new row: a pair is found in the batch of its later row."""
         old, new = np.arange(left.n_held), np.arange(left.n_held, left.codes.size)
         recent = np.arange(right.n_held, right.codes.size)
         every = np.arange(right.codes.size)
@@ -181,7 +181,7 @@ class Join(Processor):
             left.codes[mine], earlier(times, self.within), later(times, self.within)
         )
         counts = last - first
-        # Each row's matches lie next to each other: first, first + 1, … last − 1.
+        # The matches of a row are consecutive: first, first + 1, … last − 1.
         begins = np.repeat(first - (np.cumsum(counts) - counts), counts)
         places = begins + np.arange(int(counts.sum()))
         return np.repeat(mine, counts), theirs[index.order[places]]
@@ -201,7 +201,7 @@ class Join(Processor):
         return _Rows(codes, times.to_numpy(zero_copy_only=False), flags, rows, codes.size)
 
     def _states(self, parts: list[_Rows], n_keys: int) -> pa.StructArray:
-        """Return states of these rows; each ends when its first row can meet nothing more."""
+        """Return states of these rows; each ends when its first row can have no further match."""
         fields = {}
         for side, part in zip(self.sides, parts, strict=True):
             arrays = [pa.array(part.times), pa.array(part.met), part.rows]
@@ -219,6 +219,6 @@ class Join(Processor):
     def _results(self, keyed: KeyedRecords, codes: Ints, left: Any, right: Any) -> pa.Table:
         at = pa.array(codes)
         keys = [keyed.keys[name].take(at) for name in self.key]
-        # A null row has null fields, whatever is behind it.
+        # `flatten` gives null fields for a null row.
         columns = [field for row in (left, right) for field in row.flatten()]
         return pa.table([*keys, *columns], self.names)

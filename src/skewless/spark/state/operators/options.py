@@ -1,4 +1,4 @@
-"""What all ready operators take: how keys are placed, event times, and durations, checked."""
+"""Arguments of all ready operators, checked: placement of keys, event times, durations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skewless.strategy import AnyStrategy
 
 
 class Placement(TypedDict, total=False):
-    """How keys are placed on workers; every operator hands this on to `process`."""
+    """How keys are placed on workers; every operator passes this to `process`."""
 
     strategy: str | AnyStrategy
     workers: int | None
@@ -51,7 +51,7 @@ def span(duration: Any, argument: str) -> int:
 
 
 def free_names(names: list[str], taken: list[str], argument: str) -> None:
-    """Raise ValueError where a column of the result would have the name of another one."""
+    """Raise ValueError if two columns of the result would have the same name."""
     lower = [name.lower() for name in taken]
     for name in names:
         if name.lower() in lower:

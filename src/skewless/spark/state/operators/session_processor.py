@@ -1,4 +1,4 @@
-"""What `sessions` does on a worker: records and open sessions become sessions, all keys at once."""
+"""What `sessions` does on a worker: adds records to the open sessions, for all keys at once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Sessions(Processor):
     time
         The column of event time.
     inputs
-        The columns that aggregations read, and what they are called here.
+        The columns that aggregations read, and their names in the records.
     aggregations
         By the names of their results.
     types
@@ -66,11 +66,12 @@ class Sessions(Processor):
         types: Mapping[str, pa.Field],
     ) -> None:
         self.gap, self.time = gap, time
-        # Ends are in the states and in the watermark. So a ledger of another gap is refused.
+        # States and watermark depend on the gap. So a ledger with another gap is refused.
         self.field = f"sessions_with_gap_{gap // 1000}_ms"
         self.inputs, self.aggregations = dict(inputs), dict(aggregations)
         self.partials: list[tuple[Aggregation, list[str], list[pa.DataType]]] = []
-        # Partial results of another aggregation look the same. So a ledger of others is refused.
+        # Partial results of different aggregations can look alike. So a ledger of others is
+        # refused.
         texts = [f"{name} = {described(one)}" for name, one in sorted(self.aggregations.items())]
         self.meaning = {"aggregations": ", ".join(texts)} if texts else {}
         held_fields = [(START, pa.int64()), (END, pa.int64()), (RECORDS, pa.int64())]
@@ -94,7 +95,7 @@ class Sessions(Processor):
         self.times = arrow_schema(StructType([StructField(START, kind)]), "watermark").types[0]
 
     def update(self, keyed: KeyedRecords) -> Update:
-        """Let records begin sessions, extend them, and join them; nothing ends here."""
+        """Begin, extend and join sessions by the records; no session ends here."""
         times, codes = micros_of(keyed.records[self.time]), keyed.positions
         known = np.flatnonzero(times != NO_TIME)
         times, codes = times[known], codes[known]
@@ -159,13 +160,13 @@ class Sessions(Processor):
 def _first_of_sessions(codes: Ints, starts: Ints, ends: Ints) -> Any:
     """Return which rows begin a session; they are in the order of key and start.
 
-    A row continues a session that ends when it starts, or later: this is Spark's rule.
+    As in Spark, a row continues a session that ends when the row starts, or later.
     """
     first = np.ones(codes.size, np.bool_)
     if codes.size < 2:
         return first
     # The latest end so far of each key. Key and end become one number that grows with the key, so
-    # that no end of the key before is taken.
+    # an end of the key before never counts.
     distinct, places = np.unique(ends, return_inverse=True)
     both = np.maximum.accumulate(codes * distinct.size + places)
     latest = distinct[both - codes * distinct.size]

@@ -1,4 +1,4 @@
-"""`sessions`: records of a key that follow each other without a long gap, as one row each."""
+"""`sessions`: one row for all records of a key that follow each other without a long gap."""
 
 from __future__ import annotations
 
@@ -43,12 +43,11 @@ def sessions(
     """Return one row per session: records of a key with at most `gap` from one to the next.
 
     The result has the columns of the key, `start`, `end`, `records`, and one column per
-    aggregation. `start` is the time of the first record, `end` that of the last one plus the gap,
-    as Spark's `session_window` has them. A session is returned once, when the watermark passes its
-    end. Null is a key like any other; a record without a time is in no session.
+    aggregation. As in Spark's `session_window`, `start` is the time of the first record, and `end`
+    is the time of the last one plus the gap. A session is returned once, when the watermark passes
+    its end. Null is a key like any other; a record without a time is in no session.
 
-    A record is late, and dropped, if a session of it alone would be over: if the watermark has
-    passed its time plus the gap. This is Spark's rule as well.
+    As in Spark, a record is late, and dropped, if the watermark has passed its time plus the gap.
 
     Parameters
     ----------
@@ -57,7 +56,7 @@ def sessions(
     key
         The name of a column, a Column, or several of them.
     gap
-        The longest time without a record in a session: "30 minutes".
+        The longest time between two records of a session: "30 minutes".
     aggs
         Names and aggregations over the records of a session, as for `aggregate`:
         {"total": aggregations.sum("price")}.
@@ -96,8 +95,8 @@ def sessions(
     inputs = sorted({column for one in chosen.values() for column in one.inputs})
     columns = [read[column].alias(f"{_TIME}.{column}") for column in inputs]
     at = df[quoted(time)]
-    # The latest of these ends, minus gap and delay, is the latest time minus the delay; and a
-    # record is late if its end, not its time, is not after that.
+    # The latest of these ends minus gap and delay is the latest time minus the delay. A record is
+    # late if its end, not its time, is at most that.
     ends = at + F.expr(f"INTERVAL {length} MICROSECONDS")
     keys = [column.alias(name) for column, name in zip(by.columns, by.names, strict=True)]
     chosen_columns = df.select(*keys, at.alias(_TIME), ends.alias(_ENDS), *columns)

@@ -1,4 +1,4 @@
-"""Keys that are too hot for one worker: one side of a join is spread, the other one repeated."""
+"""Keys that are too hot for one worker: one side of a join is spread, the other is repeated."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class Spreading(Protocol):
 class NamedKeys:
     """Keys that the user names, as (values, parts) in the order of their text.
 
-    A left record of such a key goes to one part, by its content, so that a retry sends it there
-    again. A right record goes to all parts. So each pair meets in exactly one part.
+    A left record of such a key goes to one part, chosen by its content, so that a retry sends it
+    there again. A right record goes to all parts. So each pair is found in exactly one part.
     """
 
     keys: tuple[tuple[tuple[Any, ...], int], ...]
 
     @property
     def column(self) -> str:
-        """The column of the part; another spreading has another one, so that ledgers refuse it."""
+        """The column of the part. Its name depends on the keys, so a ledger refuses other keys."""
         return internal(f"part_{zlib.crc32(repr(self.keys).encode()):08x}")
 
     def with_parts(
@@ -67,7 +67,7 @@ class NamedKeys:
 
 @dataclass(frozen=True)
 class PlannedKeys:
-    """Hot keys that plans find and spread: before the plan is known, all records are in part 0."""
+    """Hot keys that plans detect and spread; here, before the plan, all records are in part 0."""
 
     @property
     def column(self) -> str:

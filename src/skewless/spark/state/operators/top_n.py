@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _RANK = "rank"
-#: More would be kept per key than a state should hold.
+#: A state should not hold more records per key.
 _MOST = 1_000_000
 
 
@@ -41,9 +41,9 @@ def top_n(
     """Return the n records of each key that are largest by a column, as they change.
 
     The result has the columns of the key, `rank` (1 is the largest), and the other columns of the
-    record. After each micro-batch there is one row for each rank of a key that has another record
-    than before. Written to a table by key and rank, each row in place of the one before, the rows
-    are the n largest of all records so far. A batch DataFrame gives all ranks.
+    record. Each micro-batch returns one row for each rank of a key whose record has changed. Write
+    the rows to a table by key and rank, so that each replaces the one before: the table then holds
+    the n largest of all records so far. A batch DataFrame returns all ranks.
 
     The order is that of Spark's `orderBy(by.desc())`: NaN is the largest number, nulls come last.
     Among equal records the earlier one comes first.
@@ -59,7 +59,7 @@ def top_n(
     n
         How many records of each key.
     order_by
-        Columns by which records of a micro-batch are taken, as for `process`: they say which of
+        Columns that order the records of a micro-batch, as for `process`: they decide which of
         several equal records is the earlier one.
     placement
         `strategy`, `workers`, `max_workers`, `capacities`, `interval`, `window`, `cost`, `seed`,
@@ -94,7 +94,7 @@ class TopN(Processor):
     def __init__(  # noqa: D107
         self, keys: list[StructField], others: StructType, by: str, n: int
     ) -> None:
-        # What is held are the largest by this column. So a ledger of another one is refused.
+        # The state depends on this column. So a ledger with another column is refused.
         self.field = f"largest_by_{by}"
         self.state_schema = StructType([StructField(self.field, ArrayType(others))])
         rank = StructField(_RANK, IntegerType())
@@ -104,12 +104,12 @@ class TopN(Processor):
         self.n = n
 
     def update(self, keyed: KeyedRecords) -> Update:
-        """Return the ranks that have another record."""
+        """Return the ranks whose record has changed."""
         before, owners = held(keyed, self.field)
         old = pa.Table.from_arrays(before.flatten(), self.names)
         rows = pa.concat_tables([old, keyed.records.select(self.names)]).combine_chunks()
         codes = np.concatenate([owners, keyed.positions])
-        # Sorting is stable: what is held, then the records in their order.
+        # The sort is stable: held rows come before new records, and these stay in order.
         order = np.lexsort((*_descending(rows.column(self.by)), codes))
         ranks = _ranks(codes[order])
         order, ranks = order[ranks < self.n], ranks[ranks < self.n]

@@ -1,4 +1,4 @@
-"""The controller: the plan of a batch, from the plan and reports of the version that it reads."""
+"""The controller: makes the plan of a batch from the plan and reports of an earlier one."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from skewless.spark.state.versions.bases import base_of
 from skewless.state import copy_state
 from skewless.strategy import AnyStrategy, Rebalances, Report
 
-#: The most keys whose loads a plan remembers, besides those of the routing table.
+#: The most keys whose loads a plan keeps, besides those of the routing table.
 _OBSERVED_KEYS = 1 << 14
-#: Below this share of all loads, a key has no load: a report does not name it.
+#: A key with a smaller share of all loads counts as one without load.
 _NOTHING = 1e-12
 
 
@@ -60,13 +60,13 @@ class Controller:
     most
         The most workers that the query can have: its partitions.
     interval
-        A plan moves keys in every so many batches.
+        A plan moves keys in every `interval`-th batch.
     window
         Loads are averages over about this many batches, the last ones counting most.
     delay
-        Of the watermark, in microseconds; None: no watermark.
+        The delay of the watermark, in microseconds; None: no watermark.
     schema
-        Of the states, as text.
+        The schema of the states, as text.
     spread
         Which keys of a join are spread over several parts; None: this is no join.
     capacities
@@ -150,7 +150,7 @@ class Controller:
         """Return the plan of a query that has no state yet."""
         speeds = speeds_of(self.capacities, self.workers)
         state = unlearned(self.strategy, self.workers, seed, speeds)
-        # A request is for the next batch: this one may be a repetition that comes after it.
+        # A request counts from the next batch on: this one may be a replay that runs after it.
         numbers = Decided(self.workers, NONE_TAKEN)
         return StatePlan(
             Placing(self.strategy, state, self.workers),
@@ -183,7 +183,7 @@ class Controller:
         return about
 
     def _within(self, last: StatePlan | None) -> int:
-        """Return the longest span that this join has had: what is held may stem from then."""
+        """Return the longest `within` that this join has had: held rows may be that old."""
         assert self.spread is not None
         before = 0 if last is None else last.about.get("within", 0)
         return max(self.spread.within, before if type(before) is int else 0)
@@ -205,14 +205,14 @@ class Controller:
         )
 
     def _watermark(self, last: StatePlan, latest: int | None) -> int | None:
-        """Return the watermark in microseconds; as Spark, by milliseconds."""
+        """Return the watermark in microseconds, cut to milliseconds as in Spark."""
         if self.delay is None or latest is None:
             return last.watermark
         now = max((latest // 1000 - self.delay // 1000) * 1000, -(1 << 62))
         return now if last.watermark is None else max(now, last.watermark)
 
     def _observed(self, last: StatePlan, reports: list[WorkerReport]) -> Observed:
-        """Return what is known of loads after these reports; older ones count less."""
+        """Return the loads after these reports; older ones count less."""
         before, kept = last.observed, 1.0 - 1.0 / self.window
         hashes = np.unique(np.concatenate([before.hashes, *(r.hashes for r in reports)]))
         loads, sizes = np.zeros(hashes.size), np.ones(hashes.size)
@@ -227,21 +227,21 @@ class Controller:
         return _bounded(Observed(hashes, loads, sizes, rest), last.placing)
 
     def _noise(self, reports: list[WorkerReport], n_workers: int) -> float:
-        """Return how far chance takes the load of a worker from its mean.
+        """Return by how much the load of a worker differs from its mean by chance.
 
-        Records of a steady stream come by chance: a worker that gets m of them on average gets
-        m ± √m. The loads are sums over the window in which each batch counts (1 − 1/window) of the
-        one after it, so there are (2 · window − 1) times as many records behind them.
+        Records of a steady stream arrive at random: a worker that gets m of them on average gets m
+        ± √m. The loads are sums in which each batch counts (1 − 1/window) times the one after it,
+        so they rest on (2 · window − 1) times as many records.
         """
         n_records = sum(report.records for report in reports) / n_workers
         return 1.0 / math.sqrt(max(n_records * (2 * self.window - 1), 1.0))
 
     def _rebalanced(self, placing: Placing, observed: Observed, noise: float) -> Placing:
-        """Return where keys live after the strategy has seen the report.
+        """Return where keys live after a rebalance.
 
-        The report names the keys with load, no others. A key of the table that has no load for long
-        is forgotten by the strategy: then it lives at its place on the ring again, and its state,
-        if there is one, moves there like that of any key whose worker differs.
+        The report lists only keys with load. The strategy forgets a key of the table that has had
+        no load for long. The key then lives at its place on the ring again, and its state, if there
+        is one, moves there.
         """
         keys = placing.keys_of(observed.hashes)
         order = np.argsort(keys)
@@ -252,7 +252,7 @@ class Controller:
 
 
 def parted(observed: Observed, spread: SpreadKeys) -> Observed:
-    """Return what is known of loads as it will be when keys that are newly spread are in parts."""
+    """Return the loads as they will be when the newly spread keys are in parts."""
     if not (spread.before < np.abs(spread.parts)).any():
         return observed
     loads = dict(zip(observed.hashes.tolist(), observed.loads.tolist(), strict=True))
@@ -271,13 +271,13 @@ def parted(observed: Observed, spread: SpreadKeys) -> Observed:
 
 
 def _warnings(last: StatePlan, numbers: Decided, spread: SpreadKeys, run: str) -> dict[str, Any]:
-    """Warn the user once in a run, and return what the plan must remember for that."""
+    """Warn the user once per run, and return what the plan must keep for that."""
     kept: dict[str, Any] = {}
     if numbers.warning is not None:
         kept["warned"] = [run, numbers.warning]
         if kept["warned"] != last.about.get("warned"):
             warn(numbers)
-    told = last.about.get("left_out")  # the run that was told of keys that are not spread
+    told = last.about.get("left_out")  # the run that has warned about keys that are not spread
     if spread.n_left_out and told != run:
         warn_of_left_out(spread.n_left_out)
         told = run

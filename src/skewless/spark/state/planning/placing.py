@@ -1,10 +1,10 @@
-"""Where keys live: a strategy's state as arrays that the JVM can look workers up in.
+"""Where keys live: a strategy's state as arrays in which the JVM can look up workers.
 
 The JVM computes one number for each key, its hash with the seed of the query. That number is a
-place on the strategy's ring. The strategy itself mixes the keys that it gets, so it is given the
-key that it mixes to just this place. Then both agree on the owner of every key, and the JVM needs
-no mixing: the upper bits of the hash name a cell of the ring, and nearly every cell has one owner.
-Cells with a border inside, or with a key of the routing table, have their details listed.
+place on the strategy's ring. The strategy mixes the keys that it gets, so it is given the key that
+it mixes to exactly this place. Then both agree on the owner of every key, and the JVM needs no
+mixing: the upper bits of the hash name a cell of the ring, and nearly every cell has one owner. For
+cells with a border inside, or with a key of the routing table, the details are listed.
 """
 
 from __future__ import annotations
@@ -129,12 +129,12 @@ class Placing:
         return known[moving], origins[moving], targets[moving]
 
     def rescaled(self, n_workers: int, speeds: Floats | None = None) -> Placing:
-        """Return the same for another number of workers, or for workers of other speeds."""
+        """Return the placing rescaled to this number of workers and these speeds."""
         state = self.strategy.rescale(copy_state(self.state), n_workers, speeds)  # type: ignore[attr-defined]
         return Placing(self.strategy, state, n_workers)
 
     def row(self, seed: int, spread: Sequence[tuple[int, int]] = ()) -> pa.RecordBatch:
-        """Return the one row that the JVM looks workers up in.
+        """Return the one row in which the JVM looks up workers.
 
         `spread` are the signed hashes of keys that go to several parts, with the number of parts.
         """

@@ -1,4 +1,4 @@
-"""Requests for another number of workers: `scale_to` writes them, the next plan takes them up."""
+"""Requests for another number of workers: `scale_to` writes them, the next plan reads them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from skewless.spark.state.planning.state_plan import read_entry
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.names import REQUEST, REQUESTS, request_file
 
-#: How often the last request is looked for, and the pause between: listings may lag behind.
+#: How often the last request is read again if it is missing, and the pause between: listings may be
+#: out of date.
 _TRIES, _PAUSE_S = 5, 0.1
 
 
 def scale_to(ledger: str, n: int) -> None:
-    """Ask a running query of `process` to go on with `n` workers, from the next micro-batch on.
+    """Ask a running query of `process` to use `n` workers from the next micro-batch on.
 
-    Only keys that must move do: the new workers take their share from the others, and the keys of
-    workers that leave are spread. Returns at once. A query that does not run takes the request up
-    when it is started again.
+    Only keys that must move do so: new workers take their share from the others, and the keys of
+    workers that leave are spread over the rest. Returns at once. A query that does not run follows
+    the request when it is restarted.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def latest_request(ledger: Ledger) -> tuple[int, int] | None:
 
 
 def purge_requests(ledger: Ledger) -> None:
-    """Delete all requests but the last one, which plans compare with and which is counted on."""
+    """Delete all requests but the last one, which plans and later requests need."""
     for number in sorted(_numbers(ledger))[:-1]:
         open_folder(ledger.folder).delete(request_file(number))
 

@@ -1,10 +1,10 @@
-"""Keys of a join that are spread over several parts: which ones, into how many, and how long.
+"""Keys of a join that are spread over parts: which keys, into how many parts, and how long.
 
-A record of the one stream goes to one part of its key, a record of the other stream to all parts,
-so each pair of them meets in one part. A part is placed like a key. Part 0 is the key itself. When
-a key is spread, or into more parts than before, the new parts begin with a copy of the rows of the
-stream whose records go to all parts. Nothing else has to move: rows of the other stream stay
-where they are, and meet whatever comes there.
+A record of one stream goes to one part of its key, a record of the other stream to all parts. So
+each pair is found in one part. A part is placed like a key. Part 0 is the key itself. When a key
+gets new parts, these begin with a copy of the rows of the stream whose records go to all parts.
+Nothing else has to move: rows of the other stream stay where they are, and match the records that
+arrive there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skewless.spark.ledger.files import Entry
 from skewless.spark.ledger.ledger import LedgerMismatch
 from skewless.spark.state.planning.worker_reports import WorkerReport
 
-#: A key with fewer records in a micro-batch, or in a batch DataFrame, is never spread by itself.
+#: A key with fewer records in a micro-batch, or in a batch DataFrame, is not detected as hot.
 LEAST_RECORDS = 1_000
 #: Spread keys are looked up one by one for each record.
 MOST_KEYS = 256
@@ -43,10 +43,10 @@ class SpreadKeys:
     hashes
         Of the keys' parts 0, ascending.
     parts
-        Into how many; below 0 where the records of the second stream are spread, and those of the
+        The number of parts. Below 0, the records of the second stream are spread, and those of the
         first one go to all parts.
     before
-        Into how many, without a sign, in the version that the batch reads; 1: it was not spread.
+        The number of parts, without a sign, in the version that the batch reads; 1: not spread.
     seen
         In microseconds: no row that is held of the key is later than this.
     n_left_out
@@ -73,14 +73,14 @@ class SpreadRule:
     Parameters
     ----------
     may
-        Whether records of the first stream, and of the second one, can be spread: not where the
-        *other* stream's records are returned if they meet none: these must be in one part alone.
+        Whether records of the first stream, and of the second one, can be spread. They cannot if
+        the *other* stream's records are returned without a match: these must be in one part only.
     within
         In microseconds, how far apart the records of a pair may be.
     detects
-        Whether hot keys are found; otherwise those that are spread stay so.
+        Whether hot keys are detected; otherwise spread keys stay spread.
     least
-        How many records of a key in a micro-batch make it worth while.
+        The fewest records of a key in a micro-batch for which it is spread.
     """
 
     may: tuple[bool, bool]
@@ -91,9 +91,9 @@ class SpreadRule:
     def parts_of(self, first: int, second: int, mean: float, n_workers: int) -> int:
         """Return into how many parts a key is to be spread by its records; 1: not at all.
 
-        The side with more records is spread, if it may be. A part gets half of what a worker has
-        on average. The records of the other side are repeated; they do not become more than those
-        that are spread.
+        The side with more records is spread, if it may be. A part gets half of the average load of
+        a worker. The records of the other side are repeated; their extra copies are at most as many
+        as the spread records.
         """
         sides = [(first, second, 1), (second, first, -1)]
         allowed = [side for side, may in zip(sides, self.may, strict=True) if may]
@@ -142,9 +142,8 @@ def next_spread(
     """Return the keys that are spread in the next batch.
 
     A key stays spread for as long as a row of it may be held. A row is forgotten when the watermark
-    is `within` later. So a key without records is let go when the watermark of the batch that has
-    just ended, whose state is read next, was that much later than any record there was when the key
-    had one for the last time.
+    is `within` later. So a key without new records is released when the watermark of the batch that
+    has just ended was `within` later than `seen`.
 
     Parameters
     ----------
@@ -203,22 +202,22 @@ def next_spread(
         seen=np.array([rows[key].seen for key in keys], np.int64),
         n_left_out=n_left_out,
     )
-    require_allowed(rule, found)  # of keys that were let go, nothing is held any more
+    require_allowed(rule, found)  # no rows of released keys are held any more
     return found
 
 
 def warn_of_left_out(n_keys: int) -> None:
-    """Tell that hot keys stay on one worker each."""
+    """Warn that some hot keys stay on one worker each."""
     _LOGGER.warning(
-        "join: %d more hot keys are not spread, because %d are already, which is the most: each of "
-        "them stays on one worker",
+        "join: %d more hot keys are not spread, because %d are spread already, which is the "
+        "limit: each of them stays on one worker",
         n_keys,
         MOST_KEYS,
     )
 
 
 def require_allowed(rule: SpreadRule, spread: SpreadKeys) -> None:
-    """Raise LedgerMismatch where keys are spread that the join cannot have spread any more."""
+    """Raise LedgerMismatch if keys are spread in a way that this join does not allow."""
     for number, name, flags in (
         (0, "left", spread.parts > 0),
         (1, "right", spread.parts < 0),
@@ -226,13 +225,13 @@ def require_allowed(rule: SpreadRule, spread: SpreadKeys) -> None:
         if flags.any() and not rule.may[number]:
             raise LedgerMismatch(
                 f"how: records of the {name} side are spread for {int(flags.sum())} hot keys in "
-                f"this ledger, which only 'inner' and {name!r} allow: go on with one of these, or "
-                "use another ledger and checkpoint"
+                f"this ledger, which only 'inner' and {name!r} allow: use one of these, or another "
+                "ledger and checkpoint"
             )
 
 
 def _places(hashes: Keys, wanted: Keys) -> Ints:
-    """Return where some hashes are among ascending ones; those that are not there are left out."""
+    """Return the positions of some hashes among ascending ones; missing hashes are left out."""
     at = np.searchsorted(hashes, wanted)
     inside = at < hashes.size
     at, wanted = at[inside], wanted[inside]

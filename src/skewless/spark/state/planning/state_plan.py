@@ -43,17 +43,17 @@ def _no_floats() -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Moving:
-    """Hashes whose keys change worker, ascending; with `whole`, any key may have."""
+    """Hashes of keys that change their worker, ascending; with `whole`, any key may change it."""
 
     hashes: Keys = field(default_factory=_no_keys)
     origins: Workers = field(default_factory=_no_workers)
     targets: Workers = field(default_factory=_no_workers)
-    whole: bool = False  # the ring changed: every file is looked through
+    whole: bool = False  # the ring changed: all files are read
 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """What is known of loads: the heaviest keys by hash, ascending, and the rest by worker."""
+    """The known loads: the heaviest keys by hash, ascending, and the rest by worker."""
 
     hashes: Keys = field(default_factory=_no_keys)
     loads: Floats = field(default_factory=_no_floats)
@@ -63,7 +63,7 @@ class Observed:
 
 @dataclass(frozen=True, eq=False)
 class StatePlan:
-    """What all tasks of a batch go by.
+    """What all tasks of a batch use to route, to read states and to end them.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ class StatePlan:
     base
         The version that is read; None: there is no state yet.
     moving
-        The keys that live elsewhere than in the version that is read.
+        The keys whose worker differs from the one in the version that is read.
     observed
-        What the controller knows so far.
+        The loads that the controller knows so far.
     watermark, watermark_before
         In microseconds, of this batch and of the one before; None: none yet.
     latest
@@ -82,10 +82,10 @@ class StatePlan:
     latest_second
         The same for the second stream, if there is one.
     about
-        What else must be known later: `schema` of the states, `asked` and `request`, the numbers of
-        workers that were asked for, `most` workers that the query can have, their `capacities` if
-        these were given; `ttl` of the states in microseconds, and what they mean (`meaning`);
-        `renewed`: they are of another schema or ttl than those that are read.
+        What later plans need: the `schema` of the states, their `ttl` in microseconds and their
+        `meaning`; `renewed`, whether schema or ttl differ from the version that is read; `asked`
+        and `request`, the numbers of workers that were asked for; `most`, the largest number that
+        the query can have; and `capacities`, if given.
     spread
         The keys of a join whose records go to several parts.
     """
@@ -108,7 +108,7 @@ class StatePlan:
 
     @property
     def renews(self) -> bool:
-        """Whether all held states are written anew: with other fields, and other ends."""
+        """Whether all held states are written again, with new fields and new ends."""
         return self.about.get("renewed") is True
 
 
@@ -151,7 +151,7 @@ def to_entry(plan: StatePlan, seed: int) -> Entry:
 def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
     """Return the plan that an entry holds, or raise LedgerCorrupt.
 
-    With a strategy that starts with another state than the one that made the plan, the placing has
+    If the strategy starts with another state than the one that made the plan, the placing has
     learned nothing.
     """
     try:
@@ -190,7 +190,7 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
 def places_alike(entry: Entry, placing: Placing, seed: int) -> bool:
     """Return whether a plan was made by a strategy with the same ring, so that its table counts.
 
-    The strategies with a routing table can take each other's place, and have other parameters.
+    Strategies with a routing table can replace each other, and their parameters may differ.
     """
     fresh = _fresh(placing.strategy, placing.n_workers, seed, entry.about["more"])
     return bool(entry.about.get("fresh") == fingerprint(fresh))
@@ -235,7 +235,9 @@ def _ascending(name: str, hashes: Keys) -> Keys:
 def _moving(entry: Entry, n_workers: int, base: Any) -> Moving:
     hashes = _ascending("moving.hashes", row_of(entry, "moving.hashes", np.uint64))
     ends = [row_of(entry, f"moving.{name}", np.int32) for name in ("origins", "targets")]
-    require_that(all(end.size == hashes.size for end in ends), "moves must be as many as hashes")
+    require_that(
+        all(end.size == hashes.size for end in ends), "each hash needs an origin and a target"
+    )
     require_that(base is not None or not hashes.size, "moves must have an origin")
     whole = entry.about.get("whole")
     require_that(isinstance(whole, bool), "whole must be true or false")
@@ -249,7 +251,7 @@ def _observed(entry: Entry, n_workers: int) -> Observed:
     loads, sizes, rest = (
         row_of(entry, f"observed.{name}", np.float64) for name in ("loads", "sizes", "rest")
     )
-    require_that(loads.size == sizes.size == hashes.size, "observed must be as many as hashes")
+    require_that(loads.size == sizes.size == hashes.size, "each hash needs a load and a size")
     require_that(rest.size == n_workers, f"observed.rest must be {n_workers} numbers")
     for name, values in (("loads", loads), ("sizes", sizes), ("rest", rest)):
         require_within(f"observed.{name}", values, 0, MOST_WEIGHT)

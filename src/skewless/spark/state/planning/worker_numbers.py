@@ -1,8 +1,8 @@
-"""How many workers the next plan has: what was asked for, and what is said where that is not done.
+"""How many workers the next plan has, and the warning if it is not the number asked for.
 
 Three things name a number: `workers=` of the query, a request of `scale_to`, and the plan before.
-The query has no more partitions than its `max_workers`, so a number may have to be cut. No number
-gets lost silently: the log tells of it, and a request that was cut stays open for a later restart.
+The query has no more partitions than its `max_workers`, so a larger number is cut. The log then has
+a warning, and a request that was cut stays open for a later restart.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import logging
 from typing import Any, NamedTuple
 
 _LOGGER = logging.getLogger("skewless")
-#: The number of a request that was never made: no request has been taken up.
+#: The number before the first request: none has been followed yet.
 NONE_TAKEN = -1
 
 
 class Decided(NamedTuple):
-    """The number of workers, the last request that was taken up, and what the user must know."""
+    """The number of workers, the last request that was followed, and a warning for the user."""
 
     n_workers: int
     taken: int
@@ -55,15 +55,15 @@ def decided(
                 asked,
                 taken,
                 f"workers={asked} was given at the restart, so the request of scale_to for "
-                f"{request[1]} workers, which was not taken up yet, is dropped: call scale_to "
-                "again if you want it",
+                f"{request[1]} workers, which the query had not followed yet, is dropped: call "
+                "scale_to again if needed",
             )
         return Decided(asked, taken)
     wanted = request[1] if request is not None and is_open else last_workers
     if wanted <= most:
         return Decided(wanted, taken)
     warning = (
-        f"the query goes on with {most} workers instead of {wanted}, because it was started with "
+        f"the query continues with {most} workers instead of {wanted}, because it was started with "
         f"room for {most}: restart it with max_workers={wanted} or more"
     )
     if request is not None and request[1] == wanted:
@@ -72,6 +72,6 @@ def decided(
 
 
 def warn(decision: Decided) -> None:
-    """Tell of a number that is not what was asked for."""
+    """Log a warning if the number is not the one that was asked for."""
     if decision.warning is not None:
         _LOGGER.warning("process: %s", decision.warning)

@@ -1,4 +1,4 @@
-"""What a worker reports of a batch: what keys cost, what their states weigh, and the latest time.
+"""What a worker reports about a batch: costs of keys, sizes of states, and the latest time.
 
 The heaviest keys are listed one by one, all others are summed up. Reports are kept as the first
 attempt of a task wrote them, because a plan may depend on the seconds that it measured.
@@ -26,10 +26,10 @@ HEAVY_KEYS = 1 << 12
 _SAMPLED_KEYS = 1 << 13  # for the number of replicas, as other workers report them
 _TOP = 5
 
-#: What is wrong where a worker is not a partition of its own.
+#: What is wrong if several workers share a partition.
 NOT_A_PARTITION = (
-    "each worker of process must be a partition of its own: is there a coalesce behind process, or "
-    "a union with it? Use repartition instead of coalesce, and write each side of a union by itself"
+    "each worker of process must have its own partition: a coalesce after process, or a union, "
+    "prevents that. Use repartition instead of coalesce, and write each side of a union separately"
 )
 
 
@@ -66,21 +66,21 @@ def report_entry(
     """Return the report of a batch; one number per key in all arrays.
 
     `texts` gives the text of a key by its row; `about` holds `records`, `seconds`, `latest`,
-    `late`, and what is `held`. Where keys may be spread, `sides` are the records of each stream.
-    Keys with a hash in `listed` are among those that are listed, however light: the next plan must
-    know that they are still there.
+    `late`, and what is `held`. If keys may be spread, `sides` are the records of each stream. Keys
+    with a hash in `listed` are always listed, even light ones: the next plan needs to know that
+    they still exist.
     """
     heavy = np.sort(np.lexsort((hashes, -costs))[:HEAVY_KEYS])
     if listed is not None and listed.size:
         heavy = np.union1d(heavy, np.flatnonzero(np.isin(hashes, listed)))
-    seen = np.flatnonzero(records)  # the others are there because their time has come
+    seen = np.flatnonzero(records)  # the others are there because their state expired
     first = seen[np.lexsort((hashes[seen], -records[seen]))[:_TOP]].tolist()
     top = [[texts(row)[:80], int(records[row]), int(hashes[row])] for row in first]
     sampled, share = hashes[seen], 0
     while sampled.size > _SAMPLED_KEYS:
         share += 1
         sampled = sampled[sampled < np.uint64(1 << (64 - share))]
-    # Of two keys with one hash, which live together, the costs and sizes are summed up.
+    # Two keys with the same hash live together, so their costs and sizes are summed.
     distinct, place = np.unique(hashes[heavy], return_inverse=True)
     arrays = {
         "keys": np.unique(sampled),
@@ -106,9 +106,9 @@ def keep_report(
 ) -> None:
     """Write the report of a worker, unless an earlier attempt of this run did.
 
-    Raises RuntimeError if this very attempt was here before: then one task works for several
-    workers, and would give the results of one of them several times. Plans do not read what tells
-    attempts apart.
+    Raises RuntimeError if the same attempt has written it before: then one task works for several
+    workers, and would return the results of one of them several times. Plans do not read the number
+    of the attempt.
     """
     name = member_name("workers", batch, run_name(ledger.run), worker)
     token = uuid.uuid4().hex
@@ -119,8 +119,8 @@ def keep_report(
         return
     if from_bytes(there, f"{shown(ledger.folder)}/{name}").about.get("attempt") == attempt:
         raise RuntimeError(NOT_A_PARTITION)
-    # The report is that of another attempt, which may have failed just because of this. So this
-    # attempt leaves a trace of its own, which is deleted with the folder.
+    # The report is that of another attempt, which may have failed for this very reason. So this
+    # attempt leaves a trace file, which is deleted with the folder.
     trace = f"{name}.attempt-{attempt}"
     if files.create(trace, token.encode()) != token.encode():
         raise RuntimeError(NOT_A_PARTITION)
@@ -142,7 +142,10 @@ def checked_report(entry: Entry) -> WorkerReport:
     try:
         hashes = row_of(entry, "heavy", np.uint64)
         costs, sizes = (row_of(entry, name, np.float64) for name in ("costs", "sizes"))
-        require_that(hashes.size == costs.size == sizes.size, "heavy keys must be as many")
+        require_that(
+            hashes.size == costs.size == sizes.size,
+            "heavy, costs and sizes must have the same length",
+        )
         require_that((hashes[1:] > hashes[:-1]).all(), "heavy must ascend")
         require_within("costs", costs, 0, MOST_WEIGHT)
         require_within("sizes", sizes, 0, MOST_WEIGHT)
@@ -161,9 +164,9 @@ def checked_report(entry: Entry) -> WorkerReport:
 
 
 def _records_of(entry: Entry, name: str, n_keys: int) -> Ints:
-    """Return the records of one stream by key; none where the report does not tell."""
+    """Return the records of one stream by key; zeros if the report does not list them."""
     array = entry.arrays.get(name, np.zeros(n_keys, np.int64))
     is_row = array.dtype == np.int64 and array.shape == (n_keys,)
-    require_that(is_row, f"{name} must be as many whole numbers as heavy keys")
+    require_that(is_row, f"{name} must be one whole number for each heavy key")
     require_within(name, array, 0, MOST_COUNTED)
     return array

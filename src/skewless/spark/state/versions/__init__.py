@@ -1,6 +1,6 @@
 """States on disk and in memory: one version per micro-batch, worker and run.
 
-`names` says what the files are called, `version_files` what is in them. `state_tables` are the
-tables that they hold, `held_state` is a stack of them. `bases` says which version a batch builds
-on, and `purging` when one is deleted. `same_keys` compares keys, `row_bytes` weighs rows.
+`names` has the names of the files, `version_files` their content. `state_tables` are the tables
+that they hold, and `held_state` is a stack of them. `bases` finds the version that a batch builds
+on, and `purging` deletes old ones. `same_keys` compares keys, and `row_bytes` measures rows.
 """

@@ -1,9 +1,9 @@
 """Which version a batch builds on: always one that a run has finished, never simply the latest.
 
-A run writes the versions of a batch into a folder of its own. The batch before is finished when a
-batch begins. If this run did it, its version counts. Right after a restart, the last run before
-this one that has finished it counts. So a task of an abandoned run that writes late changes
-nothing, and a repeated batch builds on what it built on before.
+Each run writes the versions of a batch into its own folder. When a batch begins, the one before is
+finished. If this run finished it, its version counts. Right after a restart, the version of the
+last earlier run that finished it counts. So a task of an abandoned run that writes late changes
+nothing, and a replayed batch builds on the same version as before.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skewless.spark.state.versions.names import (
 
 
 class Base(NamedTuple):
-    """The version that a batch builds on: of so many workers, by one run."""
+    """The version that a batch builds on: its batch, run and number of workers."""
 
     batch: int
     run: str
@@ -37,14 +37,14 @@ class Base(NamedTuple):
 
 
 class StateIncomplete(RuntimeError):  # noqa: N818 - it is read as a sentence
-    """Some workers have written no version of the batch before; says which and why."""
+    """Some workers have written no version of the batch before; the message says which and why."""
 
 
 def base_of(ledger: Ledger, batch: int) -> Base | None:
     """Return what `batch` builds on; None for the first one.
 
-    Raises LedgerMismatch where the ledger and the checkpoint do not belong together, and
-    StateIncomplete where the batch before was evaluated in part.
+    Raises LedgerMismatch if the ledger and the checkpoint do not belong together, and
+    StateIncomplete if the batch before was evaluated only in part.
     """
     if batch == 0:
         return None
@@ -71,7 +71,7 @@ def base_of(ledger: Ledger, batch: int) -> Base | None:
 
 
 def versions(ledger: Ledger, batch: int) -> dict[str, list[VersionName]]:
-    """Return the versions of one batch by run, without those of which a part may be purged.
+    """Return the versions of one batch by run, without those that may be partly purged.
 
     Purging begins with the plan, and leaves files that newer versions build on.
     """
@@ -94,7 +94,7 @@ def batches(ledger: Ledger) -> list[int]:
 def newest(ledger: Ledger) -> Base | None:
     """Return the newest complete version of the last run that has one, for readers outside.
 
-    After a rollback of the checkpoint, runs before may have got further, with other records.
+    After a rollback of the checkpoint, earlier runs may have newer batches, with other records.
     """
     order = ledger.runs()
     last = max(order.values(), default=-1)

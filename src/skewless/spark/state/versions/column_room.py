@@ -1,7 +1,7 @@
-"""Columns that are too large for Arrow: refused in one line, before Arrow fails somewhere inside.
+"""Refuses columns that are too large for Arrow with one line, before Arrow fails on them.
 
-Texts, binaries and lists address what they hold by 32 bits. Spark hands them to Python in that form
-and takes results back in it, so larger types inside would only move the limit elsewhere.
+Texts, binaries and lists have 32-bit offsets. Spark uses this form in both directions, so larger
+types inside would only move the limit elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow.types as pt
 
 #: The most bytes of text, and the most items of lists, that one column holds.
 MOST = (1 << 31) - 1
-#: What to do about records of which there are too many.
+#: What to do if there are too many records.
 FEWER_RECORDS = (
     "use more workers, or smaller micro-batches, by maxFilesPerTrigger or maxOffsetsPerTrigger"
 )

@@ -31,7 +31,7 @@ from skewless.spark.state.versions.version_files import Version, table_of
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What is held of some keys, one row for each key that was asked for."""
+    """The states of some keys, one row per key."""
 
     states: Any  # structs, null where there is no state
     bytes: Ints  # 0 where there is no state
@@ -46,12 +46,12 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class HeldState:
-    """Files from the bottom up, and above them the rows that came with moves.
+    """Files from the bottom up, and above them the rows of keys that moved in.
 
     Parameters
     ----------
     files, names
-        The files of one worker in one batch; none for a worker that begins.
+        The files of one worker in one batch; none for a new worker.
     arrived
         Rows of keys that move in: all hold a state.
     """
@@ -63,14 +63,14 @@ class HeldState:
     tables: list[pa.Table] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Put what arrived on top."""
+        """Put the arrived rows on top."""
         tables = [table_of(self.layout, file) for file in self.files]
         if self.arrived is not None and self.arrived.num_rows:
             tables.append(self.arrived)
         object.__setattr__(self, "tables", tables)
 
     def find(self, hashes: Keys, keys: Sequence[Any]) -> Found:
-        """Return what is held of these keys."""
+        """Return the states of these keys."""
         layout = self.layout
         places = np.full(hashes.size, -1, np.int64)
         asked = np.arange(hashes.size)
@@ -100,7 +100,7 @@ class HeldState:
     def rows_of(self, choose: Callable[[pa.Table], Ints]) -> pa.Table:
         """Return the rows with a state that `choose` names in each table, the newest of each key.
 
-        `choose` must go by the hash alone, so that it names all rows of a key or none.
+        `choose` must only use the hash, so that it names all rows of a key or none.
         """
         parts = [table.take(pa.array(choose(table))) for table in self.tables]
         table = newest(self.layout, parts)
@@ -111,10 +111,10 @@ class HeldState:
         return self.rows_of(lambda table: with_hashes(table, wanted))
 
     def ended(self, before: int | None, now: int | None) -> pa.Table:
-        """Return the rows whose time has come by `now`.
+        """Return the rows that end by `now`.
 
-        All that was held when the watermark was `before` has been looked at then. The file at the
-        top was written after that, so nothing in it was compared with a watermark yet.
+        Rows that were held when the watermark was `before` were checked then. The file at the top
+        was written later, so its rows have not been compared with a watermark yet.
         """
         if now is None:
             return self.layout.empty()

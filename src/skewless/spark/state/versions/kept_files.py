@@ -1,4 +1,4 @@
-"""What a process keeps of files that it has fetched: the ones used last, up to a limit in bytes."""
+"""A cache of fetched files: keeps those used last, up to a limit in bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class KeptFiles(Generic[T]):
-    """A cache that is bounded by bytes; a file that is larger than that is not kept at all.
+    """A cache that is bounded by bytes; a file larger than the bound is not kept.
 
     >>> kept = KeptFiles(most_bytes=10)
     >>> kept.get("a", lambda: ("A", 6)), kept.get("b", lambda: ("B", 6))
@@ -28,7 +28,7 @@ class KeptFiles(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, name: Hashable, fetch: Callable[[], tuple[T, int]]) -> T:
-        """Return what is kept by this name, or what `fetch` gives, with its number of bytes."""
+        """Return the file of this name; `fetch` returns a missing one and its number of bytes."""
         with self._lock:
             if name in self._files:
                 self._files.move_to_end(name)

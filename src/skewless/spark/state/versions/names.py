@@ -1,4 +1,4 @@
-"""What the files of keyed state are called, and how their names are read.
+"""Makes and reads the names of the files of keyed state.
 
 ```
 state/<batch>/<run>/plan.arrow                       what this run routes and reads by in this batch
@@ -24,7 +24,7 @@ REQUEST = re.compile(r"scale/(\d{8,})\.json")
 
 
 class VersionName(NamedTuple):
-    """One file: what one worker of so many wrote in one batch of one run."""
+    """One file: what one of `workers` workers wrote in one batch of one run."""
 
     batch: int
     run: str
@@ -39,7 +39,7 @@ class VersionName(NamedTuple):
 
 
 def version_name(file: str) -> VersionName | None:
-    """Return what a file is called by, or None for a file that is no version.
+    """Return the parts of a file's name, or None for a file that is not a version.
 
     >>> name = VersionName(7, "run", 2, 4)
     >>> name.file

@@ -1,4 +1,4 @@
-"""Old versions are deleted when Spark has forgotten their batches and no version builds on them."""
+"""Deletes versions when Spark no longer keeps their batches and no version builds on them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from skewless.spark.state.versions.version_files import read
 def purge(ledger: Ledger, batch: int, kept: int) -> None:
     """Delete what no replay of the last `kept` batches before `batch` needs.
 
-    A file stays while a version that is kept builds on it, however old it is.
+    A file stays while a kept version builds on it, even if it is old.
     """
     known = batches(ledger)
-    # A repeated batch reads the version before it. After a rollback, a batch may be within reach of
-    # which only files are left that later ones build on: its plan is gone.
+    # A replayed batch reads the version before it. After a rollback, the oldest batch within reach
+    # may be partly purged: its plan is gone, and only files that later versions build on are left.
     later = [one for one in known if one >= batch - kept - 1 and _is_whole(ledger, one)]
     if not later or later[0] == known[0]:
         return
     first = later[0]
-    # All that later versions build on is of this batch or newer, or is below one of this batch.
+    # Later versions build on files of this batch or newer, or on files below those of this batch.
     files = open_folder(ledger.folder)
     needed: set[str] = set()
     for folder in files.folders(batch_folder(first)):
@@ -29,7 +29,7 @@ def purge(ledger: Ledger, batch: int, kept: int) -> None:
             needed.update(read(ledger, name).below)
     for one in known[: known.index(first)]:
         for folder in files.folders(batch_folder(one)):
-            # The plan first: without it, a batch does not count as whole.
+            # The plan first: a batch without a plan does not count as whole.
             for file in sorted(files.files(folder), key=lambda name: not name.endswith(PLAN)):
                 if file not in needed:
                     files.delete(file)
@@ -41,7 +41,7 @@ def purge(ledger: Ledger, batch: int, kept: int) -> None:
 
 
 def _is_whole(ledger: Ledger, batch: int) -> bool:
-    """Tell whether nothing of a batch was purged."""
+    """Return whether no file of a batch was purged."""
     files = open_folder(ledger.folder)
     folders = files.folders(batch_folder(batch))
     return any(file.endswith(PLAN) for folder in folders for file in files.files(folder))

@@ -1,4 +1,4 @@
-"""What rows weigh, in bytes of their Arrow columns: what a move of them costs."""
+"""The size of rows, in bytes of their Arrow columns: the cost of moving them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys compared column by column, as Spark's `groupBy` compares them: hashes alone may collide."""
+"""Compares keys column by column, as Spark's `groupBy` does: equal hashes are not enough."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def _compares(kind: pa.DataType) -> bool:
 def begins(hashes: Keys, keys: Sequence[Any]) -> Flags | None:
     """Return for rows in the order of their hashes which of them begin another key.
 
-    None where two keys of one hash lie mixed, so that the rows of a key do not lie together.
+    None if rows of two keys with the same hash are mixed, so that the rows of a key are not
+    consecutive.
     """
     n_rows = hashes.size
     new = np.ones(n_rows, np.bool_)
@@ -67,8 +68,8 @@ def begins(hashes: Keys, keys: Sequence[Any]) -> Flags | None:
 def key_order(hashes: Keys, keys: Sequence[Any], *minor: Ints) -> tuple[Ints, Flags]:
     """Return the order by hash, then by key, then by `minor`, and which rows begin another key.
 
-    Rows that are equal in all of these stay in their order. Of two keys with one hash, the one
-    whose row comes first in the order by hash and `minor` is the first.
+    Rows that are equal in all of these stay in order. Of two keys with the same hash, the first is
+    the one whose row comes first by hash and `minor`.
     """
     order = _sorted(hashes, minor)
     new = begins(hashes[order], [key.take(pa.array(order)) for key in keys])

@@ -1,8 +1,8 @@
 """Tables of states: one row per key, in the order of the keys' hashes. Arrow only, no files.
 
-Columns: the hash of the key, whether the row holds a state (else it says that the key has none),
-the time at which it ends, the latest time of the key's records, the key's columns, and the fields
-of the state.
+Columns: the hash of the key, whether the row holds a state (if not, the key has none any more), the
+time at which it ends, the latest time of the key's records, the key's columns, and the fields of
+the state.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class StateLayout:
         return self.schema.empty_table()
 
     def fitted(self, table: pa.Table) -> pa.Table:
-        """Return a table that was written with fewer fields: what it lacks is null."""
+        """Return a table with all fields of this layout; fields that it lacks are null."""
         if table.schema.equals(self.schema):
             return table
         for field in table.schema:
@@ -75,9 +75,7 @@ class StateLayout:
                 field.name not in self.schema.names
                 or field.type != self.schema.field(field.name).type
             ):
-                raise ValueError(
-                    f"column {field.name!r} of type {field.type} does not belong there"
-                )
+                raise ValueError(f"column {field.name!r} of type {field.type} is not expected")
         if any(name not in table.column_names for name in self.key_names):
             raise ValueError("it lacks columns of the key")
         columns = [
@@ -129,7 +127,7 @@ def micros_of(column: Any) -> Ints:
 
 
 def column_of(table: pa.Table, name: str) -> Any:
-    """Return one column as one array; one in one piece, such as that of a file, is not copied."""
+    """Return one column as one array, without a copy if it has a single chunk."""
     column = table.column(name)
     return plain(column.chunk(0) if column.num_chunks == 1 else column)
 
@@ -159,7 +157,7 @@ def seen_of(table: pa.Table) -> Ints:
 
 
 def forgotten(layout: StateLayout, table: pa.Table) -> pa.Table:
-    """Return rows for the same keys that say that they have no state."""
+    """Return rows for the same keys without a state."""
     nothing = pa.nulls(table.num_rows, layout.struct)
     until, seen = np.full(table.num_rows, FOREVER), np.full(table.num_rows, NO_TIME)
     return layout.table(hashes_of(table), layout.keys(table), nothing, until, seen)

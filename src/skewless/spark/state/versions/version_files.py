@@ -1,9 +1,8 @@
 """Files of versions: a table of states as an Arrow IPC stream, sealed, read by memory map.
 
 A version is what one worker changed in one batch. Its file also names the files below it: for each
-key, the last file that has it counts. A file that names none is a snapshot. The sizes of the files
-fall from the bottom to the top, so there are few of them, and a key is seldom written again only
-because files are merged.
+key, the last file that has it counts. A file that names none is a snapshot. The files get smaller
+from the bottom to the top, so there are few of them, and merging seldom writes a key again.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ from skewless.spark.state.versions.state_tables import (
 FORMAT = "skewless-version"
 #: A file is merged into the one above it while it has at most this many times its rows.
 _MERGE_FACTOR = 2
-#: Files of local disks that a process keeps at hand; what they hold stays on disk until it is read.
+#: Files of local disks that a process keeps open; their content stays on disk until it is read.
 _OPEN_FILES = 128
-#: Files of other filesystems are in memory as a whole, so bytes count.
+#: Files of other filesystems are completely in memory, so their bytes are limited.
 _FETCHED_BYTES = 256 << 20
 
 
@@ -61,8 +60,8 @@ class Version:
     below
         Names of the files that it builds on.
     about
-        JSON values: `held` keys and `bytes` with what lies below; `soonest`, the earliest time at
-        which a state of this file ends.
+        JSON values: `held` keys and `bytes`, including the files below; `soonest`, the earliest
+        time at which a state of this file ends.
     where
         The file, for messages.
     """
@@ -94,8 +93,8 @@ def write(ledger: Ledger, name: VersionName, version: Version) -> None:
     if open_folder(ledger.folder).create(name.file, data) != data:
         raise RuntimeError(
             f"{shown(ledger.folder)}/{name.file}: another attempt of this task wrote other states. "
-            "A processor must give the same states for the same records: without clocks, random "
-            "numbers, or an order of sets. Records must also come in the same order: if they are "
+            "A processor must return the same states for the same records: without clocks, random "
+            "numbers, or the order of a set. Records must also come in the same order: if they are "
             "shuffled before process, give order_by="
         )
 
@@ -110,7 +109,8 @@ def read(ledger: Ledger, file: str) -> Version:
             status = path.stat()
         except FileNotFoundError:
             raise _gone(where) from None
-        # By process: a map of memory is not to be shared by accident. By time: a restored copy.
+        # By process: a memory map must not be shared by accident. By time: the file may be a
+        # restored copy.
         return _mapped(str(path), where, status.st_size, status.st_mtime_ns, os.getpid())
 
     def fetch() -> tuple[Version, int]:
@@ -199,6 +199,6 @@ def merged(
         n_rows += files[n_below].table.num_rows
     parts = [table_of(layout, file) for file in files[n_below:]]
     table = newest(layout, [*parts, changed])
-    if not n_below:  # nothing lies below that a row without a state would hide
+    if not n_below:  # no file below that a row without a state would hide
         table = table.filter(table.column(LIVE))
     return table, list(names[:n_below])

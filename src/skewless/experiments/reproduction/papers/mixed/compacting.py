@@ -15,7 +15,7 @@ from skewless.experiments.reproduction.papers.mixed.grid import at, curves, firs
 from skewless.experiments.reproduction.papers.mixed.planning import Intervals, counted
 from skewless.experiments.tables import Row
 from skewless.strategies import Mixed
-from skewless.strategies.rebalancing.vectors import compact
+from skewless.strategies.rebalancing.compact_representation import compact
 from skewless.workloads import FluctuatingZipf
 
 #: R = 2^r of the paper, r = 0 … 8.

@@ -20,7 +20,7 @@ from skewless.experiments.reproduction.papers.pd_stream.streams import (
     synthetic,
 )
 from skewless.experiments.tables import Row
-from skewless.strategies.pd_stream.strategy import probability_table
+from skewless.strategies.pd_stream.hot_key_probability import probability_table
 from skewless.workloads.zipf import Zipf
 
 _SOME_KEYS = 100_000

@@ -17,7 +17,7 @@ from skewless.arrays import Bytes, Floats, Keys
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.space_saving import SpaceSaving, offer, space_saving
 from skewless.strategies.cascade.state import COUNT_EVERY, HEAVY, CascadeState
-from skewless.strategies.fish.fading import Fading, fade, fading, hot_above
+from skewless.strategies.fish.key_frequencies import Fading, fade, fading, hot_above
 from skewless.strategies.pstream import adaptive_count_min as ada
 from skewless.strategies.pstream import count_min_predictor as cm
 from skewless.strategies.pstream import hot_predictor as coins

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.kernels.waiting import least_waiting
+from reference.fish.worker_selection import least_waiting
 from skewless.kernels.bits import words_for
-from skewless.strategies.fish.waiting import (
+from skewless.strategies.fish.worker_selection import (
     LEVELS,
     TICKS,
     pass_time,

@@ -22,7 +22,7 @@ from skewless._jit import kernel
 from skewless.arrays import F64, Floats, Ints
 from skewless.sound import MOST_COUNTED, require_same, require_that, require_within
 from skewless.state import copy_state
-from skewless.strategies.fish.waiting import (
+from skewless.strategies.fish.worker_selection import (
     TICKS,
     Waiting,
     costs_of,

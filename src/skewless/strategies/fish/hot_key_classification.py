@@ -1,8 +1,8 @@
 """Routing that grants each hot key the workers it needs, and sends to the shortest waiting time.
 
-FISH's Algorithms 1 to 3 put together: `fading` finds the hot keys of the recent past,
-`candidate_rows` holds the workers that each was granted, and `backlog` has the waiting times.
-`strategies.fish` has the overview.
+FISH's Algorithms 1 to 3 put together: `key_frequencies` finds the hot keys of the recent past,
+`candidate_rows` holds the workers that each was granted, and `worker_estimation` has the waiting
+times. `strategies.fish` has the overview.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from skewless.kernels.key_table import ABSENT, find_slot
 from skewless.kernels.sorting import sort_descending
 from skewless.kernels.space_saving import admit
 from skewless.sound import require_same, require_within
-from skewless.strategies.fish.backlog import SINCE, UNTIL, Backlog, estimate
 from skewless.strategies.fish.candidate_rows import (
     HEADER,
     CandidateRows,
@@ -30,8 +29,9 @@ from skewless.strategies.fish.candidate_rows import (
     two_candidates,
     words_per_row,
 )
-from skewless.strategies.fish.fading import THETA, WEIGHT, Fading, fade, list_hot
-from skewless.strategies.fish.waiting import send, send_to_least
+from skewless.strategies.fish.key_frequencies import THETA, WEIGHT, Fading, fade, list_hot
+from skewless.strategies.fish.worker_estimation import SINCE, UNTIL, Backlog, estimate
+from skewless.strategies.fish.worker_selection import send, send_to_least
 
 # Positions in `modes`, and what `modes[CLASSIFY]` may be.
 CLASSIFY = 0

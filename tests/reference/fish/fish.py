@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from reference.d_choices import fewest_choices
+from reference.fish.worker_selection import TICKS, least_waiting
 from reference.kernels.hashing import GOLDEN, TWO_TO_64, mix, seeded, seeds
 from reference.kernels.ring import ReferenceRing
 from reference.kernels.space_saving import Entry, SpaceSavingReference
-from reference.kernels.waiting import TICKS, least_waiting
 
 
 class FishReference:
