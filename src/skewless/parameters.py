@@ -191,3 +191,12 @@ def defaults(cls: type) -> dict[str, Any]:
         for field in dataclasses.fields(cls)
         if field.init and field.default is not dataclasses.MISSING
     }
+
+
+def require_head(strategy: Any) -> None:
+    """Refuse a `hot_factor` and a `capacity`, both of the right type, that are out of range."""
+    hot_factor, capacity = strategy.hot_factor, strategy.capacity
+    require(strategy, "hot_factor", hot_factor > 0, "above 0")
+    require(strategy, "hot_factor", hot_factor >= 1e-6, "at least 1e-6")
+    require(strategy, "capacity", capacity is None or capacity >= 1, "at least 1 or None")
+    require(strategy, "capacity", (capacity or 1) <= MOST_PLACES, f"at most {MOST_PLACES:,}")

@@ -49,7 +49,7 @@ def stream(spark: Any, tmp_path: Path) -> DataFrame:
     return read_stream(spark, tmp_path / "in", "k string, v bigint, ts timestamp")
 
 
-# Columns need a session, so they stand behind a lambda.
+# Columns need a session, so a lambda makes them later.
 ROUTES: list[tuple[dict[str, Any], str]] = [
     ({"key": "kk"}, "key: unknown column 'kk'; did you mean 'k'?; the DataFrame has k, v"),
     (
@@ -273,8 +273,8 @@ def folder(spark: Any, stream: DataFrame, tmp_path: Path) -> Iterator[Path]:
     """Return the folder of a ledger that a query has claimed; nothing may be started or written."""
     given = {"strategy": "pkg", "workers": 2, "seed": 1, "ledger": str(tmp_path / "ledger")}
     router = make_router(stream, grouping_key(stream, "k"), **given)
-    assert router.ledger is not None
-    router.ledger.claim(router.identity)
+    assert router.query.ledger is not None
+    router.query.ledger.claim(router.query.identity)
     before = (tmp_path / "ledger" / "identity.json").stat().st_mtime_ns
     yield tmp_path / "ledger"
     assert spark.streams.active == []

@@ -15,6 +15,8 @@ from skewless.arrays import Keys, Workers
 from skewless.spark import daemon, warming
 from skewless.spark.routing import router
 from skewless.spark.routing.plans import PlanMaker
+from skewless.spark.routing.query_ledger import QueryLedger
+from skewless.spark.routing.this_task import Task
 from skewless.spark.warming import warm_strategy
 from skewless.strategies.hash import Hash
 
@@ -31,9 +33,9 @@ seen: list[Any] = []
 
 
 def test_what_is_warm_is_what_a_task_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(router, "this_task", lambda: router.Task(0, None, None))
+    monkeypatch.setattr(router, "this_task", lambda: Task(0, None, None))
     warm_strategy(Recorder())
-    one = router.Router(PlanMaker(Recorder(), 4), None, False, {})
+    one = router.Router(PlanMaker(Recorder(), 4), QueryLedger({"seed": 0}))
     assert [len(workers) for workers in one.route(iter([(pa.array([1, 2, 3]),)]))] == [3]
     warmed, called = seen
     assert called == warmed

@@ -15,9 +15,8 @@ from skewless.kernels.head import Head, head, is_hot
 from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
 from skewless.kernels.sorting import sort_descending
 from skewless.kernels.space_saving import list_shares
-from skewless.parameters import check_types, require
+from skewless.parameters import check_types, require, require_head
 from skewless.sound import MOST_COUNTED, require_same, require_within
-from skewless.strategies.w_choices import require_head
 from skewless.strategy import Traits
 
 RECORDS, NEXT_REFRESH, CHOICES = 0, 1, 2

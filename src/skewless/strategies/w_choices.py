@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.head import Head, head, is_hot
 from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
 from skewless.kernels.two_choices import send_to_lighter
-from skewless.parameters import MOST_PLACES, check_types, require
+from skewless.parameters import check_types, require_head
 from skewless.sound import require_same
 from skewless.strategy import Traits
 
@@ -44,15 +44,6 @@ def _route(keys: Keys, state: WChoicesState, out: Workers) -> None:
         else:
             first, second = two_workers(seeded(keys[i], seed), loads.size)
             out[i] = send_to_lighter(loads, first, second)
-
-
-def require_head(strategy: Any) -> None:
-    """Refuse a `hot_factor` and a `capacity`, both of the right type, that are out of range."""
-    hot_factor, capacity = strategy.hot_factor, strategy.capacity
-    require(strategy, "hot_factor", hot_factor > 0, "above 0")
-    require(strategy, "hot_factor", hot_factor >= 1e-6, "at least 1e-6")
-    require(strategy, "capacity", capacity is None or capacity >= 1, "at least 1 or None")
-    require(strategy, "capacity", (capacity or 1) <= MOST_PLACES, f"at most {MOST_PLACES:,}")
 
 
 @dataclass(frozen=True)

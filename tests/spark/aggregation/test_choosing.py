@@ -13,10 +13,10 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import functions as F
 
 from skewless import aggregations as aggs
-from skewless.spark.aggregation import sources
+from skewless.spark.aggregation import sampling
 from skewless.spark.aggregation.aggregate import aggregate
 from skewless.spark.aggregation.choosing import Choice, _of_batch, choose
-from skewless.spark.aggregation.sources import Source, known_source, tally
+from skewless.spark.aggregation.sampling import Source, known_source, tally
 from skewless.spark.columns import grouping_key
 from skewless.spark.routing.route import DEFAULT_STRATEGY
 from spark.streams import assert_same_rows, spread, vector_spread
@@ -106,7 +106,7 @@ def test_a_sample_tells_records_per_key_and_the_heaviest(
 ) -> None:
     key = grouping_key(df, "k")
     assert known_source(df, key, 4) == Source(4, 2)  # too small to look at
-    monkeypatch.setattr(sources, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(sampling, "_SMALL_BYTES", 0)
     found = known_source(df, key, 4)
     assert found is not None
     assert found.partitions == 4
@@ -136,7 +136,7 @@ def test_the_sample_reads_no_more_than_it_must() -> None:
 
 
 def test_only_records_of_equal_keys_are_added(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(sampling, "_SMALL_BYTES", 0)
     # Two partitions, each of one key: no key has more than half of the records.
     halves = spark.range(0, 2_000, 1, 2).select((F.col("id") < 1_000).alias("k"))
     assert known_source(halves, grouping_key(halves, "k"), 8) == Source(2, 2, 1_000.0, 0.5)
@@ -151,7 +151,7 @@ def test_only_records_of_equal_keys_are_added(spark: Any, monkeypatch: pytest.Mo
 def test_a_batch_is_computed_as_the_sample_says(
     df: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sources, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(sampling, "_SMALL_BYTES", 0)
     many = df.withColumn("k", F.expr("if(v < 4, -1, v * 1000000 + monotonically_increasing_id())"))
     even = df.withColumn("k", F.monotonically_increasing_id())
     for records, name in ((df, "local"), (many, DEFAULT_STRATEGY), (even, "hash")):

@@ -16,7 +16,8 @@ from skewless.spark.aggregation.combining import Combiner
 from skewless.spark.aggregation.partials import Partials
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.plans import PlanMaker
-from skewless.spark.routing.router import Router, Task
+from skewless.spark.routing.query_ledger import QueryLedger
+from skewless.spark.routing.this_task import Task
 from skewless.strategies import Fish
 
 RECORDS = pa.table({"k": ["a", "b", "a"], "v": [1, 2, 3]})
@@ -25,15 +26,19 @@ MODULE = "skewless.spark.aggregation.combining"
 
 
 @pytest.fixture
-def router(tmp_path: Path) -> Router:
-    """Return the router of a strategy whose plans depend on the seconds of workers."""
+def query(tmp_path: Path) -> QueryLedger:
+    """Return the ledger of a strategy whose plans depend on the seconds of workers."""
     identity = {"strategy": "fish", "workers": N_WORKERS, "seed": 0, "key": "k"}
     ledger = Ledger(str(tmp_path / "ledger"))
-    return Router(PlanMaker(Fish(), N_WORKERS), ledger, False, identity, built="built")
+    return QueryLedger(identity, ledger, strategy=Fish(), built="built")
 
 
 def attempt(
-    router: Router, monkeypatch: pytest.MonkeyPatch, worker: int, seconds: float, run: str = "run"
+    query: QueryLedger,
+    monkeypatch: pytest.MonkeyPatch,
+    worker: int,
+    seconds: float,
+    run: str = "run",
 ) -> list[Any]:
     """Do what one attempt of a task does, as if it had taken so long; return its results."""
     partials = Partials(RECORDS.schema, ("k",), {"total": aggs.sum("v")})
@@ -42,33 +47,35 @@ def attempt(
     with monkeypatch.context() as patched:
         patched.setattr(f"{MODULE}.this_task", lambda: task)
         patched.setattr(f"{MODULE}.time.perf_counter", lambda: next(times, seconds))
-        batches = Combiner(partials, router).combine(iter(RECORDS.to_batches()))
+        batches = Combiner(partials, query).combine(iter(RECORDS.to_batches()))
         return [row for batch in batches for row in batch.to_pylist()]
 
 
 def test_the_report_of_the_first_attempt_is_kept(
-    router: Router, monkeypatch: pytest.MonkeyPatch
+    query: QueryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plans of fish have the workers' seconds in them, which differ between attempts."""
-    first = [attempt(router, monkeypatch, worker, 1.0) for worker in range(N_WORKERS)]
-    assert router.ledger is not None
-    ledger = router.ledger.of_run("built-run")
+    first = [attempt(query, monkeypatch, worker, 1.0) for worker in range(N_WORKERS)]
+    assert query.ledger is not None
+    ledger = query.ledger.of_run("built-run")
     for worker in range(N_WORKERS):
         assert ledger.read_workers(0)[worker].about["seconds"] == 1.0
-    routing = router.routing
-    routing.begin(ledger, 0, 0)
-    plan = routing.next_plan(ledger, 1)
+    plans = PlanMaker(Fish(), N_WORKERS)
+    plans.begin(ledger, 0, 0)
+    plan = plans.next_plan(ledger, 1)
     assert plan.arrays["busy_seconds"].tolist() == [1.0, 1.0]
-    assert attempt(router, monkeypatch, 1, 7.0) == first[1]  # a speculative copy, late
+    assert attempt(query, monkeypatch, 1, 7.0) == first[1]  # a speculative copy, late
     assert ledger.read_workers(0)[1].about["seconds"] == 1.0
-    assert routing.next_plan(ledger, 1).arrays["busy_seconds"].tolist() == [1.0, 1.0]
+    assert plans.next_plan(ledger, 1).arrays["busy_seconds"].tolist() == [1.0, 1.0]
 
 
-def test_each_run_has_reports_of_its_own(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
-    attempt(router, monkeypatch, 0, 1.0)
-    attempt(router, monkeypatch, 0, 7.0, run="after a restart")
-    assert router.ledger is not None
-    ledger = router.ledger.of_run("built-after a restart")
+def test_each_run_has_reports_of_its_own(
+    query: QueryLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt(query, monkeypatch, 0, 1.0)
+    attempt(query, monkeypatch, 0, 7.0, run="after a restart")
+    assert query.ledger is not None
+    ledger = query.ledger.of_run("built-after a restart")
     assert ledger.read_workers(0)[0].about["seconds"] == 7.0
 
 

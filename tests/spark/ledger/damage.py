@@ -75,7 +75,7 @@ class Subject:
     """One strategy with a ledger of two batches, and what may be done with it."""
 
     def __init__(self, strategy: Any, n_workers: int) -> None:
-        self.routing = PlanMaker(strategy, n_workers, 3)
+        self.plans = PlanMaker(strategy, n_workers, 3)
         self.keys = stream_of(n_workers, 3).keys
         self.folder = Memory()
         ledgers.open_folder = lambda address: self.folder  # type: ignore[assignment]
@@ -99,16 +99,16 @@ class Subject:
         """Do what a task does."""
         self.ledger.claim(self.identity)
         self.ledger.bind("query")
-        state = self.routing.begin(self.ledger, batch, source)[1]
+        state = self.plans.begin(self.ledger, batch, source)[1]
         for keys in (self.keys, self.keys[::-1].copy()):
             out = np.full(keys.size, -1, np.int32)
-            self.routing.strategy.route(keys, state, out)
-            assert ((out >= 0) & (out < self.routing.n_workers)).all(), "out of range"
-        loads = np.bincount(out, minlength=self.routing.n_workers)
-        seen = self.routing.seen()
+            self.plans.strategy.route(keys, state, out)
+            assert ((out >= 0) & (out < self.plans.n_workers)).all(), "out of range"
+        loads = np.bincount(out, minlength=self.plans.n_workers)
+        seen = self.plans.seen()
         if seen is not None:
             add(seen, keys)
-        report = self.routing.report(state, loads, seen, {"records": 1, "seconds": 0.5})
+        report = self.plans.report(state, loads, seen, {"records": 1, "seconds": 0.5})
         self.ledger.write_report(batch, source, report)
 
     def use(self, name: str) -> None:

@@ -19,7 +19,9 @@ from skewless.arrays import Keys, Workers
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing import router as routers
 from skewless.spark.routing.plans import PlanMaker
-from skewless.spark.routing.router import Router, Task
+from skewless.spark.routing.query_ledger import QueryLedger
+from skewless.spark.routing.router import Router
+from skewless.spark.routing.this_task import Task
 from skewless.strategies import Dalton, PdStream, Prompt, PStream
 from strategies.streams import imbalance, routed, skewed
 from strategies.together import UNEVEN, replicas, uneven_batches
@@ -42,7 +44,7 @@ def run_task(router: Router, task: Task, keys: Keys, monkeypatch: Any, size: int
 
 def router_of(strategy: Any, folder: Path | None) -> Router:
     ledger = None if folder is None else Ledger(str(folder))
-    return Router(PlanMaker(strategy, N_WORKERS, SEED), ledger, False, {"seed": SEED})
+    return Router(PlanMaker(strategy, N_WORKERS, SEED), QueryLedger({"seed": SEED}, ledger))
 
 
 def through_the_ledger(

@@ -124,7 +124,7 @@ def test_what_was_learned_is_kept(ledger: Ledger) -> None:
 
 def test_a_strategy_that_cannot_rescale_says_so(ledger: Ledger) -> None:
     run_batch(PlanMaker(PartialKey(), 6, SEED), ledger, 0)
-    with pytest.raises(LedgerMismatch, match="workers=6, not 8: strategy 'pkg' cannot go on"):
+    with pytest.raises(LedgerMismatch, match="workers=6, not 8: strategy 'pkg' cannot change"):
         run_batch(PlanMaker(PartialKey(), 8, SEED), ledger, 1)
 
 

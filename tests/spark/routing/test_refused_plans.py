@@ -138,7 +138,7 @@ def test_a_plan_of_another_version_is_refused(ledger: Ledger, tmp_path: Path) ->
         ),
         ("mixed", lambda arrays: arrays.update(keys=np.zeros(3)), "keys must be a row of uint64"),
         ("mixed", lambda arrays: arrays["counts"].fill(-1), "counts must be from 0"),
-        ("mixed", lambda arrays: arrays.update(counts=np.ones(1, np.int64)), "as many"),
+        ("mixed", lambda arrays: arrays.update(counts=np.ones(1, np.int64)), "same length"),
     ],
 )
 def test_a_report_from_a_stranger_is_refused(

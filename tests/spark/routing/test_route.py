@@ -154,22 +154,22 @@ def test_settings_stand_in_for_arguments_and_arguments_win(
         arguments = {"workers": None, "seed": None, "ledger": None} | given
         return make_router(df, grouping_key(df, "k"), strategy="pkg", **arguments)
 
-    assert router(numbered).routing.n_workers == 2
-    assert router(numbered).routing.seed != router(numbered).routing.seed  # drawn
+    assert router(numbered).plans.n_workers == 2
+    assert router(numbered).plans.seed != router(numbered).plans.seed  # drawn
     settings("spark.skewless.workers", "1e3")
     settings("spark.skewless.seed", "9")
     settings("spark.skewless.ledger", str(tmp_path / "all"))
-    assert (router(numbered).routing.n_workers, router(numbered).routing.seed) == (1000, 9)
-    given = router(numbered, workers=4, seed=0).routing
+    assert (router(numbered).plans.n_workers, router(numbered).plans.seed) == (1000, 9)
+    given = router(numbered, workers=4, seed=0).plans
     assert (given.n_workers, given.seed) == (4, 0)
     assert route(numbered, "k", workers=4).rdd.getNumPartitions() == 4
-    assert router(numbered).ledger is None  # a batch has no next one to share with
+    assert router(numbered).query.ledger is None  # a batch has no next one to share with
     stream = read_stream(spark, tmp_path, "k string")
-    assert router(stream).ledger == Ledger(str(tmp_path / "all"))
-    assert router(stream).per_query
+    assert router(stream).query.ledger == Ledger(str(tmp_path / "all"))
+    assert router(stream).query.per_query
     given = router(stream, ledger=str(tmp_path / "one"))
-    assert given.ledger == Ledger(str(tmp_path / "one"))
-    assert not given.per_query
+    assert given.query.ledger == Ledger(str(tmp_path / "one"))
+    assert not given.query.per_query
 
 
 # Streams

@@ -165,8 +165,8 @@ def test_a_restarted_stream_keeps_its_seed(spark: Any, tmp_path: Path, kind: str
 def test_a_given_seed_is_part_of_what_a_ledger_is_for(spark: Any, tmp_path: Path) -> None:
     stream = read_stream(spark, tmp_path, "k bigint")
 
-    def router(seed: int | None) -> Any:
-        return make_router(
+    def query(seed: int | None) -> Any:
+        router = make_router(
             stream,
             grouping_key(stream, "k"),
             strategy="hash",
@@ -174,11 +174,12 @@ def test_a_given_seed_is_part_of_what_a_ledger_is_for(spark: Any, tmp_path: Path
             seed=seed,
             ledger=str(tmp_path / "ledger"),
         )
+        return router.query
 
-    first = router(None)
+    first = query(None)
     first.ledger.claim(first.identity, drawn=("seed",))
     kept = first.identity["seed"]
-    assert router(None).identity == first.identity
-    assert router(kept).identity == first.identity
+    assert query(None).identity == first.identity
+    assert query(kept).identity == first.identity
     with pytest.raises(LedgerMismatch, match=f"was written for seed={kept}, not 0"):
-        router(0)
+        query(0)

@@ -174,7 +174,7 @@ def test_what_cannot_be_untrusted_is_refused(spark: Any, tmp_path: Path) -> None
     options: dict[str, Any] = {"strategy": "hash", "workers": 2, "seed": 1}
     options["ledger"] = str(tmp_path / "ledger")
     router = make_router(stream, grouping_key(stream, "k"), **options, untrusted_keys=True)
-    assert router.ledger is not None
-    router.ledger.claim(router.identity)
+    assert router.query.ledger is not None
+    router.query.ledger.claim(router.query.identity)
     with pytest.raises(LedgerMismatch, match="was written for untrusted_keys=True"):
         make_router(stream, grouping_key(stream, "k"), **options)

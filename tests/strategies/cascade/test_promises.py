@@ -44,7 +44,7 @@ CHOSEN = pytest.mark.parametrize("kind", ["light", "heavy", "drifting", "both"])
 
 
 @CHOSEN
-def test_chosen_keys_make_no_record_dear(kind):
+def test_chosen_keys_make_no_record_expensive(kind):
     n_workers, n_records, seed = 128, 12_000, 5
     keys = chosen_keys(kind, n_records, n_workers, seed)
     oracle = assert_equal_to_the_oracle(keys, n_workers, seed)

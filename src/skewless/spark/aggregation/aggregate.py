@@ -44,8 +44,10 @@ from skewless.spark.columns import (
     require_dataframe,
 )
 from skewless.spark.ledger.claims import Claim, claim_of, require_unclaimed
+from skewless.spark.routing.arguments import check_routing, weight_column
 from skewless.spark.routing.key_hashes import hashed_key
-from skewless.spark.routing.route import check_routing, make_router, routed, weight_column
+from skewless.spark.routing.query_ledger import QueryLedger
+from skewless.spark.routing.route import make_router, routed
 from skewless.spark.routing.router import Router
 from skewless.spark.slots import ANY_PARTITIONS, check_slots, even_slots
 from skewless.spark.worker_python import require_skewless
@@ -168,11 +170,11 @@ def aggregate(
             untrusted_keys=untrusted_keys,
             state=layout,
         )
-        cost = None if weight is None else weight_column(df, weight, router.routing.strategy)
+        cost = None if weight is None else weight_column(df, weight, router.plans.strategy)
     elif choice.form == "local":
         claim = claim_of(df, ledger, LOCAL, by.names, layout)
     if unmergeable:
-        splitter = None if router is None else router.routing.strategy
+        splitter = None if router is None else router.plans.strategy
         check_one_part(df, unmergeable[0], span, splitter)
     require_skewless(df.sparkSession)
     choice.log()
@@ -186,7 +188,7 @@ def aggregate(
         window=span,
         late=Lateness(watermark, carried),
         choice=choice,
-        router=router,
+        ledger=None if router is None else router.query,
         claim=claim,
     )
     if router is not None:
@@ -223,7 +225,7 @@ class _Query:
     window: Window | None
     late: Lateness
     choice: Choice
-    router: Router | None
+    ledger: QueryLedger | None  # to which the workers report
     claim: Claim | None
 
     def merged_by_spark(self, records: DataFrame) -> DataFrame:
@@ -264,7 +266,7 @@ class _Query:
         return self._typed(records.mapInArrow(finish, schema))
 
     def _combined(self, records: DataFrame, packing: Packing | None) -> DataFrame:
-        combiner = Combiner(self.partials, self.router, packing, self.claim)
+        combiner = Combiner(self.partials, self.ledger, packing, self.claim)
         schema = packing.schema if packing else self.partials.table_schema
         records = records.drop(_WORKER, _COST)
         return records.mapInArrow(self._named(combiner.combine), from_arrow_schema(schema))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import TimestampNTZType, TimestampType
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from skewless.aggregations import (
     Aggregation,
@@ -84,11 +84,16 @@ def chosen_aggregations(
             if column not in read:
                 read[column] = named(df, column, f"aggs: {name!r}")
         inputs = df.select(*[read[column].alias(column) for column in chosen[name].inputs]).schema
-        try:
-            chosen[name].state_types(arrow_schema(inputs, "inputs").types)  # refuses wrong types
-        except ValueError as error:
-            raise ValueError(f"aggs: {name!r}: {error}") from error
+        _require_input_types(name, chosen[name], inputs)
     return chosen, read
+
+
+def _require_input_types(name: str, aggregation: Aggregation, inputs: StructType) -> None:
+    """Raise ValueError if the aggregation has no state for inputs of these types."""
+    try:
+        aggregation.state_types(arrow_schema(inputs, "inputs").types)
+    except ValueError as error:
+        raise ValueError(f"aggs: {name!r}: {error}") from error
 
 
 def is_merged_by_spark(aggs: Mapping[str, AnyAggregation]) -> bool:

@@ -19,7 +19,7 @@ from skewless import registry
 from skewless.aggregations import Aggregator, VectorAggregator
 from skewless.parameters import nearest
 from skewless.spark.aggregation.plain_queries import has_plain_query
-from skewless.spark.aggregation.sources import Source, known_source
+from skewless.spark.aggregation.sampling import Source, known_source
 from skewless.spark.columns import GroupingKey
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch

@@ -19,7 +19,8 @@ from skewless.spark.columns import internal
 from skewless.spark.key_texts import key_text
 from skewless.spark.ledger.claims import Claim
 from skewless.spark.ledger.ledger import Entry
-from skewless.spark.routing.router import Router, this_task
+from skewless.spark.routing.query_ledger import QueryLedger
+from skewless.spark.routing.this_task import this_task
 
 #: Records that are grouped at a time. With more, fewer partial results of a key must be merged. A
 #: task holds about three times as many bytes: the records, sorted by key, and their results.
@@ -38,7 +39,7 @@ class Combiner:
     """Combines the records of one task."""
 
     partials: Partials
-    router: Router | None = None  # finds the ledger that the task reports to, if any
+    query: QueryLedger | None = None  # finds the ledger that the task reports to
     packing: Packing | None = None
     claim: Claim | None = None  # on the ledger of a stream that routes nothing
 
@@ -47,7 +48,7 @@ class Combiner:
         task = this_task()
         if self.claim is not None and task.batch is not None:
             self.claim.make(task.query)
-        ledger = None if self.router is None else self.router.ledger_of(task)
+        ledger = None if self.query is None else self.query.ledger_of(task)
         partials = self.partials
         if ledger is not None:
             counted = {**partials.aggregations, RECORDS: count()}

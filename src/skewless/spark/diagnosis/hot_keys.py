@@ -24,7 +24,7 @@ from skewless.spark.diagnosis.predicting import Job, chosen_strategies, predict
 from skewless.spark.diagnosis.sampled_keys import SampledKeys
 from skewless.spark.diagnosis.timing_work import Work
 from skewless.spark.key_texts import key_text
-from skewless.spark.routing.route import number_of_workers
+from skewless.spark.routing.arguments import number_of_workers
 from skewless.strategy import AnyStrategy
 
 #: The most keys that Spark's sketch can return.

@@ -163,10 +163,10 @@ def predict(
 
 def routed(job: Job, strategy: AnyStrategy) -> Workers:
     """Return where the tasks of `route` send the records: each partition is a source."""
-    routing = PlanMaker(strategy, job.n_workers, job.seed)
+    plans = PlanMaker(strategy, job.n_workers, job.seed)
     workers = np.full(job.sample.n_records, -1, np.int32)
     for source, records in enumerate(job.sample.sources()):
-        state = routing.start(source)
+        state = plans.start(source)
         keys, out = job.sample.keys[records], workers[records]
         for begin in range(0, keys.size, job.batch_size):
             part = slice(begin, begin + job.batch_size)

@@ -96,7 +96,7 @@ class PlanMaker:
         return bounded_counts(REPORTED_KEYS) if isinstance(self.strategy, Rebalances) else None
 
     def begin(self, ledger: Ledger, batch: int, source: int) -> tuple[PlanMaker, Any]:
-        """Return the routing of `batch`, with earlier workers, and the state of `source`."""
+        """Return the maker for `batch`, with earlier workers, and the state of `source`."""
         plan = ledger.read_plan(batch)
         if plan is None:
             plan = made_or_awaited(ledger, batch, lambda: self.next_plan(ledger, batch))
@@ -149,14 +149,14 @@ class PlanMaker:
         return busy(plan, ledger.read_workers(before), self.n_workers)
 
     def _with(self, steps: Steps) -> PlanMaker:
-        """Return the routing for the workers of the last of these steps."""
+        """Return the maker for the workers of the last of these steps."""
         if steps == self.history:
             return self
         n_workers, capacities = steps[-1]
         return replace(self, n_workers=n_workers, capacities=capacities, steps=steps)
 
     def _after(self, steps: Steps) -> PlanMaker:
-        """Return the routing for this maker's workers, after these steps."""
+        """Return the maker for the same workers, after these steps."""
         n_last, last_speeds = steps[-1]
         own = self.capacities
         if n_last == self.n_workers and own in (None, last_speeds):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,28 +12,25 @@ from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
-from pyspark.sql.types import NumericType
 
 from skewless import parameters, registry
-from skewless.arguments import MOST_WORKERS, seed_number, text, whole
-from skewless.simulator.starting import require_capacities
+from skewless.arguments import text
 from skewless.spark.columns import (
     GroupingKey,
     Key,
-    computed,
-    existing,
     grouping_key,
     quoted,
     require_dataframe,
 )
-from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.routing.arguments import number_of_workers, speeds_of, weight_column
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.plans import PlanMaker
-from skewless.spark.routing.router import Router, identity_for, state_identity
-from skewless.spark.routing.seeds import draw_seed, log_seed
-from skewless.spark.routing.worker_steps import last_workers
+from skewless.spark.routing.query_ledger import query_ledger, state_identity
+from skewless.spark.routing.router import Router
+from skewless.spark.routing.seeds import log_seed
+from skewless.spark.routing.settings import are_untrusted, given_or_set
 from skewless.spark.worker_python import require_skewless
-from skewless.strategy import AnyStrategy, Rescales, Weighs
+from skewless.strategy import AnyStrategy
 
 #: The strategy where the user names none.
 DEFAULT_STRATEGY = "cascade-ahead"
@@ -117,7 +113,7 @@ def route(
         )
     hashed = hashed_key(by, untrusted=router.untrusted_keys)
     if weight is not None:
-        hashed.append(weight_column(df, weight, router.routing.strategy))
+        hashed.append(weight_column(df, weight, router.plans.strategy))
     require_skewless(df.sparkSession)
     return routed(df, router, hashed, column)
 
@@ -138,18 +134,14 @@ def make_router(
 
     `state` holds what else must not have changed since the ledger was written first.
     """
-    spark = df.sparkSession
     chosen = registry.strategy_of(strategy)
     n_workers = number_of_workers(df, workers, ledger)
-    speeds = _speeds(capacities, n_workers, chosen)
-    asked_seed = _given(seed, "seed", spark)
-    given_seed = None if asked_seed is None else seed_number(asked_seed)
-    untrusted = switch(untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", spark)
+    speeds = speeds_of(capacities, n_workers, chosen)
+    untrusted = are_untrusted(untrusted_keys, df.sparkSession)
     identity: dict[str, Any] = {
         "strategy": chosen.name,
         "parameters": json.dumps(parameters.as_dict(chosen), sort_keys=True, default=str),
         "workers": n_workers,
-        "seed": draw_seed() if given_seed is None else given_seed,
         "key": ", ".join(key.names),
         **(state or {}),
     }
@@ -157,46 +149,16 @@ def make_router(
         identity |= state_identity(chosen, n_workers)
     if untrusted:
         identity["untrusted_keys"] = True
-    drawn = ("seed",) if given_seed is None else ()
-    chosen_ledger, per_query = _ledger(df, ledger, identity, drawn, chosen)
-    if drawn and chosen_ledger is not None and not per_query:
-        kept = chosen_ledger.seed()
-        identity["seed"] = identity["seed"] if kept is None else kept
-    if drawn and not df.isStreaming:
-        log_seed(identity["seed"])
-    return Router(
-        PlanMaker(chosen, n_workers, identity["seed"], speeds),
-        chosen_ledger,
-        per_query,
-        identity,
-        keeps_seed=not (drawn and df.isStreaming),
-        untrusted_keys=untrusted,
-        built=secrets.token_hex(8),
-    )
-
-
-def check_routing(
-    df: DataFrame,
-    workers: Any,
-    capacities: ArrayLike | None,
-    seed: Any,
-    ledger: str | None,
-    untrusted_keys: Any,
-) -> tuple[int, bool]:
-    """Raise ValueError for bad arguments, even for those that have no effect.
-
-    Returns the number of workers, and whether strangers choose the keys.
-    """
-    given_seed = _given(seed, "seed", df.sparkSession)
-    if given_seed is not None:
-        seed_number(given_seed)
-    setting = "spark.skewless.untrustedKeys"
-    untrusted = switch(untrusted_keys, "untrusted_keys", setting, df.sparkSession)
-    if ledger is not None:
-        Ledger(ledger)  # refuses what is not a folder
-    n_workers = number_of_workers(df, workers, ledger)
-    require_capacities(capacities, n_workers)
-    return n_workers, untrusted
+    query = query_ledger(df, identity, seed, ledger, chosen)
+    if df.isStreaming and query.ledger is None:
+        warnings.warn(
+            "no ledger: every micro-batch begins with nothing learned. Give ledger=, a folder "
+            "beside the checkpoint, or set spark.skewless.ledger",
+            stacklevel=3,
+        )
+    if not df.isStreaming and given_or_set(seed, "seed", df.sparkSession) is None:
+        log_seed(query.seed)
+    return Router(PlanMaker(chosen, n_workers, query.seed, speeds), query, untrusted)
 
 
 def routed(df: DataFrame, router: Router, inputs: Sequence[Column], column: str) -> DataFrame:
@@ -217,96 +179,4 @@ def routed(df: DataFrame, router: Router, inputs: Sequence[Column], column: str)
     # neither evaluate it twice nor move a filter below it.
     worker: Column = arrow_udf(function, "int").asNondeterministic()(*inputs)
     with_workers = df.withColumn(column, worker)
-    return with_workers.repartitionById(router.routing.n_workers, F.col(quoted(column)))
-
-
-def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) -> Column:
-    """Return the weights as numbers; raise ValueError if the strategy does not weigh records."""
-    if not isinstance(strategy, Weighs):
-        able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Weighs)]
-        raise ValueError(
-            f"weight: strategy {strategy.name!r} does not weigh records; {', '.join(able)} do: "
-            "use one of them, or leave out weight"
-        )
-    column = weight if isinstance(weight, Column) else df[quoted(existing(df, weight, "weight"))]
-    field = computed(df, column, "weight")
-    if not isinstance(field.dataType, NumericType):
-        raise ValueError(
-            f"weight: column {field.name!r} must be a number, not {field.dataType.simpleString()}"
-        )
-    cost = column.cast("double")
-    return F.when((cost >= 0) & (cost < float("inf")), cost).otherwise(1.0)  # NaN is above infinity
-
-
-def _given(value: Any, name: str, spark: Any) -> Any:
-    """Return the argument, or else the setting `spark.skewless.<name>`, or None."""
-    return value if value is not None else spark.conf.get(f"spark.skewless.{name}", None)
-
-
-def switch(value: bool | None, name: str, setting: str, spark: Any) -> bool:
-    """Return whether the argument, or else the setting, is true."""
-    if value is None:
-        name, value = setting, spark.conf.get(setting, "false")
-    text = str(value).lower()
-    if not isinstance(value, bool | str) or text not in ("true", "false"):
-        raise ValueError(f"{name} must be true or false, not {value!r}")
-    return text == "true"
-
-
-def number_of_workers(df: DataFrame, workers: Any, ledger: Any = None) -> int:
-    """Return the number that was given, else the last one of the ledger, else Spark's.
-
-    The ledger comes before Spark's number because that number often follows the cores, and a query
-    may restart on a machine with other cores.
-    """
-    spark = df.sparkSession
-    given = _given(workers, "workers", spark)
-    if given is None and ledger is not None and df.isStreaming:
-        given = last_workers(Ledger(ledger))
-    if given is None:
-        given = spark.conf.get("spark.sql.shuffle.partitions")
-    return whole(given, "workers", least=1, most=MOST_WORKERS)
-
-
-def _speeds(
-    capacities: ArrayLike | None, n_workers: int, strategy: AnyStrategy
-) -> tuple[float, ...] | None:
-    """Return the capacities; raise ValueError for bad ones, or if the strategy cannot use them.
-
-    Equal capacities are kept: workers that differed before may be equal from now on.
-    """
-    if capacities is None:
-        return None
-    speeds = require_capacities(capacities, n_workers)
-    if not isinstance(strategy, Rescales):
-        able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Rescales)]
-        raise ValueError(
-            f"capacities: strategy {strategy.name!r} ignores differences in speed; "
-            f"use one of {', '.join(able)}, or leave out capacities"
-        )
-    return tuple(speeds.tolist())
-
-
-def _ledger(
-    df: DataFrame,
-    folder: str | None,
-    identity: dict[str, Any],
-    drawn: tuple[str, ...],
-    strategy: AnyStrategy,
-) -> tuple[Ledger | None, bool]:
-    """Return the ledger, and whether it is the root in which each query has its folder."""
-    given = None if folder is None else Ledger(folder)  # refuses what is not a folder
-    if not df.isStreaming:
-        return None, False
-    if given is not None:
-        given.check(identity_for(identity, strategy, given), drawn=drawn)
-        return given, False
-    root = df.sparkSession.conf.get("spark.skewless.ledger", None)
-    if root is not None:
-        return Ledger(str(root)), True
-    warnings.warn(
-        "no ledger: every micro-batch begins with nothing learned. Give ledger=, a folder "
-        "beside the checkpoint, or set spark.skewless.ledger",
-        stacklevel=4,
-    )
-    return None, False
+    return with_workers.repartitionById(router.plans.n_workers, F.col(quoted(column)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -20,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from skewless import registry
-from skewless.arguments import MOST_WORKERS, seed_number, shown, whole
+from skewless.arguments import MOST_WORKERS, shown, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.columns import (
@@ -34,9 +33,8 @@ from skewless.spark.columns import (
 )
 from skewless.spark.ledger.folder import shown as shown_folder
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
-from skewless.spark.routing.plans import PlanMaker
-from skewless.spark.routing.router import Router
-from skewless.spark.routing.seeds import draw_seed
+from skewless.spark.routing.query_ledger import QueryLedger, query_ledger
+from skewless.spark.routing.settings import given_or_set
 from skewless.spark.state.grouping import N_OURS, SentColumns
 from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.planning.state_plan import read_entry
@@ -183,7 +181,7 @@ def numbers_of_workers(df: DataFrame, workers: Any, max_workers: Any, ledger: An
     the query has Spark's number of partitions, and keeps its workers if there are no more of them.
     """
     spark = df.sparkSession
-    given = workers if workers is not None else spark.conf.get("spark.skewless.workers", None)
+    given = given_or_set(workers, "workers", spark)
     asked = None if given is None else whole(given, "workers", least=1, most=MOST_WORKERS)
     first = asked
     if first is None and ledger is not None and df.isStreaming:
@@ -210,53 +208,27 @@ def speeds(capacities: ArrayLike | None, n_workers: int) -> tuple[float, ...] | 
     return tuple((found / found.mean()).tolist())
 
 
-def state_router(
-    df: DataFrame,
-    key: GroupingKey,
-    shape: Shape,
-    strategy: AnyStrategy,
-    n_workers: int,
-    seed: Any,
-    ledger: Any,
-    untrusted: bool,
-) -> Router:
-    """Return the router that finds the ledger of a query; raise ValueError without a ledger."""
-    spark = df.sparkSession
-    asked = seed if seed is not None else spark.conf.get("spark.skewless.seed", None)
-    given = None if asked is None else seed_number(asked)
+def state_ledger(
+    df: DataFrame, key: GroupingKey, shape: Shape, seed: Any, ledger: Any, untrusted: bool
+) -> QueryLedger:
+    """Return what finds the ledger of a query; raise ValueError if a stream has none."""
     kinds = zip(key.names, key.fields, strict=True)
     identity: dict[str, Any] = {
         "process": 1,
         "key": ", ".join(f"{name} {field.dataType.simpleString()}" for name, field in kinds),
-        "seed": draw_seed() if given is None else given,
         "skewless": version("skewless"),
     }
     if untrusted:
         identity["untrusted_keys"] = True
-    drawn = ("seed",) if given is None else ()
-    root = spark.conf.get("spark.skewless.ledger", None)
-    if not df.isStreaming:
-        found, per_query = None, False
-    elif ledger is not None:
-        found, per_query = Ledger(ledger), False
-        found.check(identity, drawn=drawn)
-        _check_states(found, shape)
-    elif root is not None:
-        found, per_query = Ledger(str(root)), True
-    else:
+    query = query_ledger(df, identity, seed, ledger)
+    if df.isStreaming and query.ledger is None:
         raise ValueError(
             "ledger: process keeps the states of a stream there: give ledger=, a folder beside "
             "the checkpoint, or set spark.skewless.ledger"
         )
-    return Router(
-        PlanMaker(strategy, n_workers, identity["seed"]),
-        found,
-        per_query,
-        identity,
-        keeps_seed=not (drawn and df.isStreaming),
-        untrusted_keys=untrusted,
-        built=secrets.token_hex(8),
-    )
+    if query.ledger is not None and not query.per_query:
+        _check_states(query.ledger, shape)
+    return query
 
 
 def _check_states(ledger: Ledger, shape: Shape) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from skewless.arguments import shown, whole
 from skewless.spark.columns import GroupingKey, Key, grouping_key, internal, require_dataframe
 from skewless.spark.routing.key_hashes import hashed_key
-from skewless.spark.routing.route import switch
+from skewless.spark.routing.settings import are_untrusted
 from skewless.spark.state.arguments import (
     HASH,
     WORKER,
@@ -23,7 +23,7 @@ from skewless.spark.state.arguments import (
     ordering,
     sending,
     speeds,
-    state_router,
+    state_ledger,
     time_and_delay,
     unique_columns,
 )
@@ -174,10 +174,8 @@ def processed(
         raise ValueError(f"cost must be 'records' or 'seconds', not {shown(cost)}")
     numbers = numbers_of_workers(df, workers, max_workers, ledger)
     capable = speeds(capacities, numbers.most)
-    untrusted = switch(
-        untrusted_keys, "untrusted_keys", "spark.skewless.untrustedKeys", df.sparkSession
-    )
-    router = state_router(df, by, shape, chosen, numbers.first, seed, ledger, untrusted)
+    untrusted = are_untrusted(untrusted_keys, df.sparkSession)
+    query = state_ledger(df, by, shape, seed, ledger, untrusted)
     sends = sending(df, by, times, ordered)
     work = Work(shape, sends.sent, cost)
     controller = Controller(
@@ -197,10 +195,10 @@ def processed(
     spark = df.sparkSession
     is_spread = df.isStreaming
     if df.isStreaming:
-        tasks: Any = StateTasks(router, controller, work, _n_kept(spark.conf))
+        tasks: Any = StateTasks(query, controller, work, _n_kept(spark.conf))
     else:
         hashed = hash_columns or by.grouped
-        row = planned(df, hashed, chosen, numbers.first, router.routing.seed, parts, capable)
+        row = planned(df, hashed, chosen, numbers.first, query.seed, parts, capable)
         is_spread = len(row.column("spread")[0]) > 0
         tasks = BatchTasks(work, row)
     plan = spark.range(0, 1, 1, 1).mapInArrow(tasks.publish, PLACES)

@@ -18,7 +18,8 @@ from skewless.spark.key_texts import key_text
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.names import run_name
-from skewless.spark.routing.router import Router, Task, this_task
+from skewless.spark.routing.query_ledger import QueryLedger
+from skewless.spark.routing.this_task import Task, this_task
 from skewless.spark.state.grouping import received
 from skewless.spark.state.moving import Beginning, beginning
 from skewless.spark.state.planning.controller import Controller
@@ -51,7 +52,7 @@ def hash_seed(seed: int) -> int:
 class StateTasks:
     """What the tasks of a streaming query of `process` do."""
 
-    router: Router
+    query: QueryLedger
     controller: Controller
     work: Work
     kept: int  # versions that are kept
@@ -104,10 +105,10 @@ class StateTasks:
         return worked.results
 
     def _plan(self, task: Task, batch: int) -> tuple[Ledger, StatePlan, int]:
-        ledger = self.router.ledger_of(task)
+        ledger = self.query.ledger_of(task)
         if ledger is None:
             raise RuntimeError("process needs a ledger, and this task has none")
-        seed = self.router.routing_of(task, ledger).seed
+        seed = self.query.seed_of(task, ledger)
         return ledger, self.controller.plan(ledger, batch, seed, self.work.shape), seed
 
     def _write(

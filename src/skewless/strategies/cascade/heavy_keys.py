@@ -23,6 +23,10 @@ from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Ints, Keys
 from skewless.sound import MOST_WEIGHT, require_within
 
+#: Counters that a source has: more than heavy keys can exist.
+COUNTED_PER_WORKER = 16
+#: Records, for each worker, after which counts fade.
+EPOCH_PER_WORKER = 64
 PLACES = 8
 ABSENT = -1
 _LARGEST_UNIT = 1e150

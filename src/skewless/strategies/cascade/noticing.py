@@ -31,7 +31,8 @@ from skewless.strategies.cascade.state import (
     CascadeState,
 )
 
-LOOKS_PER_EPOCH = 8
+LOOKS_PER_EPOCH = 8  # at most: how often counts are compared with what was expected
+_OTHER = 2.0  # a rate is another one only if it is more than this many times as large or small
 #: The number of standard deviations of a Poisson variable that rules out chance, squared.
 _SURE = 36.0
 
@@ -57,7 +58,7 @@ def notice(state: CascadeState) -> None:
             larger, gap = max(seen, expected), seen - expected
             if larger <= least:  # nearly all keys
                 continue
-            is_other = 2.0 * min(seen, expected) < larger and gap * gap > least * larger
+            is_other = _OTHER * min(seen, expected) < larger and gap * gap > least * larger
             # Light keys are counted by samples. A few of them would look like many records.
             is_exact = gap < 0.0 or watched[place] >= numbers[HEAVY]
             if is_other and is_exact:

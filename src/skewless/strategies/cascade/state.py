@@ -71,10 +71,10 @@ WAITING = 32
 #: A key with at most this many workers stays with one until the next is clearly less loaded.
 FEW = 8
 
-BLOCK = 256
+BLOCK = 256  # records whose keys are hashed at a time
 HEAVY_PARTS = 8.0  # a key is heavy from 1/8 of a worker's fair share on
 COUNT_EVERY = 16  # one light record in this many is counted, and counts for this many
-SPOTS_PER_SLOT = 2
+SPOTS_PER_SLOT = 2  # a finer table than the slots: fewer light keys share a spot with a heavy one
 STEPS_PER_RECORD = 16  # search steps that each record adds to the budget
 SAVED_PER_WORKER = 1024  # the most unused steps that are saved, per worker
 

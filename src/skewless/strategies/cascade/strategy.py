@@ -21,7 +21,13 @@ from skewless.strategies.cascade.condensing import (
     watched_together,
 )
 from skewless.strategies.cascade.counting import FIRST_HEAVY, prepare, watch
-from skewless.strategies.cascade.heavy_keys import HeavyKeys, heavy_keys, largest_together
+from skewless.strategies.cascade.heavy_keys import (
+    COUNTED_PER_WORKER,
+    EPOCH_PER_WORKER,
+    HeavyKeys,
+    heavy_keys,
+    largest_together,
+)
 from skewless.strategies.cascade.noticing import notice, stretch
 from skewless.strategies.cascade.routing import route_records
 from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides
@@ -74,8 +80,7 @@ _LEAST_ROOM_HEAVY = 4.5  # records: the least room of the lightest heavy keys
 _HEAVY_PER_LIGHT = 0.5
 _LAG = 1.0  # records: the heaviest key first fills workers that are this far behind the mean
 _RISE = 1.0  # records by which a floor rises when the key has gone through its reach
-_COUNTED_PER_WORKER = 16
-_EPOCH_PER_WORKER = 64
+_DEBT_PER_ROOM = 2.0  # rooms of light keys: what a worker lags beyond that is forgiven
 _KEPT_BY_A_SWEEP = 0.8  # of every count: old records fade
 _HANDICAP_PER_SWEEP = 0.1  # of the excess of a worker above the mean
 _GRADES = 4.0  # halvings of the count from the heaviest key to the most room
@@ -144,10 +149,10 @@ class Cascade:
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> CascadeState:
         """Return the state of a source that has sent nothing."""
-        heavy = heavy_keys(_COUNTED_PER_WORKER * n_workers)
+        heavy = heavy_keys(COUNTED_PER_WORKER * n_workers)
         n_rows = heavy.keys.size
         owners = slot_table(n_workers)
-        epoch = _EPOCH_PER_WORKER * n_workers
+        epoch = EPOCH_PER_WORKER * n_workers
         numbers = np.zeros(NUMBERS)
         numbers[HEAVY] = FIRST_HEAVY
         numbers[SCALE] = 1.0
@@ -187,7 +192,7 @@ class Cascade:
         most_room = max(_LEAST_ROOM_HEAVY, _HEAVY_PER_LIGHT * room)
         rooms = np.zeros(ROOMS)
         rooms[LIGHT_ROOM] = max(_LEAST_ROOM_LIGHT, room)
-        rooms[DEBT] = 2.0 * rooms[LIGHT_ROOM]
+        rooms[DEBT] = _DEBT_PER_ROOM * rooms[LIGHT_ROOM]
         rooms[LEAST_ROOM] = -_LAG
         rooms[ROOM_PER_HALVING] = 0.0 if self.without == "grading" else most_room / _GRADES
         rooms[MOST_ROOM] = most_room

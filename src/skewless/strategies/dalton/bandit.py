@@ -42,7 +42,7 @@ OWN = 4  # the part of this source in it
 FADING = 5  # of a merged state: what it multiplied the older records with
 RATE, EXPLORATION, LOAD_WEIGHT, REPLICA_WEIGHT = 6, 7, 8, 9  # parameters: γ, ε, p1, p2
 
-_CROWDED = 0.7
+_CROWDED = 0.7  # the part of the hot keys at the split limit from which the limit rises
 
 
 class Bandit(NamedTuple):

@@ -28,6 +28,7 @@ from skewless.strategy import Traits
 
 _LEAST_REWARD = -2.0
 _FIRST_SPLIT_LIMIT = 2
+_SKETCH_ERRS = 0.05  # the probability that a count of the sketch is further off than its error
 
 
 @dataclass(frozen=True)
@@ -155,12 +156,12 @@ class Dalton:
         # The error of the sketch: an eighth of the count that makes a key hot.
         epsilon = 1 / (8 * n_workers)
         if self.statistics == "count-min":
-            return sketched_counts(epsilon, 0.05, seed)
+            return sketched_counts(epsilon, _SKETCH_ERRS, seed)
         # No window has more keys than records, so a table for all of them never needs the sketch.
         if self.statistics == "hybrid" and (self.exact_keys < self.stats_window or self.by_batch):
-            return hybrid_counts(self.exact_keys, epsilon, 0.05, seed)
+            return hybrid_counts(self.exact_keys, epsilon, _SKETCH_ERRS, seed)
         if self.by_batch:  # a batch may have any number of keys, a table may not
-            return hybrid_counts(self.stats_window, epsilon, 0.05, seed)
+            return hybrid_counts(self.stats_window, epsilon, _SKETCH_ERRS, seed)
         return exact_counts(self.stats_window)
 
     def route(self, keys: Keys, state: Bandit, out: Workers) -> None:

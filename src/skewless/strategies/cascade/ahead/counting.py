@@ -25,6 +25,7 @@ LEAST_HEAVY = 4.0  # a new key also needs this many usual records to be heavy
 COUNTED_PARTS = 64.0  # a key is counted from 1/64 of a fair share of a block on
 SINGLE_PARTS = 4.0  # a key with a single record is counted if that is 1/4 of a fair share
 KEPT_BY_AN_EPOCH = 0.8  # of every count: old records fade
+_TWO_RECORDS = 2.0  # usual records: a key that weighs less has a single record
 OFFER_EVERY = 8  # one key with a single record in this many is offered a counter, for all of them
 STEPS_PER_RECORD = 16  # search steps that each record of a block adds to the budget
 _SHIFT_32 = np.uint64(32)
@@ -91,7 +92,7 @@ def remember(state: AheadState, n_keys: I64, n_records: I64, total: F64) -> None
     state.numbers[FADED] += total
     share = total / state.levels.size
     least_new = max(LEAST_HEAVY * state.numbers[SCALE], share / HEAVY_PARTS)
-    least_single = min(2.0 * state.numbers[SCALE], share / SINGLE_PARTS)
+    least_single = min(_TWO_RECORDS * state.numbers[SCALE], share / SINGLE_PARTS)
     least_counted = max(share / COUNTED_PARTS, least_single)
     to_block = total / (state.numbers[FADED] * heavy.unit[0]) if total > 0.0 else 0.0
     for number in range(n_keys):
@@ -122,7 +123,7 @@ def _offer(state: AheadState, key: U64, hashed: U64, first: I64, weight: F64) ->
     heavy = state.heavy
     turn = np.uint64(state.counters[BLOCKS])
     amount = weight * heavy.unit[0]
-    if weight < 2.0 * state.numbers[SCALE]:
+    if weight < _TWO_RECORDS * state.numbers[SCALE]:
         if ((hashed >> _SHIFT_32) + turn) & _LOW_BITS:
             return
         amount *= OFFER_EVERY

@@ -13,6 +13,7 @@ from skewless.strategies.cascade.ahead.state import Buffers
 _CLASSES = 64
 _MIDDLE = 16  # the class of keys that weigh half of a usual record
 _MOST_WEIGHT = 1e9  # usual records: as much as the last class needs
+_MIDDLE_MANTISSA = 0.75  # of all mantissas, 0.5 … 1: it halves an octave
 _HASH_BITS = 10
 _HASH_MASK = np.uint64((1 << _HASH_BITS) - 1)
 _HASH_SHIFT = np.uint64(22)  # not the bits of the home
@@ -27,7 +28,7 @@ def rank_of(estimate: F64, hashed: U64, scale: F64) -> I64:
     in the same order, and leave the same ones out where there is no room for all.
     """
     mantissa, exponent = math.frexp(min(estimate / scale, _MOST_WEIGHT))
-    step = 2 * exponent + (1 if mantissa >= 0.75 else 0)
+    step = 2 * exponent + (1 if mantissa >= _MIDDLE_MANTISSA else 0)
     weight_class = max(0, min(_MIDDLE + step, _CLASSES - 1))
     return (weight_class << _HASH_BITS) + np.int64((hashed >> _HASH_SHIFT) & _HASH_MASK)
 

@@ -15,7 +15,7 @@ from skewless.strategies.cascade.heavy_keys import HeavyKeys
 WEIGHT = 0  # of the records since the interval began
 SCALE = 1  # weight of an average record of the last block that weighed anything
 FADED = 2  # faded weight of all records
-TOLERANCE = 3
+TOLERANCE = 3  # the parameter: how far above the mean a worker may be
 NUMBERS = 4
 
 # Positions in `counters`.

@@ -36,13 +36,15 @@ from skewless.strategies.cascade.ahead.state import (
     AheadState,
     buffers,
 )
-from skewless.strategies.cascade.heavy_keys import heavy_keys, largest_together
+from skewless.strategies.cascade.heavy_keys import (
+    COUNTED_PER_WORKER,
+    EPOCH_PER_WORKER,
+    heavy_keys,
+    largest_together,
+)
 from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides
 from skewless.strategy import Traits, require_all_stay
 from skewless.unordered import unordered_mean
-
-_COUNTED_PER_WORKER = 16
-_EPOCH_PER_WORKER = 64
 
 
 @dataclass(frozen=True)
@@ -104,14 +106,14 @@ class CascadeAhead:
         numbers[SCALE] = 1.0
         numbers[TOLERANCE] = self.tolerance
         counters = np.zeros(COUNTERS, np.int64)
-        counters[EPOCH] = _EPOCH_PER_WORKER * n_workers
+        counters[EPOCH] = EPOCH_PER_WORKER * n_workers
         return AheadState(
             seed=seed_array(seed, 1),
             owners=slot_table(n_workers),
             strides=strides(n_workers),
             costs=np.ones(n_workers),
             levels=np.zeros(n_workers),
-            heavy=heavy_keys(_COUNTED_PER_WORKER * n_workers),
+            heavy=heavy_keys(COUNTED_PER_WORKER * n_workers),
             numbers=numbers,
             counters=counters,
             buffers=buffers(n_workers),

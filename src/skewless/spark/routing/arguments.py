@@ -1,0 +1,94 @@
+"""Checks the arguments of `route`, which `aggregate` has too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import NumericType
+
+from skewless import registry
+from skewless.arguments import MOST_WORKERS, seed_number, whole
+from skewless.simulator.starting import require_capacities
+from skewless.spark.columns import computed, existing, quoted
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.routing.settings import are_untrusted, given_or_set
+from skewless.spark.routing.worker_steps import last_workers
+from skewless.strategy import AnyStrategy, Rescales, Weighs
+
+
+def check_routing(
+    df: DataFrame,
+    workers: Any,
+    capacities: ArrayLike | None,
+    seed: Any,
+    ledger: str | None,
+    untrusted_keys: Any,
+) -> tuple[int, bool]:
+    """Raise ValueError for bad arguments, even for those that have no effect.
+
+    Returns the number of workers, and whether strangers choose the keys.
+    """
+    given_seed = given_or_set(seed, "seed", df.sparkSession)
+    if given_seed is not None:
+        seed_number(given_seed)
+    untrusted = are_untrusted(untrusted_keys, df.sparkSession)
+    if ledger is not None:
+        Ledger(ledger)  # refuses what is not a folder
+    n_workers = number_of_workers(df, workers, ledger)
+    require_capacities(capacities, n_workers)
+    return n_workers, untrusted
+
+
+def number_of_workers(df: DataFrame, workers: Any, ledger: Any = None) -> int:
+    """Return the number that was given, else the last one of the ledger, else Spark's.
+
+    The ledger comes before Spark's number because that number often follows the cores, and a query
+    may restart on a machine with other cores.
+    """
+    spark = df.sparkSession
+    given = given_or_set(workers, "workers", spark)
+    if given is None and ledger is not None and df.isStreaming:
+        given = last_workers(Ledger(ledger))
+    if given is None:
+        given = spark.conf.get("spark.sql.shuffle.partitions")
+    return whole(given, "workers", least=1, most=MOST_WORKERS)
+
+
+def speeds_of(
+    capacities: ArrayLike | None, n_workers: int, strategy: AnyStrategy
+) -> tuple[float, ...] | None:
+    """Return the capacities; raise ValueError for bad ones, or if the strategy cannot use them.
+
+    Equal capacities are kept: workers that differed before may be equal from now on.
+    """
+    if capacities is None:
+        return None
+    speeds = require_capacities(capacities, n_workers)
+    if not isinstance(strategy, Rescales):
+        able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Rescales)]
+        raise ValueError(
+            f"capacities: strategy {strategy.name!r} ignores differences in speed; "
+            f"use one of {', '.join(able)}, or leave out capacities"
+        )
+    return tuple(speeds.tolist())
+
+
+def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) -> Column:
+    """Return the weights as numbers; raise ValueError if the strategy does not weigh records."""
+    if not isinstance(strategy, Weighs):
+        able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Weighs)]
+        raise ValueError(
+            f"weight: strategy {strategy.name!r} does not weigh records; {', '.join(able)} do: "
+            "use one of them, or leave out weight"
+        )
+    column = weight if isinstance(weight, Column) else df[quoted(existing(df, weight, "weight"))]
+    field = computed(df, column, "weight")
+    if not isinstance(field.dataType, NumericType):
+        raise ValueError(
+            f"weight: column {field.name!r} must be a number, not {field.dataType.simpleString()}"
+        )
+    cost = column.cast("double")
+    return F.when((cost >= 0) & (cost < float("inf")), cost).otherwise(1.0)  # NaN is above infinity

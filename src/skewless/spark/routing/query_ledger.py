@@ -1,0 +1,123 @@
+"""The ledger of a query, and the seed that all its tasks, attempts and runs agree on."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from skewless.arguments import seed_number
+from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.routing.seeds import draw_seed, seed_of_query
+from skewless.spark.routing.settings import given_or_set
+from skewless.spark.routing.this_task import Task
+from skewless.state import layout
+from skewless.strategy import AnyStrategy, Rescales
+
+
+@dataclass(frozen=True)
+class QueryLedger:
+    """Finds the ledger and the seed of the query that a task belongs to."""
+
+    identity: Mapping[str, Any]  # what must not change while the ledger is used
+    ledger: Ledger | None = None
+    per_query: bool = False  # the ledger has a folder for each query
+    keeps_seed: bool = True  # else the ledger or the id of the query gives the seed
+    strategy: AnyStrategy | None = None  # if it can rescale, the number of workers may change
+    built: str = ""  # drawn when the query is built, so it differs between drivers
+
+    @property
+    def seed(self) -> int:
+        """The seed that was given or drawn."""
+        return int(self.identity["seed"])
+
+    def ledger_of(self, task: Task) -> Ledger | None:
+        """Return the ledger of the query of `task`; raise LedgerMismatch if it is another's."""
+        if self.ledger is None or task.batch is None:
+            return None
+        ledger = self.ledger.below(str(task.query)) if self.per_query else self.ledger
+        identity = identity_for(self.identity, self.strategy, ledger)
+        if self.keeps_seed:
+            ledger.claim(identity)
+        else:  # every run of the query proposes the same seed, whichever task is first
+            proposed = {**identity, "seed": seed_of_query(str(task.query))}
+            ledger.claim(proposed, drawn=("seed",))
+        ledger.bind(str(task.query))
+        return ledger.of_run(f"{self.built}-{task.run}")
+
+    def seed_of(self, task: Task, ledger: Ledger | None) -> int:
+        """Return the seed that all tasks, attempts and runs of the query have."""
+        if self.keeps_seed:
+            return self.seed
+        kept = None if ledger is None else ledger.seed()
+        if kept is None and task.query is not None:
+            kept = seed_of_query(task.query)
+        return self.seed if kept is None else kept
+
+
+def query_ledger(
+    df: DataFrame,
+    identity: Mapping[str, Any],
+    seed: Any,
+    folder: str | None,
+    strategy: AnyStrategy | None = None,
+) -> QueryLedger:
+    """Return the ledger for these arguments of a verb, with a seed if none is given.
+
+    Raises ValueError for bad arguments, and LedgerMismatch if the folder belongs to another query.
+    A batch has no ledger.
+    """
+    spark = df.sparkSession
+    asked = given_or_set(seed, "seed", spark)
+    given = None if asked is None else seed_number(asked)
+    whole = {**identity, "seed": draw_seed() if given is None else given}
+    drawn = ("seed",) if given is None else ()
+    found = None if folder is None else Ledger(folder)  # refuses what is not a folder
+    root = None
+    if not df.isStreaming:
+        found = None
+    elif found is not None:
+        found.check(identity_for(whole, strategy, found), drawn=drawn)
+        kept = found.seed() if drawn else None
+        whole["seed"] = whole["seed"] if kept is None else kept
+    else:
+        root = given_or_set(None, "ledger", spark)
+        found = None if root is None else Ledger(str(root))
+    return QueryLedger(
+        whole,
+        found,
+        per_query=root is not None,
+        keeps_seed=not (drawn and df.isStreaming),
+        strategy=strategy,
+        built=secrets.token_hex(8),
+    )
+
+
+def identity_for(
+    identity: Mapping[str, Any], strategy: AnyStrategy | None, ledger: Ledger
+) -> dict[str, Any]:
+    """Return the identity with which to claim a ledger that may have begun with other workers.
+
+    A strategy that can rescale continues with other workers, and the ledger keeps its first number.
+    """
+    if "workers" not in identity or not isinstance(strategy, Rescales):
+        return dict(identity)
+    began = ledger.workers()
+    if began is None or began == identity["workers"]:
+        return dict(identity)
+    return {**identity, "workers": began, **state_identity(strategy, began)}
+
+
+def state_identity(strategy: AnyStrategy, n_workers: int) -> dict[str, str]:
+    """Return the version of the package, and the layout of the strategy's state.
+
+    The layout must not change while a ledger is used. The version is only information for people.
+    If the arrays of a strategy change their meaning but not their layout, its `state_version` must
+    change.
+    """
+    shape = f"{layout(strategy.start(n_workers, 0))}-{getattr(strategy, 'state_version', 1)}"
+    return {"state_layout": shape, "skewless": version("skewless")}

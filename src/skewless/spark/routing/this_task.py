@@ -1,0 +1,48 @@
+"""The Spark task that runs this code: its partition, micro-batch, query and run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pyspark import TaskContext
+
+_SESSION_TAG = re.compile(r"spark-session-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task: its partition, and its micro-batch if the query is a stream."""
+
+    partition: int
+    batch: int | None
+    query: str | None
+    run: str | None = None  # changes with every restart
+    attempt: int | None = None  # unique among all attempts of all tasks of this application
+
+
+def this_task() -> Task:
+    """Return what Spark says about the task that runs this."""
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("this runs inside a Spark task only")
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    return Task(
+        context.partitionId(),
+        None if batch is None else int(batch),
+        context.getLocalProperty("sql.streaming.queryId"),
+        None if batch is None else _run_of(context),
+        context.taskAttemptId(),
+    )
+
+
+def _run_of(context: TaskContext) -> str | None:
+    """Return the name of this run of the query; no other run has it.
+
+    Spark does not give tasks the id of the run. But each run has its own session, and Spark tags
+    all jobs of the run with that session. The job group is the id of the run too, until the user's
+    `foreachBatch` sets another group.
+    """
+    tags = (context.getLocalProperty("spark.job.tags") or "").split(",")
+    sessions = [tag for tag in tags if _SESSION_TAG.fullmatch(tag)]
+    return min(sessions) if sessions else context.getLocalProperty("spark.jobGroup.id")
