@@ -176,7 +176,7 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
         "--strategy: 'local' is for applications that aggregate": [
             *["run", "self-join", "--generate", "10", "--strategy", "local"]
         ],
-        "--strategy: 'plain' is for aggregations that Spark has": [
+        "--strategy: 'plain' needs aggregations that Spark has": [
             *["run", "clustering", "--generate", "10", "--strategy", "plain"]
         ],
         "--set: 'auto' has no parameters": [
@@ -193,7 +193,7 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
         "pkg": ["run", "self-join", "--generate", "10", "--strategy", "pkg"],
         "--alike must be above 0": ["run", "clustering", "--generate", "10", "--alike", "nan"],
         "--generate must be 96 … 20,000,000, not 95": ["run", "tpch-q5", "--generate", "95"],
-        "must be a folder with the tables of TPC-H": ["run", "tpch-q5", "--input", str(path)],
+        "must be a folder with the TPC-H tables": ["run", "tpch-q5", "--input", str(path)],
         "'skewless_batch' cannot be a column here": [*append, "--key", "batch,skewless_batch"],
         "begun' are; give another path": [*append, "--key", "batch", *going_on],
         "--skew goes with --input": ["run", "tpch-q5", "--generate", "100", "--skew", "0.8"],

@@ -54,7 +54,7 @@ def test_slot_i_lies_on_partition_i_modulo_their_number(n_slots: int, n_partitio
 
 @pytest.mark.parametrize(("n_slots", "n_partitions"), [(0, 1), (1, 0), (-1, 2)])
 def test_no_slots_or_partitions_are_refused(n_slots: int, n_partitions: int) -> None:
-    with pytest.raises(ValueError, match=f"at least 1: {n_slots}, {n_partitions}"):
+    with pytest.raises(ValueError, match=f"at least 1, not {n_slots} and {n_partitions}"):
         slots(n_slots, n_partitions)
 
 

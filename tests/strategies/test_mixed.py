@@ -12,13 +12,8 @@ from reference import hash as reference_ring
 from reference.rebalancing import mixed_family as reference
 from reference.rebalancing.mixed import n_entries
 from skewless.checks import check_strategy
-from skewless.strategies.min_mig import MinMig
-from skewless.strategies.min_table import MinTable
-from skewless.strategies.mixed import Mixed
-from skewless.strategies.mixed_bf import MixedBruteForce
-from skewless.strategies.readj import Readj
+from skewless.strategies import MinMig, MinTable, Mixed, MixedBruteForce, Readj, Simple
 from skewless.strategies.rebalancing import routing_table
-from skewless.strategies.simple import Simple
 from skewless.strategy import Report
 from strategies.streams import as_keys
 

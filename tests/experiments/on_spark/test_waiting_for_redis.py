@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import socket
 import subprocess
 import sys
@@ -13,20 +13,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the benchmark runs on Spark")
 
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+PROJECT = Path(__file__).parents[3]
 
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    path = BENCHMARKS / "spark_alternatives.py"
-    spec = importlib.util.spec_from_file_location("benchmark_alternatives", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    return module
+    monkeypatch.syspath_prepend(str(PROJECT))
+    return importlib.import_module("benchmarks.on_spark.spark_alternatives")
 
 
 def free_port() -> int:

@@ -196,17 +196,7 @@ def aggregate(
         records = _sent(records, sent_key, router)
     elif choice.form == "together":
         records = records.repartition(n_workers, *partials.key)
-    if not is_ours:
-        merged = query.merged_by_spark(records)
-    elif df.isStreaming:
-        closes = span is not None and query.late.is_given
-        chosen_mode = mode or ("append" if closes else "update")
-        merged = query.merged_in_blocks(records, chosen_mode, layout)
-    elif choice.form == "together" and span is None:
-        merged = query.finished(records)
-    else:
-        merged = query.merged_in_rows(records)
-    return merged.toDF(*names)
+    return query.merged(records, mode, layout).toDF(*names)
 
 
 @dataclass(frozen=True)
@@ -227,6 +217,19 @@ class _Query:
     choice: Choice
     ledger: QueryLedger | None  # to which the workers report
     claim: Claim | None
+
+    def merged(self, records: DataFrame, mode: str | None, layout: Mapping[str, str]) -> DataFrame:
+        """Return the results of records that are where they are combined."""
+        if is_merged_by_spark(self.aggs):
+            return self.merged_by_spark(records)
+        if self.df.isStreaming:
+            closes = self.window is not None and self.late.is_given
+            return self.merged_in_blocks(
+                records, mode or ("append" if closes else "update"), layout
+            )
+        if self.choice.form == "together" and self.window is None:
+            return self.finished(records)
+        return self.merged_in_rows(records)
 
     def merged_by_spark(self, records: DataFrame) -> DataFrame:
         """Return partial results merged by Spark's aggregates."""

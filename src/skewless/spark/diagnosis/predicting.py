@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from pyspark.sql import Column
@@ -216,5 +216,4 @@ def _with_makespan(job: Job, one: Prediction, strategy: AnyStrategy) -> Predicti
         seed=job.seed,
         window=window,
     )
-    ratio = run.summary()["makespan_ratio"]
-    return Prediction(one.strategy, one.family, one.imbalance, one.replication, ratio, one.seconds)
+    return replace(one, makespan=run.summary()["makespan_ratio"])

@@ -6,6 +6,10 @@ hashing. The window may become longer and shorter while it runs.
 
 Keys are given as seeded hashes, which the caller has anyway. A seeded hash identifies the key, and
 its low bits give the key's slot in the table.
+
+This is not a `key_table` of the kernels, although both probe in the same way. A record that leaves
+has its row, and the row has its slot, so nothing is hashed or searched; a `key_table` has no way
+back from a value to its slot. And it would mix the hash a second time in each search.
 """
 
 from __future__ import annotations
