@@ -99,7 +99,17 @@ def test_a_folder_of_applications_names_them(tmp_path):
     with pytest.raises(LogError, match="name one of eventlog_v2_a, eventlog_v2_b"):
         list(read_events(tmp_path))
     (tmp_path / "eventlog_v2_b").rmdir()
-    with pytest.raises(LogError, match="without files like events_1"):
+    with pytest.raises(LogError, match="is a folder without logs of Spark"):
         list(read_events(tmp_path))
-    with pytest.raises(LogError, match="without files like events_1"):
+    with pytest.raises(LogError, match="is a folder without logs of Spark"):
         list(read_events(tmp_path / "eventlog_v2_a"))
+
+
+def test_a_folder_with_the_log_of_one_application_is_that_log(tmp_path):
+    event = {"Event": "SparkListenerApplicationEnd", "Timestamp": 1}
+    (tmp_path / "local-1").write_text(json.dumps(event) + "\n")
+    (tmp_path / ".local-1.crc").write_bytes(b"crc")
+    assert list(read_events(tmp_path)) == [event]
+    (tmp_path / "eventlog_v2_local-2").mkdir()  # rolled, beside a single file
+    with pytest.raises(LogError, match="name one of eventlog_v2_local-2, local-1"):
+        list(read_events(tmp_path))

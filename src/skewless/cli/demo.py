@@ -127,7 +127,7 @@ def demo(
             print(f"\n{comparison(summaries)}")
         print(f"\n{equality(summaries)}\nThe plots: {out}")
         if event_log is not None:
-            print(f"Spark's log of the job is in {event_log}: skewless diagnose --event-log FILE")
+            print(f"Spark's log of the job: skewless diagnose --event-log {event_log}")
     if any(summary["differences"] for summary in summaries):
         raise stopped("a result differs from plain Spark's: this is a bug", 1)
 

@@ -19,6 +19,8 @@ Event = dict[str, Any]
 _CODECS = {".zstd": "zstd", ".zst": "zstd", ".gz": "gzip"}
 _UNREADABLE = (".lz4", ".lzf", ".snappy")  # Spark has its own framing for these
 _ROLLED = re.compile(r"events_(\d+)_.+")
+#: How Spark names the log of one application: a folder of rolled files, or one file.
+_APPLICATION = re.compile(r"(eventlog_|app-|application_|local-|spark-).+")
 _UNFINISHED = ".inprogress"
 _COMPACTED = ".compact"  # after the codec; such a file leaves out events of ended jobs
 
@@ -28,7 +30,11 @@ class LogError(ValueError):
 
 
 def log_files(path: str | Path) -> list[Path]:
-    """Return the files of an event log in order: one file, or the rolled files of a folder."""
+    """Return the files of an event log in order: one file, or the rolled files of a folder.
+
+    A folder that holds the log of one application, and nothing else that looks like a log, is read
+    as that log.
+    """
     place = Path(path)
     if not place.exists():
         raise LogError(f"event log: there is no file or folder {shown(str(path))}")
@@ -39,9 +45,7 @@ def log_files(path: str | Path) -> list[Path]:
     ]
     if rolled:
         return _without_compacted(sorted(rolled))
-    inside = sorted(
-        folder.name for folder in place.iterdir() if folder.name.startswith("eventlog_")
-    )
+    inside = sorted(log.name for log in place.iterdir() if _APPLICATION.fullmatch(log.name))
     if len(inside) == 1:
         return log_files(place / inside[0])
     if inside:
@@ -50,7 +54,8 @@ def log_files(path: str | Path) -> list[Path]:
             f"event log: {shown(str(path))} has several applications: name one of {names}"
         )
     raise LogError(
-        f"event log: {shown(str(path))} is a folder without files like events_1_APPLICATION"
+        f"event log: {shown(str(path))} is a folder without logs of Spark: names like "
+        "local-1700000000000 or eventlog_v2_local-1700000000000"
     )
 
 
