@@ -239,7 +239,9 @@ def _remedy(stage: Stage, cause: Cause, slowest: int) -> str:
                 "slow partition"
             )
         by_key = _by_operators(stage, without=_PER_RECORD)
-        return by_key or (
+        if by_key:
+            return f"it read about as many records as the others, but they cost more: {by_key}"
+        return (
             "some records cost more than others: give route their cost as weight=, or look at the "
             "slow partition"
         )

@@ -114,7 +114,7 @@ def _print_rest(number: int, of_what: str) -> None:
 
 def _print_stragglers(stragglers: list[Straggler]) -> None:
     table = Table(box=None)
-    for heading in ("stage", "tasks", "median", "slowest", "of its records", "to save"):
+    for heading in ("stage", "tasks", "median", "slowest", "share of records", "to save"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("what it does")
     for one in stragglers[:_LISTED]:
@@ -129,8 +129,13 @@ def _print_stragglers(stragglers: list[Straggler]) -> None:
             ", ".join(one.operators) or one.name,
         )
     console().print(table)
+    alike: dict[tuple[str, bool], list[str]] = {}
     for one in stragglers[:_LISTED]:
         what = f" ({one.job})" if one.job else ""
-        print(f"\nStage {one.stage}{what}, partition {one.slowest_partition}: {one.remedy}.")
-        if one.complete and one.saved_seconds < _LITTLE * one.stage_seconds:
+        saves_little = one.complete and one.saved_seconds < _LITTLE * one.stage_seconds
+        place = f"Stage {one.stage}{what}, partition {one.slowest_partition}"
+        alike.setdefault((one.remedy, saves_little), []).append(place)
+    for (remedy, saves_little), places in alike.items():
+        print(f"\n{'; '.join(places)}: {remedy}.")
+        if saves_little:
             print("Balance would save little there: the other tasks take as long together.")
