@@ -60,8 +60,8 @@ test-kafka: $(READY) ## Start a Kafka broker, kill it, and compare the results (
 
 test-delta: $(READY) ## Read and write Delta tables on Spark 4.2, with micro-batches that run twice (fetches jars into .jars)
 	@$(WITH_JAVA) $(BIN)/python scripts/fetch_jars.py delta "$$JAVA_HOME" && \
-		python=$$($(BIN)/python scripts/spark_environment.py 4.2) && PYSPARK_PYTHON=$$python \
-		$$python -m pytest -m delta -o filterwarnings=default -p no:cacheprovider tests/delta_lake
+		python=$$($(BIN)/python scripts/spark_environment.py 4.2) && PYSPARK_PYTHON="$$python" \
+		"$$python" -m pytest -m delta -o filterwarnings=default -p no:cacheprovider tests/delta_lake
 
 soak: $(READY) ## Run keyed state for 2,000 micro-batches: nothing may grow (SKEWLESS_SOAK_BATCHES=number)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m soak tests/faults tests/spark/state
@@ -100,16 +100,16 @@ bench: $(READY) ## Measure what a routing decision costs
 
 bench-spark: $(READY) ## Measure routing on Spark against hashing, salting and round-robin (DATA=folder adds streams)
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.spark_speed
-	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.spark_alternatives $(if $(DATA),--data $(DATA))
-	$(BIN)/python -m benchmarks.on_spark.break_even $(if $(DATA),--data $(DATA))
-	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.aggregate_speed $(if $(DATA),--data $(DATA))
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.spark_alternatives $(if $(DATA),--data "$(DATA)")
+	$(BIN)/python -m benchmarks.on_spark.break_even $(if $(DATA),--data "$(DATA)")
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.aggregate_speed $(if $(DATA),--data "$(DATA)")
 
 bench-public: $(READY) ## Measure NEXMark, ShuffleBench and TPC-H Q5 on Spark, for docs/results/public-benchmarks.md and docs/applications.md
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.public
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.tpch_q5
 
 frontier: $(READY) ## Measure Cascade against all others, for docs/results/frontier.md (DATA=folder of traces)
-	$(BIN)/python -m benchmarks.frontier $(if $(DATA),--data $(DATA))
+	$(BIN)/python -m benchmarks.frontier $(if $(DATA),--data "$(DATA)")
 
 pictures: $(READY) ## Draw the pictures of the strategies' pages
 	$(BIN)/python -m benchmarks.strategy_pictures

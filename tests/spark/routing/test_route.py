@@ -172,6 +172,13 @@ def test_settings_stand_in_for_arguments_and_arguments_win(
     assert not given.query.per_query
 
 
+@pytest.mark.parametrize("name", ["seed", "workers"])
+def test_a_bad_setting_is_named_as_a_setting(numbered: DataFrame, settings: Any, name: str) -> None:
+    settings(f"spark.skewless.{name}", "abc")
+    with pytest.raises(ValueError, match=f"^spark.skewless.{name} must be a whole number"):
+        route(numbered, "k")
+
+
 # Streams
 
 KEYS_DDL = "k bigint, number bigint"

@@ -308,6 +308,9 @@ class Ledger:
     ) -> None:
         found = self._read_identity(there)
         identity = {**given, **{field: found[field] for field in drawn if field in found}}
+        if ("process" in found) != ("process" in identity):
+            verb = "process" if "process" in found else "route or aggregate"
+            raise LedgerMismatch(f"the ledger in {self._place} was written by {verb}: use another")
         for field in dict.fromkeys([*identity, *found]):
             if field in _INFORMATIVE:
                 continue

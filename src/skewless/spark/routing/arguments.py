@@ -10,11 +10,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType
 
 from skewless import registry
-from skewless.arguments import MOST_WORKERS, seed_number, whole
+from skewless.arguments import MOST_WORKERS, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.columns import computed, existing, quoted
 from skewless.spark.ledger.ledger import Ledger
-from skewless.spark.routing.settings import are_untrusted, given_or_set
+from skewless.spark.routing.settings import are_untrusted, given_seed, given_workers
 from skewless.spark.routing.worker_steps import last_workers
 from skewless.strategy import AnyStrategy, Rescales, Weighs
 
@@ -31,9 +31,7 @@ def check_routing(
 
     Returns the number of workers, and whether strangers choose the keys.
     """
-    given_seed = given_or_set(seed, "seed", df.sparkSession)
-    if given_seed is not None:
-        seed_number(given_seed)
+    given_seed(seed, df.sparkSession)
     untrusted = are_untrusted(untrusted_keys, df.sparkSession)
     if ledger is not None:
         Ledger(ledger)  # refuses what is not a folder
@@ -49,11 +47,11 @@ def number_of_workers(df: DataFrame, workers: Any, ledger: Any = None) -> int:
     may restart on a machine with other cores.
     """
     spark = df.sparkSession
-    given = given_or_set(workers, "workers", spark)
+    given = given_workers(workers, spark)
     if given is None and ledger is not None and df.isStreaming:
         given = last_workers(Ledger(ledger))
     if given is None:
-        given = spark.conf.get("spark.sql.shuffle.partitions")
+        given = whole(spark.conf.get("spark.sql.shuffle.partitions"), "workers", least=1)
     return whole(given, "workers", least=1, most=MOST_WORKERS)
 
 

@@ -10,10 +10,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from skewless.arguments import seed_number
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.seeds import draw_seed, seed_of_query
-from skewless.spark.routing.settings import given_or_set
+from skewless.spark.routing.settings import given_seed, setting
 from skewless.spark.routing.this_task import Task
 from skewless.state import layout
 from skewless.strategy import AnyStrategy, Rescales
@@ -72,8 +71,7 @@ def query_ledger(
     A batch has no ledger.
     """
     spark = df.sparkSession
-    asked = given_or_set(seed, "seed", spark)
-    given = None if asked is None else seed_number(asked)
+    given = given_seed(seed, spark)
     whole = {**identity, "seed": draw_seed() if given is None else given}
     drawn = ("seed",) if given is None else ()
     found = None if folder is None else Ledger(folder)  # refuses what is not a folder
@@ -85,7 +83,7 @@ def query_ledger(
         kept = found.seed() if drawn else None
         whole["seed"] = whole["seed"] if kept is None else kept
     else:
-        root = given_or_set(None, "ledger", spark)
+        root = setting("ledger", spark)
         found = None if root is None else Ledger(str(root))
     return QueryLedger(
         whole,

@@ -28,7 +28,7 @@ from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.query_ledger import query_ledger, state_identity
 from skewless.spark.routing.router import Router
 from skewless.spark.routing.seeds import log_seed
-from skewless.spark.routing.settings import are_untrusted, given_or_set
+from skewless.spark.routing.settings import are_untrusted, given_seed
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
 
@@ -156,7 +156,7 @@ def make_router(
             "beside the checkpoint, or set spark.skewless.ledger",
             stacklevel=3,
         )
-    if not df.isStreaming and given_or_set(seed, "seed", df.sparkSession) is None:
+    if not df.isStreaming and given_seed(seed, df.sparkSession) is None:
         log_seed(query.seed)
     return Router(PlanMaker(chosen, n_workers, query.seed, speeds), query, untrusted)
 

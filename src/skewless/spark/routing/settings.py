@@ -4,12 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from skewless.arguments import MOST_WORKERS, seed_number, whole
+
 _UNTRUSTED = "spark.skewless.untrustedKeys"
 
 
-def given_or_set(value: Any, name: str, spark: Any) -> Any:
-    """Return the argument, or else the setting `spark.skewless.<name>`, or None."""
-    return value if value is not None else spark.conf.get(f"spark.skewless.{name}", None)
+def setting(name: str, spark: Any) -> Any:
+    """Return the setting `spark.skewless.<name>`, or None."""
+    return spark.conf.get(f"spark.skewless.{name}", None)
+
+
+def given_seed(seed: Any, spark: Any) -> int | None:
+    """Return the argument, or else the setting, or None."""
+    if seed is not None:
+        return seed_number(seed)
+    value = setting("seed", spark)
+    return None if value is None else seed_number(value, "spark.skewless.seed")
+
+
+def given_workers(workers: Any, spark: Any) -> int | None:
+    """Return the argument, or else the setting, or None."""
+    if workers is not None:
+        return whole(workers, "workers", least=1, most=MOST_WORKERS)
+    value = setting("workers", spark)
+    if value is None:
+        return None
+    return whole(value, "spark.skewless.workers", least=1, most=MOST_WORKERS)
 
 
 def are_untrusted(untrusted_keys: Any, spark: Any) -> bool:

@@ -34,7 +34,7 @@ from skewless.spark.columns import (
 from skewless.spark.ledger.folder import shown as shown_folder
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.routing.query_ledger import QueryLedger, query_ledger
-from skewless.spark.routing.settings import given_or_set
+from skewless.spark.routing.settings import given_workers
 from skewless.spark.state.grouping import N_OURS, SentColumns
 from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.planning.state_plan import read_entry
@@ -181,9 +181,7 @@ def numbers_of_workers(df: DataFrame, workers: Any, max_workers: Any, ledger: An
     the query has Spark's number of partitions, and keeps its workers if there are no more of them.
     """
     spark = df.sparkSession
-    given = given_or_set(workers, "workers", spark)
-    asked = None if given is None else whole(given, "workers", least=1, most=MOST_WORKERS)
-    first = asked
+    first = asked = given_workers(workers, spark)
     if first is None and ledger is not None and df.isStreaming:
         last = bases.newest(Ledger(ledger))
         first = None if last is None else last.workers
