@@ -64,7 +64,8 @@ def main() -> None:
         subprocess.check_call([sys.executable, "-m", "venv", "--clear", str(VENV)])
     say("Installing skewless and its tools into .venv (a few minutes the first time).")
     pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-input"]
-    command = [*pip, "-c", "constraints.txt", "-e", ".[dev]"]
+    # Python compiles what is imported, when it is imported; pip would compile everything first.
+    command = [*pip, "--no-compile", "-c", "constraints.txt", "-e", ".[dev]"]
     sys.exit(subprocess.call(command, cwd=str(PROJECT)))
 
 
