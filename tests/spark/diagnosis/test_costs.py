@@ -65,11 +65,11 @@ def test_even_keys_are_left_where_they_are_if_that_is_the_fastest() -> None:
 @pytest.mark.parametrize(
     ("fastest", "told"),
     [
-        ("hash", "plain Spark by key is"),
-        ("round-robin", "a plain repartition(8) without a key is"),
-        ("local", "without a shuffle, is"),
-        ("salt-4", "salting by 4 is"),
-        ("cascade-ahead", "strategy='cascade-ahead' is"),
+        ("hash", "plain Spark by key"),
+        ("round-robin", "a plain repartition(8) without a key"),
+        ("local", "without a shuffle,"),
+        ("salt-4", "salting by 4"),
+        ("cascade-ahead", "strategy='cascade-ahead'"),
     ],
 )
 def test_the_advice_names_what_is_fastest(imbalance: float, fastest: str, told: str) -> None:
@@ -87,4 +87,18 @@ def test_the_advice_names_what_is_fastest(imbalance: float, fastest: str, told: 
     found = HotKeys(1_000, (), 8, 1_000, predictions, 8, 8, Costs(1e-3))
     assert found.fastest is not None
     assert found.fastest.strategy == fastest
-    assert f"{told} the fastest: 1.00 s" in found.advice
+    assert f"{told} is the fastest: 1.00 s" in found.advice
+    assert "Try that first" not in found.advice
+
+
+@pytest.mark.parametrize(("local", "is_as_good"), [(1.01, True), (1.14, True), (1.16, False)])
+def test_the_advice_says_if_plain_spark_is_about_as_fast(local: float, is_as_good: bool) -> None:
+    predictions = (
+        Prediction("hash", "plain Spark", 2.0, 1.0, seconds=3.0),
+        Prediction("local", "plain Spark", 0.0, 1.0, seconds=local),
+        Prediction("cascade-ahead", "splitting", 0.0, 1.0, seconds=1.0),
+    )
+    advice = HotKeys(1_000, (), 8, 1_000, predictions, 8, 8, Costs(1e-3)).advice
+    assert "strategy='cascade-ahead' is the fastest: 1.00 s, against 3.00 s by hash." in advice
+    simpler = f"without a shuffle, needs no strategy: {local:.2f} s. Try that first."
+    assert (simpler in advice) == is_as_good

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from skewless.experiments.tables import Row, markdown
+from skewless.spark.diagnosis.costs import ALIKE
 
 #: The strategy of ours that the table is about.
 OURS = "cascade-ahead"
-#: Times that differ by less than this factor are as good as equal.
-ALIKE = 1.15
 
 
 class Cell(NamedTuple):

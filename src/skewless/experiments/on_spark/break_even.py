@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from skewless.experiments.on_spark.alternatives import ALIKE, OURS
+from skewless.experiments.on_spark.alternatives import OURS
 from skewless.experiments.tables import Row, markdown
 from skewless.rounding import seconds_text
+from skewless.spark.diagnosis.costs import ALIKE
 
 #: Costs of a key on each worker that has it, in seconds.
 PER_PAIR = tuple(round(10.0 ** (step / 6), 9) for step in range(-36, 7))

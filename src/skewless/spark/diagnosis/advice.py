@@ -14,18 +14,24 @@ from skewless.rounding import seconds_text
 from skewless.spark.balance.balance import HotKey
 from skewless.spark.balance.text_tables import number, percent, printable, text_table
 from skewless.spark.diagnosis.alternatives import LOCAL, ROUND_ROBIN
-from skewless.spark.diagnosis.costs import ROUTE_SECONDS, SHUFFLE_SECONDS, STAGE_SECONDS, Costs
+from skewless.spark.diagnosis.costs import (
+    ALIKE,
+    ROUTE_SECONDS,
+    SHUFFLE_SECONDS,
+    STAGE_SECONDS,
+    Costs,
+)
 from skewless.spark.diagnosis.predicting import BASELINE, LIMIT, PLAIN, Prediction
 
 #: Below this predicted imbalance, hashing alone is good enough.
 _GOOD_ENOUGH = 0.10
 #: If the imbalance of strategies differs by less than this, the one with fewer replicas wins.
 _ALIKE = 0.05
-#: How the advice describes the fastest way, if it is plain Spark.
+#: How the advice describes a way that is plain Spark.
 _HOW = {
-    BASELINE: "plain Spark by key is",
-    ROUND_ROBIN: "a plain repartition({workers}) without a key is",
-    LOCAL: "the work on the partitions as they are, without a shuffle, is",
+    BASELINE: "plain Spark by key",
+    ROUND_ROBIN: "a plain repartition({workers}) without a key",
+    LOCAL: "the work on the partitions as they are, without a shuffle,",
 }
 
 
@@ -152,14 +158,6 @@ class HotKeys:
         fastest = self.fastest
         assert fastest is not None  # the costs are known
         assert fastest.seconds is not None
-        told = f"{_HOW.get(fastest.strategy, '')}".format(workers=self.workers)
-        if not told:
-            salts = fastest.strategy.removeprefix("salt-")
-            told = (
-                f"salting by {salts} is"
-                if fastest.family == PLAIN
-                else f"strategy={fastest.strategy!r} is"
-            )
         rivals = ", ".join(
             f"{one.seconds:.2f} s by {one.strategy}"
             for one in self.predictions
@@ -168,9 +166,30 @@ class HotKeys:
             and one.seconds is not None
         )
         return (
-            f"By these costs {told} the fastest: {fastest.seconds:.2f} s, against {rivals}. "
-            f"{MERGED_ALREADY}"
+            f"By these costs {self._how(fastest)} is the fastest: {fastest.seconds:.2f} s, against "
+            f"{rivals}. {self._as_good(fastest)}{MERGED_ALREADY}"
         )
+
+    def _as_good(self, fastest: Prediction) -> str:
+        """Return a sentence about plain Spark if it is about as fast; else nothing."""
+        plain = [one for one in self.predictions if one.family == PLAIN and one.seconds is not None]
+        if fastest.family == PLAIN or fastest.seconds is None or not plain:
+            return ""
+        best = min(plain, key=lambda one: one.seconds or 0.0)
+        if best.seconds is None or best.seconds > ALIKE * fastest.seconds:
+            return ""
+        return (
+            f"The prediction is not exact to {ALIKE - 1:.0%}, and {self._how(best)} needs no "
+            f"strategy: {best.seconds:.2f} s. Try that first. "
+        )
+
+    def _how(self, one: Prediction) -> str:
+        """Return how the advice describes one way of partitioning."""
+        if one.strategy in _HOW:
+            return _HOW[one.strategy].format(workers=self.workers)
+        if one.family == PLAIN:
+            return f"salting by {one.strategy.removeprefix('salt-')}"
+        return f"strategy={one.strategy!r}"
 
     def _by_balance(self, baseline: Prediction) -> str:
         # Only splitting helps a batch job: keys move between micro-batches. See `Prediction`.

@@ -20,6 +20,8 @@ SORT_SECONDS = 1.0e-6
 ROUTE_SECONDS = 0.8e-6
 #: Seconds for one more stage of Python tasks, even with few records.
 STAGE_SECONDS = 0.5
+#: Times that differ by less than this factor are as good as equal.
+ALIKE = 1.15
 
 
 class Moving(Enum):
