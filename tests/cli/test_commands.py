@@ -13,7 +13,7 @@ import typer
 
 from command_line import FROM_THE_NETWORK, let_java_be_found, refused, run
 from skewless import registry, workloads
-from skewless.cli import app
+from skewless.cli import app, reading
 
 SMALL = ["--zipf", "1.2", "--keys", "1000", "--records", "2e4", "--workers", "8"]
 FIELDS = {
@@ -178,6 +178,19 @@ def test_own_strategies_are_checked_and_simulated_by_module_and_class():
     own = "examples.three_choices:ThreeChoices"
     assert "passed  fan out is kept" in run("check", own).stdout
     assert run("simulate", "--strategy", own, *SMALL, "--json").exit_code == 0
+
+
+def test_own_strategies_stand_beside_the_others(tmp_path):
+    own, page = "examples.three_choices:ThreeChoices", tmp_path / "page.html"
+    command = ("compare", "--records", "2000", "--out", str(page), "--json", "--strategy")
+    shown = run(*command, f"hash, {own},pkg,hash")
+    assert shown.exit_code == 0, shown.output
+    named = [json.loads(line)["strategy"] for line in shown.stdout.splitlines()]
+    assert named == ["hash", "three-choices", "pkg"]
+    assert "three-choices" in page.read_text()
+    assert "unknown strategy 'hsah'" in refused(*command, "hsah")
+    everyone = [one.name for one in reading.strategies(f"all,{own},hash", {})]
+    assert everyone == [*registry.names(), "three-choices"]
 
 
 def test_bad_input_is_one_clear_line(tmp_path):

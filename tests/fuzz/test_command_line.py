@@ -84,7 +84,7 @@ OPTIONS = {
         "--load-us",
         "--seed",
     ],
-    "compare": ["--out", "--records"],
+    "compare": ["--strategy", "--out", "--records"],
     "diagnose": [
         *(
             "--input",

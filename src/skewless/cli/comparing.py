@@ -1,4 +1,4 @@
-"""`skewless compare`: every strategy in the simulator, as a table and as a page."""
+"""`skewless compare`: strategies side by side in the simulator, as a table and as a page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from skewless import registry, workloads
+from skewless import workloads
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.needs import needing_bokeh
@@ -18,19 +18,26 @@ from skewless.simulator import simulate
 
 @app.command()
 def compare(
+    strategy: Annotated[
+        str,
+        typer.Option(
+            help="Names separated by commas, or module:Class for your own: all,my_module:Mine."
+        ),
+    ] = "all",
     out: Annotated[Path, typer.Option(help="The file for the page with the plots.")] = Path(
         "out/comparison.html"
     ),
     records: Annotated[str, typer.Option(help="Number of records, e.g. 1e6.")] = "2e6",
     as_json: AsJson = False,
 ) -> None:
-    """Simulate every strategy on a stream whose hot keys drift; show a table and write a page.
+    """Simulate strategies on a stream whose hot keys drift; show a table and write a page.
 
     There are 32 workers, 4 sources and 100,000 keys. `simulate` has options for other numbers.
     """
     with needing_bokeh():
         from skewless.dashboard.comparison import write_page
     with refusing_bad_input():
+        chosen = reading.strategies(strategy, {})
         n_records = reading.count(records, "--records", least=4)
         stream = workloads.make(
             "evolving-zipf", z=1.4, n_keys=100_000, n_records=n_records, period=n_records // 4
@@ -38,11 +45,11 @@ def compare(
         reading.page(out)
     runs = []
     with progress_bar() as bar:
-        for name in registry.names():
-            task = bar.add_task(name, total=n_records)
+        for one in chosen:
+            task = bar.add_task(one.name, total=n_records)
             runs.append(
                 simulate(
-                    registry.make(name),
+                    one,
                     stream,
                     n_workers=32,
                     n_sources=4,

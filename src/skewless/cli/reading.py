@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -216,8 +217,13 @@ def sync(text: str, delay: str, n_sources: int) -> Sync | None:
 
 
 def strategies(names: str, settings: dict[str, str]) -> list[AnyStrategy]:
-    """Return the strategies; a setting goes to all that have a parameter of its name."""
-    wanted = registry.names() if names == "all" else [name.strip() for name in names.split(",")]
+    """Return the strategies, each once; a setting goes to all that have a parameter of its name.
+
+    "all" means every registered strategy, and may stand beside others: "all,my_module:Mine".
+    """
+    parts = [name.strip() for name in names.split(",")]
+    expanded = (registry.names() if name == "all" else [name] for name in parts)
+    wanted = list(dict.fromkeys(itertools.chain.from_iterable(expanded)))
     classes = [registry.get(name) for name in wanted]
     known = {name for cls in classes for name in parameters.names(cls)}
     for name in settings:
