@@ -18,6 +18,7 @@ from skewless.spark.aggregation.aggregate import aggregate
 from skewless.spark.aggregation.choosing import Choice, _of_batch, choose
 from skewless.spark.aggregation.sampling import Source, known_source, tally
 from skewless.spark.columns import grouping_key
+from skewless.spark.routing.arguments import routing_arguments
 from skewless.spark.routing.route import DEFAULT_STRATEGY
 from spark.streams import assert_same_rows, spread, vector_spread
 
@@ -60,9 +61,15 @@ def test_capacities_count_only_where_auto_routes(df: Any) -> None:
         aggregate(df, "k", READY, strategy="pkg", workers=2, capacities=[1, 2])
 
 
-def form(df: Any, chosen: dict[str, Any], strategy: Any = "auto", weight: Any = None) -> Choice:
-    key = grouping_key(df, "k")
-    return choose(df, key, chosen, strategy, workers=4, weight=weight, ledger=None)
+def form(
+    df: Any,
+    chosen: dict[str, Any],
+    strategy: Any = "auto",
+    weight: Any = None,
+    untrusted_keys: bool = False,
+) -> Choice:
+    given = routing_arguments(df, workers=4, untrusted_keys=untrusted_keys)
+    return choose(df, grouping_key(df, "k"), chosen, strategy, given, weight)
 
 
 def test_kinds_of_aggregations_decide(df: Any) -> None:
@@ -71,9 +78,7 @@ def test_kinds_of_aggregations_decide(df: Any) -> None:
     assert form(df, {**ready, "var": aggs.variance("v")}).form == "plain"
     assert form(df, own).form == form(df, {"s": vector_spread()}).form == "local"
     assert form(df, {**own, "m": median()}).form == "together"
-    key = grouping_key(df, "k")
-    options: dict[str, Any] = {"workers": 4, "weight": None, "ledger": None}
-    exposed = choose(df, key, {"m": median()}, "auto", untrusted_keys=True, **options)
+    exposed = form(df, {"m": median()}, untrusted_keys=True)
     assert (exposed.form, exposed.strategy) == ("route", "hash")
     assert form(df, ready, weight="v") == Choice("route", DEFAULT_STRATEGY, "records have weights")
     assert form(df, ready, "local").form == "local"

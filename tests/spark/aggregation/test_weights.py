@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from skewless.keys import hash_keys
 from skewless.spark.columns import grouping_key
+from skewless.spark.routing.arguments import routing_arguments
 from skewless.spark.routing.route import make_router, route, routed
 from skewless.strategies.cascade import Cascade
 
@@ -70,14 +71,8 @@ def test_nothing_costs_nothing_and_what_is_no_cost_counts_as_one(numbered: DataF
 
 
 def test_the_router_refuses_weights_that_are_no_costs(numbered: DataFrame) -> None:
-    router = make_router(
-        numbered,
-        grouping_key(numbered, "k"),
-        strategy="cascade",
-        workers=N_WORKERS,
-        seed=5,
-        ledger=None,
-    )
+    given = routing_arguments(numbered, workers=N_WORKERS, seed=5)
+    router = make_router(numbered, grouping_key(numbered, "k"), "cascade", given)
     bare = routed(
         numbered.where("id % 7 in (0, 3)"), router, [F.xxhash64("k"), F.col("cost")], "worker"
     )
@@ -86,14 +81,8 @@ def test_the_router_refuses_weights_that_are_no_costs(numbered: DataFrame) -> No
 
 
 def test_the_router_refuses_weights_for_a_strategy_without_scales(numbered: DataFrame) -> None:
-    router = make_router(
-        numbered,
-        grouping_key(numbered, "k"),
-        strategy="pkg",
-        workers=N_WORKERS,
-        seed=5,
-        ledger=None,
-    )
+    given = routing_arguments(numbered, workers=N_WORKERS, seed=5)
+    router = make_router(numbered, grouping_key(numbered, "k"), "pkg", given)
     bare = routed(numbered, router, [F.xxhash64("k"), F.lit(1.0)], "worker")
     with pytest.raises(PythonException, match="'pkg' does not weigh records"):
         bare.collect()

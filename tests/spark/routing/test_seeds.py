@@ -22,6 +22,7 @@ from skewless.arrays import Keys
 from skewless.keys import hash_keys
 from skewless.spark.columns import grouping_key
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch
+from skewless.spark.routing.arguments import routing_arguments
 from skewless.spark.routing.route import make_router, route
 from skewless.spark.routing.seeds import draw_seed, seed_of_query
 from skewless.strategies import Hash
@@ -166,15 +167,8 @@ def test_a_given_seed_is_part_of_what_a_ledger_is_for(spark: Any, tmp_path: Path
     stream = read_stream(spark, tmp_path, "k bigint")
 
     def query(seed: int | None) -> Any:
-        router = make_router(
-            stream,
-            grouping_key(stream, "k"),
-            strategy="hash",
-            workers=2,
-            seed=seed,
-            ledger=str(tmp_path / "ledger"),
-        )
-        return router.query
+        given = routing_arguments(stream, workers=2, seed=seed, ledger=str(tmp_path / "ledger"))
+        return make_router(stream, grouping_key(stream, "k"), "hash", given).query
 
     first = query(None)
     first.ledger.claim(first.identity, drawn=("seed",))

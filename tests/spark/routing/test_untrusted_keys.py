@@ -19,6 +19,7 @@ from skewless.keys import hash_keys
 from skewless.spark.aggregation.aggregate import aggregate
 from skewless.spark.columns import grouping_key
 from skewless.spark.ledger.ledger import LedgerMismatch
+from skewless.spark.routing.arguments import routing_arguments
 from skewless.spark.routing.key_hashes import hashed_key, keyed_hashes
 from skewless.spark.routing.route import make_router, route
 from spark.streams import read_stream
@@ -171,10 +172,10 @@ def test_what_cannot_be_untrusted_is_refused(spark: Any, tmp_path: Path) -> None
         with pytest.raises(ValueError, match=re.escape(message)):
             route(collated, "k", workers=2, untrusted_keys=wrong)  # type: ignore[arg-type]
     stream = read_stream(spark, tmp_path, "k string")
-    options: dict[str, Any] = {"strategy": "hash", "workers": 2, "seed": 1}
-    options["ledger"] = str(tmp_path / "ledger")
-    router = make_router(stream, grouping_key(stream, "k"), **options, untrusted_keys=True)
+    options: dict[str, Any] = {"workers": 2, "seed": 1, "ledger": str(tmp_path / "ledger")}
+    untrusted = routing_arguments(stream, **options, untrusted_keys=True)
+    router = make_router(stream, grouping_key(stream, "k"), "hash", untrusted)
     assert router.query.ledger is not None
     router.query.ledger.claim(router.query.identity)
     with pytest.raises(LedgerMismatch, match="was written for untrusted_keys=True"):
-        make_router(stream, grouping_key(stream, "k"), **options)
+        make_router(stream, grouping_key(stream, "k"), "hash", routing_arguments(stream, **options))

@@ -44,7 +44,7 @@ from skewless.spark.columns import (
     require_dataframe,
 )
 from skewless.spark.ledger.claims import Claim, claim_of, require_unclaimed
-from skewless.spark.routing.arguments import check_routing, weight_column
+from skewless.spark.routing.arguments import routing_arguments, weight_column
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.query_ledger import QueryLedger
 from skewless.spark.routing.route import make_router, routed
@@ -134,18 +134,15 @@ def aggregate(
     require_arrow_key(by)
     if not all(has_plain_query(aggregation) for aggregation in aggs.values()):
         require_one_merger(aggs)  # before a sample is taken
-    n_workers, untrusted = check_routing(df, workers, capacities, seed, ledger, untrusted_keys)
-    choice = choose(
+    given = routing_arguments(
         df,
-        by,
-        aggs,
-        strategy,
-        workers=n_workers,
-        weight=weight,
+        workers=workers,
         capacities=capacities,
+        seed=seed,
         ledger=ledger,
-        untrusted_keys=untrusted,
+        untrusted_keys=untrusted_keys,
     )
+    choice = choose(df, by, aggs, strategy, given, weight)
     is_plain = choice.form == "plain"
     carried = carried_watermark(df, by, span, watermark, is_plain=is_plain)
     names = [*([WINDOW] if span is not None else []), *by.names, *aggs]
@@ -159,17 +156,7 @@ def aggregate(
     unmergeable = [name for name, agg in aggs.items() if not getattr(agg, "merges", True)]
     router, claim, cost = None, None, None
     if choice.form == "route":
-        router = make_router(
-            df,
-            by,
-            strategy=choice.strategy,
-            workers=workers,
-            capacities=capacities,
-            seed=seed,
-            ledger=ledger,
-            untrusted_keys=untrusted_keys,
-            state=layout,
-        )
+        router = make_router(df, by, choice.strategy, given, layout)
         cost = None if weight is None else weight_column(df, weight, router.plans.strategy)
     elif choice.form == "local":
         claim = claim_of(df, ledger, LOCAL, by.names, layout)
@@ -195,7 +182,7 @@ def aggregate(
         sent_key = replace(by, columns=tuple(F.col(name) for name in partials.key))
         records = _sent(records, sent_key, router)
     elif choice.form == "together":
-        records = records.repartition(n_workers, *partials.key)
+        records = records.repartition(given.workers, *partials.key)
     return query.merged(records, mode, layout).toDF(*names)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 
 from skewless import registry
@@ -23,6 +22,7 @@ from skewless.spark.aggregation.sampling import Source, known_source
 from skewless.spark.columns import GroupingKey
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
+from skewless.spark.routing.arguments import RoutingArguments
 from skewless.spark.routing.route import DEFAULT_STRATEGY
 from skewless.strategy import AnyStrategy
 
@@ -60,12 +60,8 @@ def choose(
     key: GroupingKey,
     aggs: Mapping[str, Any],
     strategy: str | AnyStrategy,
-    *,
-    workers: int,
+    given: RoutingArguments,
     weight: str | Column | None,
-    ledger: str | None,
-    capacities: ArrayLike | None = None,
-    untrusted_keys: bool = False,
 ) -> Choice:
     """Return the form that was asked for, or the one that the rule gives.
 
@@ -73,9 +69,9 @@ def choose(
     compute collisions of its hash.
     """
     if isinstance(strategy, str) and strategy in (PLAIN, LOCAL):
-        _require_no_routing(strategy, weight, capacities)
-    choice = _choose(df, key, aggs, strategy, workers, weight, ledger)
-    is_exposed = choice.form == "together" and untrusted_keys
+        _require_no_routing(strategy, weight, given.capacities)
+    choice = _choose(df, key, aggs, strategy, given, weight)
+    is_exposed = choice.form == "together" and given.untrusted_keys
     return replace(choice, form="route") if is_exposed else choice
 
 
@@ -84,9 +80,8 @@ def _choose(
     key: GroupingKey,
     aggs: Mapping[str, Any],
     strategy: str | AnyStrategy,
-    workers: int,
+    given: RoutingArguments,
     weight: str | Column | None,
-    ledger: str | None,
 ) -> Choice:
     if not isinstance(strategy, str) or strategy not in FORMS:
         _require_strategy(strategy)
@@ -100,7 +95,7 @@ def _choose(
         # Only the router refuses weights that have no effect.
         form: Form = "together" if weight is None else "route"
         return Choice(form, "hash", f"{alone[0]!r} does not merge")
-    begun = _begun(df, ledger)
+    begun = _begun(df, given.ledger)
     if begun is not None:
         form = "local" if begun == LOCAL else "route"
         return Choice(form, begun, "the ledger began with it")
@@ -110,7 +105,7 @@ def _choose(
         return Choice("plain", PLAIN, "Spark has all these aggregations")
     if df.isStreaming:
         return Choice("local", LOCAL, "a stream is combined where its records are read")
-    return _of_batch(known_source(df, key, workers), workers)
+    return _of_batch(known_source(df, key, given.workers), given.workers)
 
 
 def _of_batch(source: Source | None, workers: int) -> Choice:

@@ -1,7 +1,8 @@
-"""Checks the arguments of `route`, which `aggregate` has too."""
+"""The arguments of `route`, which `aggregate` has too: checked, and resolved once."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -19,25 +20,40 @@ from skewless.spark.routing.worker_steps import last_workers
 from skewless.strategy import AnyStrategy, Rescales, Weighs
 
 
-def check_routing(
-    df: DataFrame,
-    workers: Any,
-    capacities: ArrayLike | None,
-    seed: Any,
-    ledger: str | None,
-    untrusted_keys: Any,
-) -> tuple[int, bool]:
-    """Raise ValueError for bad arguments, even for those that have no effect.
+@dataclass(frozen=True)
+class RoutingArguments:
+    """What a user gave, or else what the settings of the session say."""
 
-    Returns the number of workers, and whether strangers choose the keys.
-    """
-    given_seed(seed, df.sparkSession)
-    untrusted = are_untrusted(untrusted_keys, df.sparkSession)
+    workers: int
+    capacities: tuple[float, ...] | None
+    seed: int | None  # None: one is drawn
+    ledger: str | None
+    untrusted_keys: bool  # whether strangers choose the keys
+
+
+def routing_arguments(
+    df: DataFrame,
+    *,
+    workers: Any = None,
+    capacities: ArrayLike | None = None,
+    seed: Any = None,
+    ledger: str | None = None,
+    untrusted_keys: Any = None,
+) -> RoutingArguments:
+    """Return the arguments; raise ValueError for bad ones, even for those that have no effect."""
+    spark = df.sparkSession
     if ledger is not None:
         Ledger(ledger)  # refuses what is not a folder
     n_workers = number_of_workers(df, workers, ledger)
-    require_capacities(capacities, n_workers)
-    return n_workers, untrusted
+    speeds = None if capacities is None else require_capacities(capacities, n_workers).tolist()
+    return RoutingArguments(
+        workers=n_workers,
+        # Equal capacities are kept: workers that differed before may be equal from now on.
+        capacities=None if speeds is None else tuple(speeds),
+        seed=given_seed(seed, spark),
+        ledger=ledger,
+        untrusted_keys=are_untrusted(untrusted_keys, spark),
+    )
 
 
 def number_of_workers(df: DataFrame, workers: Any, ledger: Any = None) -> int:
@@ -55,23 +71,14 @@ def number_of_workers(df: DataFrame, workers: Any, ledger: Any = None) -> int:
     return whole(given, "workers", least=1, most=MOST_WORKERS)
 
 
-def speeds_of(
-    capacities: ArrayLike | None, n_workers: int, strategy: AnyStrategy
-) -> tuple[float, ...] | None:
-    """Return the capacities; raise ValueError for bad ones, or if the strategy cannot use them.
-
-    Equal capacities are kept: workers that differed before may be equal from now on.
-    """
-    if capacities is None:
-        return None
-    speeds = require_capacities(capacities, n_workers)
+def require_rescaling(strategy: AnyStrategy) -> None:
+    """Raise ValueError if the strategy cannot use capacities."""
     if not isinstance(strategy, Rescales):
         able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Rescales)]
         raise ValueError(
             f"capacities: strategy {strategy.name!r} ignores differences in speed; "
             f"use one of {', '.join(able)}, or leave out capacities"
         )
-    return tuple(speeds.tolist())
 
 
 def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) -> Column:

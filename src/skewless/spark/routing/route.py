@@ -22,13 +22,17 @@ from skewless.spark.columns import (
     quoted,
     require_dataframe,
 )
-from skewless.spark.routing.arguments import number_of_workers, speeds_of, weight_column
+from skewless.spark.routing.arguments import (
+    RoutingArguments,
+    require_rescaling,
+    routing_arguments,
+    weight_column,
+)
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.query_ledger import query_ledger, state_identity
 from skewless.spark.routing.router import Router
 from skewless.spark.routing.seeds import log_seed
-from skewless.spark.routing.settings import are_untrusted, given_seed
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
 
@@ -96,16 +100,15 @@ def route(
     """
     require_dataframe(df)
     by = grouping_key(df, key)
-    router = make_router(
+    given = routing_arguments(
         df,
-        by,
-        strategy=strategy,
         workers=workers,
         capacities=capacities,
         seed=seed,
         ledger=ledger,
         untrusted_keys=untrusted_keys,
     )
+    router = make_router(df, by, strategy, given)
     text(column, "column", "a name for the new column")
     if column.lower() in [name.lower() for name in df.columns]:  # Spark would replace it
         raise ValueError(
@@ -121,44 +124,39 @@ def route(
 def make_router(
     df: DataFrame,
     key: GroupingKey,
-    *,
     strategy: str | AnyStrategy,
-    workers: int | None,
-    seed: int | None,
-    ledger: str | None,
-    capacities: ArrayLike | None = None,
-    untrusted_keys: bool | None = None,
+    given: RoutingArguments,
     state: Mapping[str, str] | None = None,
 ) -> Router:
-    """Return the router for these arguments; raise ValueError for bad ones.
+    """Return the router for these arguments; raise ValueError if the strategy cannot use them.
 
     `state` holds what else must not have changed since the ledger was written first.
     """
     chosen = registry.strategy_of(strategy)
-    n_workers = number_of_workers(df, workers, ledger)
-    speeds = speeds_of(capacities, n_workers, chosen)
-    untrusted = are_untrusted(untrusted_keys, df.sparkSession)
+    if given.capacities is not None:
+        require_rescaling(chosen)
     identity: dict[str, Any] = {
         "strategy": chosen.name,
         "parameters": json.dumps(parameters.as_dict(chosen), sort_keys=True, default=str),
-        "workers": n_workers,
+        "workers": given.workers,
         "key": ", ".join(key.names),
         **(state or {}),
     }
     if df.isStreaming:
-        identity |= state_identity(chosen, n_workers)
-    if untrusted:
+        identity |= state_identity(chosen, given.workers)
+    if given.untrusted_keys:
         identity["untrusted_keys"] = True
-    query = query_ledger(df, identity, seed, ledger, chosen)
+    query = query_ledger(df, identity, given.seed, given.ledger, chosen)
     if df.isStreaming and query.ledger is None:
         warnings.warn(
             "no ledger: every micro-batch begins with nothing learned. Give ledger=, a folder "
             "beside the checkpoint, or set spark.skewless.ledger",
             stacklevel=3,
         )
-    if not df.isStreaming and given_seed(seed, df.sparkSession) is None:
+    if not df.isStreaming and given.seed is None:
         log_seed(query.seed)
-    return Router(PlanMaker(chosen, n_workers, query.seed, speeds), query, untrusted)
+    plans = PlanMaker(chosen, given.workers, query.seed, given.capacities)
+    return Router(plans, query, given.untrusted_keys)
 
 
 def routed(df: DataFrame, router: Router, inputs: Sequence[Column], column: str) -> DataFrame:
