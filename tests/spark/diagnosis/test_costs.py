@@ -46,6 +46,16 @@ def hot(
     return HotKeys(keys.size, (), n_workers, keys.size, predictions, 8, len(sizes), costs)
 
 
+def test_salts_are_random_even_if_keys_come_in_turn() -> None:
+    """Salts dealt out in turn would give each of these keys one salt, and one worker."""
+    in_turn = np.arange(8_000, dtype=np.uint64) % 8
+    found = {one.strategy: one for one in hot(in_turn, (8_000,), None).predictions}
+    for n_salts in (2, 4, 8):
+        # Expected distinct workers of 8 for this many salts, each hashed to a worker.
+        expected = 8 * (1 - (7 / 8) ** n_salts)
+        assert found[f"salt-{n_salts}"].replication == pytest.approx(expected, rel=0.25)
+
+
 def test_even_keys_are_left_where_they_are_if_that_is_the_fastest() -> None:
     even = np.arange(80_000, dtype=np.uint64)
     assert hot(even, (10_000,) * 8, None).advice.startswith("Plain Spark is the better choice")

@@ -100,7 +100,8 @@ def test_sparks_own_hash_takes_the_place_of_ours() -> None:
         ),  # records alone: any spreading will do
         (1e-4, 1e-1, {"hash"}),  # keys alone do: no second copy of any key
         (1e-3, 1e-2, {"cascade"}),  # both do
-        (1e-4, 1e-3, {"salt-4"}),  # both do, for less than a second: routing begins too late
+        # Both do, for less than a second: routing begins too late. How many salts is chance.
+        (1e-4, 1e-3, {"salt-2", "salt-4", "salt-8"}),
         (1e-9, 0.0, {"local"}),  # too little work to move a record for
     ],
 )

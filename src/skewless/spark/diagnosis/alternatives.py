@@ -14,6 +14,7 @@ ROUND_ROBIN = "round-robin"
 LOCAL = "local"
 _SALTS = (2, 4, 8, 16, 32)
 _SEEDS = np.array([1, 2], np.uint64)
+_SALT_SEED = 0
 
 
 def round_robin(sample: SampledKeys, n_workers: int) -> Workers:
@@ -26,13 +27,16 @@ def round_robin(sample: SampledKeys, n_workers: int) -> Workers:
 
 
 def salted(sample: SampledKeys, n_workers: int) -> Iterator[tuple[str, Workers]]:
-    """Yield the workers by hash of the key and a number that is dealt out in turn."""
-    numbers = np.arange(sample.n_records, dtype=np.uint64)
+    """Yield the workers by hash of the key and a random salt, as `F.rand()` gives it.
+
+    Salts dealt out in turn could follow a period of the keys, and look better than they are.
+    """
+    drawn = np.random.default_rng(_SALT_SEED).random(sample.n_records, np.float32)
     for n_salts in _SALTS:
         if n_salts > n_workers:
             break
         hashes = np.empty(sample.n_records, np.uint64)
-        keyed(sample.keys, numbers % np.uint64(n_salts), _SEEDS, hashes)
+        keyed(sample.keys, (drawn * n_salts).astype(np.uint64), _SEEDS, hashes)
         yield f"salt-{n_salts}", (hashes % np.uint64(n_workers)).astype(np.int32)
 
 
