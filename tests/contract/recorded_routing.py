@@ -13,7 +13,11 @@ RECORDED = Path(__file__).with_suffix(".json")
 
 
 def digest(strategy):
-    """Return a digest of the workers on short streams, and of the loads of sources that merge."""
+    """Return three digests.
+
+    The workers of the first records of short streams; the loads of sources that merge; and the
+    workers of whole streams, in which hot keys appear and change.
+    """
     from skewless import simulate
     from skewless.checks.replay import routing_digest
     from skewless.strategy import Merges
@@ -31,7 +35,8 @@ def digest(strategy):
         keep_loads=True,
     )
     loads = hashlib.sha256(run.windows.loads.astype("<f8").tobytes())
-    return f"{routing_digest(strategy)[:16]} {loads.hexdigest()[:16]}"
+    routings = [routing_digest(strategy), loads.hexdigest(), routing_digest(strategy, None)]
+    return " ".join(one[:16] for one in routings)
 
 
 def main():

@@ -21,12 +21,12 @@ from skewless.strategy import AnyStrategy, Weighs
 _RECORDS = 700  # of each stream: without compilation a record takes a hundred microseconds
 
 
-def routing_digest(strategy: AnyStrategy) -> str:
-    """Return a digest of the workers of the first records of every stream."""
+def routing_digest(strategy: AnyStrategy, n_records: int | None = _RECORDS) -> str:
+    """Return a digest of the workers of the first records of every stream; None: of all records."""
     digest = hashlib.sha256()
     for source, stream in enumerate(STREAMS):
         state = strategy.start(stream.n_workers, stream.seed, source=source)
-        part = stream._replace(keys=stream.keys[:_RECORDS])
+        part = stream._replace(keys=stream.keys[:n_records])
         digest.update(routed(strategy, part.keys, state).tobytes())
         if isinstance(strategy, Weighs):
             digest.update(weighed(strategy, part.keys, some_weights(part), state).tobytes())
