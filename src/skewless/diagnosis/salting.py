@@ -12,11 +12,13 @@ from skewless.arrays import Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.strategy import Traits
 
+_ONE = np.uint64(1)
+
 
 class SaltState(NamedTuple):
-    """The salt of the next record."""
+    """How many salts were drawn, and what they are drawn from."""
 
-    next_salt: Ints
+    drawn: Words
     n_salts: Ints
     n_workers: Ints
     seeds: Words
@@ -25,21 +27,19 @@ class SaltState(NamedTuple):
 @kernel
 def _route(keys: Keys, state: SaltState, out: Workers) -> None:
     n_workers, n_salts = state.n_workers[0], state.n_salts[0]
-    salt = state.next_salt[0]
     for i in range(keys.size):
+        state.drawn[0] += _ONE
+        salt = to_worker(seeded(state.drawn[0], state.seeds[2]), n_salts)
         hashed = seeded(seeded(keys[i], state.seeds[0]) ^ np.uint64(salt), state.seeds[1])
         out[i] = to_worker(hashed, n_workers)
-        salt += 1
-        if salt == n_salts:
-            salt = 0
-    state.next_salt[0] = salt
 
 
 @dataclass(frozen=True)
 class Salting:
-    """Hash the key together with a number that cycles: `repartition(n, key, salt)`.
+    """Hash the key together with a random number: `repartition(n, key, salt)`.
 
-    Every key, hot or not, goes to up to `salts` workers.
+    Every key, hot or not, goes to up to `salts` workers. The salts are random, as `F.rand()` gives
+    them: salts that cycle could follow a period of the keys, and look better than they are.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ class Salting:
     >>> out = np.empty(8, np.int32)
     >>> strategy = Salting(2)
     >>> strategy.route(np.zeros(8, np.uint64), strategy.start(100, seed=1), out)
-    >>> out.tolist() == out[:2].tolist() * 4
-    True
+    >>> len(set(out.tolist()))
+    2
     """
 
     name: ClassVar[str] = "salt"
@@ -65,12 +65,11 @@ class Salting:
         return Traits(family="splitting")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> SaltState:
-        """Return a state whose first salt differs between sources."""
+        """Return a state whose salts differ between sources."""
+        seeds = seed_array(seed, 3)
+        seeds[2] ^= np.uint64(source)
         return SaltState(
-            np.array([source % self.salts]),
-            np.array([self.salts]),
-            np.array([n_workers]),
-            seed_array(seed, 2),
+            np.zeros(1, np.uint64), np.array([self.salts]), np.array([n_workers]), seeds
         )
 
     def route(self, keys: Keys, state: SaltState, out: Workers) -> None:
