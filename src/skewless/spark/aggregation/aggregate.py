@@ -147,7 +147,7 @@ def aggregate(
     carried = carried_watermark(df, by, span, watermark, is_plain=is_plain)
     names = [*([WINDOW] if span is not None else []), *by.names, *aggs]
     if is_plain:
-        require_unclaimed(df, ledger, PLAIN, by.names)
+        require_unclaimed(df, given.ledger, PLAIN, by.names)
         choice.log()
         return plain_query(df, by, inputs, aggs, span, watermark).toDF(*names)
     require_one_merger(aggs)
@@ -159,7 +159,7 @@ def aggregate(
         router = make_router(df, by, choice.strategy, given, layout)
         cost = None if weight is None else weight_column(df, weight, router.plans.strategy)
     elif choice.form == "local":
-        claim = claim_of(df, ledger, LOCAL, by.names, layout)
+        claim = claim_of(df, given.ledger, LOCAL, by.names, layout)
     if unmergeable:
         splitter = None if router is None else router.plans.strategy
         check_one_part(df, unmergeable[0], span, splitter)

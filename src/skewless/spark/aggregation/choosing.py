@@ -129,17 +129,16 @@ def _of_batch(source: Source | None, workers: int) -> Choice:
     return Choice("together", "hash", f"{why}, and no key is hot")
 
 
-def _begun(df: DataFrame, ledger: str | None) -> str | None:
+def _begun(df: DataFrame, ledger: Ledger | None) -> str | None:
     """Return the strategy that the ledger of a stream was begun with, or None."""
     if ledger is None or not df.isStreaming:
         return None
-    there = Ledger(ledger)
-    identity = there.identity()
+    identity = ledger.identity()
     if identity is None:
         return None
     if "strategy" not in identity:
         raise LedgerMismatch(
-            f"the ledger in {shown(there.folder)} was written by process, or by an operator that "
+            f"the ledger in {shown(ledger.folder)} was written by process, or by an operator that "
             "is built on it, not by aggregate: use another ledger folder"
         )
     return str(identity["strategy"])
