@@ -177,9 +177,14 @@ def arrow_schema(schema: StructType, argument: str) -> pa.Schema:
         raise ValueError(f"{argument}: Arrow has no type for this ({kinds}): {error}") from error
 
 
+def require_arrow_types(schema: StructType, argument: str) -> None:
+    """Raise ValueError that names the column if Arrow lacks its type."""
+    arrow_schema(schema, argument)
+
+
 def require_arrow_key(key: GroupingKey) -> None:
     """Raise ValueError that names the column if a part of the key has no Arrow type."""
-    arrow_schema(StructType([*key.fields]), "key")
+    require_arrow_types(StructType([*key.fields]), "key")
 
 
 def like_spark_groups(column: Column, kind: DataType) -> Column:

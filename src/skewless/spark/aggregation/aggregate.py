@@ -20,7 +20,6 @@ from skewless.spark.aggregation.arguments import (
     check_times,
     chosen_aggregations,
     is_merged_by_spark,
-    require_one_merger,
     with_reducers,
 )
 from skewless.spark.aggregation.block_merging import merge_blocks, merge_rows
@@ -29,7 +28,7 @@ from skewless.spark.aggregation.choosing import LOCAL, PLAIN, Choice, choose
 from skewless.spark.aggregation.combining import Combiner
 from skewless.spark.aggregation.native_merging import merge_natively
 from skewless.spark.aggregation.partials import TIME, Partials
-from skewless.spark.aggregation.plain_queries import has_plain_query, plain_query, plain_type
+from skewless.spark.aggregation.plain_queries import plain_query, plain_type
 from skewless.spark.aggregation.state_layout import state_layout
 from skewless.spark.aggregation.windows import WINDOW, Lateness, Window, as_window
 from skewless.spark.arrow_types import from_arrow_schema
@@ -132,8 +131,6 @@ def aggregate(
     chosen, inputs = chosen_aggregations(df, by, aggs, span)
     check_times(df, span, watermark, mode)
     require_arrow_key(by)
-    if not all(has_plain_query(aggregation) for aggregation in aggs.values()):
-        require_one_merger(aggs)  # before a sample is taken
     given = routing_arguments(
         df,
         workers=workers,
@@ -150,7 +147,6 @@ def aggregate(
         require_unclaimed(df, given.ledger, PLAIN, by.names)
         choice.log()
         return plain_query(df, by, inputs, aggs, span, watermark).toDF(*names)
-    require_one_merger(aggs)
     is_ours = not is_merged_by_spark(aggs)
     layout = _layout(df, by, chosen, inputs, span) if is_ours and df.isStreaming else {}
     unmergeable = [name for name, agg in aggs.items() if not getattr(agg, "merges", True)]

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from skewless import registry
 from skewless.aggregations import Aggregator, VectorAggregator
 from skewless.parameters import nearest
+from skewless.spark.aggregation.arguments import require_one_merger
 from skewless.spark.aggregation.plain_queries import has_plain_query
 from skewless.spark.aggregation.sampling import Source, known_source
 from skewless.spark.columns import GroupingKey
@@ -65,24 +66,30 @@ def choose(
 ) -> Choice:
     """Return the form that was asked for, or the one that the rule gives.
 
+    Raises ValueError if the partial results cannot be merged, before a sample is taken.
+
     If strangers choose the keys, our router replaces Spark's shuffle by key hash: they cannot
     compute collisions of its hash.
     """
     if isinstance(strategy, str) and strategy in (PLAIN, LOCAL):
         _require_no_routing(strategy, weight, given.capacities)
-    choice = _choose(df, key, aggs, strategy, given, weight)
+    choice = _without_sample(df, aggs, strategy, given, weight)
+    if choice is None or choice.form != "plain":
+        require_one_merger(aggs)
+    if choice is None:
+        choice = _of_batch(known_source(df, key, given.workers), given.workers)
     is_exposed = choice.form == "together" and given.untrusted_keys
     return replace(choice, form="route") if is_exposed else choice
 
 
-def _choose(
+def _without_sample(
     df: DataFrame,
-    key: GroupingKey,
     aggs: Mapping[str, Any],
     strategy: str | AnyStrategy,
     given: RoutingArguments,
     weight: str | Column | None,
-) -> Choice:
+) -> Choice | None:
+    """Return the choice, or None if the source of a batch decides."""
     if not isinstance(strategy, str) or strategy not in FORMS:
         _require_strategy(strategy)
         return Choice("route", strategy, "as given")
@@ -105,7 +112,7 @@ def _choose(
         return Choice("plain", PLAIN, "Spark has all these aggregations")
     if df.isStreaming:
         return Choice("local", LOCAL, "a stream is combined where its records are read")
-    return _of_batch(known_source(df, key, given.workers), given.workers)
+    return None
 
 
 def _of_batch(source: Source | None, workers: int) -> Choice:

@@ -30,6 +30,7 @@ from skewless.spark.columns import (
     like_spark_groups,
     quoted,
     require_arrow_key,
+    require_arrow_types,
 )
 from skewless.spark.ledger.folder import shown as shown_folder
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
@@ -83,7 +84,7 @@ def sending(
             extra.append((names[-1], grouped, field))
     fields = [StructField(n, f.dataType) for n, _, f in extra]
     fields += [StructField(n, f.dataType) for n, f in zip(inputs, df.schema.fields, strict=True)]
-    arrow_schema(df.schema, "df")
+    require_arrow_types(df.schema, "df")  # by the user's names, not by ours
     records = arrow_schema(StructType(fields), "df")
     ours = pa.schema([(HASH, pa.int64()), (WORKER, pa.int32()), (_SOURCE, pa.int32())])
     schema = pa.schema([*ours, *records])
