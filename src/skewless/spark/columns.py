@@ -111,6 +111,12 @@ class GroupingKey:
         pairs = zip(self.columns, self.fields, strict=True)
         return [like_spark_groups(column, field.dataType) for column, field in pairs]
 
+    @property
+    def named_fields(self) -> list[StructField]:
+        """The types under the names of the key, with nothing else that Spark knows of a column."""
+        pairs = zip(self.names, self.fields, strict=True)
+        return [StructField(name, field.dataType) for name, field in pairs]
+
 
 def grouping_key(df: DataFrame, key: Key) -> GroupingKey:
     """Return the key that a user gave; raise ValueError unless `df` has it."""

@@ -27,7 +27,6 @@ from skewless.spark.columns import (
     arrow_schema,
     existing,
     internal,
-    like_spark_groups,
     quoted,
     require_arrow_key,
     require_arrow_types,
@@ -70,10 +69,9 @@ def sending(
     places: list[int] = []
     names: list[str] = []
     require_arrow_key(key)
-    for number, (name, column, field) in enumerate(
-        zip(key.names, key.columns, key.fields, strict=True)
+    for number, (name, column, grouped, field) in enumerate(
+        zip(key.names, key.columns, key.grouped, key.fields, strict=True)
     ):
-        grouped = like_spark_groups(column, field.dataType)
         is_plain = name in df.columns and grouped is column and _is_that_column(df, name, column)
         if is_plain:
             places.append(-len(inputs) + df.columns.index(name))
@@ -219,10 +217,9 @@ def state_ledger(
     untrusted: bool,
 ) -> QueryLedger:
     """Return what finds the ledger of a query; raise ValueError if a stream has none."""
-    kinds = zip(key.names, key.fields, strict=True)
     identity: dict[str, Any] = {
         "process": 1,
-        "key": ", ".join(f"{name} {field.dataType.simpleString()}" for name, field in kinds),
+        "key": ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in key.named_fields),
         "skewless": version("skewless"),
     }
     if untrusted:
