@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from skewless.aggregations import Aggregation
+from skewless.aggregations.merging import merges
 from skewless.spark.aggregation.arguments import (
     AnyAggregation,
     carried_watermark,
@@ -149,7 +150,7 @@ def aggregate(
         return plain_query(df, by, inputs, aggs, span, watermark).toDF(*names)
     is_ours = not is_merged_by_spark(aggs)
     layout = _layout(df, by, chosen, inputs, span) if is_ours and df.isStreaming else {}
-    unmergeable = [name for name, agg in aggs.items() if not getattr(agg, "merges", True)]
+    unmergeable = [name for name, agg in aggs.items() if not merges(agg)]
     router, claim, cost = None, None, None
     if choice.form == "route":
         router = make_router(df, by, choice.strategy, given, layout)

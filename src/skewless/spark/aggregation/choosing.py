@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from pyspark.sql import Column, DataFrame
 
 from skewless import registry
-from skewless.aggregations import Aggregator, VectorAggregator
+from skewless.aggregations.merging import merges
 from skewless.parameters import nearest
 from skewless.spark.aggregation.arguments import require_one_merger
 from skewless.spark.aggregation.plain_queries import has_plain_query
@@ -94,7 +94,7 @@ def _without_sample(
         _require_strategy(strategy)
         return Choice("route", strategy, "as given")
     own = [name for name, aggregation in aggs.items() if not has_plain_query(aggregation)]
-    alone = [name for name in own if not _merges(aggs[name])]
+    alone = [name for name in own if not merges(aggs[name])]
     if strategy != AUTO:
         _require_form(strategy, aggs, own, alone)
         return Choice("plain" if strategy == PLAIN else "local", strategy, "as given")
@@ -149,11 +149,6 @@ def _begun(df: DataFrame, ledger: Ledger | None) -> str | None:
             "is built on it, not by aggregate: use another ledger folder"
         )
     return str(identity["strategy"])
-
-
-def _merges(aggregation: Any) -> bool:
-    is_users = isinstance(aggregation, Aggregator | VectorAggregator)
-    return not is_users or bool(aggregation.merges)
 
 
 def _require_strategy(strategy: str | AnyStrategy) -> None:
