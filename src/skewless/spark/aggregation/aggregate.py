@@ -45,10 +45,8 @@ from skewless.spark.columns import (
 )
 from skewless.spark.ledger.claims import Claim, claim_of, require_unclaimed
 from skewless.spark.routing.arguments import routing_arguments, weight_column
-from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.query_ledger import QueryLedger
 from skewless.spark.routing.route import make_router, routed
-from skewless.spark.routing.router import Router
 from skewless.spark.slots import ANY_PARTITIONS, check_slots, even_slots
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
@@ -177,7 +175,8 @@ def aggregate(
     )
     if router is not None:
         sent_key = replace(by, columns=tuple(F.col(name) for name in partials.key))
-        records = _sent(records, sent_key, router)
+        weights = None if cost is None else F.col(_COST)
+        records = routed(records, router, sent_key, weights, _WORKER)
     elif choice.form == "together":
         records = records.repartition(given.workers, *partials.key)
     return query.merged(records, mode, layout).toDF(*names)
@@ -275,13 +274,6 @@ class _Query:
             if kind is not None and kind.simpleString() != ours.simpleString():
                 merged = merged.withColumn(name, F.col(name).cast(kind))
         return merged
-
-
-def _sent(records: DataFrame, key: GroupingKey, router: Router) -> DataFrame:
-    hashed = hashed_key(key, untrusted=router.untrusted_keys)
-    if _COST in records.columns:
-        hashed.append(F.col(_COST))
-    return routed(records, router, hashed, _WORKER)
 
 
 def _records(
