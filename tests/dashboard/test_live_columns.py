@@ -64,7 +64,7 @@ def test_state_is_that_after_the_last_batch():
 
 
 def test_keys_are_text_and_not_html():
-    told = live_texts.hot_keys(splitting())
+    told = live_texts.hot_keys_text(splitting())
     assert AWKWARD not in told
     assert "&lt;img" in told
     assert "<b>3</b>, <b>9</b>, <b>1</b>" in told  # workers, the one with most records first

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from skewless.arrays import Keys, Words, Workers
-from skewless.kernels.hashing import seed_array
+from skewless.kernels.hashing import seed_array, unseeded
 from skewless.strategy import AnyStrategy
 
 _KEYS = st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, 2**63, 2**64 - 1])
@@ -87,21 +87,9 @@ def imbalance(workers: Workers, n_workers: int) -> float:
     return float(loads.max() / loads.mean() - 1)
 
 
-def unmixed(hashed: Words) -> Words:
-    """Return what `mix` makes these of. It loses nothing, so there is a way back."""
-    found = hashed
-    for shift, factor in ((31, 1), (27, 0x94D049BB133111EB), (30, 0xBF58476D1CE4E5B9)):
-        product = found * np.uint64(pow(factor, -1, 1 << 64))
-        found = product
-        for _ in range(64 // shift):
-            found = product ^ (found >> np.uint64(shift))
-    return found
-
-
 def keys_with_hash(hashed: Words, seed: int) -> Keys:
     """Return the keys that have these hashes under a seed which is known."""
-    golden = np.uint64(0x9E3779B97F4A7C15)
-    return unmixed(unmixed(hashed) ^ seed_array(seed, 1)[0]) - golden
+    return unseeded(hashed, seed_array(seed, 1))
 
 
 def keys_of_one_order(n_keys: int, n_workers: int, seed: int) -> Keys:

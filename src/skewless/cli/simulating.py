@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -26,6 +26,14 @@ from skewless.simulator.window_records import write_windows
 from skewless.strategy import AnyStrategy, Begins, Forwards, Merges, Rescales
 from skewless.workloads import Workload
 from skewless.workloads.trace import columns_of
+
+
+class _Cell(NamedTuple):
+    """One run: a strategy, the number of workers, and their speeds if they differ."""
+
+    strategy: AnyStrategy
+    workers: int
+    speeds: Floats | None
 
 
 def _optional(text: str | None, option: str) -> int | None:
@@ -235,28 +243,28 @@ def simulate_command(
         happens = reading.events(event or [])
         cells = []
         for n in reading.counts(workers, "--workers", least=1, most=MOST_WORKERS):
-            cells += [(chosen_one, n, _speeds(capacities, n)) for chosen_one in chosen]
-        for one_strategy, n, speeds in cells:  # refuse impossible events before any run
-            ones = np.ones(n) if speeds is None else speeds
-            members = Membership(one_strategy, ones, require_events(happens, n, stream.n_records))
-            members.require_clock(clock)
+            cells += [_Cell(chosen_one, n, _speeds(capacities, n)) for chosen_one in chosen]
+        for cell in cells:  # refuse impossible events before any run
+            speeds = np.ones(cell.workers) if cell.speeds is None else cell.speeds
+            occurring = require_events(happens, cell.workers, stream.n_records)
+            Membership(cell.strategy, speeds, occurring).require_clock(clock)
         if windows is not None:
             reading.file_to_write(windows, "--windows")
         if capacities is not None:
             _report_strategies_without_speeds(chosen)
 
-    def one(cell: tuple[AnyStrategy, int, Floats | None], progress: Callable[[int], None]) -> Run:
+    def one(cell: _Cell, progress: Callable[[int], None]) -> Run:
         return simulate(
-            cell[0],
-            _for_workers(stream, cell[1], settings),
-            n_workers=cell[1],
+            cell.strategy,
+            _for_workers(stream, cell.workers, settings),
+            n_workers=cell.workers,
             n_sources=n_sources,
             seed=seed,
             window=records_per_window,
-            capacities=cell[2],
-            sync=together if together is not None and isinstance(cell[0], Merges) else 0,
+            capacities=cell.speeds,
+            sync=together if together is not None and isinstance(cell.strategy, Merges) else 0,
             slides=n_slides,
-            forwarding=forwarding and isinstance(cell[0], Forwards),
+            forwarding=forwarding and isinstance(cell.strategy, Forwards),
             timing=clock,
             events=happens,
             keep_loads=windows is not None,
@@ -267,7 +275,8 @@ def simulate_command(
     runs = []
     with progress_bar() as bar:
         for cell in cells:
-            task = bar.add_task(f"{cell[0].name}, {cell[1]} workers", total=stream.n_records)
+            name = f"{cell.strategy.name}, {cell.workers} workers"
+            task = bar.add_task(name, total=stream.n_records)
             # The content of a trace is only read here.
             with refusing_bad_input(), reading.naming_options(source, settings):
                 runs.append(one(cell, lambda done, task=task: bar.update(task, completed=done)))  # type: ignore[misc]

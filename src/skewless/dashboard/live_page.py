@@ -87,7 +87,7 @@ def fill_document(
         told = {
             "status": live_texts.status(history, now),
             "summary": live_texts.summary(history),
-            "hot_keys": live_texts.hot_keys(history),
+            "hot_keys": live_texts.hot_keys_text(history),
         }
         for name, html in told.items():
             if texts[name].text != html:

@@ -79,7 +79,7 @@ def summary(history: Record) -> str:
     return f"<div class='tiles'>{''.join(tiles)}</div>"
 
 
-def hot_keys(history: Record) -> str:
+def hot_keys_text(history: Record) -> str:
     """Return the table of the heaviest keys of the last micro-batch that has them."""
     batch = last_with_records(history)
     keys = [] if batch is None else batch["hot_keys"]

@@ -13,6 +13,8 @@ _SHIFT_31 = np.uint64(31)
 _SHIFT_32 = np.uint64(32)
 _FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 _FACTOR_2 = np.uint64(0x94D049BB133111EB)
+_INVERSE_1 = np.uint64(pow(int(_FACTOR_1), -1, 1 << 64))
+_INVERSE_2 = np.uint64(pow(int(_FACTOR_2), -1, 1 << 64))
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _TO_UNIT = 1.0 / (1 << 53)
 _SHIFT_11 = np.uint64(11)
@@ -41,6 +43,27 @@ def seeded_all(keys: Keys, seed: Words, out: Words) -> None:
     """Fill `out` with the seeded hash of each key."""
     for i in range(keys.size):
         out[i] = seeded(keys[i], seed[0])
+
+
+def unseeded(hashes: Words, seed: Words) -> Keys:
+    """Return the keys that `seeded_all` turns into these hashes: mixing loses nothing."""
+    keys: Keys = _unmixed(_unmixed(hashes) ^ seed[0]) - GOLDEN
+    return keys
+
+
+def _unmixed(x: Words) -> Words:
+    """Return what `mix` turns into `x`."""
+    x = _unshifted(x, 31) * _INVERSE_2
+    x = _unshifted(x, 27) * _INVERSE_1
+    return _unshifted(x, 30)
+
+
+def _unshifted(x: Words, bits: int) -> Words:
+    """Return y for which y ^ (y >> bits) is `x`."""
+    found = x
+    for _ in range(64 // bits):
+        found = x ^ (found >> np.uint64(bits))
+    return found
 
 
 @kernel

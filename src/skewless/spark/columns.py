@@ -111,6 +111,12 @@ class GroupingKey:
         pairs = zip(self.columns, self.fields, strict=True)
         return [like_spark_groups(column, field.dataType) for column, field in pairs]
 
+    @property
+    def named_fields(self) -> list[StructField]:
+        """The types under the names of the key, with nothing else that Spark knows of a column."""
+        pairs = zip(self.names, self.fields, strict=True)
+        return [StructField(name, field.dataType) for name, field in pairs]
+
 
 def grouping_key(df: DataFrame, key: Key) -> GroupingKey:
     """Return the key that a user gave; raise ValueError unless `df` has it."""
@@ -177,9 +183,14 @@ def arrow_schema(schema: StructType, argument: str) -> pa.Schema:
         raise ValueError(f"{argument}: Arrow has no type for this ({kinds}): {error}") from error
 
 
+def require_arrow_types(schema: StructType, argument: str) -> None:
+    """Raise ValueError that names the column if Arrow lacks its type."""
+    arrow_schema(schema, argument)
+
+
 def require_arrow_key(key: GroupingKey) -> None:
     """Raise ValueError that names the column if a part of the key has no Arrow type."""
-    arrow_schema(StructType([*key.fields]), "key")
+    require_arrow_types(StructType([*key.fields]), "key")
 
 
 def like_spark_groups(column: Column, kind: DataType) -> Column:

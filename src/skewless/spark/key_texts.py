@@ -3,9 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+
+#: A report keeps this many characters of the text of a key.
+LONGEST_TEXT = 80
+
+
+class ListedKey(NamedTuple):
+    """One of the heaviest keys in the report of a worker, which keeps it as a list of JSON."""
+
+    text: str
+    records: int
+    hashed: int
+
+    @classmethod
+    def from_json(cls, row: Iterable[Any]) -> ListedKey:
+        """Return the key of a row that was checked when its report was read.
+
+        >>> ListedKey.from_json(["a", 3, 7])
+        ListedKey(text='a', records=3, hashed=7)
+        """
+        return cls(*row)
+
+    def as_json(self) -> list[Any]:
+        """Return the row for a report, with a text that is not too long.
+
+        >>> ListedKey("a", 3, 7).as_json()
+        ['a', 3, 7]
+        """
+        return [self.text[:LONGEST_TEXT], self.records, self.hashed]
 
 
 def key_text(parts: Iterable[Any]) -> str:

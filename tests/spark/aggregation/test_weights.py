@@ -72,17 +72,17 @@ def test_nothing_costs_nothing_and_what_is_no_cost_counts_as_one(numbered: DataF
 
 def test_the_router_refuses_weights_that_are_no_costs(numbered: DataFrame) -> None:
     given = routing_arguments(numbered, workers=N_WORKERS, seed=5)
-    router = make_router(numbered, grouping_key(numbered, "k"), "cascade", given)
-    bare = routed(
-        numbered.where("id % 7 in (0, 3)"), router, [F.xxhash64("k"), F.col("cost")], "worker"
-    )
+    by = grouping_key(numbered, "k")
+    router = make_router(numbered, by, "cascade", given)
+    bare = routed(numbered.where("id % 7 in (0, 3)"), router, by, F.col("cost"), "worker")
     with pytest.raises(PythonException, match=r"at least 0; that of record 1 is -3\.0"):
         bare.collect()
 
 
 def test_the_router_refuses_weights_for_a_strategy_without_scales(numbered: DataFrame) -> None:
     given = routing_arguments(numbered, workers=N_WORKERS, seed=5)
-    router = make_router(numbered, grouping_key(numbered, "k"), "pkg", given)
-    bare = routed(numbered, router, [F.xxhash64("k"), F.lit(1.0)], "worker")
+    by = grouping_key(numbered, "k")
+    router = make_router(numbered, by, "pkg", given)
+    bare = routed(numbered, router, by, F.lit(1.0), "worker")
     with pytest.raises(PythonException, match="'pkg' does not weigh records"):
         bare.collect()

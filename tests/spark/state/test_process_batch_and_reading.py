@@ -12,7 +12,7 @@ from lanes import slow
 from skewless.spark import KeyProcessor, Processor, process, read_state
 from skewless.spark.ledger import LedgerMismatch
 from spark.state.chains import DDL, chain, chained, in_order, records, rows_of
-from spark.streams import read_stream, run, write_file
+from spark.streams import configured, read_stream, run, write_file
 
 pytestmark = pytest.mark.spark
 
@@ -140,3 +140,12 @@ def test_bad_input_is_refused_in_one_line(
         process(stream, given.pop("key"), given.pop("processor"), **given)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "ledger").exists()
+
+
+def test_more_partitions_than_there_may_be_workers_are_refused(spark: Any) -> None:
+    df = spark.range(3).selectExpr("cast(id as string) as k", "id as v")
+    with (
+        configured(spark, {"spark.sql.shuffle.partitions": str(2**24)}),
+        pytest.raises(ValueError, match=r"^workers must be 1 … 16,777,215, not 16777216"),
+    ):
+        process(df, "k", chain())

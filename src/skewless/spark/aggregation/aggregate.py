@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from skewless.aggregations import Aggregation
+from skewless.aggregations.merging import merges
 from skewless.spark.aggregation.arguments import (
     AnyAggregation,
     carried_watermark,
@@ -20,7 +21,6 @@ from skewless.spark.aggregation.arguments import (
     check_times,
     chosen_aggregations,
     is_merged_by_spark,
-    require_one_merger,
     with_reducers,
 )
 from skewless.spark.aggregation.block_merging import merge_blocks, merge_rows
@@ -29,7 +29,7 @@ from skewless.spark.aggregation.choosing import LOCAL, PLAIN, Choice, choose
 from skewless.spark.aggregation.combining import Combiner
 from skewless.spark.aggregation.native_merging import merge_natively
 from skewless.spark.aggregation.partials import TIME, Partials
-from skewless.spark.aggregation.plain_queries import has_plain_query, plain_query, plain_type
+from skewless.spark.aggregation.plain_queries import plain_query, plain_type
 from skewless.spark.aggregation.state_layout import state_layout
 from skewless.spark.aggregation.windows import WINDOW, Lateness, Window, as_window
 from skewless.spark.arrow_types import from_arrow_schema
@@ -45,10 +45,8 @@ from skewless.spark.columns import (
 )
 from skewless.spark.ledger.claims import Claim, claim_of, require_unclaimed
 from skewless.spark.routing.arguments import routing_arguments, weight_column
-from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.query_ledger import QueryLedger
 from skewless.spark.routing.route import make_router, routed
-from skewless.spark.routing.router import Router
 from skewless.spark.slots import ANY_PARTITIONS, check_slots, even_slots
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
@@ -132,8 +130,6 @@ def aggregate(
     chosen, inputs = chosen_aggregations(df, by, aggs, span)
     check_times(df, span, watermark, mode)
     require_arrow_key(by)
-    if not all(has_plain_query(aggregation) for aggregation in aggs.values()):
-        require_one_merger(aggs)  # before a sample is taken
     given = routing_arguments(
         df,
         workers=workers,
@@ -147,19 +143,18 @@ def aggregate(
     carried = carried_watermark(df, by, span, watermark, is_plain=is_plain)
     names = [*([WINDOW] if span is not None else []), *by.names, *aggs]
     if is_plain:
-        require_unclaimed(df, ledger, PLAIN, by.names)
+        require_unclaimed(df, given.ledger, PLAIN, by.names)
         choice.log()
         return plain_query(df, by, inputs, aggs, span, watermark).toDF(*names)
-    require_one_merger(aggs)
     is_ours = not is_merged_by_spark(aggs)
     layout = _layout(df, by, chosen, inputs, span) if is_ours and df.isStreaming else {}
-    unmergeable = [name for name, agg in aggs.items() if not getattr(agg, "merges", True)]
+    unmergeable = [name for name, agg in aggs.items() if not merges(agg)]
     router, claim, cost = None, None, None
     if choice.form == "route":
         router = make_router(df, by, choice.strategy, given, layout)
         cost = None if weight is None else weight_column(df, weight, router.plans.strategy)
     elif choice.form == "local":
-        claim = claim_of(df, ledger, LOCAL, by.names, layout)
+        claim = claim_of(df, given.ledger, LOCAL, by.names, layout)
     if unmergeable:
         splitter = None if router is None else router.plans.strategy
         check_one_part(df, unmergeable[0], span, splitter)
@@ -180,7 +175,8 @@ def aggregate(
     )
     if router is not None:
         sent_key = replace(by, columns=tuple(F.col(name) for name in partials.key))
-        records = _sent(records, sent_key, router)
+        weights = None if cost is None else F.col(_COST)
+        records = routed(records, router, sent_key, weights, _WORKER)
     elif choice.form == "together":
         records = records.repartition(given.workers, *partials.key)
     return query.merged(records, mode, layout).toDF(*names)
@@ -278,13 +274,6 @@ class _Query:
             if kind is not None and kind.simpleString() != ours.simpleString():
                 merged = merged.withColumn(name, F.col(name).cast(kind))
         return merged
-
-
-def _sent(records: DataFrame, key: GroupingKey, router: Router) -> DataFrame:
-    hashed = hashed_key(key, untrusted=router.untrusted_keys)
-    if _COST in records.columns:
-        hashed.append(F.col(_COST))
-    return routed(records, router, hashed, _WORKER)
 
 
 def _records(

@@ -15,8 +15,9 @@ from typing import Any, Literal, TypeAlias
 from pyspark.sql import Column, DataFrame
 
 from skewless import registry
-from skewless.aggregations import Aggregator, VectorAggregator
+from skewless.aggregations.merging import merges
 from skewless.parameters import nearest
+from skewless.spark.aggregation.arguments import require_one_merger
 from skewless.spark.aggregation.plain_queries import has_plain_query
 from skewless.spark.aggregation.sampling import Source, known_source
 from skewless.spark.columns import GroupingKey
@@ -65,29 +66,35 @@ def choose(
 ) -> Choice:
     """Return the form that was asked for, or the one that the rule gives.
 
+    Raises ValueError if the partial results cannot be merged, before a sample is taken.
+
     If strangers choose the keys, our router replaces Spark's shuffle by key hash: they cannot
     compute collisions of its hash.
     """
     if isinstance(strategy, str) and strategy in (PLAIN, LOCAL):
         _require_no_routing(strategy, weight, given.capacities)
-    choice = _choose(df, key, aggs, strategy, given, weight)
+    choice = _without_sample(df, aggs, strategy, given, weight)
+    if choice is None or choice.form != "plain":
+        require_one_merger(aggs)
+    if choice is None:
+        choice = _of_batch(known_source(df, key, given.workers), given.workers)
     is_exposed = choice.form == "together" and given.untrusted_keys
     return replace(choice, form="route") if is_exposed else choice
 
 
-def _choose(
+def _without_sample(
     df: DataFrame,
-    key: GroupingKey,
     aggs: Mapping[str, Any],
     strategy: str | AnyStrategy,
     given: RoutingArguments,
     weight: str | Column | None,
-) -> Choice:
+) -> Choice | None:
+    """Return the choice, or None if the source of a batch decides."""
     if not isinstance(strategy, str) or strategy not in FORMS:
         _require_strategy(strategy)
         return Choice("route", strategy, "as given")
     own = [name for name, aggregation in aggs.items() if not has_plain_query(aggregation)]
-    alone = [name for name in own if not _merges(aggs[name])]
+    alone = [name for name in own if not merges(aggs[name])]
     if strategy != AUTO:
         _require_form(strategy, aggs, own, alone)
         return Choice("plain" if strategy == PLAIN else "local", strategy, "as given")
@@ -105,7 +112,7 @@ def _choose(
         return Choice("plain", PLAIN, "Spark has all these aggregations")
     if df.isStreaming:
         return Choice("local", LOCAL, "a stream is combined where its records are read")
-    return _of_batch(known_source(df, key, given.workers), given.workers)
+    return None
 
 
 def _of_batch(source: Source | None, workers: int) -> Choice:
@@ -129,25 +136,19 @@ def _of_batch(source: Source | None, workers: int) -> Choice:
     return Choice("together", "hash", f"{why}, and no key is hot")
 
 
-def _begun(df: DataFrame, ledger: str | None) -> str | None:
+def _begun(df: DataFrame, ledger: Ledger | None) -> str | None:
     """Return the strategy that the ledger of a stream was begun with, or None."""
     if ledger is None or not df.isStreaming:
         return None
-    there = Ledger(ledger)
-    identity = there.identity()
+    identity = ledger.identity()
     if identity is None:
         return None
     if "strategy" not in identity:
         raise LedgerMismatch(
-            f"the ledger in {shown(there.folder)} was written by process, or by an operator that "
+            f"the ledger in {shown(ledger.folder)} was written by process, or by an operator that "
             "is built on it, not by aggregate: use another ledger folder"
         )
     return str(identity["strategy"])
-
-
-def _merges(aggregation: Any) -> bool:
-    is_users = isinstance(aggregation, Aggregator | VectorAggregator)
-    return not is_users or bool(aggregation.merges)
 
 
 def _require_strategy(strategy: str | AnyStrategy) -> None:

@@ -16,7 +16,7 @@ from skewless.keys import hash_keys
 from skewless.spark.aggregation.blocks import Packing
 from skewless.spark.aggregation.partials import Partials, state_names
 from skewless.spark.columns import internal
-from skewless.spark.key_texts import key_text
+from skewless.spark.key_texts import ListedKey, key_text
 from skewless.spark.ledger.claims import Claim
 from skewless.spark.ledger.ledger import Entry
 from skewless.spark.routing.query_ledger import QueryLedger
@@ -128,7 +128,8 @@ def _report(partials: Partials, table: pa.Table, n_records: int, seconds: float)
     for place in heaviest[:_REPORTED_TOP].tolist():
         row = int(first[place])
         text = key_text(table.column(name)[row] for name in partials.key)
-        about["top"].append([text[:80], int(counts[place]), int(distinct[place])])
+        listed = ListedKey(text, int(counts[place]), int(distinct[place]))
+        about["top"].append(listed.as_json())
     counted = {"counted": distinct[heaviest], "counted_records": counts[heaviest]}
     # All workers leave out the same keys, so the sample still shows how many replicas a key has.
     share = 0

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skewless.aggregations import Aggregation, Groups, PerColumn, PerKey, group
+from skewless.aggregations import Aggregation, Groups, group
+from skewless.aggregations.merging import merges
 from skewless.arrays import Ints
 from skewless.spark.columns import internal
 
@@ -57,10 +58,7 @@ class Partials:
     @property
     def merges(self) -> bool:
         """Whether partial results of one key can be merged, for all aggregations."""
-        return all(
-            not isinstance(aggregation, PerKey | PerColumn) or aggregation.aggregator.merges
-            for aggregation in self.aggregations.values()
-        )
+        return all(merges(aggregation) for aggregation in self.aggregations.values())
 
     @property
     def grouping(self) -> list[str]:

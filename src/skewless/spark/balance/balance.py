@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skewless import metrics
 from skewless.arrays import Floats, Ints, Keys
+from skewless.spark.key_texts import ListedKey
 from skewless.spark.ledger.entry_checks import corrupt, require_report, require_worker_report
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Entry, Ledger
+from skewless.spark.ledger.names import run_of_member
 from skewless.spark.routing.worker_steps import steps_of
 from skewless.spark.state.planning.state_plan import read_entry
 
@@ -94,7 +96,7 @@ def plan_of(ledger: Ledger, batch: int, report: Entry) -> Entry | None:
 
 def run_of(ledger: Ledger, report: Entry) -> str:
     """Return the name of the run of a report, from the path of its file."""
-    return report.where.removeprefix(f"{shown(ledger.folder)}/").split("/")[2]
+    return run_of_member(report.where.removeprefix(f"{shown(ledger.folder)}/"))
 
 
 def planned_workers(plan: Entry) -> int:
@@ -193,6 +195,26 @@ def _sampled(keys: Keys, sampled_by: int) -> Keys:
     return keys if sampled_by == 1 else keys[keys < np.uint64((1 << 64) // sampled_by)]
 
 
+class _Heaviest(NamedTuple):
+    """What the report of a worker says of its heaviest keys."""
+
+    records: dict[int, int]  # by the hash of a key
+    most_of_others: int  # no other key has more records
+
+
+class _PlacedKey(NamedTuple):
+    """A hot key, its hash, and the workers that list it with its records there."""
+
+    hot: HotKey
+    hashed: int
+    places: list[tuple[int, int]]
+
+    @property
+    def rank(self) -> tuple[int, str, int]:
+        """What orders hot keys: the most records first."""
+        return -self.hot.records, self.hot.key, self.hashed
+
+
 def read_hot_keys(
     workers: Mapping[int, Entry], n_records: int
 ) -> list[tuple[HotKey, list[tuple[int, int]]]]:
@@ -201,13 +223,12 @@ def read_hot_keys(
     The worker with most records comes first. Keys with the same text are distinguished by their
     hash.
     """
-    reports = workers.values()
-    texts = {key: text for report in reports for text, _, key in report.about["top"]}
-    counted = {worker: _counts(report) for worker, report in workers.items()}
+    texts = {key.hashed: key.text for report in workers.values() for key in _listed(report)}
+    reported = {worker: _heaviest(report) for worker, report in workers.items()}
     found = []
     for key, text in texts.items():
-        counts = {worker: one[0].get(key, 0) for worker, one in counted.items()}
-        unsure = sum(least for one, least in counted.values() if key not in one)
+        counts = {worker: one.records.get(key, 0) for worker, one in reported.items()}
+        unsure = sum(one.most_of_others for one in reported.values() if key not in one.records)
         n = sum(counts.values())
         places = sorted((-count, worker) for worker, count in counts.items() if count > 0)
         hot = HotKey(
@@ -217,21 +238,23 @@ def read_hot_keys(
             workers=len(places),
             unsure=unsure,
         )
-        found.append((-n, text, key, hot, [(worker, -count) for count, worker in places]))
-    return [(hot, places) for _, _, _, hot, places in sorted(found, key=_rank)[:_SHOWN_HOT_KEYS]]
+        found.append(_PlacedKey(hot, key, [(worker, -count) for count, worker in places]))
+    heaviest = sorted(found, key=lambda one: one.rank)[:_SHOWN_HOT_KEYS]
+    return [(one.hot, one.places) for one in heaviest]
 
 
-def _rank(found: tuple[int, str, int, Any, Any]) -> tuple[int, str, int]:
-    return found[:3]
+def _listed(report: Entry) -> list[ListedKey]:
+    return [ListedKey.from_json(row) for row in report.about["top"]]
 
 
-def _counts(report: Entry) -> tuple[dict[int, int], int]:
-    """Return the records of a worker's heaviest keys, and the most that any other key has."""
+def _heaviest(report: Entry) -> _Heaviest:
+    """Return the records of the heaviest keys; without counts, those of the listed keys."""
     if "counted" in report.arrays:
         keys = report.arrays["counted"].tolist()
         counts = report.arrays["counted_records"].tolist()
     else:
-        keys = [key for _, _, key in report.about["top"]]
-        counts = [int(count) for _, count, _ in report.about["top"]]
+        keys = [key.hashed for key in _listed(report)]
+        counts = [key.records for key in _listed(report)]
     is_all = len(keys) >= int(report.about["pairs"])
-    return dict(zip(keys, counts, strict=True)), 0 if is_all else min(counts, default=0)
+    least = 0 if is_all else min(counts, default=0)
+    return _Heaviest(dict(zip(keys, counts, strict=True)), least)

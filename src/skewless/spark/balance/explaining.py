@@ -20,6 +20,7 @@ from skewless.spark.balance.text_tables import number, percent, printable, text_
 from skewless.spark.ledger.folder import open_folder
 from skewless.spark.ledger.folder import shown as address_text
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.locating import LEDGER_SETTING
 from skewless.spark.ledger.newest import newest_batch
 
 _HOT_KEY = {
@@ -186,7 +187,7 @@ def _ledger_of(
         raise ValueError(f"query must be a StreamingQuery or a ledger folder, not {shown(query)}")
     if folder is None:
         session = spark or SparkSession.getActiveSession()
-        root = session and session.conf.get("spark.skewless.ledger", None)
+        root = session and session.conf.get(LEDGER_SETTING, None)
         if not root:
             raise ValueError(
                 "ledger: the folder cannot be found from the query: give ledger=, as in route, "

@@ -20,6 +20,7 @@ from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.balance.explaining import json_line
 from skewless.spark.balance.prometheus import FILE_MODE, Metric, balance_metrics, exposition
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.locating import LEDGER_SETTING
 
 _LOG = logging.getLogger(__name__)
 #: Batches that a listener remembers; a stream has no end.
@@ -211,7 +212,7 @@ def _ledger(ledger: str | os.PathLike[str] | Ledger | None) -> Ledger:
     if ledger is not None:
         return ledger if isinstance(ledger, Ledger) else Ledger(ledger)  # type: ignore[arg-type]
     session = SparkSession.getActiveSession()
-    root = session and session.conf.get("spark.skewless.ledger", None)
+    root = session and session.conf.get(LEDGER_SETTING, None)
     if not root:
         raise ValueError("ledger: give a folder, or set spark.skewless.ledger in an active session")
     return Ledger(str(root))

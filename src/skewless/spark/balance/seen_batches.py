@@ -11,12 +11,10 @@ from skewless import metrics
 from skewless.spark.balance.balance import BatchBalance, read_hot_keys
 from skewless.spark.balance.text_tables import printable
 from skewless.spark.columns import internal
+from skewless.spark.key_texts import LONGEST_TEXT
 from skewless.spark.ledger.entry_checks import corrupt
 from skewless.spark.ledger.files import from_json
 from skewless.spark.ledger.ledger import Entry
-
-#: The ledger keeps this many characters of the text of a key.
-_LONGEST_KEY = 80
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ def shown_hot_keys(workers: Mapping[int, Entry], n_records: int) -> tuple[dict[s
     found = read_hot_keys(workers, n_records)
     return tuple(
         {
-            "key": printable(key.key, _LONGEST_KEY),
+            "key": printable(key.key, LONGEST_TEXT),
             "records": key.records,
             "share": key.share,
             "unsure": key.unsure,

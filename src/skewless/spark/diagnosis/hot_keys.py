@@ -25,6 +25,7 @@ from skewless.spark.diagnosis.sampled_keys import SampledKeys
 from skewless.spark.diagnosis.timing_work import Work
 from skewless.spark.key_texts import key_text
 from skewless.spark.routing.arguments import number_of_workers
+from skewless.spark.routing.settings import given_workers
 from skewless.strategy import AnyStrategy
 
 #: The most keys that Spark's sketch can return.
@@ -122,7 +123,8 @@ def hot_keys(
     sample = whole(sample, "sample", least=1)
     top = _n_keys(top)
     chosen = chosen_strategies(strategies)
-    n_workers, seeded = number_of_workers(df, workers), seed_number(seed)
+    n_workers = number_of_workers(df, given_workers(workers, df.sparkSession))
+    seeded = seed_number(seed)
     n_slots = _slots(df, slots)
     costs = _given_costs(per_record, per_pair, work)
     by = grouping_key(df, key)

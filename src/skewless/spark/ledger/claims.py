@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.locating import ledger_of_stream
 
 
 @dataclass(frozen=True)
@@ -25,24 +26,22 @@ class Claim:
         ledger.bind(str(query))
 
 
-def require_unclaimed(df: Any, folder: str | None, strategy: str, key: tuple[str, ...]) -> None:
+def require_unclaimed(df: Any, given: Ledger | None, strategy: str, key: tuple[str, ...]) -> None:
     """Raise LedgerMismatch if the ledger of a stream was begun by another strategy.
 
     This is for a strategy that writes no ledger, so no ledger can have begun with it.
     """
-    claim_of(df, folder, strategy, key, {})
+    claim_of(df, given, strategy, key, {})
 
 
 def claim_of(
-    df: Any, folder: str | None, strategy: str, key: tuple[str, ...], state: Mapping[str, str]
+    df: Any, given: Ledger | None, strategy: str, key: tuple[str, ...], state: Mapping[str, str]
 ) -> Claim | None:
     """Return the claim of a stream on its ledger, checked; None for a batch or without a ledger."""
     if not df.isStreaming:
         return None
     told = {"strategy": strategy, "key": ", ".join(key), **state, "skewless": version("skewless")}
-    if folder is not None:
-        ledger = Ledger(folder)
-        ledger.check(told)
-        return Claim(ledger, False, told)
-    root = df.sparkSession.conf.get("spark.skewless.ledger", None)
-    return None if root is None else Claim(Ledger(str(root)), True, told)
+    if given is not None:
+        given.check(told)
+    ledger, per_query = ledger_of_stream(given, df.sparkSession)
+    return None if ledger is None else Claim(ledger, per_query, told)

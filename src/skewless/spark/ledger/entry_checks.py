@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.sound import MOST_COUNTED, Unsound, require_that, require_within
+from skewless.spark.key_texts import ListedKey
 from skewless.spark.ledger.files import Entry, LedgerCorrupt, one_line
 from skewless.state import restored
 
@@ -83,7 +84,7 @@ def require_worker_report(report: Entry) -> None:
         for row in top or []:
             is_row = isinstance(row, list) and [type(v) for v in row] == [str, int, int]
             require_that(is_row, "top must have a text, a count and a hash in each row")
-            within = 1 <= row[1] <= about["records"]
+            within = 1 <= ListedKey.from_json(row).records <= about["records"]
             require_that(within, "top must count at least 1 and at most all records of a key")
     except Unsound as error:
         raise corrupt(report, error) from None

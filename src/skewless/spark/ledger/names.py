@@ -60,6 +60,16 @@ def member_name(kind: str, batch: int, run: str, member: int) -> str:
     return f"{batch_folder(kind, batch)}/{run}/{role}-{padded(role, member, 5)}.arrow"
 
 
+def run_of_member(name: str) -> str:
+    """Return the name of the run in which a source or a worker wrote this file.
+
+    >>> run_of_member(member_name("workers", 7, "run-1", 3))
+    'run-1'
+    """
+    _kind, _batch, run, *_file = name.split("/")
+    return run
+
+
 def run_name(run: str | None) -> str:
     """Return the name of a run's folders: its id, or a digest if that is not a valid file name."""
     if run is None:

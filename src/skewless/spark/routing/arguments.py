@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from skewless.arguments import MOST_WORKERS, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.columns import computed, existing, quoted
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.locating import given_ledger
 from skewless.spark.routing.settings import are_untrusted, given_seed, given_workers
 from skewless.spark.routing.worker_steps import last_workers
 from skewless.strategy import AnyStrategy, Rescales, Weighs
@@ -27,7 +29,7 @@ class RoutingArguments:
     workers: int
     capacities: tuple[float, ...] | None
     seed: int | None  # None: one is drawn
-    ledger: str | None
+    ledger: Ledger | None
     untrusted_keys: bool  # whether strangers choose the keys
 
 
@@ -42,33 +44,37 @@ def routing_arguments(
 ) -> RoutingArguments:
     """Return the arguments; raise ValueError for bad ones, even for those that have no effect."""
     spark = df.sparkSession
-    if ledger is not None:
-        Ledger(ledger)  # refuses what is not a folder
-    n_workers = number_of_workers(df, workers, ledger)
+    given = given_ledger(ledger)
+    n_workers = number_of_workers(df, given_workers(workers, spark), given)
     speeds = None if capacities is None else require_capacities(capacities, n_workers).tolist()
     return RoutingArguments(
         workers=n_workers,
         # Equal capacities are kept: workers that differed before may be equal from now on.
         capacities=None if speeds is None else tuple(speeds),
         seed=given_seed(seed, spark),
-        ledger=ledger,
+        ledger=given,
         untrusted_keys=are_untrusted(untrusted_keys, spark),
     )
 
 
-def number_of_workers(df: DataFrame, workers: Any, ledger: Any = None) -> int:
+def number_of_workers(
+    df: DataFrame,
+    given: int | None,
+    ledger: Ledger | None = None,
+    last_of: Callable[[Ledger], int | None] = last_workers,
+) -> int:
     """Return the number that was given, else the last one of the ledger, else Spark's.
 
     The ledger comes before Spark's number because that number often follows the cores, and a query
-    may restart on a machine with other cores.
+    may restart on a machine with other cores. A ledger below `spark.skewless.ledger` is not known
+    before the query starts.
     """
-    spark = df.sparkSession
-    given = given_workers(workers, spark)
-    if given is None and ledger is not None and df.isStreaming:
-        given = last_workers(Ledger(ledger))
-    if given is None:
-        given = whole(spark.conf.get("spark.sql.shuffle.partitions"), "workers", least=1)
-    return whole(given, "workers", least=1, most=MOST_WORKERS)
+    found: Any = given
+    if found is None and ledger is not None and df.isStreaming:
+        found = last_of(ledger)
+    if found is None:
+        found = df.sparkSession.conf.get("spark.sql.shuffle.partitions")
+    return whole(found, "workers", least=1, most=MOST_WORKERS)
 
 
 def require_rescaling(strategy: AnyStrategy) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.locating import ledger_of_stream
 from skewless.spark.routing.seeds import draw_seed, seed_of_query
-from skewless.spark.routing.settings import given_seed, setting
 from skewless.spark.routing.this_task import Task
 from skewless.state import layout
 from skewless.strategy import AnyStrategy, Rescales
@@ -61,34 +61,27 @@ class QueryLedger:
 def query_ledger(
     df: DataFrame,
     identity: Mapping[str, Any],
-    seed: Any,
-    folder: str | None,
+    seed: int | None,
+    given: Ledger | None,
     strategy: AnyStrategy | None = None,
 ) -> QueryLedger:
     """Return the ledger for these arguments of a verb, with a seed if none is given.
 
-    Raises ValueError for bad arguments, and LedgerMismatch if the folder belongs to another query.
-    A batch has no ledger.
+    Raises LedgerMismatch if the given ledger belongs to another query. A batch has no ledger.
     """
-    spark = df.sparkSession
-    given = given_seed(seed, spark)
-    whole = {**identity, "seed": draw_seed() if given is None else given}
-    drawn = ("seed",) if given is None else ()
-    found = None if folder is None else Ledger(folder)  # refuses what is not a folder
-    root = None
-    if not df.isStreaming:
-        found = None
-    elif found is not None:
-        found.check(identity_for(whole, strategy, found), drawn=drawn)
-        kept = found.seed() if drawn else None
+    whole = {**identity, "seed": draw_seed() if seed is None else seed}
+    drawn = ("seed",) if seed is None else ()
+    ledger, per_query = None, False
+    if df.isStreaming:
+        ledger, per_query = ledger_of_stream(given, df.sparkSession)
+    if ledger is not None and not per_query:
+        ledger.check(identity_for(whole, strategy, ledger), drawn=drawn)
+        kept = ledger.seed() if drawn else None
         whole["seed"] = whole["seed"] if kept is None else kept
-    else:
-        root = setting("ledger", spark)
-        found = None if root is None else Ledger(str(root))
     return QueryLedger(
         whole,
-        found,
-        per_query=root is not None,
+        ledger,
+        per_query=per_query,
         keeps_seed=not (drawn and df.isStreaming),
         strategy=strategy,
         built=secrets.token_hex(8),

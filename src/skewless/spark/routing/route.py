@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -114,11 +114,9 @@ def route(
         raise ValueError(
             f"column: the DataFrame has a column {column!r} already; it has {', '.join(df.columns)}"
         )
-    hashed = hashed_key(by, untrusted=router.untrusted_keys)
-    if weight is not None:
-        hashed.append(weight_column(df, weight, router.plans.strategy))
+    cost = None if weight is None else weight_column(df, weight, router.plans.strategy)
     require_skewless(df.sparkSession)
-    return routed(df, router, hashed, column)
+    return routed(df, router, by, cost, column)
 
 
 def make_router(
@@ -159,11 +157,13 @@ def make_router(
     return Router(plans, query, given.untrusted_keys)
 
 
-def routed(df: DataFrame, router: Router, inputs: Sequence[Column], column: str) -> DataFrame:
-    """Return `df` with the worker of each record in `column`, in the partition of that worker.
-
-    `inputs` are what the router reads: the hashed key, and weights if there are any.
-    """
+def routed(
+    df: DataFrame, router: Router, key: GroupingKey, weight: Column | None, column: str
+) -> DataFrame:
+    """Return `df` with the worker of each record in `column`, in the partition of that worker."""
+    inputs = hashed_key(key, untrusted=router.untrusted_keys)
+    if weight is not None:
+        inputs.append(weight)
 
     def workers_of(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         yield from router.route(batches)

@@ -27,14 +27,15 @@ from skewless.spark.columns import (
     arrow_schema,
     existing,
     internal,
-    like_spark_groups,
     quoted,
     require_arrow_key,
+    require_arrow_types,
 )
 from skewless.spark.ledger.folder import shown as shown_folder
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
+from skewless.spark.routing.arguments import number_of_workers
 from skewless.spark.routing.query_ledger import QueryLedger, query_ledger
-from skewless.spark.routing.settings import given_workers
+from skewless.spark.routing.settings import given_seed, given_workers
 from skewless.spark.state.grouping import N_OURS, SentColumns
 from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.planning.state_plan import read_entry
@@ -68,10 +69,9 @@ def sending(
     places: list[int] = []
     names: list[str] = []
     require_arrow_key(key)
-    for number, (name, column, field) in enumerate(
-        zip(key.names, key.columns, key.fields, strict=True)
+    for number, (name, column, grouped, field) in enumerate(
+        zip(key.names, key.columns, key.grouped, key.fields, strict=True)
     ):
-        grouped = like_spark_groups(column, field.dataType)
         is_plain = name in df.columns and grouped is column and _is_that_column(df, name, column)
         if is_plain:
             places.append(-len(inputs) + df.columns.index(name))
@@ -82,7 +82,7 @@ def sending(
             extra.append((names[-1], grouped, field))
     fields = [StructField(n, f.dataType) for n, _, f in extra]
     fields += [StructField(n, f.dataType) for n, f in zip(inputs, df.schema.fields, strict=True)]
-    arrow_schema(df.schema, "df")
+    require_arrow_types(df.schema, "df")  # by the user's names, not by ours
     records = arrow_schema(StructType(fields), "df")
     ours = pa.schema([(HASH, pa.int64()), (WORKER, pa.int32()), (_SOURCE, pa.int32())])
     schema = pa.schema([*ours, *records])
@@ -174,25 +174,27 @@ class Workers:
     most: int
 
 
-def numbers_of_workers(df: DataFrame, workers: Any, max_workers: Any, ledger: Any) -> Workers:
-    """Return the number that was given, else the ledger's, else Spark's number of partitions.
+def first_and_most_workers(
+    df: DataFrame, workers: Any, max_workers: Any, ledger: Ledger | None
+) -> Workers:
+    """Return the number of workers as for `route`, and room for more.
 
-    A ledger below `spark.skewless.ledger` is not known before the query starts. Without a number,
-    the query has Spark's number of partitions, and keeps its workers if there are no more of them.
+    Without a number, a query whose ledger is not known yet has Spark's number of partitions, and
+    keeps its workers if there are no more of them.
     """
-    spark = df.sparkSession
-    first = asked = given_workers(workers, spark)
-    if first is None and ledger is not None and df.isStreaming:
-        last = bases.newest(Ledger(ledger))
-        first = None if last is None else last.workers
-    if first is None:
-        first = whole(spark.conf.get("spark.sql.shuffle.partitions"), "workers", least=1)
-    most = first
+    asked = given_workers(workers, df.sparkSession)
+    first = most = number_of_workers(df, asked, ledger, _workers_of_states)
     if max_workers is not None:
         most = whole(max_workers, "max_workers", least=1, most=MOST_WORKERS)
         if most < first and asked is not None:
             raise ValueError(f"max_workers must be at least workers ({first}), not {most}")
     return Workers(min(first, most), asked, most)
+
+
+def _workers_of_states(ledger: Ledger) -> int | None:
+    """Return the number of workers of the newest states, or None if there are none."""
+    last = bases.newest(ledger)
+    return None if last is None else last.workers
 
 
 def speeds(capacities: ArrayLike | None, n_workers: int) -> tuple[float, ...] | None:
@@ -207,18 +209,22 @@ def speeds(capacities: ArrayLike | None, n_workers: int) -> tuple[float, ...] | 
 
 
 def state_ledger(
-    df: DataFrame, key: GroupingKey, shape: Shape, seed: Any, ledger: Any, untrusted: bool
+    df: DataFrame,
+    key: GroupingKey,
+    shape: Shape,
+    seed: Any,
+    ledger: Ledger | None,
+    untrusted: bool,
 ) -> QueryLedger:
     """Return what finds the ledger of a query; raise ValueError if a stream has none."""
-    kinds = zip(key.names, key.fields, strict=True)
     identity: dict[str, Any] = {
         "process": 1,
-        "key": ", ".join(f"{name} {field.dataType.simpleString()}" for name, field in kinds),
+        "key": ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in key.named_fields),
         "skewless": version("skewless"),
     }
     if untrusted:
         identity["untrusted_keys"] = True
-    query = query_ledger(df, identity, seed, ledger)
+    query = query_ledger(df, identity, given_seed(seed, df.sparkSession), ledger)
     if df.isStreaming and query.ledger is None:
         raise ValueError(
             "ledger: process keeps the states of a stream there: give ledger=, a folder beside "

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from skewless.arguments import shown, whole
 from skewless.spark.columns import GroupingKey, Key, grouping_key, internal, require_dataframe
+from skewless.spark.ledger.locating import given_ledger
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.settings import are_untrusted
 from skewless.spark.state.arguments import (
@@ -18,8 +19,8 @@ from skewless.spark.state.arguments import (
     WORKER,
     Sending,
     check_second_stream,
+    first_and_most_workers,
     moving_strategy,
-    numbers_of_workers,
     ordering,
     sending,
     speeds,
@@ -172,10 +173,11 @@ def processed(
     chosen = moving_strategy(strategy)
     if not isinstance(cost, str) or cost not in get_args(Cost):
         raise ValueError(f"cost must be 'records' or 'seconds', not {shown(cost)}")
-    numbers = numbers_of_workers(df, workers, max_workers, ledger)
+    given = given_ledger(ledger)
+    numbers = first_and_most_workers(df, workers, max_workers, given)
     capable = speeds(capacities, numbers.most)
     untrusted = are_untrusted(untrusted_keys, df.sparkSession)
-    query = state_ledger(df, by, shape, seed, ledger, untrusted)
+    query = state_ledger(df, by, shape, seed, given, untrusted)
     sends = sending(df, by, times, ordered)
     work = Work(shape, sends.sent, cost)
     controller = Controller(

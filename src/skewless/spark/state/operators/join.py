@@ -219,8 +219,7 @@ def _key_columns(left: DataFrame, right: DataFrame, on: Any) -> dict[str, Struct
                 f"on: column {name!r} is {kinds[0]} on the left side and {kinds[1]} on the right "
                 "side: cast one of them"
             )
-    by = grouping_key(left, list(names))
-    return {n: StructField(n, f.dataType) for n, f in zip(by.names, by.fields, strict=True)}
+    return {field.name: field for field in grouping_key(left, list(names)).named_fields}
 
 
 def _renamed(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField
 
-from skewless.aggregations import Aggregation, ApproxDistinct, PerColumn, PerKey
+from skewless.aggregations import Aggregation, ApproxDistinct
+from skewless.aggregations.merging import merges
 from skewless.arguments import shown
 from skewless.spark.aggregation.arguments import (
     AnyAggregation,
@@ -18,8 +18,14 @@ from skewless.spark.aggregation.arguments import (
     with_reducers,
 )
 from skewless.spark.aggregation.windows import LONGEST
-from skewless.spark.columns import Key, arrow_schema, grouping_key, internal, quoted
-from skewless.spark.columns import require_dataframe as require_dataframe
+from skewless.spark.columns import (
+    Key,
+    arrow_schema,
+    grouping_key,
+    internal,
+    quoted,
+    require_dataframe,
+)
 from skewless.spark.state.arguments import unique_columns
 from skewless.spark.state.operators.options import Placement, event_time, free_names, span
 from skewless.spark.state.operators.session_processor import END, RECORDS, START, Sessions
@@ -90,7 +96,7 @@ def sessions(
     for name, one in chosen.items():
         if isinstance((aggs or {})[name], ApproxDistinct):
             raise ValueError(f"aggs: {name!r}: approximate distinct counts need Spark's merging")
-        if isinstance(one, PerKey | PerColumn) and not one.aggregator.merges:
+        if not merges(one):
             raise ValueError(f"aggs: {name!r} does not merge (its class says merges = False)")
     inputs = sorted({column for one in chosen.values() for column in one.inputs})
     columns = [read[column].alias(f"{_TIME}.{column}") for column in inputs]
@@ -100,10 +106,9 @@ def sessions(
     ends = at + F.expr(f"INTERVAL {length} MICROSECONDS")
     keys = [column.alias(name) for column, name in zip(by.columns, by.names, strict=True)]
     chosen_columns = df.select(*keys, at.alias(_TIME), ends.alias(_ENDS), *columns)
-    fields = [StructField(name, f.dataType) for name, f in zip(by.names, by.fields, strict=True)]
     types = {c: arrow_schema(df.select(read[c].alias(c)).schema, "aggs")[0] for c in inputs}
     processor = Sessions(
-        fields, kind, length, _TIME, {c: f"{_TIME}.{c}" for c in inputs}, chosen, types
+        by.named_fields, kind, length, _TIME, {c: f"{_TIME}.{c}" for c in inputs}, chosen, types
     )
     unique_columns(chosen_columns)
     return processed(

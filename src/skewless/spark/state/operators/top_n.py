@@ -83,8 +83,7 @@ def top_n(
     free_names([_RANK], df.columns, "df")
     free_names([_RANK], names, "key")
     others = StructType([field for field in df.schema.fields if field.name not in names])
-    keys = [StructField(name, f.dataType) for name, f in zip(names, resolved.fields, strict=True)]
-    processor = TopN(keys, others, by, number)
+    processor = TopN(resolved.named_fields, others, by, number)
     return processed(df, resolved, processor, order_by=order_by, **placement)
 
 

@@ -9,31 +9,27 @@ cells with a border inside, or with a key of the routing table, the details are 
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from skewless.arrays import Floats, Keys, Words, Workers
-from skewless.kernels.hashing import GOLDEN, mix
+from skewless.arrays import Floats, Keys, Words, Workers, read_only
+from skewless.kernels.hashing import seeded_all, unseeded
 from skewless.kernels.key_table import ABSENT
+from skewless.kernels.ring import Ring
 from skewless.state import copy_state
 from skewless.strategies import Hash
-from skewless.strategy import AnyStrategy
+from skewless.strategy import AnyStrategy, Rescales
 
 CELL_BITS = 16
 _LOW_BITS = 64 - CELL_BITS
 _LOW = (1 << _LOW_BITS) - 1
 _PROBES = 512
-_UNMIX_1 = np.uint64(pow(0xBF58476D1CE4E5B9, -1, 1 << 64))
-_UNMIX_2 = np.uint64(pow(0x94D049BB133111EB, -1, 1 << 64))
-#: `mix` of whole arrays: the Python function that the kernel was compiled from.
-_mixed: Callable[[Words], Words] = inspect.unwrap(mix)
 
 #: How the JVM gets a plan: one row of these columns.
 PLACES = (
@@ -44,13 +40,28 @@ PLACES = (
 )
 
 
+@runtime_checkable
+class _OnRing(Protocol):
+    """A state that places keys on a ring."""
+
+    ring: Ring
+
+
+@runtime_checkable
+class _OneSeed(Protocol):
+    """A state with one seed. Other states have several, and the first is that of keys."""
+
+    seed: Words
+
+
 def as_moving(strategy: AnyStrategy, argument: str = "strategy") -> AnyStrategy:
     """Return a strategy that gives each key one worker by a ring; raise ValueError for another."""
     if isinstance(strategy, Hash) and not strategy.ring:
         strategy = replace(strategy, ring=True)  # else most keys would move with every rescale
     traits = strategy.traits
     is_moving = traits.family == "moving" and traits.fan_out == 1
-    if not is_moving or not hasattr(strategy, "rescale") or not hasattr(_start(strategy), "ring"):
+    may_rescale = is_moving and isinstance(strategy, Rescales)
+    if not may_rescale or not isinstance(strategy.start(1, 0), _OnRing):
         raise ValueError(
             f"{argument}: {strategy.name!r} cannot place keyed state, which lives on one worker "
             "at a time: use 'mixed', 'min-table', 'min-mig', 'readj' or 'hash'"
@@ -79,10 +90,6 @@ def unlearned(strategy: AnyStrategy, n_workers: int, seed: int, speeds: Floats |
     return strategy.rescale(state, n_workers, speeds)  # type: ignore[attr-defined]
 
 
-def _start(strategy: AnyStrategy) -> Any:
-    return strategy.start(1, 0)
-
-
 @dataclass(frozen=True, eq=False)
 class Placing:
     """A strategy and its state for this many workers, by hashes as the JVM computes them."""
@@ -93,14 +100,18 @@ class Placing:
 
     def keys_of(self, hashes: Keys) -> Keys:
         """Return the keys that the strategy mixes to these hashes."""
-        seeds: Words = self.state.seeds if hasattr(self.state, "seeds") else self.state.seed
-        keys: Keys = unmixed(unmixed(hashes) ^ seeds[0]) - GOLDEN
-        return keys
+        return unseeded(hashes, self._seed)
 
     def hashes_of(self, keys: Keys) -> Keys:
         """Return the hashes that the strategy mixes these keys to."""
-        seeds: Words = self.state.seeds if hasattr(self.state, "seeds") else self.state.seed
-        return _mixed(_mixed(keys + GOLDEN) ^ seeds[0])
+        hashes = np.empty(keys.size, np.uint64)
+        seeded_all(read_only(keys), self._seed, hashes)
+        return hashes
+
+    @property
+    def _seed(self) -> Words:
+        seeds: Words = self.state.seed if isinstance(self.state, _OneSeed) else self.state.seeds
+        return seeds
 
     def owners(self, hashes: Keys) -> Workers:
         """Return the worker of each hash."""
@@ -223,22 +234,3 @@ def worker_column(hashed: Column, plan: str) -> Column:
         .when(listed > 0, F.get(detail["workers"], (listed - 1).cast("int")))
         .otherwise(F.get(detail["owners"], before))
     )
-
-
-def unmixed(x: Words) -> Words:
-    """Return what `mix` of `skewless.kernels.hashing` turns into `x`.
-
-    >>> unmixed(np.array([mix(np.uint64(7))], np.uint64)).tolist()
-    [7]
-    """
-    x = _unshifted(x, 31) * _UNMIX_2
-    x = _unshifted(x, 27) * _UNMIX_1
-    return _unshifted(x, 30)
-
-
-def _unshifted(x: Words, bits: int) -> Words:
-    """Return y for which y ^ (y >> bits) is `x`."""
-    found = x
-    for _ in range(64 // bits):
-        found = x ^ (found >> np.uint64(bits))
-    return found

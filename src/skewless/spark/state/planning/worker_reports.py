@@ -14,6 +14,7 @@ import numpy as np
 
 from skewless.arrays import Floats, Ints, Keys
 from skewless.sound import MOST_COUNTED, MOST_WEIGHT, Unsound, require_that, require_within
+from skewless.spark.key_texts import ListedKey
 from skewless.spark.ledger.entry_checks import corrupt, require_worker_report, row_of
 from skewless.spark.ledger.files import Entry, LedgerCorrupt, from_bytes, to_bytes
 from skewless.spark.ledger.folder import open_folder, shown
@@ -75,7 +76,7 @@ def report_entry(
         heavy = np.union1d(heavy, np.flatnonzero(np.isin(hashes, listed)))
     seen = np.flatnonzero(records)  # the others are there because their state expired
     first = seen[np.lexsort((hashes[seen], -records[seen]))[:_TOP]].tolist()
-    top = [[texts(row)[:80], int(records[row]), int(hashes[row])] for row in first]
+    top = [ListedKey(texts(row), int(records[row]), int(hashes[row])) for row in first]
     sampled, share = hashes[seen], 0
     while sampled.size > _SAMPLED_KEYS:
         share += 1
@@ -95,7 +96,7 @@ def report_entry(
     counted = {
         "pairs": int(seen.size),
         "sampled_by": 1 << share,
-        "top": top,
+        "top": [key.as_json() for key in top],
         "cost": float(costs.sum()),
     }
     return Entry(arrays, about | counted)

@@ -101,21 +101,6 @@ def test_run_tpch_q5_makes_its_tables_and_shows_the_largest_revenues(same_sessio
     assert revenues == sorted(revenues, reverse=True)
 
 
-@pytest.mark.spark
-def test_diagnose_counts_on_spark(same_session, tmp_path):
-    pq.write_table(pa.table({"user": ["x", "y", "x", None] * 50}), tmp_path / "a.parquet")
-    command = ["diagnose", "--input", str(tmp_path), "--key", "user", "--workers", "2"]
-    counted = run(*command, "--spark", "--json")
-    assert counted.exit_code == 0, counted.output
-    assert counted.stdout == run(*command, "--json").stdout
-    refusals = {
-        "--key: unknown column 'usr'; did you mean 'user'?": [*command, "--key", "usr", "--spark"],
-        "--spark goes with --key COLUMN": [*command[:3], "--spark"],
-    }
-    for message, refusal in refusals.items():
-        assert message in refused(*refusal), refusal
-
-
 def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
     pytest.importorskip("pyspark", reason="without pyspark that is what is said")
     let_java_be_found(monkeypatch, lambda: tmp_path)

@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+from command_line import lend_session, refused, run
 from skewless.apps.records.inputs import find_input
 from skewless.cli.diagnosing.keys import Asked, diagnose_in_memory, report_by_spark
 
@@ -105,3 +106,20 @@ def test_strategies_are_simulated_on_the_first_records_only(
     assert (report.n_records, report.n_simulated) == (4_000, 1_000)
     first, _ = diagnose_in_memory(asked)
     assert report.measured == first.measured
+
+
+def test_diagnose_counts_on_spark(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lend_session(spark, monkeypatch)
+    pq.write_table(pa.table({"user": ["x", "y", "x", None] * 50}), tmp_path / "a.parquet")
+    command = ["diagnose", "--input", str(tmp_path), "--key", "user", "--workers", "2"]
+    counted = run(*command, "--spark", "--json")
+    assert counted.exit_code == 0, counted.output
+    assert counted.stdout == run(*command, "--json").stdout
+    refusals = {
+        "--key: unknown column 'usr'; did you mean 'user'?": [*command, "--key", "usr", "--spark"],
+        "--spark goes with --key COLUMN": [*command[:3], "--spark"],
+    }
+    for message, refusal in refusals.items():
+        assert message in refused(*refusal), refusal
