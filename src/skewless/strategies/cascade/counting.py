@@ -9,7 +9,6 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats
 from skewless.kernels.hashing import GOLDEN, mix, seeded, to_unit
-from skewless.kernels.least_loaded import renew_bounds
 from skewless.strategies.cascade.heavy_keys import (
     ABSENT,
     admit,
@@ -18,6 +17,7 @@ from skewless.strategies.cascade.heavy_keys import (
     first_place,
     n_places,
 )
+from skewless.strategies.cascade.lower_bounds import renew_bounds
 from skewless.strategies.cascade.state import (
     CHANGED,
     COUNT_EVERY,

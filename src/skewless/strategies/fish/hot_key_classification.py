@@ -14,7 +14,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Ints, Keys, Workers
-from skewless.kernels.fewest_choices import fewest_choices, fewest_for_all
+from skewless.kernels.fewest_choices import fewest_choices
 from skewless.kernels.key_table import ABSENT, find_slot
 from skewless.kernels.sorting import sort_descending
 from skewless.kernels.space_saving import admit
@@ -59,6 +59,30 @@ class Grants(NamedTuple):
 
 
 @kernel
+def _fewest_for_all(shares: Floats, n_hot: I64, n_workers: I64, epsilon: F64) -> I64:
+    """Return the fewest candidates per key with which all hot keys together fit.
+
+    The last of D-Choices' inequalities: the workers that `n_hot` keys cover with d candidates each
+    must be enough for the hot keys' share and for what lands on them of the rest.
+    """
+    hot_share = 0.0
+    miss = 1.0
+    for i in range(n_hot):
+        hot_share += shares[i]
+        miss *= (n_workers - 1.0) / n_workers
+    rest = max(0.0, 1.0 - hot_share)
+    d = 2
+    uncovered = miss * miss
+    while d < n_workers:
+        covered = 1.0 - uncovered
+        if hot_share + covered * covered * rest <= covered * (1.0 + n_workers * epsilon):
+            break
+        d += 1
+        uncovered *= miss
+    return d
+
+
+@kernel
 def review(state: Grants) -> None:
     """Find f_top, and d_min from the shares of the hot keys."""
     n_workers = state.rows.members.size
@@ -69,7 +93,7 @@ def review(state: Grants) -> None:
         sort_descending(state.shares, n_hot)
         fewest = fewest_choices(state.shares, n_hot, n_workers, state.epsilon[0])
     else:
-        fewest = fewest_for_all(state.shares, n_hot, n_workers, state.epsilon[0])
+        fewest = _fewest_for_all(state.shares, n_hot, n_workers, state.epsilon[0])
     fewest = min(fewest, n_workers)
     if state.modes[CLASSIFY] == D_CHOICES and fewest < state.d_min[0]:
         # D-Choices has no M_k: candidates are found again, and they are fewer.
