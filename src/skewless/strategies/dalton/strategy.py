@@ -9,12 +9,31 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import Keys, Workers, read_only
+from skewless.arrays import Floats, Ints, Keys, Workers, read_only
 from skewless.kernels.hashing import seed_array
 from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
 from skewless.state import copy_state
 from skewless.strategies.dalton import slides
-from skewless.strategies.dalton.bandit import SPLIT_LIMIT, WAITING, Bandit, forwards, route
+from skewless.strategies.dalton.bandit import (
+    BY_BATCH,
+    EXPLORATION,
+    FADING,
+    HOT_ABOVE,
+    LOAD_WEIGHT,
+    MOST_SPLITS,
+    N_COUNTERS,
+    N_LEVELS,
+    RATE,
+    REPLICA_WEIGHT,
+    SCALE,
+    SPLIT_LIMIT,
+    STATS_WINDOW,
+    WAITING,
+    WATCH_ABOVE,
+    Bandit,
+    forwards,
+    route,
+)
 from skewless.strategies.dalton.cooperative import merge_into, send_off, share_loads, take_over
 from skewless.strategies.dalton.key_counts import (
     KeyCounts,
@@ -132,17 +151,11 @@ class Dalton:
         # as many again for keys that are hot over all sources.
         n_rows = 4 * n_workers if self.hybrid else 2 * self.stats_window
         (own_seed,) = seed_array(seed, 1)
-        most_splits = n_workers if self.max_split is None else min(self.max_split, n_workers)
-        first_limit = n_workers if self.max_split is None else min(_FIRST_SPLIT_LIMIT, most_splits)
-        level = self.stats_window / n_workers if self.hybrid else 0.0
-        weights = (self.learning_rate, self.exploration, self.load_weight, 1.0 - self.load_weight)
         return Bandit(
             # All sources hash a key to the same worker, but explore independently.
             seeds=np.array([own_seed, seed_array(seed, 2 + source)[-1]], np.uint64),
-            counters=np.array(
-                [*[0] * SPLIT_LIMIT, first_limit, 0, self.stats_window, self.by_batch, most_splits]
-            ),
-            levels=np.array([level, level, 1.0, 0.0, 0.0, 1.0, *weights]),
+            counters=self._counters(n_workers),
+            levels=self._levels(n_workers),
             counts=self._counts(n_workers, seed),
             window=slides.slide_loads(n_workers, self.slide, self.n_slides),
             of_all=np.zeros(n_workers),
@@ -151,6 +164,28 @@ class Dalton:
             replicas=slides.replicas(n_rows, n_workers, 1 if self.by_batch else self.n_slides),
             q=q_table(n_rows, n_workers, _LEAST_REWARD),
         )
+
+    def _counters(self, n_workers: int) -> Ints:
+        most_splits = n_workers if self.max_split is None else min(self.max_split, n_workers)
+        counters = np.zeros(N_COUNTERS, np.int64)
+        counters[SPLIT_LIMIT] = n_workers
+        if self.max_split is not None:
+            counters[SPLIT_LIMIT] = min(_FIRST_SPLIT_LIMIT, most_splits)
+        counters[STATS_WINDOW] = self.stats_window
+        counters[BY_BATCH] = self.by_batch
+        counters[MOST_SPLITS] = most_splits
+        return counters
+
+    def _levels(self, n_workers: int) -> Floats:
+        levels = np.zeros(N_LEVELS)
+        levels[[HOT_ABOVE, WATCH_ABOVE]] = self.stats_window / n_workers if self.hybrid else 0.0
+        levels[SCALE] = 1.0
+        levels[FADING] = 1.0
+        levels[RATE] = self.learning_rate
+        levels[EXPLORATION] = self.exploration
+        levels[LOAD_WEIGHT] = self.load_weight
+        levels[REPLICA_WEIGHT] = 1.0 - self.load_weight
+        return levels
 
     def _counts(self, n_workers: int, seed: int) -> KeyCounts:
         # The error of the sketch: an eighth of the count that makes a key hot.

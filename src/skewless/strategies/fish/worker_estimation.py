@@ -41,9 +41,12 @@ STEP = 2  # what one record adds to the time
 TICK = 3  # what one tick of a waiting time is
 INTERVAL = 4  # T: how old an estimate may become
 LOAD = 5  # not seconds: records arrive at this share of the workers' total speed
+N_CLOCK = 6
 # Positions in `records`.
 SINCE = 0  # records since the clock was last set
 UNTIL = 1  # the value of SINCE at which waiting times are estimated again
+N_RECORDS = 2
+
 _MOST_RECORDS = 2.0**62
 _MOST_SECONDS = 2.0**40  # per record; also the most records per second
 
@@ -94,9 +97,11 @@ def backlog(
         waiting=waiting(seconds_per_record, turn),
         seconds=seconds_per_record.copy(),
         capacities=capacities.copy(),
-        clock=np.array([0.0, 0.0, 0.0, 0.0, interval, utilisation]),
-        records=np.zeros(2, np.int64),
+        clock=np.zeros(N_CLOCK),
+        records=np.zeros(N_RECORDS, np.int64),
     )
+    times.clock[INTERVAL] = interval
+    times.clock[LOAD] = utilisation
     times.clock[[STEP, TICK]] = _steps(seconds_per_record, utilisation)
     set_clock(times, 0.0)
     return times

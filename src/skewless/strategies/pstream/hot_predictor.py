@@ -64,6 +64,7 @@ IN_MESSAGE = 6  # records that the last message was about
 LONG_TOLD = 7  # of LONG, those that all sources know of
 LONG_HOT_TOLD = 8  # of LONG_HOT, the same
 WAITING = 9  # 1 between a message and its answer
+N_COUNTERS = 10
 # Positions in `settings`.
 SHARE = 0  # f
 LEAST = 1  # the smallest f
@@ -73,6 +74,7 @@ CROSS = 4  # faded sum over merges: new records of all sources times those of th
 SQUARE = 5  # faded sum over merges: new records of this source, squared
 N_NEW = 6  # of a merged predictor: records that were new, of all sources
 N_SOURCES = 7  # of a merged predictor: how many took part
+N_SETTINGS = 8
 
 _PRECISION = 10  # of the number of keys: 2^10 bytes for a standard error of 3 %
 
@@ -119,12 +121,20 @@ def hot_predictor(
     share of f at the same time.
     """
     least = f if least_f is None else least_f
+    counters = np.zeros(N_COUNTERS, np.int64)
+    counters[ADAPTIVE] = least_f is not None
+    settings = np.zeros(N_SETTINGS)
+    settings[SHARE] = f
+    settings[LEAST] = least
+    settings[TIME_WEIGHT] = time_weight
+    settings[INTERVAL] = interval
+    settings[N_SOURCES] = 1.0
     return HotPredictor(
         synopsis=coin_synopsis(entries_for(least / 2), f / 2, length, seeds[1:].copy()),
         filter=two_place_bloom(math.ceil(1 / least), false_positive_rate, seeds[0]),
         registers=distinct.registers(_PRECISION),
-        counters=np.array([0, 0, 0, 0, int(least_f is not None), 0, 0, 0, 0, 0]),
-        settings=np.array([f, least, time_weight, interval, 0.0, 0.0, 0.0, 1.0]),
+        counters=counters,
+        settings=settings,
     )
 
 
