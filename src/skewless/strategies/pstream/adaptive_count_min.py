@@ -5,7 +5,7 @@ together, and later records are written louder: one of slot t counts α^t. A rea
 the volume down again by α^t, which makes what older slots left in the same cell a whisper (the
 idea of Dolby noise reduction: lift the signal before the noise comes in, lower both afterwards).
 
-Here it is a predictor of hot keys, a rival of `hot_predictor`, with the same `observe`:
+Here it is a predictor of hot keys, a rival of `hot_key_predictor`, with the same `observe`:
 a key is hot while its estimate over the last slots is above a share f of their records.
 
 With N_s the records of slot s, and for one key and hashes drawn at random: no estimate is too low,

@@ -15,11 +15,11 @@ from skewless.parameters import check_types, require
 from skewless.sound import require_same, require_within
 from skewless.state import copy_state
 from skewless.strategies.pstream.coin_synopsis import RUN, heads, next_long_run
-from skewless.strategies.pstream.hot_predictor import (
+from skewless.strategies.pstream.hot_key_predictor import (
     RECORDS,
-    HotPredictor,
+    HotKeyPredictor,
     count_keys,
-    hot_predictor,
+    hot_key_predictor,
     learn,
     look_up,
 )
@@ -37,7 +37,7 @@ class PStreamState(NamedTuple):
     seed: Words
     n_workers: Ints
     next_worker: Ints
-    predictor: HotPredictor
+    predictor: HotKeyPredictor
     hot: SmallInts  # scratch, per record of a block
     places: SmallInts  # scratch
 
@@ -173,7 +173,7 @@ class PStream:
             seed=seeds[:1],
             n_workers=np.array([n_workers]),
             next_worker=np.array([first_worker]),
-            predictor=hot_predictor(
+            predictor=hot_key_predictor(
                 self.f or max(_FIRST_F, least),
                 least_f=None if self.f else least,
                 length=self.length,

@@ -20,7 +20,7 @@ from skewless.strategies.cascade.state import COUNT_EVERY, HEAVY, CascadeState
 from skewless.strategies.fish.key_frequencies import Fading, fade, fading, hot_above
 from skewless.strategies.pstream import adaptive_count_min as ada
 from skewless.strategies.pstream import count_min_predictor as cm
-from skewless.strategies.pstream import hot_predictor as coins
+from skewless.strategies.pstream import hot_key_predictor as coins
 from skewless.strategies.pstream.coin_synopsis import CHOSEN, RUN, heads
 
 KINDS = ("coins", "count-min", "ada-count-min", "space-saving", "fading", "cascade")
@@ -93,7 +93,7 @@ class _Coins:
     """Tosses, and for each long run its entry and the entries that are shifted."""
 
     def __init__(self, f: float, seed: int) -> None:
-        self._state = coins.hot_predictor(f, seeds=seed_array(seed, 3))
+        self._state = coins.hot_key_predictor(f, seeds=seed_array(seed, 3))
         self._tosses = 0
 
     def observe(self, keys: Keys, hot: Bytes) -> None:
