@@ -47,6 +47,13 @@ from skewless.strategy import Traits
 
 _LEAST_REWARD = -2.0
 _FIRST_SPLIT_LIMIT = 2
+_WINDOWS = 2  # a key that is hot in a statistics window is hot in the next one too
+# Fewer than n keys are hot in one window (Theorem 3.4). There are rows for the keys of two windows,
+# and as many again for keys that are hot over all sources.
+_ROWS_PER_WORKER = 2 * _WINDOWS
+# The error of the sketch is 1/8 of the count that makes a key hot. So a key that is taken for hot
+# by mistake has at least 7/8 of that count, except with the probability below.
+_SKETCH_PARTS = 8
 _SKETCH_ERRS = 0.05  # the probability that a count of the sketch is further off than its error
 
 
@@ -147,9 +154,9 @@ class Dalton:
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> Bandit:
         """Return the state of a source that has sent nothing."""
-        # Fewer than n keys are hot in one window. There are rows for the keys of two windows, and
-        # as many again for keys that are hot over all sources.
-        n_rows = 4 * n_workers if self.hybrid else 2 * self.stats_window
+        n_rows = _WINDOWS * self.stats_window  # every key may be hot
+        if self.hybrid:
+            n_rows = _ROWS_PER_WORKER * n_workers
         (own_seed,) = seed_array(seed, 1)
         return Bandit(
             # All sources hash a key to the same worker, but explore independently.
@@ -188,8 +195,7 @@ class Dalton:
         return levels
 
     def _counts(self, n_workers: int, seed: int) -> KeyCounts:
-        # The error of the sketch: an eighth of the count that makes a key hot.
-        epsilon = 1 / (8 * n_workers)
+        epsilon = 1 / (_SKETCH_PARTS * n_workers)
         if self.statistics == "count-min":
             return sketched_counts(epsilon, _SKETCH_ERRS, seed)
         # No window has more keys than records, so a table for all of them never needs the sketch.

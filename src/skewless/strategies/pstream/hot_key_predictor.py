@@ -77,6 +77,9 @@ N_SOURCES = 7  # of a merged predictor: how many took part
 N_SETTINGS = 8
 
 _PRECISION = 10  # of the number of keys: 2^10 bytes for a standard error of 3 %
+# The largest value of a register: all bits of a 64-bit hash that do not choose the register are 0,
+# and one more.
+_LARGEST_RANK = 64 - _PRECISION + 1
 
 
 class HotKeyPredictor(NamedTuple):
@@ -97,8 +100,7 @@ class HotKeyPredictor(NamedTuple):
         require_same("counters", self.counters[[ADAPTIVE]], fresh.counters[[ADAPTIVE]])
         require_within("counters", self.counters, 0, MOST_COUNTED)
         require_within("counters", self.counters[[LONG_HOT]], 0, int(self.counters[LONG]))
-        # What is left of a hash when it has chosen its register, and one more.
-        require_within("registers", self.registers, 0, 65 - _PRECISION)
+        require_within("registers", self.registers, 0, _LARGEST_RANK)
 
 
 def hot_key_predictor(

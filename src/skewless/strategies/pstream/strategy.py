@@ -27,6 +27,9 @@ from skewless.strategies.pstream.merging import merge, send_off, take_over
 from skewless.strategy import Traits
 
 _FIRST_F = 0.02  # p = 0.01, as in the authors' code
+# The default of `least_f`, in fair shares of a worker. W-Choices and D-Choices call a key hot above
+# the same share.
+_LEAST_F_PER_SHARE = 0.2
 _SMALLEST_F = 1e-6  # the synopsis then has 4 million entries
 _BLOCK = 256
 
@@ -167,7 +170,7 @@ class PStream:
         """Return the state of a source that has seen nothing; each source has different coins."""
         seeds = seed_array(seed, 4)
         own = [int(draw(word, source)) for word in seeds[2:]]
-        least = self.least_f or max(_SMALLEST_F, 0.2 / n_workers)
+        least = self.least_f or max(_SMALLEST_F, _LEAST_F_PER_SHARE / n_workers)
         first_worker = (int(seeds[0] % np.uint64(n_workers)) + source) % n_workers
         return PStreamState(
             seed=seeds[:1],
