@@ -10,7 +10,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, Words, Workers, read_only
 from skewless.kernels.fewest_choices import fewest_choices
-from skewless.kernels.hashing import GOLDEN, mix, seed_array, seeded, to_worker, two_workers
+from skewless.kernels.hashing import nth_hash, seed_array, seeded, to_worker, two_workers
 from skewless.kernels.head import Head, head, is_hot
 from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
 from skewless.kernels.sorting import sort_descending
@@ -70,7 +70,7 @@ def _least_of(hashed: U64, d: I64, loads: Ints) -> I32:
     if loads[second] < loads[best]:
         best = second
     for j in range(2, d):
-        worker = to_worker(mix(hashed + np.uint64(j) * GOLDEN), loads.size)
+        worker = to_worker(nth_hash(hashed, j), loads.size)
         if loads[worker] < loads[best]:
             best = worker
     return best

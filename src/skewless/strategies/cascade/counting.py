@@ -8,7 +8,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats
-from skewless.kernels.hashing import GOLDEN, mix, seeded, to_unit
+from skewless.kernels.hashing import nth_hash, seeded, to_unit
 from skewless.strategies.cascade.heavy_keys import (
     ABSENT,
     admit,
@@ -123,7 +123,7 @@ def count(state: CascadeState, key: U64, hashed: U64, amount: F64, number: I64) 
     first = first_place(heavy, hashed)
     place = find(heavy, first, key)
     if place == ABSENT:
-        chance = to_unit(mix(hashed + np.uint64(number) * GOLDEN))
+        chance = to_unit(nth_hash(hashed, number))
         place = admit(heavy, first, key, amount, chance)
         if place == ABSENT:
             return

@@ -6,7 +6,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Keys
-from skewless.kernels.hashing import GOLDEN, mix, seeded, to_unit
+from skewless.kernels.hashing import nth_hash, seeded, to_unit
 from skewless.strategies.cascade.ahead.state import (
     BLOCKS,
     EPOCH,
@@ -127,4 +127,4 @@ def _offer(state: AheadState, key: U64, hashed: U64, first: I64, weight: F64) ->
         if ((hashed >> _SHIFT_32) + turn) & _LOW_BITS:
             return
         amount *= OFFER_EVERY
-    admit(heavy, first, key, amount, to_unit(mix(hashed + turn * GOLDEN)))
+    admit(heavy, first, key, amount, to_unit(nth_hash(hashed, state.counters[BLOCKS])))
