@@ -63,7 +63,7 @@ from skewless.strategies.cascade.state import (
 )
 
 _NEVER = 0.0  # RECHECK of a light key
-FIRST_HEAVY = 4.0  # usual records that make a key heavy while nothing is known of shares
+FIRST_HEAVY = 4.0  # average records that make a key heavy while nothing is known of shares
 # A key is graded again when its count has grown by half. Its room changes where its count passes a
 # halving of the largest one. So a key is late by one grade at most, and grading stays rare.
 _GROWN = 1.5
