@@ -51,27 +51,3 @@ def fewest_choices(shares: Floats, n_hot: I64, n_workers: I64, epsilon: F64) -> 
             return d
         d += 1
     return n_workers
-
-
-@kernel
-def fewest_for_all(shares: Floats, n_hot: I64, n_workers: I64, epsilon: F64) -> I64:
-    """Return the fewest candidates per key with which all hot keys together fit.
-
-    The last of D-Choices' inequalities: the workers that `n_hot` keys cover with d candidates each
-    must be enough for the hot keys' share and for what lands on them of the rest.
-    """
-    hot_share = 0.0
-    miss = 1.0
-    for i in range(n_hot):
-        hot_share += shares[i]
-        miss *= (n_workers - 1.0) / n_workers
-    rest = max(0.0, 1.0 - hot_share)
-    d = 2
-    uncovered = miss * miss
-    while d < n_workers:
-        covered = 1.0 - uncovered
-        if hot_share + covered * covered * rest <= covered * (1.0 + n_workers * epsilon):
-            break
-        d += 1
-        uncovered *= miss
-    return d

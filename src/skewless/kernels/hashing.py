@@ -39,6 +39,12 @@ def seeded(key: U64, seed: U64) -> U64:
 
 
 @kernel
+def nth_hash(hashed: U64, number: I64) -> U64:
+    """Return one of many hashes of a key, by number, from its seeded hash."""
+    return mix(hashed + np.uint64(number) * GOLDEN)
+
+
+@kernel
 def seeded_all(keys: Keys, seed: Words, out: Words) -> None:
     """Fill `out` with the seeded hash of each key."""
     for i in range(keys.size):

@@ -1,8 +1,8 @@
 """One file per small algorithm, one folder per system of several files; `ALL` is the registry.
 
 Each folder's `__init__.py` says what to read first, and which part of the paper each file holds.
-`rebalancing` holds what the strategies with a routing table share: `mixed`, `min_table`, `min_mig`,
-`readj` and `simple`.
+`rebalancing` holds what the strategies with a routing table share: `mixed`, `mixed_bf`,
+`min_table`, `min_mig`, `readj` and `simple`.
 """
 
 from skewless.strategies.cardinality import CardinalityMinimal, CountAffinity

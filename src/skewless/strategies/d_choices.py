@@ -10,7 +10,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, Words, Workers, read_only
 from skewless.kernels.fewest_choices import fewest_choices
-from skewless.kernels.hashing import GOLDEN, mix, seed_array, seeded, to_worker, two_workers
+from skewless.kernels.hashing import nth_hash, seed_array, seeded, to_worker, two_workers
 from skewless.kernels.head import Head, head, is_hot
 from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
 from skewless.kernels.sorting import sort_descending
@@ -19,7 +19,14 @@ from skewless.parameters import check_types, require, require_head
 from skewless.sound import MOST_COUNTED, require_same, require_within
 from skewless.strategy import Traits
 
+# Positions in `counters`.
 RECORDS, NEXT_REFRESH, CHOICES = 0, 1, 2
+N_COUNTERS = 3
+# Positions in `settings`.
+EPSILON = 0
+REFRESH = 1  # the most records between two refreshes
+N_SETTINGS = 2
+
 _FIRST_REFRESH = 16
 
 
@@ -31,8 +38,8 @@ class DChoicesState(NamedTuple):
     floor: Ints
     head: Head
     shares: Floats  # scratch: shares of the hot keys
-    counters: Ints  # RECORDS, NEXT_REFRESH, CHOICES
-    settings: Floats  # epsilon, records between two refreshes
+    counters: Ints
+    settings: Floats
 
     def check(self, fresh: DChoicesState) -> None:
         """Refuse another hash or setting, a cursor that is out of range, and too many choices."""
@@ -51,9 +58,9 @@ def _refresh(state: DChoicesState) -> None:
     n_hot = list_shares(summary, state.head.threshold[0] * records, records, state.shares)
     sort_descending(state.shares, n_hot)
     state.counters[CHOICES] = fewest_choices(
-        state.shares, n_hot, state.loads.size, state.settings[0]
+        state.shares, n_hot, state.loads.size, state.settings[EPSILON]
     )
-    state.counters[NEXT_REFRESH] = records + min(records, np.int64(state.settings[1]))
+    state.counters[NEXT_REFRESH] = records + min(records, np.int64(state.settings[REFRESH]))
 
 
 @kernel
@@ -63,7 +70,7 @@ def _least_of(hashed: U64, d: I64, loads: Ints) -> I32:
     if loads[second] < loads[best]:
         best = second
     for j in range(2, d):
-        worker = to_worker(mix(hashed + np.uint64(j) * GOLDEN), loads.size)
+        worker = to_worker(nth_hash(hashed, j), loads.size)
         if loads[worker] < loads[best]:
             best = worker
     return best
@@ -150,14 +157,20 @@ class DChoices:
         """Return the state of a source that has sent nothing."""
         loads = np.zeros(n_workers, np.int64)
         hot = head(n_workers, self.hot_factor, self.capacity)
+        counters = np.zeros(N_COUNTERS, np.int64)
+        counters[NEXT_REFRESH] = _FIRST_REFRESH
+        counters[CHOICES] = min(2, n_workers)
+        settings = np.zeros(N_SETTINGS)
+        settings[EPSILON] = self.epsilon
+        settings[REFRESH] = self.refresh
         return DChoicesState(
             seed_array(seed, 1),
             loads,
             floor_cursor(loads),
             hot,
             np.zeros(hot.summary.keys.size),
-            np.array([0, _FIRST_REFRESH, min(2, n_workers)]),
-            np.array([self.epsilon, self.refresh]),
+            counters,
+            settings,
         )
 
     def route(self, keys: Keys, state: DChoicesState, out: Workers) -> None:

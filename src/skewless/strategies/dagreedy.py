@@ -25,7 +25,15 @@ from skewless.parameters import MOST_PLACES, check_types, require_count
 from skewless.sound import MOST_COUNTED, require_same, require_that, require_within, require_workers
 from skewless.strategy import Traits
 
-RECORDS, N_FREE = 0, 1
+# Positions in `counters`.
+RECORDS = 0  # records so far
+N_FREE = 1  # unused rows
+N_COUNTERS = 2
+# Positions in `settings`.
+INTERVAL = 0  # records of an interval
+HOT_ABOVE = 1  # a key with more records than this in an interval is hot
+N_SETTINGS = 2
+
 _UNUSED = -9  # no interval, nor two before one
 _UNKNOWN = -1  # a floor below all loads: the next search scans all holders
 _ZERO = np.uint64(0)
@@ -47,8 +55,8 @@ class DAGreedyState(NamedTuple):
     row_cursor: Ints  # no holder before this worker is at the floor
     holders: Words  # one set of workers per row
     free: SmallInts  # stack of unused rows
-    counters: Ints  # RECORDS so far, N_FREE
-    settings: Ints  # interval, records that make a key hot
+    counters: Ints
+    settings: Ints
 
     def check(self, fresh: DAGreedyState) -> None:
         """Refuse rows, cursors and holders that do not exist, and counts that contradict them."""
@@ -66,7 +74,7 @@ class DAGreedyState(NamedTuple):
 
     def _check_intervals(self, free: SmallInts) -> None:
         """Refuse more hot keys than an interval can have, because there are not enough rows."""
-        length, hot_above = self.settings.tolist()
+        length, hot_above = int(self.settings[INTERVAL]), int(self.settings[HOT_ABOVE])
         before, now = divmod(max(0, int(self.counters[RECORDS]) - 1), length)
         counted = self.counts.values[self.counts.values != ABSENT].astype(np.int64)
         n_records = now + 1 if self.counters[RECORDS] else 0
@@ -169,8 +177,8 @@ def _best(holder: I64, least: I64, loads: Ints, total: I64) -> I64:
 def _route(keys: Keys, state: DAGreedyState, out: Workers) -> None:
     seed = state.seed[0]
     loads = state.loads
-    length = state.settings[0]
-    hot_above = state.settings[1]
+    length = state.settings[INTERVAL]
+    hot_above = state.settings[HOT_ABOVE]
     n_words = state.holders.size // state.row_keys.size
     for i in range(keys.size):
         total = state.counters[RECORDS]
@@ -253,6 +261,11 @@ class DAGreedy:
         # At most interval / (hot_above + 1) keys are hot in one interval. A row lasts for two.
         n_rows = 2 * (self.interval // (hot_above + 1)) + 1
         loads = np.zeros(n_workers, np.int64)
+        counters = np.zeros(N_COUNTERS, np.int64)
+        counters[N_FREE] = n_rows
+        settings = np.zeros(N_SETTINGS, np.int64)
+        settings[INTERVAL] = self.interval
+        settings[HOT_ABOVE] = hot_above
         return DAGreedyState(
             seed=seed_array(seed, 1),
             loads=loads,
@@ -265,8 +278,8 @@ class DAGreedy:
             row_cursor=np.zeros(n_rows, np.int64),
             holders=np.zeros(n_rows * words_for(n_workers), np.uint64),
             free=np.arange(n_rows, dtype=np.int32),
-            counters=np.array([0, n_rows]),
-            settings=np.array([self.interval, hot_above]),
+            counters=counters,
+            settings=settings,
         )
 
     def route(self, keys: Keys, state: DAGreedyState, out: Workers) -> None:

@@ -210,7 +210,7 @@ def test_it_is_cost_that_is_balanced_where_records_have_a_cost(stream, n_workers
         if name == "by cost":
             # With handicaps, which are no records either.
             forgiven = n_workers * state.numbers[LEVEL] - costs.sum()
-            # As promised for records: a usual record, by which rooms are measured, costs no more
+            # As promised for records: an average record, by which rooms are measured, costs no more
             # than the costliest, and the last one may be that.
             room = (max(7.5, 0.05 * 10_000 / n_workers) + 1.0) * costs.max()
             assert balanced[name] <= (n_workers * room + forgiven) / costs.sum()

@@ -13,7 +13,7 @@ from skewless.strategies.fish.worker_selection import (
     send,
     send_to_least,
     set_seconds,
-    waiting,
+    waiting_times,
 )
 
 SPEEDS = {
@@ -39,7 +39,7 @@ def as_words(workers, n_workers):
 )
 def test_a_record_goes_to_who_waits_least(data, n_workers, speeds):
     turn = data.draw(st.integers(0, n_workers - 1))
-    times = waiting(np.array([SPEEDS[speeds](w) for w in range(n_workers)]), turn)
+    times = waiting_times(np.array([SPEEDS[speeds](w) for w in range(n_workers)]), turn)
     expected = [0] * n_workers
     a_worker = st.integers(0, n_workers - 1)
     for step in data.draw(st.lists(st.sampled_from("lllspx"), max_size=40)):
@@ -69,7 +69,7 @@ def test_a_record_goes_to_who_waits_least(data, n_workers, speeds):
 @pytest.mark.parametrize("n_workers", [3, 64, 100])
 def test_it_stays_right_over_a_long_stream(n_workers, speeds):
     rng = np.random.default_rng(n_workers)
-    times = waiting(np.array([SPEEDS[speeds](w) for w in range(n_workers)]))
+    times = waiting_times(np.array([SPEEDS[speeds](w) for w in range(n_workers)]))
     for _ in range(2_000):
         some = np.flatnonzero(rng.random(n_workers) < rng.choice([0.05, 0.5]))
         if some.size == 0 or rng.random() < 0.3:
@@ -84,7 +84,7 @@ def test_it_stays_right_over_a_long_stream(n_workers, speeds):
 def test_every_worker_is_in_exactly_one_set():
     rng = np.random.default_rng(4)
     n_workers = 70
-    times = waiting(1.0 + rng.random(n_workers))
+    times = waiting_times(1.0 + rng.random(n_workers))
     for _ in range(3_000):
         some = rng.choice(n_workers, 5, replace=False)
         send_to_least(times, as_words(some.tolist(), n_workers), 0)
@@ -93,7 +93,7 @@ def test_every_worker_is_in_exactly_one_set():
 
 
 def test_other_speeds_keep_the_records_that_wait():
-    times = waiting(np.array([0.5, 1.0]))
+    times = waiting_times(np.array([0.5, 1.0]))
     for _ in range(6):
         send(times, 0)
         send(times, 1)
@@ -108,7 +108,7 @@ def test_other_speeds_keep_the_records_that_wait():
 @pytest.mark.parametrize("turn", [0, 1, 2])
 def test_equal_waits_are_taken_in_turn(n_workers, turn):
     turn = turn * (n_workers - 1) // 2
-    times = waiting(np.ones(n_workers), turn)
+    times = waiting_times(np.ones(n_workers), turn)
     everybody = as_words(range(n_workers), n_workers)
     sent_to = [int(send_to_least(times, everybody, 0)) for _ in range(n_workers + 2)]
     order = [(turn + j) % n_workers for j in range(n_workers)]
@@ -116,7 +116,7 @@ def test_equal_waits_are_taken_in_turn(n_workers, turn):
 
 
 def test_the_turn_goes_on_after_an_estimate():
-    times = waiting(np.ones(4))
+    times = waiting_times(np.ones(4))
     everybody = as_words(range(4), 4)
     sent_to = []
     for _ in range(6):
@@ -126,7 +126,7 @@ def test_the_turn_goes_on_after_an_estimate():
 
 
 def test_a_worker_that_has_left_is_not_counted():
-    times = waiting(np.array([1.0, np.inf, 1.0]))
+    times = waiting_times(np.array([1.0, np.inf, 1.0]))
     some = as_words([0, 2], 3)
     for _ in range(5 * LEVELS):
         send_to_least(times, some, 0)
@@ -134,4 +134,4 @@ def test_a_worker_that_has_left_is_not_counted():
     assert times.same[0] == 1
     # The floor rises past it; else all others would be stragglers before long.
     assert times.floor[0] >= 2.5 * LEVELS - 1
-    times.check(waiting(np.array([1.0, np.inf, 1.0])))
+    times.check(waiting_times(np.array([1.0, np.inf, 1.0])))

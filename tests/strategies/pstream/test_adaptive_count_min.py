@@ -13,7 +13,7 @@ from skewless.arrays import Bytes, Keys
 from skewless.kernels.hashing import draw, seed_array, seeded
 from skewless.strategies.pstream import adaptive_count_min as ada
 from skewless.strategies.pstream import count_min_predictor as cmp
-from skewless.strategies.pstream import hot_predictor as hp
+from skewless.strategies.pstream import hot_key_predictor as hp
 
 
 def observed(module, predictor, keys: Keys) -> Bytes:
@@ -96,7 +96,7 @@ def test_all_three_predictors_find_a_key_that_has_become_hot_and_one_forgets_it_
     keys[:n][heavy[:n]] = 1  # hot at first,
     keys[n:][heavy[n:]] = 2  # then never again
     predictors = {
-        "coins": (hp, hp.hot_predictor(0.1, seeds=seed_array(1, 3))),
+        "coins": (hp, hp.hot_key_predictor(0.1, seeds=seed_array(1, 3))),
         "ada": (ada, ada.adaptive_count_min(0.1, 0.01, 0.01, slot=500, n_slots=4)),
         "count-min": (cmp, cmp.count_min_predictor(0.1, 0.01, 0.01)),
     }

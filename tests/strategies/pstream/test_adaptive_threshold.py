@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lanes import needs_a_long_stream
 from skewless._jit import JIT_OFF
 from skewless.kernels.hashing import seed_array
-from skewless.strategies.pstream import hot_predictor as hp
+from skewless.strategies.pstream import hot_key_predictor as hp
 from skewless.strategies.pstream.coin_synopsis import (
     RUN,
 )
@@ -87,7 +87,7 @@ def test_the_estimates_of_an_interval_are_true():
 
 
 def test_the_threshold_falls_while_rare_records_prevail_and_stops_at_the_least():
-    predictor = hp.hot_predictor(0.2, least_f=0.05, seeds=seed_array(6, 3))
+    predictor = hp.hot_key_predictor(0.2, least_f=0.05, seeds=seed_array(6, 3))
     seen = [0.2]
     for piece in np.array_split(np.arange(20_000, dtype=np.uint64), 100):
         is_hot(predictor, piece)
@@ -100,7 +100,7 @@ def test_the_threshold_falls_while_rare_records_prevail_and_stops_at_the_least()
 
 @needs_a_long_stream
 def test_the_threshold_rises_while_most_keys_are_hot():
-    predictor = hp.hot_predictor(0.02, least_f=0.01, interval=4.0, seeds=seed_array(7, 3))
+    predictor = hp.hot_key_predictor(0.02, least_f=0.01, interval=4.0, seeds=seed_array(7, 3))
     keys = np.random.default_rng(7).integers(0, 5, 100_000)
     seen = set()
     for piece in np.array_split(keys.astype(np.uint64), 400):

@@ -12,7 +12,7 @@ from skewless.strategies import Hash
 from skewless.strategies.pstream import PStream
 from skewless.strategies.pstream.bloom import contains
 from skewless.strategies.pstream.coin_synopsis import RUN, SIZE, vectors
-from skewless.strategies.pstream.hot_predictor import INTERVALS, SHARE, hot_keys
+from skewless.strategies.pstream.hot_key_predictor import INTERVALS, SHARE, hot_keys
 from strategies.streams import (
     as_keys,
     drifting,

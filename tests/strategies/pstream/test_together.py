@@ -12,7 +12,7 @@ from skewless.simulator.cooperation import merge_and_fork
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.pstream import PStream
 from skewless.strategies.pstream.coin_synopsis import RUN, vectors
-from skewless.strategies.pstream.hot_predictor import INTERVALS, SHARE, hot_keys
+from skewless.strategies.pstream.hot_key_predictor import INTERVALS, SHARE, hot_keys
 from strategies.streams import drifting, imbalance, returning, skewed
 from strategies.together import UNEVEN, routed_together
 

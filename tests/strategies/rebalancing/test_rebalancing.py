@@ -11,10 +11,16 @@ from hypothesis import strategies as st
 from reference import hash as reference_ring
 from reference.rebalancing import mixed as reference
 from skewless.strategies.rebalancing import routing_table
-from skewless.strategies.rebalancing.compact_representation import Observed, compact, full
+from skewless.strategies.rebalancing.compact_representation import (
+    Observed,
+    Vectors,
+    compact,
+    full,
+)
 from skewless.strategies.rebalancing.discretisation import discretise
+from skewless.strategies.rebalancing.goals import Goals
 from skewless.strategies.rebalancing.ordering import descending_order
-from skewless.strategies.rebalancing.phases import attempt, new_owners, problem
+from skewless.strategies.rebalancing.phases import Problem, attempt, new_owners, problem
 
 
 def observed(costs, owners, homes, sizes=None, rest=()) -> Observed:
@@ -34,8 +40,27 @@ def as_dicts(view: Observed):
     return [dict(enumerate(column.tolist())) for column in columns]
 
 
+def problem_within(vectors: Vectors, beta, tolerance, capacities, rest=None) -> Problem:
+    """Return it with the limits of Algorithm 1: fair shares and the tolerance; no floors."""
+    speeds = np.asarray(capacities, np.float64)
+    none = np.zeros(speeds.size)
+    rest = none if rest is None else np.array(rest, np.float64)
+    total = float((vectors.costs * vectors.counts).sum()) + float(rest.sum())
+    limits = (1.0 + tolerance) * (total * speeds / speeds.sum())
+    aims = Goals(
+        fair=limits,
+        limits=limits,
+        alarms=limits,
+        floors=none,
+        closed=np.zeros(speeds.size, np.bool_),
+        giants=np.zeros(0, np.int64),
+        giants_at=np.zeros(0, np.int32),
+    )
+    return problem(vectors, beta, speeds, rest, aims)
+
+
 def planned(view: Observed, n_back, beta, tolerance, capacities) -> list[int]:
-    task = problem(full(view), beta, tolerance, np.asarray(capacities))
+    task = problem_within(full(view), beta, tolerance, capacities)
     return new_owners(task, attempt(task, n_back), view, beta).tolist()
 
 
@@ -99,7 +124,7 @@ def test_an_attempt_equals_its_oracle(view_and_workers, n_back, beta, tolerance,
     costs, sizes, homes, owners = as_dicts(view)
     speeds, rest = capacities[:n_workers], rest[:n_workers]
     expected = reference.attempt(costs, sizes, homes, owners, n_back, beta, tolerance, speeds, rest)
-    task = problem(full(view), beta, tolerance, np.array(speeds), np.array(rest, np.float64))
+    task = problem_within(full(view), beta, tolerance, speeds, rest)
     plan = attempt(task, n_back)
     assert dict(enumerate(new_owners(task, plan, view, beta).tolist())) == expected
     assert plan.n_entries == reference.n_entries(expected, homes)
@@ -124,7 +149,7 @@ def test_a_compact_attempt_equals_its_oracle(
     view, n_workers = view_and_workers
     speeds, rest = [1.0] * n_workers, rest[:n_workers]
     vectors = compact(view, degree, n_workers)
-    task = problem(vectors, beta, tolerance, np.array(speeds), np.array(rest, np.float64))
+    task = problem_within(vectors, beta, tolerance, speeds, rest)
     plan = attempt(task, n_back)
     owners = new_owners(task, plan, view, beta)
     expected = reference.compact_attempt(
@@ -146,7 +171,7 @@ def test_the_compact_form_moves_the_keys_of_highest_priority_of_a_vector():
     # 33, 34, 35 and 36 are all 32 or 40 with degree 8; of those alike, the costliest go first.
     costs = [36, 33, 35, 34, 32, 32, 1]
     view = observed(costs, owners=[0] * 6 + [1], homes=[0] * 6 + [1])
-    task = problem(compact(view, 8, 2), None, 0.2, np.ones(2))
+    task = problem_within(compact(view, 8, 2), None, 0.2, [1.0, 1.0])
     owners = new_owners(task, attempt(task, 0), view, None)
     value = task.vectors.costs[task.vectors.of_key]
     for kind in np.unique(value):

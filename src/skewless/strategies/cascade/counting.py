@@ -8,8 +8,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats
-from skewless.kernels.hashing import GOLDEN, mix, seeded, to_unit
-from skewless.kernels.least_loaded import renew_bounds
+from skewless.kernels.hashing import nth_hash, seeded, to_unit
 from skewless.strategies.cascade.heavy_keys import (
     ABSENT,
     admit,
@@ -18,6 +17,7 @@ from skewless.strategies.cascade.heavy_keys import (
     first_place,
     n_places,
 )
+from skewless.strategies.cascade.lower_bounds import renew_bounds
 from skewless.strategies.cascade.state import (
     CHANGED,
     COUNT_EVERY,
@@ -63,7 +63,7 @@ from skewless.strategies.cascade.state import (
 )
 
 _NEVER = 0.0  # RECHECK of a light key
-FIRST_HEAVY = 4.0  # usual records that make a key heavy while nothing is known of shares
+FIRST_HEAVY = 4.0  # average records that make a key heavy while nothing is known of shares
 # A key is graded again when its count has grown by half. Its room changes where its count passes a
 # halving of the largest one. So a key is late by one grade at most, and grading stays rare.
 _GROWN = 1.5
@@ -123,7 +123,7 @@ def count(state: CascadeState, key: U64, hashed: U64, amount: F64, number: I64) 
     first = first_place(heavy, hashed)
     place = find(heavy, first, key)
     if place == ABSENT:
-        chance = to_unit(mix(hashed + np.uint64(number) * GOLDEN))
+        chance = to_unit(nth_hash(hashed, number))
         place = admit(heavy, first, key, amount, chance)
         if place == ABSENT:
             return

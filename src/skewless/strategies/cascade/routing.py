@@ -17,7 +17,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import I64, Floats, Keys, Workers
-from skewless.kernels.hashing import seeded
+from skewless.kernels.hashing import seeded, to_worker
 from skewless.strategies.cascade.counting import (
     FIRST_HEAVY,
     count,
@@ -66,7 +66,6 @@ from skewless.strategies.cascade.state import (
 )
 from skewless.strategies.cascade.weights import weight_of
 
-_SHIFT_32 = np.uint64(32)
 _ONE = np.uint64(1)
 _ROW = np.uint64(WAITING)
 _MARKS = np.uint64(MARKS)
@@ -82,11 +81,10 @@ def _look_up(keys: Keys, state: CascadeState, begin: I64, end: I64, shift: I64) 
     Record i is number i + `shift` of its block.
     """
     heavy_keys, spots = state.heavy.keys, state.spots
-    n_spots = np.uint64(spots.size)
     shared_row = np.uint64(light(state))
     for i in range(begin, end):
         at = np.uint64(i + shift)
-        start = spots[((state.hashes[at] >> _SHIFT_32) * n_spots) >> _SHIFT_32]
+        start = spots[np.uint64(to_worker(state.hashes[at], spots.size))]
         place = min(np.uint64(start) // _ROW, shared_row)
         # All bits are 1 for a heavy key and 0 for a light one, so no branch is needed.
         is_heavy = np.uint64(np.int64(place - shared_row) >> 63)

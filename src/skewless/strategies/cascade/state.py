@@ -107,7 +107,7 @@ class CascadeState(NamedTuple):
     aside_weights: Floats
     numbers: Floats
     rooms: Floats
-    rooms_of_one: Floats  # the same where a usual record weighs 1
+    rooms_of_one: Floats  # the same where an average record weighs 1
     counters: Ints
 
     def check(self, fresh: CascadeState) -> None:

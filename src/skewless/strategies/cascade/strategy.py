@@ -11,7 +11,6 @@ import numpy as np
 
 from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers, read_only
 from skewless.kernels.hashing import seed_array
-from skewless.kernels.least_loaded import lower_bounds
 from skewless.parameters import check_types, require
 from skewless.state import copy_state
 from skewless.strategies.cascade.condensing import (
@@ -28,6 +27,7 @@ from skewless.strategies.cascade.heavy_keys import (
     heavy_keys,
     largest_together,
 )
+from skewless.strategies.cascade.lower_bounds import lower_bounds
 from skewless.strategies.cascade.noticing import notice, stretch
 from skewless.strategies.cascade.routing import route_records
 from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides

@@ -32,6 +32,7 @@ CLOCK = 6  # records of all sources up to the last merge
 SPLIT_LIMIT = 7  # a key on this many workers explores no further
 WAITING = 8  # 1 between the message to the others and their answer (AWAIT)
 STATS_WINDOW, BY_BATCH, MOST_SPLITS = 9, 10, 11  # parameters
+N_COUNTERS = 12
 
 # Positions in `levels`.
 HOT_ABOVE = 0  # records in the window that make a key hot
@@ -41,6 +42,7 @@ RECENT = 3  # faded number of records of all sources, at the last merge
 OWN = 4  # the part of this source in it
 FADING = 5  # of a merged state: what it multiplied the older records with
 RATE, EXPLORATION, LOAD_WEIGHT, REPLICA_WEIGHT = 6, 7, 8, 9  # parameters: γ, ε, p1, p2
+N_LEVELS = 10
 
 _CROWDED = 0.7  # the part of the hot keys at the split limit from which the limit rises
 

@@ -25,6 +25,9 @@ IN_TABLE = 1  # of them in the table
 ROOM = 2  # keys that the table takes
 SKETCHES = 3  # 1 while the table is not used
 LEAST = 4  # with more keys than this, the next period uses the sketch; negative: never changes
+N_COUNTERS = 5
+
+_NEVER_CHANGES = -1
 
 
 class KeyCounts(NamedTuple):
@@ -49,21 +52,26 @@ class KeyCounts(NamedTuple):
 
 def exact_counts(n_keys: int) -> KeyCounts:
     """Return exact counts for up to `n_keys` keys; those beyond count as met once."""
-    return KeyCounts(key_table(n_keys), _no_sketch(), np.array([0, 0, n_keys, 0, -1]))
+    counters = np.zeros(N_COUNTERS, np.int64)
+    counters[ROOM] = n_keys
+    counters[LEAST] = _NEVER_CHANGES
+    return KeyCounts(key_table(n_keys), _no_sketch(), counters)
 
 
 def sketched_counts(epsilon: float, delta: float, seed: int) -> KeyCounts:
     """Return counts too high by at most `epsilon` of all records, with probability 1 − `delta`."""
-    return KeyCounts(key_table(1), count_min(epsilon, delta, seed=seed), np.array([0, 0, 0, 1, -1]))
+    counters = np.zeros(N_COUNTERS, np.int64)
+    counters[SKETCHES] = 1
+    counters[LEAST] = _NEVER_CHANGES
+    return KeyCounts(key_table(1), count_min(epsilon, delta, seed=seed), counters)
 
 
 def hybrid_counts(n_keys: int, epsilon: float, delta: float, seed: int) -> KeyCounts:
     """Return counts that are exact while there are at most `n_keys` keys."""
-    return KeyCounts(
-        key_table(n_keys),
-        count_min(epsilon, delta, seed=seed),
-        np.array([0, 0, n_keys, 0, n_keys]),
-    )
+    counters = np.zeros(N_COUNTERS, np.int64)
+    counters[ROOM] = n_keys
+    counters[LEAST] = n_keys
+    return KeyCounts(key_table(n_keys), count_min(epsilon, delta, seed=seed), counters)
 
 
 def _no_sketch() -> CountMin:

@@ -25,6 +25,7 @@ TOTAL = 0  # records in the window
 RECORDS = 1  # of them in the present slide
 PLACE = 2  # of the present slide, 0 … n_slides − 1
 SLIDE = 3  # records that fill a slide
+N_COUNTERS = 4
 
 
 class SlideLoads(NamedTuple):
@@ -75,10 +76,10 @@ class Replicas(NamedTuple):
 
 def slide_loads(n_workers: int, slide: int, n_slides: int) -> SlideLoads:
     """Return an empty window of `n_slides` slides of `slide` records."""
+    counters = np.zeros(N_COUNTERS, np.int64)
+    counters[SLIDE] = slide
     return SlideLoads(
-        np.zeros(n_workers, np.int64),
-        np.zeros(n_slides * n_workers, np.int64),
-        np.array([0, 0, 0, slide]),
+        np.zeros(n_workers, np.int64), np.zeros(n_slides * n_workers, np.int64), counters
     )
 
 

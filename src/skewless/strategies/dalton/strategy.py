@@ -9,12 +9,31 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import Keys, Workers, read_only
+from skewless.arrays import Floats, Ints, Keys, Workers, read_only
 from skewless.kernels.hashing import seed_array
 from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
 from skewless.state import copy_state
 from skewless.strategies.dalton import slides
-from skewless.strategies.dalton.bandit import SPLIT_LIMIT, WAITING, Bandit, forwards, route
+from skewless.strategies.dalton.bandit import (
+    BY_BATCH,
+    EXPLORATION,
+    FADING,
+    HOT_ABOVE,
+    LOAD_WEIGHT,
+    MOST_SPLITS,
+    N_COUNTERS,
+    N_LEVELS,
+    RATE,
+    REPLICA_WEIGHT,
+    SCALE,
+    SPLIT_LIMIT,
+    STATS_WINDOW,
+    WAITING,
+    WATCH_ABOVE,
+    Bandit,
+    forwards,
+    route,
+)
 from skewless.strategies.dalton.cooperative import merge_into, send_off, share_loads, take_over
 from skewless.strategies.dalton.key_counts import (
     KeyCounts,
@@ -28,6 +47,13 @@ from skewless.strategy import Traits
 
 _LEAST_REWARD = -2.0
 _FIRST_SPLIT_LIMIT = 2
+_WINDOWS = 2  # a key that is hot in a statistics window is hot in the next one too
+# Fewer than n keys are hot in one window (Theorem 3.4). There are rows for the keys of two windows,
+# and as many again for keys that are hot over all sources.
+_ROWS_PER_WORKER = 2 * _WINDOWS
+# The error of the sketch is 1/8 of the count that makes a key hot. So a key that is taken for hot
+# by mistake has at least 7/8 of that count, except with the probability below.
+_SKETCH_PARTS = 8
 _SKETCH_ERRS = 0.05  # the probability that a count of the sketch is further off than its error
 
 
@@ -128,21 +154,15 @@ class Dalton:
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> Bandit:
         """Return the state of a source that has sent nothing."""
-        # Fewer than n keys are hot in one window. There are rows for the keys of two windows, and
-        # as many again for keys that are hot over all sources.
-        n_rows = 4 * n_workers if self.hybrid else 2 * self.stats_window
+        n_rows = _WINDOWS * self.stats_window  # every key may be hot
+        if self.hybrid:
+            n_rows = _ROWS_PER_WORKER * n_workers
         (own_seed,) = seed_array(seed, 1)
-        most_splits = n_workers if self.max_split is None else min(self.max_split, n_workers)
-        first_limit = n_workers if self.max_split is None else min(_FIRST_SPLIT_LIMIT, most_splits)
-        level = self.stats_window / n_workers if self.hybrid else 0.0
-        weights = (self.learning_rate, self.exploration, self.load_weight, 1.0 - self.load_weight)
         return Bandit(
             # All sources hash a key to the same worker, but explore independently.
             seeds=np.array([own_seed, seed_array(seed, 2 + source)[-1]], np.uint64),
-            counters=np.array(
-                [*[0] * SPLIT_LIMIT, first_limit, 0, self.stats_window, self.by_batch, most_splits]
-            ),
-            levels=np.array([level, level, 1.0, 0.0, 0.0, 1.0, *weights]),
+            counters=self._counters(n_workers),
+            levels=self._levels(n_workers),
             counts=self._counts(n_workers, seed),
             window=slides.slide_loads(n_workers, self.slide, self.n_slides),
             of_all=np.zeros(n_workers),
@@ -152,9 +172,30 @@ class Dalton:
             q=q_table(n_rows, n_workers, _LEAST_REWARD),
         )
 
+    def _counters(self, n_workers: int) -> Ints:
+        most_splits = n_workers if self.max_split is None else min(self.max_split, n_workers)
+        counters = np.zeros(N_COUNTERS, np.int64)
+        counters[SPLIT_LIMIT] = n_workers
+        if self.max_split is not None:
+            counters[SPLIT_LIMIT] = min(_FIRST_SPLIT_LIMIT, most_splits)
+        counters[STATS_WINDOW] = self.stats_window
+        counters[BY_BATCH] = self.by_batch
+        counters[MOST_SPLITS] = most_splits
+        return counters
+
+    def _levels(self, n_workers: int) -> Floats:
+        levels = np.zeros(N_LEVELS)
+        levels[[HOT_ABOVE, WATCH_ABOVE]] = self.stats_window / n_workers if self.hybrid else 0.0
+        levels[SCALE] = 1.0
+        levels[FADING] = 1.0
+        levels[RATE] = self.learning_rate
+        levels[EXPLORATION] = self.exploration
+        levels[LOAD_WEIGHT] = self.load_weight
+        levels[REPLICA_WEIGHT] = 1.0 - self.load_weight
+        return levels
+
     def _counts(self, n_workers: int, seed: int) -> KeyCounts:
-        # The error of the sketch: an eighth of the count that makes a key hot.
-        epsilon = 1 / (8 * n_workers)
+        epsilon = 1 / (_SKETCH_PARTS * n_workers)
         if self.statistics == "count-min":
             return sketched_counts(epsilon, _SKETCH_ERRS, seed)
         # No window has more keys than records, so a table for all of them never needs the sketch.

@@ -14,7 +14,7 @@ import numpy as np
 from skewless._jit import kernel
 from skewless.arrays import I32, I64, U64, Floats, Ints, Words, Workers
 from skewless.kernels.bits import add_worker, words_for
-from skewless.kernels.hashing import GOLDEN, mix, seeded
+from skewless.kernels.hashing import nth_hash, seeded
 from skewless.kernels.ring import Ring, candidates, find_point, ring
 from skewless.sound import require_same, require_that, require_within, require_workers
 
@@ -77,7 +77,7 @@ def candidate_rows(
 @kernel
 def _by_modulo(rows: CandidateRows, hashed: U64, j: I64) -> I32:
     """Return candidate j of a key without the ring: a hash of its own, modulo n."""
-    own = hashed if j == 0 else mix(hashed + np.uint64(j) * GOLDEN)
+    own = hashed if j == 0 else nth_hash(hashed, j)
     return rows.members[np.int64(own % np.uint64(rows.members.size))]
 
 

@@ -29,7 +29,7 @@ ALPHA = 1
 WEIGHT = 2  # records that a frequency is relative to, at least
 
 
-class Fading(NamedTuple):
+class KeyFrequencies(NamedTuple):
     """Counts are `summary.counts`, in units of `summary.unit`; so is `top`."""
 
     summary: SpaceSaving
@@ -39,7 +39,7 @@ class Fading(NamedTuple):
     epoch: Ints  # [records of an epoch]
     settings: Floats
 
-    def check(self, fresh: Fading) -> None:
+    def check(self, fresh: KeyFrequencies) -> None:
         """Refuse other settings, and counters that are out of range."""
         require_same("epoch", self.epoch, fresh.epoch)
         require_same("settings", self.settings, fresh.settings)
@@ -48,13 +48,13 @@ class Fading(NamedTuple):
         require_within("top", self.top, 0, MOST_WEIGHT)
 
 
-def fading(capacity: int, epoch: int, alpha: float, theta: float) -> Fading:
+def key_frequencies(capacity: int, epoch: int, alpha: float, theta: float) -> KeyFrequencies:
     """Return a summary of up to `capacity` keys that has seen nothing.
 
     α = 1 fades nothing, and α = 0 everything.
     """
     weight = epoch / (1.0 - alpha) if alpha < 1 else epoch
-    return Fading(
+    return KeyFrequencies(
         summary=space_saving(capacity),
         top=np.zeros(1),
         n_in_epoch=np.zeros(1, np.int64),
@@ -65,48 +65,49 @@ def fading(capacity: int, epoch: int, alpha: float, theta: float) -> Fading:
 
 
 @kernel
-def hot_above(fading: Fading) -> F64:
+def hot_above(frequencies: KeyFrequencies) -> F64:
     """Return the count above which a key is hot."""
-    weight = fading.settings[WEIGHT] * fading.summary.unit[0]
-    return fading.settings[THETA] * max(fading.summary.total[0], weight)
+    weight = frequencies.settings[WEIGHT] * frequencies.summary.unit[0]
+    return frequencies.settings[THETA] * max(frequencies.summary.total[0], weight)
 
 
 @kernel
-def list_hot(fading: Fading, shares: Floats) -> I64:
+def list_hot(frequencies: KeyFrequencies, shares: Floats) -> I64:
     """Fill `shares` with the hot keys' shares of all records, in any order; return how many.
 
     It also finds `top` again.
     """
-    summary = fading.summary
+    summary = frequencies.summary
     top = 0.0
     for entry in range(summary.size[0]):
         top = max(top, summary.counts[entry])
-    fading.top[0] = top
-    return list_shares(summary, hot_above(fading), summary.total[0], shares)
+    frequencies.top[0] = top
+    return list_shares(summary, hot_above(frequencies), summary.total[0], shares)
 
 
 @kernel
-def fade(fading: Fading) -> None:
+def fade(frequencies: KeyFrequencies) -> None:
     """Begin the next epoch (Alg. 1, l. 5–7 and 23–26)."""
-    alpha = fading.settings[ALPHA]
-    before = fading.summary.unit[0]
-    decay(fading.summary, alpha)
+    alpha = frequencies.settings[ALPHA]
+    before = frequencies.summary.unit[0]
+    decay(frequencies.summary, alpha)
     if alpha == 0.0:
-        fading.top[0] = 0.0
-    elif fading.summary.unit[0] < before / alpha:  # all counts were brought back to today's unit
-        fading.top[0] /= before / alpha
-    fading.n_in_epoch[0] = 0
+        frequencies.top[0] = 0.0
+    elif frequencies.summary.unit[0] < before / alpha:
+        # All counts were brought back to today's unit.
+        frequencies.top[0] /= before / alpha
+    frequencies.n_in_epoch[0] = 0
 
 
-def hot_keys(fading: Fading) -> Keys:
+def hot_keys(frequencies: KeyFrequencies) -> Keys:
     """Return the keys that are hot now, in ascending order."""
-    size = int(fading.summary.size[0])
-    is_hot = fading.summary.counts[:size] > hot_above(fading)
-    keys: Keys = np.sort(fading.summary.keys[:size][is_hot])
+    size = int(frequencies.summary.size[0])
+    is_hot = frequencies.summary.counts[:size] > hot_above(frequencies)
+    keys: Keys = np.sort(frequencies.summary.keys[:size][is_hot])
     return keys
 
 
-def merged_fading(sources: Sequence[Fading], fresh: Fading) -> Fading:
+def merged_frequencies(sources: Sequence[KeyFrequencies], fresh: KeyFrequencies) -> KeyFrequencies:
     """Return the mean of what the sources counted, each by its records since the last merge.
 
     It is a mean because every source continues with a copy: the copy gets one source's records per

@@ -18,22 +18,22 @@ from skewless.strategies.fish.hot_key_classification import (
     ALL_WORKERS,
     CHK,
     D_CHOICES,
-    Grants,
+    HotKeyClassification,
     complete,
     grant_largest,
     growth,
-    route,
 )
-from skewless.strategies.fish.key_frequencies import fading, hot_keys, merged_fading
+from skewless.strategies.fish.key_frequencies import hot_keys, key_frequencies, merged_frequencies
+from skewless.strategies.fish.routing import route
 from skewless.strategies.fish.worker_estimation import (
     ESTIMATED,
-    Backlog,
-    backlog,
+    WorkerEstimates,
     merged_speeds,
     now,
     observe,
     rescaled,
     with_speeds,
+    worker_estimates,
 )
 from skewless.strategies.fish.worker_selection import queued
 from skewless.strategy import Traits
@@ -141,22 +141,24 @@ class Fish:
         """Splitting; a hot key may be on every worker, and any worker may leave."""
         return Traits(family="splitting", any_may_leave=True)
 
-    def start(self, n_workers: int, seed: int, *, source: int = 0) -> Grants:
+    def start(self, n_workers: int, seed: int, *, source: int = 0) -> HotKeyClassification:
         """Return the state of a source that has sent nothing; sources break ties differently."""
         seconds = np.full(n_workers, self.seconds_per_record)
         interval = self.interval if self.heuristic else np.inf
         # Multiples of the golden ratio are spread evenly, however many sources there are.
         turn = int(n_workers * (source * _GOLDEN_RATIO % 1.0))
-        times = backlog(seconds, np.ones(n_workers), interval, self.utilisation, turn)
+        times = worker_estimates(seconds, np.ones(n_workers), interval, self.utilisation, turn)
         return self._with_workers(seed_array(seed, 2), times)
 
-    def _with_workers(self, seeds: Words, times: Backlog) -> Grants:
+    def _with_workers(self, seeds: Words, times: WorkerEstimates) -> HotKeyClassification:
         """Return the state of a source that has seen no keys, for these workers."""
         n_workers = int((times.capacities > 0).sum())
         mode = _CLASSIFICATIONS.index(self.classification)
         d_choices = mode == D_CHOICES or self.minimum == "d-choices"
-        return Grants(
-            recent=fading(self.capacity, self.epoch, self.alpha, self.hot_factor / n_workers),
+        return HotKeyClassification(
+            recent=key_frequencies(
+                self.capacity, self.epoch, self.alpha, self.hot_factor / n_workers
+            ),
             rows=candidate_rows(
                 self.capacity,
                 times.capacities,
@@ -172,17 +174,17 @@ class Fish:
             shares=np.zeros(self.capacity),
         )
 
-    def route(self, keys: Keys, state: Grants, out: Workers) -> None:
+    def route(self, keys: Keys, state: HotKeyClassification, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
         route(read_only(keys), state, out)
 
-    def waiting(self, state: Grants) -> Floats:
+    def waiting(self, state: HotKeyClassification) -> Floats:
         """Return C_w: the inferred number of records that wait for each worker."""
         return queued(state.backlog.waiting)
 
     def observe(
         self,
-        state: Grants,
+        state: HotKeyClassification,
         *,
         seconds_per_record: ArrayLike | None = None,
         now_seconds: float | None = None,
@@ -213,11 +215,13 @@ class Fish:
         """Whether waiting times are compared; measured times per record improve them."""
         return self.heuristic
 
-    def hot_keys(self, state: Grants) -> Keys:
+    def hot_keys(self, state: HotKeyClassification) -> Keys:
         """Return the keys that are hot now, in ascending order."""
         return hot_keys(state.recent)
 
-    def rescale(self, state: Grants, n_workers: int, capacities: Floats | None = None) -> Grants:
+    def rescale(
+        self, state: HotKeyClassification, n_workers: int, capacities: Floats | None = None
+    ) -> HotKeyClassification:
         """Return the state for other workers; workers that stay keep their waiting records.
 
         All workers have equally many points on the ring, so only arcs of workers that join or leave
@@ -246,7 +250,7 @@ class Fish:
         complete(other)
         return other
 
-    def merge(self, states: Sequence[Grants]) -> Grants:
+    def merge(self, states: Sequence[HotKeyClassification]) -> HotKeyClassification:
         """Return what all sources share: mean counts, largest M_k, mean times per record.
 
         Each source keeps its own waiting times. If every source balances what it sends itself, the
@@ -256,14 +260,16 @@ class Fish:
         sources = [copy_state(state) for state in states]
         speeds = merged_speeds([source.backlog for source in sources])
         merged = self._with_workers(sources[0].rows.seeds, speeds)
-        recent = merged_fading([source.recent for source in sources], merged.recent)
+        recent = merged_frequencies([source.recent for source in sources], merged.recent)
         merged = merged._replace(recent=recent)
         if self.classification == "chk":
             grant_largest(merged, sources)
         complete(merged)
         return merged
 
-    def fork(self, merged: Grants, own: Grants, source: int) -> Grants:
+    def fork(
+        self, merged: HotKeyClassification, own: HotKeyClassification, source: int
+    ) -> HotKeyClassification:
         """Return `merged` with the waiting times of `own`, including what it sent meanwhile."""
         state = copy_state(merged)
         return state._replace(backlog=with_speeds(own.backlog, merged.backlog))

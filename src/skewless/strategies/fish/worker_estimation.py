@@ -24,13 +24,13 @@ from skewless.sound import MOST_COUNTED, require_same, require_that, require_wit
 from skewless.state import copy_state
 from skewless.strategies.fish.worker_selection import (
     TICKS,
-    Waiting,
+    WaitingTimes,
     costs_of,
     pass_time,
     queued,
     set_queued,
     set_seconds,
-    waiting,
+    waiting_times,
 )
 from skewless.unordered import unordered_mean
 
@@ -41,23 +41,26 @@ STEP = 2  # what one record adds to the time
 TICK = 3  # what one tick of a waiting time is
 INTERVAL = 4  # T: how old an estimate may become
 LOAD = 5  # not seconds: records arrive at this share of the workers' total speed
+N_CLOCK = 6
 # Positions in `records`.
 SINCE = 0  # records since the clock was last set
 UNTIL = 1  # the value of SINCE at which waiting times are estimated again
+N_RECORDS = 2
+
 _MOST_RECORDS = 2.0**62
 _MOST_SECONDS = 2.0**40  # per record; also the most records per second
 
 
-class Backlog(NamedTuple):
-    """Waiting times, and the time."""
+class WorkerEstimates(NamedTuple):
+    """What a source knows of the workers: waiting times, times per record, and the time."""
 
-    waiting: Waiting
+    waiting: WaitingTimes
     seconds: Floats  # P_w, per worker: seconds per record; ∞ if it has left
     capacities: Floats  # per worker: its declared speed; 0 if it has left
     clock: Floats
     records: Ints
 
-    def check(self, fresh: Backlog) -> None:
+    def check(self, fresh: WorkerEstimates) -> None:
         """Refuse a clock that does not follow from the workers' speeds, and times out of order."""
         clock = self.clock
         require_same("clock", clock[INTERVAL:], fresh.clock[INTERVAL:])
@@ -77,26 +80,28 @@ class Backlog(NamedTuple):
         require_within("records", self.records[[SINCE]], 0, MOST_COUNTED)
 
 
-def backlog(
+def worker_estimates(
     seconds_per_record: Floats,
     capacities: Floats,
     interval: float,
     utilisation: float,
     turn: int = 0,
-) -> Backlog:
+) -> WorkerEstimates:
     """Return workers with nothing to do at time 0; an infinite `interval` stops the clock.
 
-    >>> workers = backlog(np.array([1.0, 0.5]), np.ones(2), interval=10.0, utilisation=0.5)
+    >>> workers = worker_estimates(np.array([1.0, 0.5]), np.ones(2), interval=10.0, utilisation=0.5)
     >>> workers.clock[STEP].round(3).item(), workers.records[UNTIL].item()
     (0.667, 16)
     """
-    times = Backlog(
-        waiting=waiting(seconds_per_record, turn),
+    times = WorkerEstimates(
+        waiting=waiting_times(seconds_per_record, turn),
         seconds=seconds_per_record.copy(),
         capacities=capacities.copy(),
-        clock=np.array([0.0, 0.0, 0.0, 0.0, interval, utilisation]),
-        records=np.zeros(2, np.int64),
+        clock=np.zeros(N_CLOCK),
+        records=np.zeros(N_RECORDS, np.int64),
     )
+    times.clock[INTERVAL] = interval
+    times.clock[LOAD] = utilisation
     times.clock[[STEP, TICK]] = _steps(seconds_per_record, utilisation)
     set_clock(times, 0.0)
     return times
@@ -109,13 +114,13 @@ def _steps(seconds_per_record: Floats, utilisation: float) -> tuple[float, float
 
 
 @kernel
-def now(times: Backlog) -> F64:
+def now(times: WorkerEstimates) -> F64:
     """Return the time in seconds."""
     return times.clock[SET] + times.records[SINCE] * times.clock[STEP]
 
 
 @kernel
-def set_clock(times: Backlog, seconds: F64) -> None:
+def set_clock(times: WorkerEstimates, seconds: F64) -> None:
     """Set the time; a new estimate is due when the last one is older than T."""
     times.clock[SET] = seconds
     times.records[SINCE] = 0
@@ -125,7 +130,7 @@ def set_clock(times: Backlog, seconds: F64) -> None:
 
 
 @kernel
-def estimate(times: Backlog) -> None:
+def estimate(times: WorkerEstimates) -> None:
     """Subtract the time since the last estimate from all waiting times (Alg. 3, l. 4–10)."""
     seconds = now(times)
     pass_time(times.waiting, np.floor((seconds - times.clock[ESTIMATED]) / times.clock[TICK]))
@@ -133,7 +138,7 @@ def estimate(times: Backlog) -> None:
     set_clock(times, seconds)
 
 
-def observe(times: Backlog, seconds_per_record: Floats | None, moment: float) -> None:
+def observe(times: WorkerEstimates, seconds_per_record: Floats | None, moment: float) -> None:
     """Set the clock, and the workers' times per record if they were sampled.
 
     What workers have done until now is estimated first, by their old speeds.
@@ -150,8 +155,10 @@ def observe(times: Backlog, seconds_per_record: Floats | None, moment: float) ->
         set_clock(times, moment)
 
 
-def rescaled(times: Backlog, capacities: Floats, joins_with: float | None) -> Backlog:
-    """Return the backlog for workers of these capacities; a worker of capacity 0 leaves.
+def rescaled(
+    times: WorkerEstimates, capacities: Floats, joins_with: float | None
+) -> WorkerEstimates:
+    """Return the estimates for workers of these capacities; a worker of capacity 0 leaves.
 
     What the workers have done until now is estimated first. Otherwise only a worker that joins
     would seem to have nothing to do. A worker that stays keeps its waiting records, and its time
@@ -176,7 +183,7 @@ def rescaled(times: Backlog, capacities: Floats, joins_with: float | None) -> Ba
     seconds[unchanged] = times.seconds[unchanged]  # to the last bit
     turn = int(times.waiting.turn[0]) % n_workers
     interval, load = float(times.clock[INTERVAL]), float(times.clock[LOAD])
-    other = backlog(seconds, capacities, interval, load, turn)
+    other = worker_estimates(seconds, capacities, interval, load, turn)
     waits = np.zeros(n_workers) if joins_with is None else np.full(n_workers, joins_with)
     waits[kept] = queued(times.waiting)[kept]
     set_queued(other.waiting, np.where(capacities > 0, waits, 0.0))
@@ -185,7 +192,7 @@ def rescaled(times: Backlog, capacities: Floats, joins_with: float | None) -> Ba
     return other
 
 
-def merged_speeds(sources: Sequence[Backlog]) -> Backlog:
+def merged_speeds(sources: Sequence[WorkerEstimates]) -> WorkerEstimates:
     """Return workers with nothing to do and the mean speeds of all sources.
 
     Each source keeps its own waiting times, which come from what it sent itself.
@@ -193,10 +200,10 @@ def merged_speeds(sources: Sequence[Backlog]) -> Backlog:
     first = sources[0]
     interval, load = float(first.clock[INTERVAL]), float(first.clock[LOAD])
     seconds = unordered_mean([source.seconds for source in sources])
-    return backlog(seconds, first.capacities, interval, load)
+    return worker_estimates(seconds, first.capacities, interval, load)
 
 
-def with_speeds(own: Backlog, merged: Backlog) -> Backlog:
+def with_speeds(own: WorkerEstimates, merged: WorkerEstimates) -> WorkerEstimates:
     """Return the waiting records of `own` with the workers' speeds of `merged`."""
     copy = copy_state(own)
     if np.array_equal(own.capacities, merged.capacities):

@@ -37,7 +37,7 @@ _BITS = np.uint64(63)
 _LARGEST_LAG = 1 << 30  # levels
 
 
-class Waiting(NamedTuple):
+class WaitingTimes(NamedTuple):
     """Read `ticks[w]`; use the rest through the functions below."""
 
     ticks: Ints  # per worker: the time until it has done what it was sent
@@ -47,7 +47,7 @@ class Waiting(NamedTuple):
     floor: Ints  # [a level that no worker is below]
     turn: Ints  # [the worker that is first where levels are equal]
 
-    def check(self, fresh: Waiting) -> None:
+    def check(self, fresh: WaitingTimes) -> None:
         """Refuse sets that do not follow from the waiting times, and a floor far below them."""
         require_within("ticks", self.ticks, 0, MOST_COUNTED)
         require_within("costs", self.costs, 0, MOST_COUNTED >> 20)
@@ -72,14 +72,14 @@ def _are_same(costs: Ints) -> bool:
     return bool((costs[costs > 0] == TICKS).all())
 
 
-def waiting(seconds_per_record: Floats, turn: int = 0) -> Waiting:
+def waiting_times(seconds_per_record: Floats, turn: int = 0) -> WaitingTimes:
     """Return idle workers with these seconds per record; ∞: the worker has left.
 
-    >>> waiting(np.array([0.5, 0.25, np.inf])).costs.tolist()
+    >>> waiting_times(np.array([0.5, 0.25, np.inf])).costs.tolist()
     [2048, 1024, 0]
     """
     n_workers = seconds_per_record.size
-    times = Waiting(
+    times = WaitingTimes(
         ticks=np.zeros(n_workers, np.int64),
         costs=np.zeros(n_workers, np.int64),
         same=np.zeros(1, np.int64),
@@ -98,10 +98,10 @@ def costs_of(seconds_per_record: Floats) -> Ints:
     return costs
 
 
-def queued(times: Waiting) -> Floats:
+def queued(times: WaitingTimes) -> Floats:
     """Return C_w, the records that wait at each worker; 0 at those that have left.
 
-    >>> times = waiting(np.array([0.5, 0.25]))
+    >>> times = waiting_times(np.array([0.5, 0.25]))
     >>> send(times, 0)
     >>> queued(times).tolist()
     [1.0, 0.0]
@@ -111,13 +111,13 @@ def queued(times: Waiting) -> Floats:
     return records
 
 
-def set_queued(times: Waiting, records: Floats) -> None:
+def set_queued(times: WaitingTimes, records: Floats) -> None:
     """Set how many records wait at each worker."""
     times.ticks[:] = np.rint(records * times.costs)
     regroup(times)
 
 
-def set_seconds(times: Waiting, seconds_per_record: Floats) -> None:
+def set_seconds(times: WaitingTimes, seconds_per_record: Floats) -> None:
     """Set the seconds per record of each worker; the number of queued records (C_w) stays.
 
     A tick is from now on the smallest of `seconds_per_record` / `TICKS`.
@@ -129,7 +129,7 @@ def set_seconds(times: Waiting, seconds_per_record: Floats) -> None:
 
 
 @kernel
-def _place(times: Waiting, worker: I64, ticks: I64) -> I64:
+def _place(times: WaitingTimes, worker: I64, ticks: I64) -> I64:
     """Return the word that holds `worker` when its waiting time is `ticks`."""
     level = ticks >> _SHIFT
     row = level & _MASK if level - times.floor[0] < LEVELS else LEVELS
@@ -138,7 +138,7 @@ def _place(times: Waiting, worker: I64, ticks: I64) -> I64:
 
 
 @kernel
-def send(times: Waiting, worker: I64) -> None:
+def send(times: WaitingTimes, worker: I64) -> None:
     """Add one record to the waiting time of `worker`."""
     before = times.ticks[worker]
     after = before + times.costs[worker]
@@ -149,7 +149,7 @@ def send(times: Waiting, worker: I64) -> None:
 
 
 @kernel
-def regroup(times: Waiting) -> None:
+def regroup(times: WaitingTimes) -> None:
     """Sort all workers into levels again, after `ticks` was written."""
     lowest = np.int64(-1)
     for worker in range(times.ticks.size):
@@ -166,7 +166,7 @@ def regroup(times: Waiting) -> None:
 
 
 @kernel
-def pass_time(times: Waiting, ticks: F64) -> None:
+def pass_time(times: WaitingTimes, ticks: F64) -> None:
     """Reduce every waiting time by `ticks`, to 0 at the least.
 
     Workers that have done everything are equal from now on. So the turn passes to the first worker
@@ -187,7 +187,7 @@ def pass_time(times: Waiting, ticks: F64) -> None:
 
 
 @kernel
-def _raise_floor(times: Waiting) -> None:
+def _raise_floor(times: WaitingTimes) -> None:
     """Raise the floor above an empty level; its set now holds the level after the highest."""
     n_words = words_for(times.ticks.size)
     level = times.floor[0] + LEVELS
@@ -204,7 +204,7 @@ def _raise_floor(times: Waiting) -> None:
 
 
 @kernel
-def _find_at(times: Waiting, allowed: Words, begin: I64, level: I64) -> tuple[I64, U64]:
+def _find_at(times: WaitingTimes, allowed: Words, begin: I64, level: I64) -> tuple[I64, U64]:
     """Return the word with the first worker of the set at `level`, in turn, and its bit alone.
 
     The bit is 0 if there is none. Example: with 4 workers it is the turn of worker 2, and workers
@@ -233,7 +233,7 @@ def _find_at(times: Waiting, allowed: Words, begin: I64, level: I64) -> tuple[I6
 
 
 @kernel
-def _is_empty(times: Waiting, level: I64) -> bool:
+def _is_empty(times: WaitingTimes, level: I64) -> bool:
     n_words = words_for(times.ticks.size)
     row = (level & _MASK) * n_words
     members = _ZERO
@@ -243,7 +243,7 @@ def _is_empty(times: Waiting, level: I64) -> bool:
 
 
 @kernel
-def _lowest_level(times: Waiting, allowed: Words, begin: I64) -> I64:
+def _lowest_level(times: WaitingTimes, allowed: Words, begin: I64) -> I64:
     """Return the lowest level at which a worker of the set is, or −1: they are all stragglers."""
     while _is_empty(times, times.floor[0]):
         _raise_floor(times)
@@ -255,7 +255,7 @@ def _lowest_level(times: Waiting, allowed: Words, begin: I64) -> I64:
 
 
 @kernel
-def send_to_least(times: Waiting, allowed: Words, begin: I64) -> I64:
+def send_to_least(times: WaitingTimes, allowed: Words, begin: I64) -> I64:
     """Send a record to the worker of the lowest level in the set, the first in turn on a tie.
 
     The set is as many words as the workers need, from `allowed[begin]` on, and is not empty.
@@ -285,7 +285,7 @@ def send_to_least(times: Waiting, allowed: Words, begin: I64) -> I64:
 
 
 @kernel
-def _least_straggler(times: Waiting, allowed: Words, begin: I64) -> I64:
+def _least_straggler(times: WaitingTimes, allowed: Words, begin: I64) -> I64:
     n_words = words_for(times.ticks.size)
     best = np.int64(-1)
     best_level = np.int64(0)

@@ -40,6 +40,8 @@ FRESH = 3  # of the records in the window, those of this source since the last m
 INCOMING = 4  # 1 when the record to be routed is counted as well
 SLACK = 5  # records between the fullest and the emptiest worker that count as balanced
 STEP = 6  # records after which the window moves on
+N_CONTROL = 7
+
 NEVER = 2**62
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)

@@ -15,7 +15,17 @@ from skewless.parameters import check_types, require, require_count
 from skewless.state import copy_state
 from skewless.strategies.pd_stream.floor_set import floor_set
 from skewless.strategies.pd_stream.hot_key_probability import probability_table
-from skewless.strategies.pd_stream.instance_assignment import N_PENDING, NEVER, PdStreamState, route
+from skewless.strategies.pd_stream.instance_assignment import (
+    INCOMING,
+    N_CONTROL,
+    N_PENDING,
+    NEVER,
+    SLACK,
+    STEP,
+    UNTIL,
+    PdStreamState,
+    route,
+)
 from skewless.strategies.pd_stream.merging import merged_of
 from skewless.strategies.pd_stream.sampling_window import sampling_window
 from skewless.strategy import Traits
@@ -113,7 +123,11 @@ class PdStream:
         loads = np.zeros(n_workers, np.int64)
         expected = self.alpha * 2 ** np.arange(n_stages)
         hot_from = np.maximum(2, np.ceil(expected - np.sqrt(expected))) if self.adaptive else [2]
-        until = shortest if self.adaptive else NEVER
+        control = np.zeros(N_CONTROL, np.int64)
+        control[UNTIL] = shortest if self.adaptive else NEVER
+        control[INCOMING] = self.count_incoming
+        control[SLACK] = _SLACK
+        control[STEP] = self.step
         return PdStreamState(
             seed=seed_array(seed, 1),
             loads=loads,
@@ -125,7 +139,7 @@ class PdStream:
             hot_from=np.array(hot_from, np.int64),
             needed=needed.ravel(),
             pending=np.zeros(self.step, np.uint64),
-            control=np.array([0, until, 0, 0, int(self.count_incoming), _SLACK, self.step]),
+            control=control,
         )
 
     def route(self, keys: Keys, state: PdStreamState, out: Workers) -> None:

@@ -5,7 +5,7 @@ together, and later records are written louder: one of slot t counts α^t. A rea
 the volume down again by α^t, which makes what older slots left in the same cell a whisper (the
 idea of Dolby noise reduction: lift the signal before the noise comes in, lower both afterwards).
 
-Here it is a predictor of hot keys, a rival of `hot_predictor`, with the same `observe`:
+Here it is a predictor of hot keys, a rival of `hot_key_predictor`, with the same `observe`:
 a key is hot while its estimate over the last slots is above a share f of their records.
 
 With N_s the records of slot s, and for one key and hashes drawn at random: no estimate is too low,
@@ -34,9 +34,11 @@ from skewless.kernels.hashing import draw, seed_array, seeded
 SLOT = 0  # number of the present slot, from 0
 RECORDS = 1  # records in it
 SLOT_LENGTH = 2  # records that fill a slot
+N_COUNTERS = 3
 # Positions in `settings`.
 SHARE = 0  # f
 GROWTH = 1  # α
+N_SETTINGS = 2
 
 _LOUD = 2.0**512
 _QUIET = 2.0**-512
@@ -79,13 +81,18 @@ def adaptive_count_min(
     shape = (math.ceil(math.log(1 / delta)), 1 << math.ceil(math.log2(math.e / epsilon)))
     loudness = np.zeros(n_slots)
     loudness[0] = 1.0
+    counters = np.zeros(N_COUNTERS, np.int64)
+    counters[SLOT_LENGTH] = slot
+    settings = np.zeros(N_SETTINGS)
+    settings[SHARE] = f
+    settings[GROWTH] = growth
     return AdaptiveCountMin(
         cells=np.zeros(shape),
         seed=seed_array(seed, 1),
         loudness=loudness,
         totals=np.zeros(n_slots),
-        counters=np.array([0, 0, slot]),
-        settings=np.array([f, growth]),
+        counters=counters,
+        settings=settings,
     )
 
 

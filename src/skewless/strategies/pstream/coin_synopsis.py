@@ -56,6 +56,7 @@ RATE = 3  # p, in units of 2^−32
 OWED = 4  # shifts that are due, in units of 2^−32
 CHOSEN = 5  # random choices of entries so far
 GENERATION = 6  # merges that this synopsis comes from
+N_COUNTERS = 7
 
 _UNIT = 1 << 32
 _ONE = np.uint64(1)
@@ -115,6 +116,8 @@ def coin_synopsis(n_entries: int, rate: float, length: int, seeds: Words) -> Coi
         raise ValueError(f"rate must be from 2^-32 to 0.5, not {rate!r}")
     if not 2 <= length <= 32:
         raise ValueError(f"length must be from 2 to 32, not {length!r}")
+    counters = np.zeros(N_COUNTERS, np.int64)
+    counters[LENGTH] = length
     synopsis = CoinSynopsis(
         table=key_table(n_entries),
         keys=np.zeros(n_entries, np.uint64),
@@ -123,7 +126,7 @@ def coin_synopsis(n_entries: int, rate: float, length: int, seeds: Words) -> Coi
         fresh=np.zeros(n_entries, np.uint64),
         shifts=np.zeros(n_entries, np.int32),
         marked=np.zeros(n_entries, np.uint8),
-        counters=np.array([0, 0, length, 0, 0, 0, 0]),
+        counters=counters,
         scale=np.ones(1),
         seeds=seeds,
     )

@@ -1,4 +1,4 @@
-"""Hot keys by a count-min sketch, with the `observe` of `hot_predictor`: its rival.
+"""Hot keys by a count-min sketch, with the `observe` of `hot_key_predictor`: its rival.
 
 A key is hot while its estimate is above a share f of all records so far. The sketch never forgets:
 PStream's sections 2 and 6.2 compare with it for that reason.

@@ -29,7 +29,7 @@ from skewless.strategies.pstream.coin_synopsis import (
     news,
 )
 from skewless.strategies.pstream.coin_synopsis import send_off as send_synopsis_off
-from skewless.strategies.pstream.hot_predictor import (
+from skewless.strategies.pstream.hot_key_predictor import (
     ADAPTIVE,
     CROSS,
     IN_MESSAGE,
@@ -45,7 +45,7 @@ from skewless.strategies.pstream.hot_predictor import (
     SQUARE,
     TOLD,
     WAITING,
-    HotPredictor,
+    HotKeyPredictor,
     end_interval_if_over,
     hot_keys,
 )
@@ -54,7 +54,7 @@ from skewless.strategies.pstream.hot_predictor import (
 _VARIES = 4.0
 
 
-def send_off(predictor: HotPredictor) -> None:
+def send_off(predictor: HotKeyPredictor) -> None:
     """Note that everything new so far has been sent: only what follows is new."""
     counters = predictor.counters
     counters[IN_MESSAGE] = counters[RECORDS] - counters[TOLD]
@@ -65,7 +65,7 @@ def send_off(predictor: HotPredictor) -> None:
     send_synopsis_off(predictor.synopsis)
 
 
-def merge(predictors: Sequence[HotPredictor]) -> HotPredictor:
+def merge(predictors: Sequence[HotKeyPredictor]) -> HotKeyPredictor:
     """Return the predictor that all sources together would have, in any order of them.
 
     The interval of an adaptive threshold is one of all sources: it ends when their long runs are
@@ -84,7 +84,7 @@ def merge(predictors: Sequence[HotPredictor]) -> HotPredictor:
     for position, more in ((CHOSEN, 0), (GENERATION, 1)):
         latest = max(int(other.counters[position]) for other in synopses)
         synopsis.counters[position] = latest + more
-    merged = HotPredictor(
+    merged = HotKeyPredictor(
         synopsis=synopsis,
         filter=bf.empty_copy(first.filter),
         registers=np.max([predictor.registers for predictor in ahead], axis=0),
@@ -98,7 +98,7 @@ def merge(predictors: Sequence[HotPredictor]) -> HotPredictor:
     return merged
 
 
-def _missed(predictors: Sequence[HotPredictor]) -> list[float]:
+def _missed(predictors: Sequence[HotKeyPredictor]) -> list[float]:
     """Return how many shifts a bit of each source has missed at most since the last merge.
 
     These are for long runs of sources that it did not know of, as before the first merge. That the
@@ -116,9 +116,9 @@ def _missed(predictors: Sequence[HotPredictor]) -> list[float]:
 
 
 def _merge_numbers(
-    merged: HotPredictor,
-    predictors: Sequence[HotPredictor],
-    ahead: Sequence[HotPredictor],
+    merged: HotKeyPredictor,
+    predictors: Sequence[HotKeyPredictor],
+    ahead: Sequence[HotKeyPredictor],
     f: float,
 ) -> None:
     counters, settings = merged.counters, merged.settings
@@ -136,7 +136,7 @@ def _merge_numbers(
     settings[N_SOURCES] = len(predictors)
 
 
-def _learn_scale(forked: HotPredictor, own: HotPredictor, n_own: int) -> float:
+def _learn_scale(forked: HotKeyPredictor, own: HotKeyPredictor, n_own: int) -> float:
     """Return how many records all sources have for each of this one, by the merges so far.
 
     It is the slope of a line through 0 that fits best. The mean of the ratios would be too high
@@ -156,7 +156,7 @@ def _learn_scale(forked: HotPredictor, own: HotPredictor, n_own: int) -> float:
     return min(max(1.0, scale), MOST_SCALE)
 
 
-def take_over(forked: HotPredictor, own: HotPredictor) -> None:
+def take_over(forked: HotKeyPredictor, own: HotKeyPredictor) -> None:
     """Add to `forked`, a copy of a merged predictor, what the source keeps of `own`.
 
     These are the coins and, if the source waited, what came after its message: see `send_off`.
@@ -187,13 +187,13 @@ def take_over(forked: HotPredictor, own: HotPredictor) -> None:
     _fill_filter(forked)
 
 
-def _marked(predictor: HotPredictor) -> set[int]:
+def _marked(predictor: HotKeyPredictor) -> set[int]:
     synopsis = predictor.synopsis
     size = int(synopsis.counters[SIZE])
     return set(synopsis.keys[:size][synopsis.marked[:size] == 1].tolist())
 
 
-def _mark(predictor: HotPredictor, keys: set[int]) -> None:
+def _mark(predictor: HotKeyPredictor, keys: set[int]) -> None:
     synopsis = predictor.synopsis
     synopsis.marked[:] = 0
     for key in keys:
@@ -202,7 +202,7 @@ def _mark(predictor: HotPredictor, keys: set[int]) -> None:
             synopsis.marked[entry] = 1
 
 
-def _fill_filter(predictor: HotPredictor) -> None:
+def _fill_filter(predictor: HotKeyPredictor) -> None:
     predictor.filter.counters[:] = 0
     for key in sorted(hot_keys(predictor)):
         bf.add(predictor.filter, np.uint64(key))

@@ -15,11 +15,11 @@ from skewless.parameters import check_types, require
 from skewless.sound import require_same, require_within
 from skewless.state import copy_state
 from skewless.strategies.pstream.coin_synopsis import RUN, heads, next_long_run
-from skewless.strategies.pstream.hot_predictor import (
+from skewless.strategies.pstream.hot_key_predictor import (
     RECORDS,
-    HotPredictor,
+    HotKeyPredictor,
     count_keys,
-    hot_predictor,
+    hot_key_predictor,
     learn,
     look_up,
 )
@@ -27,6 +27,9 @@ from skewless.strategies.pstream.merging import merge, send_off, take_over
 from skewless.strategy import Traits
 
 _FIRST_F = 0.02  # p = 0.01, as in the authors' code
+# The default of `least_f`, in fair shares of a worker. W-Choices and D-Choices call a key hot above
+# the same share.
+_LEAST_F_PER_SHARE = 0.2
 _SMALLEST_F = 1e-6  # the synopsis then has 4 million entries
 _BLOCK = 256
 
@@ -37,7 +40,7 @@ class PStreamState(NamedTuple):
     seed: Words
     n_workers: Ints
     next_worker: Ints
-    predictor: HotPredictor
+    predictor: HotKeyPredictor
     hot: SmallInts  # scratch, per record of a block
     places: SmallInts  # scratch
 
@@ -167,13 +170,13 @@ class PStream:
         """Return the state of a source that has seen nothing; each source has different coins."""
         seeds = seed_array(seed, 4)
         own = [int(draw(word, source)) for word in seeds[2:]]
-        least = self.least_f or max(_SMALLEST_F, 0.2 / n_workers)
+        least = self.least_f or max(_SMALLEST_F, _LEAST_F_PER_SHARE / n_workers)
         first_worker = (int(seeds[0] % np.uint64(n_workers)) + source) % n_workers
         return PStreamState(
             seed=seeds[:1],
             n_workers=np.array([n_workers]),
             next_worker=np.array([first_worker]),
-            predictor=hot_predictor(
+            predictor=hot_key_predictor(
                 self.f or max(_FIRST_F, least),
                 least_f=None if self.f else least,
                 length=self.length,

@@ -260,7 +260,7 @@ class PhasedPlanning(TableRouting):
     def _problem(
         self, vectors: Vectors, observed: Observed, aims: Goals, speeds: Floats, beta: float | None
     ) -> Problem:
-        return problem(vectors, beta, self.tolerance, speeds, observed.rest, aims)
+        return problem(vectors, beta, speeds, observed.rest, aims)
 
     def _attempt(self, task: Problem, n_back: int) -> Attempt:
         """Return one plan. All plans of the family are made here, so they can be counted."""

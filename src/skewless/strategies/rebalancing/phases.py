@@ -60,29 +60,13 @@ class Attempt(NamedTuple):
     is_balanced: bool
 
 
-def worker_limits(total: float, tolerance: float, capacities: Floats) -> Floats:
-    """Return L_max of each worker: its fair share of `total`, and the tolerance θ_max on top."""
-    limits: Floats = (1.0 + tolerance) * (total * capacities / capacities.sum())
-    return limits
-
-
 def problem(
-    vectors: Vectors,
-    beta: float | None,
-    tolerance: float,
-    capacities: Floats,
-    rest: Floats | None = None,
-    goals: Goals | None = None,
+    vectors: Vectors, beta: float | None, capacities: Floats, rest: Floats, goals: Goals
 ) -> Problem:
     """Return what all attempts share; β of the priority, or None for the highest cost first.
 
-    `rest` is the load of each worker that no vector accounts for. Without goals, the limits are
-    those of Alg. 1, and no worker has too little.
+    `rest` is the load of each worker that no vector accounts for.
     """
-    rest = np.zeros(capacities.size) if rest is None else rest
-    total = float((vectors.costs * vectors.counts).sum()) + float(rest.sum())
-    limits = worker_limits(total, tolerance, capacities) if goals is None else goals.limits
-    none = np.zeros(capacities.size)
     n_vectors = vectors.costs.size
     away = np.flatnonzero(vectors.owners != vectors.homes)
     orders = vectors.orders or Orders(vectors.costs, vectors.sizes)
@@ -98,9 +82,9 @@ def problem(
         by_cost=by_cost,
         by_priority=by_cost if beta is None else _with_back(orders.by_priority(beta), away),
         rest=rest,
-        limits=limits,
-        floors=none if goals is None else goals.floors,
-        fair=limits if goals is None else goals.fair,
+        limits=goals.limits,
+        floors=goals.floors,
+        fair=goals.fair,
         capacities=capacities,
     )
 

@@ -66,9 +66,10 @@ def counted_together(parts: Sequence[CondensedAhead]) -> HeavyKeys:
 
 
 def carried_levels(part: AheadState | CondensedAhead) -> Floats:
-    """Return the levels with which the next interval begins: at most a usual record off the mean.
+    """Return the levels with which the next interval begins.
 
-    So the next interval corrects rounding errors, but not what a whole interval left unbalanced.
+    None is further from the mean than an average record. So the next interval corrects rounding
+    errors, but not what a whole interval left unbalanced.
     """
     if part.counters[RECORDS] == 0:
         kept: Floats = part.levels.copy()

@@ -6,7 +6,7 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Keys
-from skewless.kernels.hashing import GOLDEN, mix, seeded, to_unit
+from skewless.kernels.hashing import nth_hash, seeded, to_unit
 from skewless.strategies.cascade.ahead.state import (
     BLOCKS,
     EPOCH,
@@ -21,11 +21,11 @@ from skewless.strategies.cascade.state import home_of
 from skewless.strategies.cascade.weights import weight_of
 
 HEAVY_PARTS = 16.0  # a key is heavy from 1/16 of a worker's fair share of a block on
-LEAST_HEAVY = 4.0  # a new key also needs this many usual records to be heavy
+LEAST_HEAVY = 4.0  # a new key also needs this many average records to be heavy
 COUNTED_PARTS = 64.0  # a key is counted from 1/64 of a fair share of a block on
 SINGLE_PARTS = 4.0  # a key with a single record is counted if that is 1/4 of a fair share
 KEPT_BY_AN_EPOCH = 0.8  # of every count: old records fade
-_TWO_RECORDS = 2.0  # usual records: a key that weighs less has a single record
+_TWO_RECORDS = 2.0  # average records: a key that weighs less has a single record
 OFFER_EVERY = 8  # one key with a single record in this many is offered a counter, for all of them
 STEPS_PER_RECORD = 16  # search steps that each record of a block adds to the budget
 _SHIFT_32 = np.uint64(32)
@@ -127,4 +127,4 @@ def _offer(state: AheadState, key: U64, hashed: U64, first: I64, weight: F64) ->
         if ((hashed >> _SHIFT_32) + turn) & _LOW_BITS:
             return
         amount *= OFFER_EVERY
-    admit(heavy, first, key, amount, to_unit(mix(hashed + turn * GOLDEN)))
+    admit(heavy, first, key, amount, to_unit(nth_hash(hashed, state.counters[BLOCKS])))

@@ -8,16 +8,16 @@ import numpy as np
 
 from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, SmallInts
-from skewless.strategies.cascade.ahead.state import Buffers
+from skewless.strategies.cascade.ahead.state import BYTE_VALUES, Buffers
 
 _CLASSES = 64
-_MIDDLE = 16  # the class of keys that weigh half of a usual record
-_MOST_WEIGHT = 1e9  # usual records: as much as the last class needs
+_MIDDLE = 16  # the class of keys that weigh half of an average record
+_MOST_WEIGHT = 1e9  # average records: as much as the last class needs
 _MIDDLE_MANTISSA = 0.75  # of all mantissas, 0.5 … 1: it halves an octave
 _HASH_BITS = 10
 _HASH_MASK = np.uint64((1 << _HASH_BITS) - 1)
 _HASH_SHIFT = np.uint64(22)  # not the bits of the home
-_BYTE = 255
+_BYTE = BYTE_VALUES - 1
 
 
 @kernel

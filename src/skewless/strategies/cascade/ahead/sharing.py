@@ -10,15 +10,15 @@ from skewless.kernels.hashing import mix
 from skewless.strategies.cascade.ahead.state import SCALE, AheadState
 from skewless.strategies.cascade.state import following, slot_of
 
-CLOSE = 1e-6  # usual records: anything this small is a rounding error
+CLOSE = 1e-6  # average records: anything this small is a rounding error
 
 
 @kernel
 def share_out(state: AheadState, n_keys: I64, rest: F64) -> None:
     """Turn the levels in `shares` into what each worker gets of the rest.
 
-    Shares are whole numbers of usual records. The workers that get one more are spread evenly. The
-    first of them differs by block and source, so that errors do not add up.
+    Shares are whole numbers of average records. The workers that get one more are spread evenly.
+    The first of them differs by block and source, so that errors do not add up.
     """
     shares, costs, scale = state.buffers.shares, state.costs, state.numbers[SCALE]
     level = _common_level(state, rest)

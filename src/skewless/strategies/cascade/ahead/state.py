@@ -30,6 +30,7 @@ COUNTERS = 6
 #: The most records that are decided together. Spark hands over 10,000 at a time.
 BLOCK = 1 << 14
 TABLE = 2 * BLOCK  # at most half of it is used, so searches are short
+BYTE_VALUES = 256  # keys are sorted by one byte of their rank at a time
 NO_KEY = -1  # in `table`
 NO_PIECE = -1  # in `after`
 NO_WORKER = -1  # in `workers`
@@ -54,7 +55,7 @@ class Buffers(NamedTuple):
     is_heavy: NDArray[np.bool_]
     listed: SmallInts  # keys that do not simply stay at home
     ranks: SmallInts  # of the listed keys: the lightest come first
-    tally: Ints  # for sorting
+    tally: Ints  # for sorting: where the keys with each value of a byte go, and where they end
     heads: SmallInts  # key -> the piece that its next record belongs to
     after: SmallInts  # piece -> the next one of the same key
     workers: Workers  # of each piece
@@ -112,7 +113,7 @@ def buffers(n_workers: int) -> Buffers:
         is_heavy=np.zeros(BLOCK, np.bool_),
         listed=np.zeros(BLOCK, np.int32),
         ranks=np.zeros(BLOCK, np.int32),
-        tally=np.zeros(257, np.int64),
+        tally=np.zeros(BYTE_VALUES + 1, np.int64),
         heads=np.zeros(BLOCK, np.int32),
         after=np.zeros(n_pieces, np.int32),
         workers=np.zeros(n_pieces, np.int32),

@@ -17,10 +17,15 @@ from skewless.arrays import Bytes, Floats, Keys
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.space_saving import SpaceSaving, offer, space_saving
 from skewless.strategies.cascade.state import COUNT_EVERY, HEAVY, CascadeState
-from skewless.strategies.fish.key_frequencies import Fading, fade, fading, hot_above
+from skewless.strategies.fish.key_frequencies import (
+    KeyFrequencies,
+    fade,
+    hot_above,
+    key_frequencies,
+)
 from skewless.strategies.pstream import adaptive_count_min as ada
 from skewless.strategies.pstream import count_min_predictor as cm
-from skewless.strategies.pstream import hot_predictor as coins
+from skewless.strategies.pstream import hot_key_predictor as coins
 from skewless.strategies.pstream.coin_synopsis import CHOSEN, RUN, heads
 
 KINDS = ("coins", "count-min", "ada-count-min", "space-saving", "fading", "cascade")
@@ -93,7 +98,7 @@ class _Coins:
     """Tosses, and for each long run its entry and the entries that are shifted."""
 
     def __init__(self, f: float, seed: int) -> None:
-        self._state = coins.hot_predictor(f, seeds=seed_array(seed, 3))
+        self._state = coins.hot_key_predictor(f, seeds=seed_array(seed, 3))
         self._tosses = 0
 
     def observe(self, keys: Keys, hot: Bytes) -> None:
@@ -164,7 +169,7 @@ class _SpaceSaving:
 
 
 @kernel
-def _observe_fading(state: Fading, keys: Keys, hot: Bytes) -> None:
+def _observe_fading(state: KeyFrequencies, keys: Keys, hot: Bytes) -> None:
     for i in range(keys.size):
         if state.n_in_epoch[0] >= state.epoch[0]:
             fade(state)
@@ -178,7 +183,7 @@ class _Fading:
     """SpaceSaving whose counts fade after each epoch."""
 
     def __init__(self, f: float, capacity: int) -> None:
-        self._state = fading(max(1, capacity), _EPOCH, _ALPHA, f)
+        self._state = key_frequencies(max(1, capacity), _EPOCH, _ALPHA, f)
 
     def observe(self, keys: Keys, hot: Bytes) -> None:
         _observe_fading(self._state, keys, hot)

@@ -19,7 +19,7 @@ from skewless.arrays import Ints, Keys, SmallInts
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.key_table import ABSENT
 from skewless.strategies.pstream import bloom as bf
-from skewless.strategies.pstream import hot_predictor as hp
+from skewless.strategies.pstream import hot_key_predictor as hp
 from skewless.strategies.pstream.coin_synopsis import (
     RUN,
     SIZE,

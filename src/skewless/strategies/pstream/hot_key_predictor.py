@@ -64,6 +64,7 @@ IN_MESSAGE = 6  # records that the last message was about
 LONG_TOLD = 7  # of LONG, those that all sources know of
 LONG_HOT_TOLD = 8  # of LONG_HOT, the same
 WAITING = 9  # 1 between a message and its answer
+N_COUNTERS = 10
 # Positions in `settings`.
 SHARE = 0  # f
 LEAST = 1  # the smallest f
@@ -73,11 +74,15 @@ CROSS = 4  # faded sum over merges: new records of all sources times those of th
 SQUARE = 5  # faded sum over merges: new records of this source, squared
 N_NEW = 6  # of a merged predictor: records that were new, of all sources
 N_SOURCES = 7  # of a merged predictor: how many took part
+N_SETTINGS = 8
 
 _PRECISION = 10  # of the number of keys: 2^10 bytes for a standard error of 3 %
+# The largest value of a register: all bits of a 64-bit hash that do not choose the register are 0,
+# and one more.
+_LARGEST_RANK = 64 - _PRECISION + 1
 
 
-class HotPredictor(NamedTuple):
+class HotKeyPredictor(NamedTuple):
     """What one source has found out about its keys."""
 
     synopsis: CoinSynopsis
@@ -86,7 +91,7 @@ class HotPredictor(NamedTuple):
     counters: Ints
     settings: Floats
 
-    def check(self, fresh: HotPredictor) -> None:
+    def check(self, fresh: HotKeyPredictor) -> None:
         """Refuse other settings, and numbers that no stream leads to."""
         constant = [LEAST, TIME_WEIGHT, INTERVAL]
         require_same("settings", self.settings[constant], fresh.settings[constant])
@@ -95,11 +100,10 @@ class HotPredictor(NamedTuple):
         require_same("counters", self.counters[[ADAPTIVE]], fresh.counters[[ADAPTIVE]])
         require_within("counters", self.counters, 0, MOST_COUNTED)
         require_within("counters", self.counters[[LONG_HOT]], 0, int(self.counters[LONG]))
-        # What is left of a hash when it has chosen its register, and one more.
-        require_within("registers", self.registers, 0, 65 - _PRECISION)
+        require_within("registers", self.registers, 0, _LARGEST_RANK)
 
 
-def hot_predictor(
+def hot_key_predictor(
     f: float,
     *,
     least_f: float | None = None,
@@ -108,7 +112,7 @@ def hot_predictor(
     interval: float = 1.0,
     false_positive_rate: float = 0.01,
     seeds: Words,
-) -> HotPredictor:
+) -> HotKeyPredictor:
     """Return a predictor that has seen nothing.
 
     `f` is the threshold. With `least_f` it is only the first threshold, which then adapts, but
@@ -119,22 +123,30 @@ def hot_predictor(
     share of f at the same time.
     """
     least = f if least_f is None else least_f
-    return HotPredictor(
+    counters = np.zeros(N_COUNTERS, np.int64)
+    counters[ADAPTIVE] = least_f is not None
+    settings = np.zeros(N_SETTINGS)
+    settings[SHARE] = f
+    settings[LEAST] = least
+    settings[TIME_WEIGHT] = time_weight
+    settings[INTERVAL] = interval
+    settings[N_SOURCES] = 1.0
+    return HotKeyPredictor(
         synopsis=coin_synopsis(entries_for(least / 2), f / 2, length, seeds[1:].copy()),
         filter=two_place_bloom(math.ceil(1 / least), false_positive_rate, seeds[0]),
         registers=distinct.registers(_PRECISION),
-        counters=np.array([0, 0, 0, 0, int(least_f is not None), 0, 0, 0, 0, 0]),
-        settings=np.array([f, least, time_weight, interval, 0.0, 0.0, 0.0, 1.0]),
+        counters=counters,
+        settings=settings,
     )
 
 
 @kernel
-def better_threshold(f: F64, rare_share: F64, hot_keys: F64, time_weight: F64) -> F64:
+def better_threshold(f: F64, rare_share: F64, hot_key_share: F64, time_weight: F64) -> F64:
     """Return where the two lines meet that stand for w_T · F_L and w_S · H.
 
-    `rare_share` is F_L(f), `hot_keys` is H(f) as a share of the keys of an interval. F_L(0) = 0 and
-    H(0) = 1; F_L(1) = 1 and H(1) = 0. If w_T · F_L is the larger at f, the lines go from f to 0 and
-    meet below f, else they go from f to 1 and meet above it (Fig. 12).
+    `rare_share` is F_L(f); `hot_key_share` is H(f), as a share of the keys of an interval. We have
+    F_L(0) = 0, H(0) = 1, F_L(1) = 1 and H(1) = 0. If w_T · F_L is the larger at f, the lines go
+    from f to 0 and meet below f, else they go from f to 1 and meet above it (Fig. 12).
 
     >>> round(better_threshold(0.1, 0.5, 0.0, 0.5), 4)
     0.0667
@@ -143,7 +155,7 @@ def better_threshold(f: F64, rare_share: F64, hot_keys: F64, time_weight: F64) -
     """
     space_weight = 1.0 - time_weight
     time_cost = time_weight * rare_share
-    space_cost = space_weight * hot_keys
+    space_cost = space_weight * hot_key_share
     if time_cost > space_cost:
         return f * space_weight / (time_cost - space_cost + space_weight)
     if time_cost < space_cost:
@@ -152,7 +164,7 @@ def better_threshold(f: F64, rare_share: F64, hot_keys: F64, time_weight: F64) -
 
 
 @kernel
-def _end_interval(predictor: HotPredictor) -> None:
+def _end_interval(predictor: HotKeyPredictor) -> None:
     """Estimate F_L and H from the long runs of this interval, and adapt f, p and r."""
     synopsis, counters, settings = predictor.synopsis, predictor.counters, predictor.settings
     n_marked = 0  # v_3
@@ -172,20 +184,20 @@ def _end_interval(predictor: HotPredictor) -> None:
 
 
 @kernel
-def _is_over(predictor: HotPredictor) -> bool:
+def _is_over(predictor: HotKeyPredictor) -> bool:
     """Tell whether an interval has had its long runs."""
     n_long, settings = predictor.counters[LONG], predictor.settings
     return bool(n_long > 0 and n_long * settings[SHARE] >= 2.0 * settings[INTERVAL])
 
 
-def end_interval_if_over(predictor: HotPredictor) -> None:
+def end_interval_if_over(predictor: HotKeyPredictor) -> None:
     """Adapt the threshold if all sources together have had the long runs of an interval."""
     if predictor.counters[ADAPTIVE] and _is_over(predictor):
         _end_interval(predictor)
 
 
 @kernel
-def learn(predictor: HotPredictor, key: U64, n_heads: I64) -> None:
+def learn(predictor: HotKeyPredictor, key: U64, n_heads: I64) -> None:
     """Take in a long run of `key`: Alg. 1, l. 11–22, and section 4.4 at the end of an interval."""
     synopsis, counters = predictor.synopsis, predictor.counters
     counters[LONG] += 1
@@ -210,7 +222,7 @@ def learn(predictor: HotPredictor, key: U64, n_heads: I64) -> None:
 
 
 @kernel
-def count_keys(predictor: HotPredictor, keys: Keys) -> None:
+def count_keys(predictor: HotKeyPredictor, keys: Keys) -> None:
     """Add keys to the estimate of their number, which only an adaptive threshold needs."""
     if predictor.counters[ADAPTIVE]:
         for i in range(keys.size):
@@ -218,8 +230,12 @@ def count_keys(predictor: HotPredictor, keys: Keys) -> None:
 
 
 @kernel
-def observe(predictor: HotPredictor, key: U64) -> bool:
-    """Return whether `key` is hot, then learn from this record of it."""
+def observe(predictor: HotKeyPredictor, key: U64) -> bool:
+    """Return whether `key` is hot, then learn from this record of it.
+
+    For tests and for experiments that compare predictors. No strategy calls it: PStream does the
+    same for many records at once, with `look_up`, `count_keys` and `learn`.
+    """
     hot = contains(predictor.filter, key)
     counters = predictor.counters
     if counters[ADAPTIVE]:
@@ -232,8 +248,11 @@ def observe(predictor: HotPredictor, key: U64) -> bool:
 
 
 @kernel
-def observe_all(predictor: HotPredictor, keys: Keys, hot: Bytes) -> None:
-    """Fill `hot` with 1 for each record whose key is hot when it comes, and learn from them."""
+def observe_all(predictor: HotKeyPredictor, keys: Keys, hot: Bytes) -> None:
+    """Fill `hot` with 1 for each record whose key is hot when it comes, and learn from them.
+
+    For tests and experiments, as `observe` is.
+    """
     for i in range(keys.size):
         hot[i] = observe(predictor, keys[i])
 
@@ -257,6 +276,6 @@ def look_up(bloom: CountingBloom, keys: Keys, places: SmallInts, hot: SmallInts)
         hot[i] = in_first & in_second
 
 
-def hot_keys(predictor: HotPredictor) -> set[int]:
+def hot_keys(predictor: HotKeyPredictor) -> set[int]:
     """Return the keys that are hot, without the false positives of the filter."""
     return {key for key, bits in vectors(predictor.synopsis).items() if bits.bit_count() >= 2}
