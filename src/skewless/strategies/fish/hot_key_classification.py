@@ -37,7 +37,7 @@ EVERY_PREFIX = 1  # d_min is D-Choices' d
 CHK, ALL_WORKERS, D_CHOICES = 0, 1, 2
 
 
-class HotKeyClassification(NamedTuple):
+class FishState(NamedTuple):
     """The state of a source: recent hot keys with their candidates, and the workers' backlog."""
 
     recent: KeyFrequencies
@@ -49,7 +49,7 @@ class HotKeyClassification(NamedTuple):
     epsilon: Floats
     shares: Floats  # scratch
 
-    def check(self, fresh: HotKeyClassification) -> None:
+    def check(self, fresh: FishState) -> None:
         """Refuse other settings, and fewer candidates than a key must have."""
         for name in ("growth", "modes", "epsilon"):
             require_same(name, getattr(self, name), getattr(fresh, name))
@@ -81,7 +81,7 @@ def _fewest_for_all(shares: Floats, n_hot: I64, n_workers: I64, epsilon: F64) ->
 
 
 @kernel
-def review(state: HotKeyClassification) -> None:
+def review(state: FishState) -> None:
     """Find f_top, and d_min from the shares of the hot keys."""
     n_workers = state.rows.members.size
     n_hot = list_hot(state.recent, state.shares)
@@ -100,7 +100,7 @@ def review(state: HotKeyClassification) -> None:
 
 
 @kernel
-def grant(state: HotKeyClassification, entry: I64, key: U64, count: F64) -> None:
+def grant(state: FishState, entry: I64, key: U64, count: F64) -> None:
     """Give a hot key the candidates that it needs, and never fewer than it had (Alg. 2, l. 3–10).
 
     Halving n while the frequency can be doubled is n / 2^⌊log2(f_top / f_k)⌋ without a logarithm.
@@ -126,13 +126,13 @@ def growth(n_workers: int) -> Floats:
     return factors
 
 
-def complete(state: HotKeyClassification) -> None:
+def complete(state: FishState) -> None:
     """Compute f_top, d_min and candidates after counts and M_k were replaced."""
     review(state)
     refill_rows(state.rows, state.recent.summary.size[0])
 
 
-def grant_largest(state: HotKeyClassification, sources: Iterable[HotKeyClassification]) -> None:
+def grant_largest(state: FishState, sources: Iterable[FishState]) -> None:
     """Give each key of `state` the largest M_k that any of `sources` has for it."""
     largest: dict[int, int] = {}
     for source in sources:

@@ -13,14 +13,14 @@ from skewless.arrays import I64, U64, Keys, Workers
 from skewless.kernels.key_table import ABSENT, find_slot
 from skewless.kernels.space_saving import admit
 from skewless.strategies.fish.candidate_rows import HEADER, two_candidates, words_per_row
-from skewless.strategies.fish.hot_key_classification import HotKeyClassification, grant, review
+from skewless.strategies.fish.hot_key_classification import FishState, grant, review
 from skewless.strategies.fish.key_frequencies import THETA, WEIGHT, fade
 from skewless.strategies.fish.worker_estimation import SINCE, UNTIL, estimate
 from skewless.strategies.fish.worker_selection import send, send_to_least
 
 
 @kernel
-def _send_cold(state: HotKeyClassification, key: U64) -> I64:
+def _send_cold(state: FishState, key: U64) -> I64:
     """Send to the candidate of two with the shorter queue, the first on a tie."""
     waiting = state.backlog.waiting
     first, second = two_candidates(state.rows, key)
@@ -30,7 +30,7 @@ def _send_cold(state: HotKeyClassification, key: U64) -> I64:
 
 
 @kernel
-def route(keys: Keys, state: HotKeyClassification, out: Workers) -> None:
+def route(keys: Keys, state: FishState, out: Workers) -> None:
     """Fill `out` with the worker of each record: Alg. 1, 2 and 3 in one pass."""
     recent, records, rows = state.recent, state.backlog.records, state.rows.rows
     summary = recent.summary

@@ -18,7 +18,7 @@ from skewless.strategies.fish.hot_key_classification import (
     ALL_WORKERS,
     CHK,
     D_CHOICES,
-    HotKeyClassification,
+    FishState,
     complete,
     grant_largest,
     growth,
@@ -141,7 +141,7 @@ class Fish:
         """Splitting; a hot key may be on every worker, and any worker may leave."""
         return Traits(family="splitting", any_may_leave=True)
 
-    def start(self, n_workers: int, seed: int, *, source: int = 0) -> HotKeyClassification:
+    def start(self, n_workers: int, seed: int, *, source: int = 0) -> FishState:
         """Return the state of a source that has sent nothing; sources break ties differently."""
         seconds = np.full(n_workers, self.seconds_per_record)
         interval = self.interval if self.heuristic else np.inf
@@ -150,12 +150,12 @@ class Fish:
         times = worker_estimates(seconds, np.ones(n_workers), interval, self.utilisation, turn)
         return self._with_workers(seed_array(seed, 2), times)
 
-    def _with_workers(self, seeds: Words, times: WorkerEstimates) -> HotKeyClassification:
+    def _with_workers(self, seeds: Words, times: WorkerEstimates) -> FishState:
         """Return the state of a source that has seen no keys, for these workers."""
         n_workers = int((times.capacities > 0).sum())
         mode = _CLASSIFICATIONS.index(self.classification)
         d_choices = mode == D_CHOICES or self.minimum == "d-choices"
-        return HotKeyClassification(
+        return FishState(
             recent=key_frequencies(
                 self.capacity, self.epoch, self.alpha, self.hot_factor / n_workers
             ),
@@ -174,17 +174,17 @@ class Fish:
             shares=np.zeros(self.capacity),
         )
 
-    def route(self, keys: Keys, state: HotKeyClassification, out: Workers) -> None:
+    def route(self, keys: Keys, state: FishState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
         route(read_only(keys), state, out)
 
-    def waiting(self, state: HotKeyClassification) -> Floats:
+    def waiting(self, state: FishState) -> Floats:
         """Return C_w: the inferred number of records that wait for each worker."""
         return queued(state.backlog.waiting)
 
     def observe(
         self,
-        state: HotKeyClassification,
+        state: FishState,
         *,
         seconds_per_record: ArrayLike | None = None,
         now_seconds: float | None = None,
@@ -215,13 +215,13 @@ class Fish:
         """Whether waiting times are compared; measured times per record improve them."""
         return self.heuristic
 
-    def hot_keys(self, state: HotKeyClassification) -> Keys:
+    def hot_keys(self, state: FishState) -> Keys:
         """Return the keys that are hot now, in ascending order."""
         return hot_keys(state.recent)
 
     def rescale(
-        self, state: HotKeyClassification, n_workers: int, capacities: Floats | None = None
-    ) -> HotKeyClassification:
+        self, state: FishState, n_workers: int, capacities: Floats | None = None
+    ) -> FishState:
         """Return the state for other workers; workers that stay keep their waiting records.
 
         All workers have equally many points on the ring, so only arcs of workers that join or leave
@@ -250,7 +250,7 @@ class Fish:
         complete(other)
         return other
 
-    def merge(self, states: Sequence[HotKeyClassification]) -> HotKeyClassification:
+    def merge(self, states: Sequence[FishState]) -> FishState:
         """Return what all sources share: mean counts, largest M_k, mean times per record.
 
         Each source keeps its own waiting times. If every source balances what it sends itself, the
@@ -267,9 +267,7 @@ class Fish:
         complete(merged)
         return merged
 
-    def fork(
-        self, merged: HotKeyClassification, own: HotKeyClassification, source: int
-    ) -> HotKeyClassification:
+    def fork(self, merged: FishState, own: FishState, source: int) -> FishState:
         """Return `merged` with the waiting times of `own`, including what it sent meanwhile."""
         state = copy_state(merged)
         return state._replace(backlog=with_speeds(own.backlog, merged.backlog))
