@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from aggregations.aggregators import Words
 from skewless.aggregations import (
     Aggregator,
     LawBroken,
@@ -15,8 +16,11 @@ from skewless.aggregations import (
     PerKey,
     VectorAggregator,
     check_aggregator,
+    count,
+    distinct,
     group,
 )
+from skewless.aggregations.vector_aggregator import merges
 
 
 class Total(VectorAggregator):
@@ -114,6 +118,13 @@ def test_laws_of_merging_are_not_asked_where_nothing_merges() -> None:
 
     with pytest.raises(LawBroken, match="order_of_records_is_invisible"):
         check_aggregator(First())
+
+
+def test_only_a_class_that_says_so_does_not_merge() -> None:
+    for one in (count(), distinct("v", exact=False), Words(), PerColumn(Total())):
+        assert merges(one)
+    assert not merges(Unmergeable())
+    assert not merges(PerColumn(Unmergeable()))
 
 
 def test_one_that_merges_needs_a_method_for_it() -> None:

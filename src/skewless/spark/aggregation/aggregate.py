@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from skewless.aggregations import Aggregation
-from skewless.aggregations.merging import merges
+from skewless.aggregations.vector_aggregator import merges
 from skewless.spark.aggregation.arguments import (
     AnyAggregation,
     carried_watermark,

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from pyspark.sql import Column, DataFrame
 
 from skewless import registry
-from skewless.aggregations.merging import merges
+from skewless.aggregations.vector_aggregator import merges
 from skewless.parameters import nearest
 from skewless.spark.aggregation.arguments import require_one_merger
 from skewless.spark.aggregation.plain_queries import has_plain_query

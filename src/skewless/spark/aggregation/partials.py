@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skewless.aggregations import Aggregation, Groups, group
-from skewless.aggregations.merging import merges
+from skewless.aggregations.vector_aggregator import merges
 from skewless.arrays import Ints
 from skewless.spark.columns import internal
 

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from skewless.aggregations import Aggregation, ApproxDistinct
-from skewless.aggregations.merging import merges
+from skewless.aggregations.vector_aggregator import merges
 from skewless.arguments import shown
 from skewless.spark.aggregation.arguments import (
     AnyAggregation,
