@@ -1,5 +1,6 @@
 """Measure what a routing decision costs and write the raw records and the tables made from them."""
 
+import typer
 from rich.progress import track
 
 from benchmarks.tables import GROUPING_COST, write_all
@@ -11,6 +12,7 @@ REPETITIONS = 5
 
 
 def main() -> None:
+    """Measure what a routing decision costs; write the raw records and the tables."""
     names = registry.names()
     n_cells = len(names) * len(grouping_cost.WORKERS) * len(grouping_cost.EXPONENTS) * REPETITIONS
     records = track(grouping_cost.measure(names, repetitions=REPETITIONS), "routing", total=n_cells)
@@ -20,4 +22,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -1,5 +1,6 @@
 """Run all strategies side by side and write the raw records and the README's table."""
 
+import typer
 from rich.progress import track
 
 from benchmarks.tables import OVERVIEW, write_all
@@ -9,6 +10,7 @@ from skewless.experiments.tables import write_records
 
 
 def main() -> None:
+    """Run all strategies side by side and write the raw records and the README's table."""
     names = registry.names()
     n_cells = len(names) * len(overview.STREAMS)
     write_records(OVERVIEW, list(track(overview.measure(names), "simulating", total=n_cells)))
@@ -17,4 +19,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -1,5 +1,6 @@
 """Measure how many records the simulator takes per second; write the raw records and the table."""
 
+import typer
 from rich.progress import track
 
 from benchmarks.tables import SIMULATOR_SPEED, write_simulator_speed
@@ -10,6 +11,7 @@ REPETITIONS = 3
 
 
 def main() -> None:
+    """Measure the simulator in records per second; write the raw records and the table."""
     n_cells = len(simulator_speed.SOURCES) * len(simulator_speed.KINDS) * REPETITIONS
     measured = simulator_speed.measure(repetitions=REPETITIONS)
     write_records(SIMULATOR_SPEED, list(track(measured, "simulating", total=n_cells)))
@@ -18,4 +20,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import typer
 from rich.progress import track
 
 from skewless import registry
@@ -21,6 +22,7 @@ def draw() -> None:
 
 
 def main() -> None:
+    """Measure every strategy on a drifting stream; draw the pictures of their pages."""
     names = registry.names()
     measured = track(strategy_pictures.measure(names), "simulating", total=len(names))
     write_records(RECORDS, list(measured))
@@ -29,4 +31,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

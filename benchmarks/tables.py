@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import typer
+
 from benchmarks.frontier import RECORDS, write_documents
 from skewless.experiments import (
     giants,
@@ -53,6 +55,7 @@ BENCHMARKS = PAGES / "benchmarks.md"
 
 
 def write_all() -> None:
+    """Write all generated tables of the documents anew, from the raw records."""
     if GROUPING_COST.exists():
         records = read_records(GROUPING_COST)
         for z in grouping_cost.EXPONENTS:
@@ -180,4 +183,4 @@ def write_break_even() -> None:
 
 
 if __name__ == "__main__":
-    write_all()
+    typer.run(write_all)

@@ -7,16 +7,16 @@ and through the Python router of `route`. `aggregators` is an own aggregator as 
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import typer
 
 from skewless.aggregations import VectorAggregator
 from skewless.spark.state.planning.placing import PLACES, as_moving, worker_column
@@ -148,9 +148,15 @@ def compare_aggregators(n_records: int = 60_000, n_keys: int = 15_000, n_batches
     spark.stop()
 
 
+WAYS = {"routing": compare_routing, "aggregators": compare_aggregators}
+
+
+def main(
+    what: Annotated[Literal["routing", "aggregators"], typer.Argument(help="What to compare.")],
+) -> None:
+    """Print what keyed state costs, as ratios."""
+    WAYS[what]()
+
+
 if __name__ == "__main__":
-    ways = {
-        "routing": compare_routing,
-        "aggregators": compare_aggregators,
-    }
-    ways[sys.argv[1]]()
+    typer.run(main)

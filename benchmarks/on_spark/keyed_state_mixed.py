@@ -7,7 +7,6 @@ become sixteen. `--small` is a try of less than three minutes, which leaves the 
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 import time
@@ -15,11 +14,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import typer
 
 from benchmarks.tables import KEYED_STATE, PROJECT, write_keyed_state_table
 from skewless.dashboard.keyed_state import write_keyed_state
@@ -45,6 +45,7 @@ from skewless.spark.state.planning.state_plan import from_entry, read_entry
 from skewless.spark.state.tasks import hash_seed
 from skewless.spark.state.versions import bases
 
+PAGE = PROJECT / "out" / "keyed_state.html"
 _BEGIN = datetime(2024, 1, 1, tzinfo=timezone.utc)
 SCHEMA = "key bigint, batch bigint, ts timestamp"
 
@@ -181,16 +182,22 @@ def _record(scenario: Scenario, size: Size, ledger: Ledger, batch: int, wall: fl
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true", help="a short try; writes no document")
-    parser.add_argument("--records", type=int, help="records of a micro-batch")
-    parser.add_argument("--batches", type=int, help="micro-batches of each stream")
-    parser.add_argument("--out", type=Path, default=PROJECT / "out" / "keyed_state.html")
-    given = parser.parse_args()
-    size = SMALL if given.small else Size()
-    size = replace(size, n_records=given.records or size.n_records)
-    size = replace(size, n_batches=given.batches or size.n_batches)
+def main(
+    small: Annotated[
+        bool, typer.Option("--small", help="A short try; writes no document.")
+    ] = False,
+    records_per_batch: Annotated[
+        int | None, typer.Option("--records", help="Records of a micro-batch.", min=1)
+    ] = None,
+    batches: Annotated[
+        int | None, typer.Option(help="Micro-batches of each stream.", min=1)
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The file for the page with the plots.")] = PAGE,
+) -> None:
+    """Measure keyed state on Spark with Mixed's generator; write records, a table and a page."""
+    size = SMALL if small else Size()
+    size = replace(size, n_records=records_per_batch or size.n_records)
+    size = replace(size, n_batches=batches or size.n_batches)
     settings = {
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",
@@ -205,14 +212,14 @@ def main() -> None:
             records += measure(spark, Path(folder) / str(number), scenario, size)
             print(f"{scenario.label}: {time.perf_counter() - begin:.0f} s", flush=True)
     spark.stop()
-    given.out.parent.mkdir(parents=True, exist_ok=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
     about = (
         f"{size.n_workers} workers, {size.n_keys:,} keys, {size.n_records:,} records in a "
         f"micro-batch, {size.work_us:g} µs each"
     )
-    write_keyed_state(records, about, given.out)
-    print(f"page: {given.out}")
-    if given.small:
+    write_keyed_state(records, about, out)
+    print(f"page: {out}")
+    if small:
         print(keyed_state.table(records))
         return
     write_records(KEYED_STATE, records)
@@ -221,4 +228,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

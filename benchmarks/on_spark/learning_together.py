@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+import typer
 from pyspark.sql import SparkSession
 
 from benchmarks.tables import LEARNING_TOGETHER, write_learning_together
@@ -62,6 +63,7 @@ def measure_on_spark(spark: SparkSession, names: Sequence[str]) -> Iterator[Row]
 
 
 def main() -> None:
+    """Measure sources that learn together, in the simulator and on Spark; write the table."""
     names = systems()
     records = list(measure(names))
     settings = {"spark.sql.files.openCostInBytes": str(1 << 30)}  # a file is a source
@@ -74,4 +76,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

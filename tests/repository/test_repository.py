@@ -140,3 +140,14 @@ def test_no_module_is_too_long_to_read_and_no_folder_too_full() -> None:
     files = Counter(path.parent.as_posix() for path in paths)
     full = {folder: n for folder, n in files.items() if n > MOST_FILES}
     assert set(full) <= PER_STRATEGY, full
+
+
+def test_benchmarks_explain_themselves_instead_of_running() -> None:
+    """`--help` must not start a measurement that writes over the raw records."""
+    programs = [
+        path
+        for path in (PROJECT / "benchmarks").rglob("*.py")
+        if 'if __name__ == "__main__"' in path.read_text("utf-8")
+    ]
+    assert programs
+    assert [path.name for path in programs if "typer.run(" not in path.read_text("utf-8")] == []
