@@ -39,7 +39,8 @@ def assert_like_plain(folder: Path, one: dict[str, Any], records: Path, plain: P
         assert_same_batches(batches_of(folder, columns), calm, one["name"])
         return
     if one["merging"] == "none":
-        assert batches_of(folder, RECORDS) == batches_of_records(records), one
+        wanted = as_cut(batches_of_records(records), ends_of(folder))
+        assert_same_batches(batches_of(folder, RECORDS), wanted, one["name"])
         return
     columns = (*(["window"] if one["windows"] else []), "k", "n", "s", _THIRD[one["merging"]])
     expected = plain / plain_name(one)
@@ -48,7 +49,38 @@ def assert_like_plain(folder: Path, one: dict[str, Any], records: Path, plain: P
         assert rows, one
         assert_same_rows(committed_rows(folder, columns), rows, one["name"])
         return
-    assert_same_batches(batches_of(folder, columns), batches_of(expected, columns), one["name"])
+    n_key = columns.index("k") + 1
+    wanted = as_cut(batches_of(expected, columns), ends_of(folder), n_key)
+    assert_same_batches(batches_of(folder, columns), wanted, one["name"])
+
+
+def ends_of(folder: Path) -> list[int]:
+    """Return, for each micro-batch of a query, the last entry of the file source's log in it.
+
+    Usually they are 0, 1, 2 … A driver that is killed between writing that log and writing its
+    offsets leaves an entry that no micro-batch has: Spark then takes two entries in one.
+    """
+    logs = [path for path in (folder / "checkpoint" / "offsets").iterdir() if path.name.isdigit()]
+    lasts = [path.read_text().splitlines()[-1] for path in sorted(logs, key=lambda p: int(p.name))]
+    return [int(json.loads(last)["logOffset"]) for last in lasts]
+
+
+def as_cut(batches: Batches, ends: Sequence[int], n_key: int | None = None) -> Batches:
+    """Return the rows of `batches` for micro-batches that end with these batches.
+
+    With `n_key`, rows are updates, and the last one of the first `n_key` columns counts.
+    """
+    found: Batches = {}
+    first = 0
+    for number, end in enumerate(ends):
+        parts = [batches[batch] for batch in range(first, end + 1)]
+        if n_key is None:
+            found[number] = sum(parts, Counter())
+        else:
+            last = {row[:n_key]: row for part in parts for row in part.elements()}
+            found[number] = Counter(last.values())
+        first = end + 1
+    return found
 
 
 def assert_same_batches(found: Batches, wanted: Batches, name: str) -> None:
