@@ -16,6 +16,7 @@ PLAIN: Batches = {
 
 def test_two_entries_in_one_micro_batch_have_their_last_updates() -> None:
     assert as_cut(PLAIN, [0, 1, 2], 1) == PLAIN
+    assert as_cut(PLAIN, [0, 1, 1], 1) == PLAIN  # the last one has no data
     merged = {0: PLAIN[0], 1: Counter([("a", 3), ("b", 1), ("c", 1)])}
     assert as_cut(PLAIN, [0, 2], 1) == merged
     assert as_cut(PLAIN, [0, 2])[1] == PLAIN[1] + PLAIN[2]

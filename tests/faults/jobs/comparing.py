@@ -68,8 +68,11 @@ def ends_of(folder: Path) -> list[int]:
 def as_cut(batches: Batches, ends: Sequence[int], n_key: int | None = None) -> Batches:
     """Return the rows of `batches` for micro-batches that end with these batches.
 
-    With `n_key`, rows are updates, and the last one of the first `n_key` columns counts.
+    With `n_key`, rows are updates, and the last one of the first `n_key` columns counts. If no
+    entry was skipped, nothing changes; an end that is there twice is a micro-batch without data.
     """
+    if set(ends) == set(range(max(ends) + 1)):
+        return batches
     found: Batches = {}
     first = 0
     for number, end in enumerate(ends):
