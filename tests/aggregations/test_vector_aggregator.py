@@ -20,7 +20,6 @@ from skewless.aggregations import (
     distinct,
     group,
 )
-from skewless.aggregations.vector_aggregator import merges
 
 
 class Total(VectorAggregator):
@@ -122,9 +121,9 @@ def test_laws_of_merging_are_not_asked_where_nothing_merges() -> None:
 
 def test_only_a_class_that_says_so_does_not_merge() -> None:
     for one in (count(), distinct("v", exact=False), Words(), PerColumn(Total())):
-        assert merges(one)
-    assert not merges(Unmergeable())
-    assert not merges(PerColumn(Unmergeable()))
+        assert one.merges
+    assert not Unmergeable().merges
+    assert not PerColumn(Unmergeable()).merges
 
 
 def test_one_that_merges_needs_a_method_for_it() -> None:

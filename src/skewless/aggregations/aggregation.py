@@ -31,6 +31,11 @@ class Aggregation(ABC):
     def inputs(self) -> tuple[str, ...]:
         """The names of the columns that it reads."""
 
+    @property
+    def merges(self) -> bool:
+        """Whether partial results merge; only a class of a user may say that they do not."""
+        return True
+
     @abstractmethod
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
         """Return the types of the state columns; raise ValueError for inputs it cannot take."""

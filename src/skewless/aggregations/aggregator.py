@@ -193,6 +193,11 @@ class PerKey(Aggregation):
         """The columns that the aggregator reads."""
         return self.aggregator.inputs
 
+    @property
+    def merges(self) -> bool:
+        """What the aggregator says."""
+        return self.aggregator.merges
+
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
         """Return the declared type of the state."""
         return [parse_type(self.aggregator.state)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -94,6 +95,8 @@ class ApproxDistinct:
     There is no state here. The engine sketches the deduplicated pairs instead of all records, so a
     hot value of a hot key costs it one insertion per batch.
     """
+
+    merges: ClassVar[bool] = True
 
     column: str
     relative_error: float = 0.05

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.aggregations.aggregation import Aggregation
-from skewless.aggregations.aggregator import Aggregator, PerKey, require_declared, to_arrow
+from skewless.aggregations.aggregator import Aggregator, require_declared, to_arrow
 from skewless.aggregations.columns import plain
 from skewless.aggregations.types import parse_fields, parse_type
 from skewless.arguments import shown
@@ -111,6 +111,11 @@ class PerColumn(Aggregation):
         return self.aggregator.inputs
 
     @property
+    def merges(self) -> bool:
+        """What the aggregator says."""
+        return self.aggregator.merges
+
+    @property
     def fields(self) -> list[pa.Field]:
         """The columns of the state."""
         return parse_fields(self.aggregator.state)
@@ -181,12 +186,6 @@ class PerColumn(Aggregation):
                 f"{name}: {method}: {what} is not of the declared type {kind}: {error}"
             ) from error
         return to_arrow(values, kind, self.aggregator, what)
-
-
-def merges(aggregation: object) -> bool:
-    """Return whether partial results merge; only a class of a user can say `merges = False`."""
-    asked = aggregation.aggregator if isinstance(aggregation, PerKey | PerColumn) else aggregation
-    return bool(getattr(asked, "merges", True))
 
 
 class OneKeyAtATime(Aggregator[Any]):

@@ -20,9 +20,7 @@ from skewless.simulator import simulate
 def compare(
     strategy: Annotated[
         str,
-        typer.Option(
-            help="Names separated by commas, or module:Class for your own: all,my_module:Mine."
-        ),
+        typer.Option(help=reading.STRATEGIES),
     ] = "all",
     out: Annotated[Path, typer.Option(help="The file for the page with the plots.")] = Path(
         "out/comparison.html"

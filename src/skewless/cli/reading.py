@@ -14,6 +14,8 @@ from skewless.arguments import path_text, shown, whole, whole_number
 from skewless.simulator import Event, Sync, Timing
 from skewless.strategy import AnyStrategy
 
+#: The help of the option that `strategies` reads.
+STRATEGIES = "Names separated by commas; 'all' and module:Class, for your own, may be among them."
 _YES = ("true", "yes", "on", "1")
 _NO = ("false", "no", "off", "0")
 

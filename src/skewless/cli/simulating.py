@@ -126,7 +126,7 @@ def _report_strategies_without_speeds(chosen: Sequence[AnyStrategy]) -> None:
 def simulate_command(
     strategy: Annotated[
         str,
-        typer.Option(help="Names separated by commas, 'all', module:Class for your own."),
+        typer.Option(help=reading.STRATEGIES),
     ],
     workers: Annotated[str, typer.Option(help="Number of workers; several: 16,32.")] = "16",
     sources: Annotated[

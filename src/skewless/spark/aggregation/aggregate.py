@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from skewless.aggregations import Aggregation
-from skewless.aggregations.vector_aggregator import merges
 from skewless.spark.aggregation.arguments import (
     AnyAggregation,
     carried_watermark,
@@ -148,7 +147,7 @@ def aggregate(
         return plain_query(df, by, inputs, aggs, span, watermark).toDF(*names)
     is_ours = not is_merged_by_spark(aggs)
     layout = _layout(df, by, chosen, inputs, span) if is_ours and df.isStreaming else {}
-    unmergeable = [name for name, agg in aggs.items() if not merges(agg)]
+    unmergeable = [name for name, agg in aggs.items() if not agg.merges]
     router, claim, cost = None, None, None
     if choice.form == "route":
         router = make_router(df, by, choice.strategy, given, layout)

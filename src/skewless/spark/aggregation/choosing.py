@@ -15,7 +15,6 @@ from typing import Any, Literal, TypeAlias
 from pyspark.sql import Column, DataFrame
 
 from skewless import registry
-from skewless.aggregations.vector_aggregator import merges
 from skewless.parameters import nearest
 from skewless.spark.aggregation.arguments import require_one_merger
 from skewless.spark.aggregation.plain_queries import has_plain_query
@@ -94,7 +93,7 @@ def _without_sample(
         _require_strategy(strategy)
         return Choice("route", strategy, "as given")
     own = [name for name, aggregation in aggs.items() if not has_plain_query(aggregation)]
-    alone = [name for name in own if not merges(aggs[name])]
+    alone = [name for name in own if not aggs[name].merges]
     if strategy != AUTO:
         _require_form(strategy, aggs, own, alone)
         return Choice("plain" if strategy == PLAIN else "local", strategy, "as given")

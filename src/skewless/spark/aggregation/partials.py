@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skewless.aggregations import Aggregation, Groups, group
-from skewless.aggregations.vector_aggregator import merges
 from skewless.arrays import Ints
 from skewless.spark.columns import internal
 
@@ -58,7 +57,7 @@ class Partials:
     @property
     def merges(self) -> bool:
         """Whether partial results of one key can be merged, for all aggregations."""
-        return all(merges(aggregation) for aggregation in self.aggregations.values())
+        return all(aggregation.merges for aggregation in self.aggregations.values())
 
     @property
     def grouping(self) -> list[str]:

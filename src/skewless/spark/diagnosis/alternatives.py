@@ -7,13 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from skewless.arrays import Ints, Workers
-from skewless.kernels.hashing import keyed
+from skewless.diagnosis.salting import Salting
 from skewless.spark.diagnosis.sampled_keys import SampledKeys
 
 ROUND_ROBIN = "round-robin"
 LOCAL = "local"
 _SALTS = (2, 4, 8, 16, 32)
-_SEEDS = np.array([1, 2], np.uint64)
 _SALT_SEED = 0
 
 
@@ -27,17 +26,13 @@ def round_robin(sample: SampledKeys, n_workers: int) -> Workers:
 
 
 def salted(sample: SampledKeys, n_workers: int) -> Iterator[tuple[str, Workers]]:
-    """Yield the workers by hash of the key and a random salt, as `F.rand()` gives it.
-
-    Salts dealt out in turn could follow a period of the keys, and look better than they are.
-    """
-    drawn = np.random.default_rng(_SALT_SEED).random(sample.n_records, np.float32)
+    """Yield the workers by hash of the key and a random salt, as `F.rand()` gives it."""
     for n_salts in _SALTS:
         if n_salts > n_workers:
             break
-        hashes = np.empty(sample.n_records, np.uint64)
-        keyed(sample.keys, (drawn * n_salts).astype(np.uint64), _SEEDS, hashes)
-        yield f"salt-{n_salts}", (hashes % np.uint64(n_workers)).astype(np.int32)
+        strategy, workers = Salting(n_salts), np.empty(sample.n_records, np.int32)
+        strategy.route(sample.keys, strategy.start(n_workers, _SALT_SEED), workers)
+        yield f"salt-{n_salts}", workers
 
 
 def partition_of(sample: SampledKeys) -> tuple[Ints, int]:

@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from skewless.aggregations import Aggregation, ApproxDistinct
-from skewless.aggregations.vector_aggregator import merges
 from skewless.arguments import shown
 from skewless.spark.aggregation.arguments import (
     AnyAggregation,
@@ -96,7 +95,7 @@ def sessions(
     for name, one in chosen.items():
         if isinstance((aggs or {})[name], ApproxDistinct):
             raise ValueError(f"aggs: {name!r}: approximate distinct counts need Spark's merging")
-        if not merges(one):
+        if not one.merges:
             raise ValueError(f"aggs: {name!r} does not merge (its class says merges = False)")
     inputs = sorted({column for one in chosen.values() for column in one.inputs})
     columns = [read[column].alias(f"{_TIME}.{column}") for column in inputs]
