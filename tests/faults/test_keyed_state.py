@@ -13,8 +13,8 @@ from faults.jobs.bombs import lay, not_fired
 from faults.jobs.comparing import CHAINED, assert_done, batches_of, chained
 from faults.jobs.starting import N_BATCHES, Job, appeared, query, write_records
 from skewless.spark.ledger import Ledger
-from skewless.spark.state.planning.state_plan import read_entry
 from skewless.spark.state.versions import bases
+from skewless.spark.state.versions.plan_files import read_entry
 from skewless.spark.state.versions.version_files import read
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]

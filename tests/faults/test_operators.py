@@ -13,8 +13,8 @@ from faults.jobs.comparing import assert_done, assert_same_rows, batches_of
 from faults.jobs.operators import COLUMNS
 from faults.jobs.starting import N_BATCHES, Job, appeared, query, write_records
 from skewless.spark.ledger import Ledger
-from skewless.spark.state.planning.state_plan import read_entry
 from skewless.spark.state.versions import bases
+from skewless.spark.state.versions.plan_files import read_entry
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +20,7 @@ from skewless.spark.state.tasks import require_alone
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.bases import StateIncomplete
 from spark.state.chains import SCHEMA, chain, chained, in_order, random_moves, records
-from spark.state.without_spark import Query
+from spark.state.without_spark import SEED, Offsets, Query, stamp_of
 
 TABLES = [records(100, seed) for seed in range(8)]
 
@@ -58,16 +59,104 @@ def test_a_batch_evaluated_twice_changes_nothing(tmp_path: Path) -> None:
     assert rows(one.step(3, TABLES[3])) == chained(TABLES)[3]
 
 
+#: From micro-batch 3 on, the source cuts the stream differently.
+OTHERS = [*TABLES[:3], pa.concat_tables(TABLES[3:5]), *TABLES[5:]]
+
+
+def offsets_of(tables: Sequence[pa.Table]) -> dict[int, int]:
+    """Return the offset log of a checkpoint after these micro-batches."""
+    return {batch: stamp_of(table) for batch, table in enumerate(tables)}
+
+
 def test_an_older_checkpoint_goes_on_with_other_batches(tmp_path: Path) -> None:
     ran(tmp_path, 6)
-    # The source now cuts the stream differently from batch 3 on.
-    others = [*TABLES[:3], pa.concat_tables(TABLES[3:5]), TABLES[5], TABLES[6]]
-    one = query(tmp_path, 1)
-    found = [rows(one.step(batch, others[batch])) for batch in (3, 4)]
+    checkpoint = offsets_of(TABLES[:3])
+    one = query(tmp_path, 1, checkpoint=checkpoint)
+    found = [rows(one.step(batch, OTHERS[batch])) for batch in (3, 4)]
     # Another restart: what the second run wrote counts, not what the first one has of batch 4.
-    other = query(tmp_path, 2)
-    found.append(rows(other.step(5, others[5])))
-    assert found == chained(others)[3:]
+    other = query(tmp_path, 2, checkpoint=checkpoint)
+    found.append(rows(other.step(5, OTHERS[5])))
+    assert found == chained(OTHERS)[3:6]
+
+
+def test_two_copies_of_a_checkpoint_restored_in_turn_keep_their_own_states(tmp_path: Path) -> None:
+    ran(tmp_path, 6)
+    for run, (first, last) in enumerate([(3, 6), (5, 7), (4, 7), (6, 8)], start=1):
+        tables = OTHERS if run % 2 else TABLES
+        one = query(tmp_path, run, checkpoint=offsets_of(tables[:first]))
+        found = [rows(one.step(batch, tables[batch])) for batch in range(first, last)]
+        assert found == chained(tables)[first:last], run
+
+
+def test_without_its_checkpoint_a_second_timeline_is_refused(tmp_path: Path) -> None:
+    ran(tmp_path, 6)
+    with pytest.raises(
+        LedgerMismatch, match=r"another micro-batch 3 .* spark\.skewless\.checkpoint"
+    ):
+        query(tmp_path, 1).step(3, OTHERS[3])
+    # The checkpoint was found once, and then the other timeline has version 4 too.
+    one = query(tmp_path, 2, checkpoint=offsets_of(TABLES[:3]))
+    one.step(3, OTHERS[3])
+    one.step(4, OTHERS[4])
+    shutil.rmtree(tmp_path / "state" / "00000005")
+    with pytest.raises(LedgerMismatch, match="another micro-batch 4 already"):
+        query(tmp_path, 3).step(5, OTHERS[5])
+
+
+def test_a_repeated_micro_batch_is_recognised_without_the_checkpoint(tmp_path: Path) -> None:
+    ran(tmp_path, 4)
+    one = query(tmp_path, 1, workers=2)
+    found = [rows(one.step(batch, TABLES[batch])) for batch in (2, 3, 4)]
+    assert found == chained(TABLES)[2:5]
+
+
+def test_a_sink_that_leaves_out_a_micro_batch_after_a_rollback_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    ran(tmp_path, 5)
+    for first in (4, 5):  # the sink has left out all micro-batches from 3 on
+        one = query(tmp_path, first, checkpoint=offsets_of(OTHERS[:first]))
+        with pytest.raises(
+            StateIncomplete, match=rf"other micro-batches than .*commits/{first - 1}"
+        ):
+            one.step(first, OTHERS[first])
+    # One that leaves out a micro-batch which an earlier run has done goes on.
+    one = query(tmp_path, 6, checkpoint=offsets_of(TABLES[:5]))
+    assert rows(one.step(5, TABLES[5])) == chained(TABLES)[5]
+
+
+def test_a_newer_run_stops_an_older_one(tmp_path: Path) -> None:
+    first = ran(tmp_path, 3, checkpoint={})
+    copy = query(tmp_path, 1, checkpoint=offsets_of(TABLES[:3]))
+    copy.step(3, OTHERS[3])
+    with pytest.raises(LedgerMismatch, match="a newer run of this query uses the ledger"):
+        first.step(3, TABLES[3])
+    again = query(tmp_path, 2, checkpoint=offsets_of(TABLES[:3]))
+    found = [rows(again.step(batch, TABLES[batch])) for batch in (3, 4)]
+    assert found == chained(TABLES)[3:5]
+    with pytest.raises(LedgerMismatch, match="a newer run"):
+        copy.step(4, OTHERS[4])
+
+
+def test_runs_that_began_at_once_have_an_order(tmp_path: Path) -> None:
+    """Two drivers have found the same number free: one of them goes on."""
+    one, other = query(tmp_path, 0), query(tmp_path, 1)
+    (tmp_path / "runs" / "00000001.run-1.json").rename(tmp_path / "runs" / "00000000.run-1.json")
+    with pytest.raises(LedgerMismatch, match="a newer run"):
+        one.step(0, TABLES[0])
+    assert rows(other.step(0, TABLES[0])) == chained(TABLES)[0]
+
+
+def test_versions_of_one_moment_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    """Two copies of a checkpoint ran at once, and planned micro-batch 2 in one millisecond."""
+    ran(tmp_path, 2)
+    log = offsets_of(TABLES[:2]) | {2: 0}
+    for run in (1, 2):
+        one = query(tmp_path, run, checkpoint=dict(log))
+        one.tasks.controller.plan(one.ledger, 2, SEED, one.tasks.work.shape, Offsets(log))
+        one.step(2, TABLES[2].slice(0, 90 + run))
+    with pytest.raises(LedgerMismatch, match="two versions 2 that contradict each other"):
+        query(tmp_path, 3, checkpoint=log).step(3, TABLES[3])
 
 
 def test_a_newer_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -82,9 +171,10 @@ def test_a_newer_checkpoint_is_refused(tmp_path: Path) -> None:
 
 def test_a_late_task_of_an_abandoned_run_changes_nothing(tmp_path: Path) -> None:
     dead = ran(tmp_path, 3)
-    alive = query(tmp_path, 1)
+    dead.plan(3, TABLES[7])  # with records that it should never have seen
+    alive = query(tmp_path, 1, checkpoint=offsets_of(TABLES[:3]))
     found = [rows(alive.step(3, TABLES[3]))]
-    dead.step(3, TABLES[7])  # with records that it should never have seen
+    dead.step(3, TABLES[7])
     found.append(rows(alive.step(4, TABLES[4])))
     assert found == chained(TABLES)[3:5]
 
@@ -133,17 +223,17 @@ def test_two_operators_of_one_query_need_two_ledgers(tmp_path: Path) -> None:
 
 def test_after_a_rollback_the_older_timeline_does_not_count(tmp_path: Path) -> None:
     ran(tmp_path, 6)
-    others = pa.concat_tables(TABLES[3:5])
-    query(tmp_path, 1).step(3, others, workers=[1])
+    checkpoint = offsets_of(TABLES[:3])
+    query(tmp_path, 1, checkpoint=checkpoint).step(3, OTHERS[3], workers=[1])
     with pytest.raises(StateIncomplete, match="evaluated in part"):
-        query(tmp_path, 2).step(4, TABLES[5])
+        query(tmp_path, 2, checkpoint=checkpoint).step(4, TABLES[5])
 
 
 def test_a_batch_that_was_not_evaluated_at_all_stops_the_next_one(tmp_path: Path) -> None:
     ran(tmp_path, 6)
     one = query(tmp_path, 1)
     one.step(3, TABLES[3])
-    with pytest.raises(StateIncomplete, match="did not evaluate micro-batch 4"):
+    with pytest.raises(StateIncomplete, match="micro-batch 4 was not evaluated"):
         one.step(5, TABLES[5])
 
 
@@ -194,7 +284,8 @@ def test_a_partition_that_no_worker_can_have_is_refused_without_records(tmp_path
 
 def test_readers_follow_the_run_that_went_on_from_an_older_checkpoint(tmp_path: Path) -> None:
     ran(tmp_path, 6, workers=3)
-    one = query(tmp_path, 1, workers=2, most=2)
+    checkpoint = offsets_of(TABLES[:2])
+    one = query(tmp_path, 1, workers=2, most=2, checkpoint=checkpoint)
     for batch in (2, 3):
         one.step(batch, TABLES[batch + 2])
     ledger = Ledger(str(tmp_path))
@@ -203,7 +294,7 @@ def test_readers_follow_the_run_that_went_on_from_an_older_checkpoint(tmp_path: 
     with pytest.raises(ValueError, match="n must be at most 2, which is max_workers"):
         scale_to(str(tmp_path), 3)
     # A run that has finished nothing yet changes nothing.
-    query(tmp_path, 2).step(4, TABLES[4], workers=[0])
+    query(tmp_path, 2, checkpoint=checkpoint).step(4, TABLES[4], workers=[0])
     assert bases.newest(ledger) == found
 
 
@@ -234,10 +325,13 @@ def test_an_older_program_goes_on_from_a_checkpoint_before_its_successor(tmp_pat
     for table in (TABLES[0], TABLES[1], TABLES[5]):
         for key in table.column("k").to_pylist():
             counts[key] = counts.get(key, 0) + 1
-    found = Query(tmp_path, Narrow(), SCHEMA, run="run-2").step(2, TABLES[5]).to_pylist()
+    log = offsets_of(TABLES[:2])
+    narrow = Query(tmp_path, Narrow(), SCHEMA, run="run-2", checkpoint=log)
+    found = narrow.step(2, TABLES[5]).to_pylist()
     assert all(row["n"] == counts[row["k"]] for row in found)
+    newer = Query(tmp_path, Narrow(), SCHEMA, run="run-3", checkpoint=offsets_of(TABLES[:4]))
     with pytest.raises(LedgerMismatch, match="states with the field more bigint"):
-        Query(tmp_path, Narrow(), SCHEMA, run="run-1").step(4, TABLES[4])
+        newer.step(4, TABLES[4])
 
 
 def test_what_fits_no_version_is_refused_before_the_query_starts(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,21 @@ from skewless.spark.state.versions.purging import purge
 from skewless.spark.state.work import Work
 
 SEED = 7
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """The offset log of a checkpoint, as far as a task sees it: the stamps of micro-batches."""
+
+    seen: dict[int, int]
+
+    def stamp(self, batch: int) -> int | None:
+        return self.seen.get(batch)
+
+
+def stamp_of(table: pa.Table) -> int:
+    """Return a stamp that micro-batches with other records do not have."""
+    return zlib.crc32(str(table.to_pylist()).encode())
 
 
 class Query:
@@ -47,6 +64,7 @@ class Query:
         interval: int = 1,
         window: int = 1,
         capacities: Sequence[float] | None = None,
+        checkpoint: dict[int, int] | None = None,
     ) -> None:
         ours = [("hash", pa.int64()), ("worker", pa.int32()), ("source", pa.int32())]
         place = {name: 3 + number for number, name in enumerate(schema.names)}
@@ -75,9 +93,15 @@ class Query:
         self.ledger = Ledger(str(folder)).of_run(run)
         self.key, self.hashes = key, hashes
         self.kept = kept
+        self.checkpoint = checkpoint
 
-    def plan(self, batch: int) -> Any:
-        return self.tasks.controller.plan(self.ledger, batch, SEED, self.tasks.work.shape)
+    def plan(self, batch: int, table: pa.Table | None = None) -> Any:
+        """Return the plan of a micro-batch of these records; the checkpoint has its stamp first."""
+        seen = {} if self.checkpoint is None else self.checkpoint
+        if table is not None:
+            seen[batch] = stamp_of(table)
+        shape = self.tasks.work.shape
+        return self.tasks.controller.plan(self.ledger, batch, SEED, shape, Offsets(seen))
 
     def sent(self, table: pa.Table, n_sources: int = 3) -> pa.Table:
         """Return what is sent of records that lie in several source partitions, in order."""
@@ -91,7 +115,7 @@ class Query:
 
     def step(self, batch: int, table: pa.Table, workers: Sequence[int] | None = None) -> pa.Table:
         """Return the results of one micro-batch; with `workers`, only those are evaluated."""
-        plan = self.plan(batch)
+        plan = self.plan(batch, table)
         sent = self.sent(table)
         hashes = sent.column("hash").to_numpy().view(np.uint64)
         owners = plan.placing.owners(hashes)

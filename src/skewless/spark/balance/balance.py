@@ -17,7 +17,7 @@ from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Entry, Ledger
 from skewless.spark.ledger.names import run_of_member
 from skewless.spark.routing.worker_steps import steps_of
-from skewless.spark.state.planning.state_plan import read_entry
+from skewless.spark.state.versions.plan_files import read_entry
 
 _SHOWN_HOT_KEYS = 10
 #: Seconds. If the busiest worker took less, its time is mostly noise, and times are not compared.

@@ -99,6 +99,18 @@ def below(address: str, name: str) -> str:
     return f"{place}/{quote(name, safe='')}{mark}{options}"
 
 
+def parent(address: str) -> str:
+    """Return the address of the folder that a folder is in.
+
+    >>> parent("s3://bucket/query/ledger?region=eu-west-1")
+    's3://bucket/query?region=eu-west-1'
+    """
+    if not _URI.match(address):
+        return str(Path(address).parent)
+    place, mark, options = address.partition("?")
+    return place.rstrip("/").rpartition("/")[0] + mark + options
+
+
 def shown(address: str) -> str:
     """Return the address as messages may show it, without secrets.
 

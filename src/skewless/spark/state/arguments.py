@@ -38,10 +38,10 @@ from skewless.spark.routing.query_ledger import QueryLedger, query_ledger
 from skewless.spark.routing.settings import given_seed, given_workers
 from skewless.spark.state.grouping import N_OURS, SentColumns
 from skewless.spark.state.planning.placing import as_moving
-from skewless.spark.state.planning.state_plan import read_entry
 from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import Shape, require_same_states
 from skewless.spark.state.versions import bases
+from skewless.spark.state.versions.plan_files import read_entry
 from skewless.strategy import AnyStrategy
 
 #: The strategy of "auto".

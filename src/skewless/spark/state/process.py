@@ -35,6 +35,7 @@ from skewless.spark.state.planning.placing import PLACES, worker_column
 from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import Shape, schema_text, shape_of
 from skewless.spark.state.tasks import StateTasks
+from skewless.spark.state.versions.offset_log import CHECKPOINT_SETTINGS
 from skewless.spark.state.work import Cost, Work
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
@@ -197,13 +198,17 @@ def processed(
     spark = df.sparkSession
     is_spread = df.isStreaming
     if df.isStreaming:
-        tasks: Any = StateTasks(query, controller, work, _n_kept(spark.conf))
+        folders = (spark.conf.get(name, None) for name in CHECKPOINT_SETTINGS)
+        checkpoints = tuple(str(folder) for folder in folders if folder)
+        tasks: Any = StateTasks(query, controller, work, _n_kept(spark.conf), checkpoints)
     else:
         hashed = hash_columns or by.grouped
         row = planned(df, hashed, chosen, numbers.first, query.seed, parts, capable)
         is_spread = len(row.column("spread")[0]) > 0
         tasks = BatchTasks(work, row)
-    plan = spark.range(0, 1, 1, 1).mapInArrow(tasks.publish, PLACES)
+    # In a stream, this is the time of the micro-batch: a micro-batch that is repeated keeps it.
+    now = spark.range(0, 1, 1, 1).select(F.current_timestamp())
+    plan = now.mapInArrow(tasks.publish, PLACES)
     plan = plan.toDF(*[_PLAN + name for name in plan.columns])
     routed = _routed(df, sends, plan, hash_columns, numbers.most, parts, is_spread)
     return routed.mapInArrow(tasks.process, shape.result)

@@ -27,6 +27,7 @@ from skewless.spark.state.planning.requests import purge_requests
 from skewless.spark.state.planning.state_plan import StatePlan
 from skewless.spark.state.planning.worker_reports import NOT_A_PARTITION, keep_report, report_entry
 from skewless.spark.state.versions.names import VersionName
+from skewless.spark.state.versions.offset_log import SeenOffsets, places_of
 from skewless.spark.state.versions.purging import purge
 from skewless.spark.state.versions.state_tables import (
     FOREVER,
@@ -56,15 +57,21 @@ class StateTasks:
     controller: Controller
     work: Work
     kept: int  # versions that are kept
+    checkpoints: tuple[str, ...] = ()  # folders of the settings, where the checkpoint may be
 
     def publish(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the one row by which the JVM routes in this micro-batch; the input is ignored."""
-        for _ in batches:
-            pass
+        """Yield the one row by which the JVM routes in this micro-batch.
+
+        The input is one row with the time of the micro-batch.
+        """
+        (now,) = [us for one in batches for us in one.column(0).cast(pa.int64()).to_pylist()]
         task = this_task()
         batch = _batch(task)
-        ledger, plan, seed = self._plan(task, batch)
+        ledger, seed = self._ledger(task)
         require_alone(ledger, task.run)
+        places = places_of(ledger.folder, self.checkpoints, per_query=self.query.per_query)
+        offsets = SeenOffsets(str(task.query), batch, now // 1000, places)
+        plan = self.controller.plan(ledger, batch, seed, self.work.shape, offsets)
         if batch % _PURGE_EVERY == 0:
             purge(ledger, batch, self.kept)
             purge_requests(ledger)
@@ -76,7 +83,8 @@ class StateTasks:
         """Yield the results of one worker, after its next version is written."""
         task = this_task()
         batch = _batch(task)
-        ledger, plan, _ = self._plan(task, batch)
+        ledger, seed = self._ledger(task)
+        plan = self.controller.published(ledger, batch, seed)
         records = received(batches, self.work.sent)
         results = self.step(ledger, plan, batch, task.partition, records, task.attempt)
         yield from results.combine_chunks().to_batches(_ROWS_AT_ONCE)
@@ -104,12 +112,11 @@ class StateTasks:
         self._write(ledger, plan, name, start, worked, attempt)
         return worked.results
 
-    def _plan(self, task: Task, batch: int) -> tuple[Ledger, StatePlan, int]:
+    def _ledger(self, task: Task) -> tuple[Ledger, int]:
         ledger = self.query.ledger_of(task)
         if ledger is None:
             raise RuntimeError("process needs a ledger, and this task has none")
-        seed = self.query.seed_of(task, ledger)
-        return ledger, self.controller.plan(ledger, batch, seed, self.work.shape), seed
+        return ledger, self.query.seed_of(task, ledger)
 
     def _write(
         self,
@@ -152,7 +159,12 @@ class StateTasks:
         changed = newest(layout, [start.on_top, with_a_trace(worked)])
         table, below = merged(layout, changed, start.held.names, start.held.files)
         ends = until_of(table)[live_of(table)]
-        kept = {"held": n_held, "bytes": n_bytes, "soonest": int(ends.min(initial=FOREVER))}
+        kept = {
+            "held": n_held,
+            "bytes": n_bytes,
+            "soonest": int(ends.min(initial=FOREVER)),
+            "records": worked.n_records + worked.n_late,
+        }
         write(ledger, name, Version(table, tuple(below), kept))
 
 

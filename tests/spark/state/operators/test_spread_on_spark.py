@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from skewless.spark import join
 from skewless.spark.ledger import Ledger
-from skewless.spark.state.planning.state_plan import read_entry
 from skewless.spark.state.versions import bases
+from skewless.spark.state.versions.plan_files import read_entry
 from spark.state.chains import BEGIN
 from spark.state.operators.comparing import in_text_order, settled
 

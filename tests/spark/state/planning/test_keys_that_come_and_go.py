@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from skewless.spark.state.planning.state_plan import plan_file
+from skewless.spark.state.versions.names import plan_file
 from skewless.strategies import MinMig, Mixed
 from spark.state.chains import SCHEMA, chain, chained, in_order
 from spark.state.counting import SECOND, Visits, of_keys

@@ -40,7 +40,18 @@ def other_type(version: version_files.Version) -> version_files.Version:
     return replace(version, table=version.table.set_column(place, "state.n", texts))
 
 
+def with_text(version: version_files.Version, offsets: list[int], text: bytes) -> Any:
+    """Return the version with a column of texts that is made of these buffers."""
+    buffers = [None, pa.array(offsets, pa.int32()).buffers()[1], pa.py_buffer(text)]
+    n_rows = version.table.num_rows
+    texts = pa.Array.from_buffers(pa.string(), n_rows, buffers)
+    place = version.table.column_names.index("key.k")
+    return replace(version, table=version.table.set_column(place, "key.k", texts))
+
+
 VERSIONS = {
+    "bad_offset": lambda v: with_text(v, [0] * v.table.num_rows + [1 << 30], b"x"),
+    "bad_utf8": lambda v: with_text(v, [0, *[1] * v.table.num_rows], b"\xff"),
     "order": backwards,
     "type": other_type,
     "no_key": lambda v: replace(v, table=v.table.drop_columns(["key.k"])),

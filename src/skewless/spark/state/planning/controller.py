@@ -28,14 +28,15 @@ from skewless.spark.state.planning.state_plan import (
     capacities_of,
     from_entry,
     places_alike,
-    publish,
-    read_entry,
     to_entry,
 )
 from skewless.spark.state.planning.worker_numbers import NONE_TAKEN, Decided, decided, warn
 from skewless.spark.state.planning.worker_reports import WorkerReport, read_report
 from skewless.spark.state.schemas import require_same_states
-from skewless.spark.state.versions.bases import base_of
+from skewless.spark.state.versions.bases import base_of, require_newest_run
+from skewless.spark.state.versions.names import plan_file
+from skewless.spark.state.versions.offset_log import OffsetLog
+from skewless.spark.state.versions.plan_files import publish, read_entry
 from skewless.state import copy_state
 from skewless.strategy import AnyStrategy, Rebalances, Report
 
@@ -84,17 +85,32 @@ class Controller:
     spread: SpreadRule | None = None
     capacities: tuple[float, ...] | None = None
 
-    def plan(self, ledger: Ledger, batch: int, seed: int, shape: Any) -> StatePlan:
+    def plan(
+        self, ledger: Ledger, batch: int, seed: int, shape: Any, offsets: OffsetLog
+    ) -> StatePlan:
         """Return the plan of this run for `batch`; the first task that needs it makes it."""
         entry = read_entry(ledger, batch, run_name(ledger.run))
         if entry is None:
-            made = to_entry(self.next_plan(ledger, batch, seed, shape), seed)
-            entry = publish(ledger, batch, made)
+            require_newest_run(ledger)
+            made = replace(
+                self.next_plan(ledger, batch, seed, shape, offsets), stamp=offsets.stamp(batch)
+            )
+            entry = publish(ledger, batch, to_entry(made, seed))
         return from_entry(entry, self.strategy, seed)
 
-    def next_plan(self, ledger: Ledger, batch: int, seed: int, shape: Any) -> StatePlan:
+    def published(self, ledger: Ledger, batch: int, seed: int) -> StatePlan:
+        """Return the plan of this run for `batch`, which was published before records are sent."""
+        run = run_name(ledger.run)
+        entry = read_entry(ledger, batch, run)
+        if entry is None:
+            raise LedgerCorrupt(f"{shown(ledger.folder)}/{plan_file(batch, run)} is gone")
+        return from_entry(entry, self.strategy, seed)
+
+    def next_plan(
+        self, ledger: Ledger, batch: int, seed: int, shape: Any, offsets: OffsetLog
+    ) -> StatePlan:
         """Return the plan for `batch` from the version that it builds on."""
-        base = base_of(ledger, batch)
+        base = base_of(ledger, batch, offsets)
         request = latest_request(ledger)
         if base is None:
             return self._first_plan(seed, shape)

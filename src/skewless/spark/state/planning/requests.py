@@ -9,9 +9,9 @@ from skewless.spark.ledger.files import LedgerCorrupt
 from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.statements import read_statement, statement
-from skewless.spark.state.planning.state_plan import read_entry
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.names import REQUEST, REQUESTS, request_file
+from skewless.spark.state.versions.plan_files import read_entry
 
 #: How often the last request is read again if it is missing, and the pause between: listings may be
 #: out of date.

@@ -12,17 +12,13 @@ import numpy as np
 from skewless import parameters
 from skewless.arguments import MOST_WORKERS
 from skewless.arrays import Floats, Keys, Workers
-from skewless.sound import MOST_COUNTED, MOST_WEIGHT, Unsound, require_that, require_within
+from skewless.sound import MOST_WEIGHT, Unsound, require_that, require_within
 from skewless.spark.ledger.entry_checks import corrupt, restored_from, row_of
-from skewless.spark.ledger.files import Entry, from_bytes, to_bytes
-from skewless.spark.ledger.folder import open_folder, shown
-from skewless.spark.ledger.ledger import Ledger
-from skewless.spark.ledger.names import run_name
+from skewless.spark.ledger.files import Entry
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
 from skewless.spark.state.planning.placing import Placing, speeds_of, unlearned
 from skewless.spark.state.planning.spread_keys import SpreadKeys, spread_arrays, spread_from
 from skewless.spark.state.versions.bases import Base
-from skewless.spark.state.versions.names import plan_file
 from skewless.strategy import AnyStrategy
 
 _PLACED = "placed."
@@ -88,6 +84,8 @@ class StatePlan:
         the query can have; and `capacities`, if given.
     spread
         The keys of a join whose records go to several parts.
+    stamp
+        When Spark planned the micro-batch, in milliseconds, by its offset log; None: not known.
     """
 
     placing: Placing
@@ -100,6 +98,7 @@ class StatePlan:
     latest_second: int | None = None
     about: dict[str, Any] = field(default_factory=dict)
     spread: SpreadKeys = field(default_factory=SpreadKeys)
+    stamp: int | None = None
 
     @property
     def n_workers(self) -> int:
@@ -143,6 +142,7 @@ def to_entry(plan: StatePlan, seed: int) -> Entry:
         "watermark_before": plan.watermark_before,
         "latest": plan.latest,
         "latest_second": plan.latest_second,
+        "stamp": plan.stamp,
         "more": plan.about,
     }
     return Entry(arrays, about)
@@ -173,7 +173,7 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
         base = about.get("base")
         return StatePlan(
             Placing(strategy, state, n_workers),
-            None if base is None else _base(base),
+            None if base is None else Base.of(base),
             _moving(entry, n_workers, base),
             _observed(entry, n_workers),
             _time(about.get("watermark")),
@@ -182,6 +182,7 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
             _time(about.get("latest_second")),
             _dict(about.get("more")),
             spread_from(entry),
+            _time(about.get("stamp")),
         )
     except Unsound as error:
         raise corrupt(entry, error) from None
@@ -213,20 +214,6 @@ def _fresh(strategy: AnyStrategy, n_workers: int, seed: int, about: dict[str, An
     return unlearned(strategy, n_workers, seed, speeds_of(capacities_of(about), n_workers))
 
 
-def read_entry(ledger: Ledger, batch: int, run: str) -> Entry | None:
-    """Return what the ledger keeps of a plan, or None."""
-    name = plan_file(batch, run)
-    data = open_folder(ledger.folder).read(name)
-    return None if data is None else from_bytes(data, f"{shown(ledger.folder)}/{name}")
-
-
-def publish(ledger: Ledger, batch: int, entry: Entry) -> Entry:
-    """Make this the plan of this run for `batch` if there is none; return the one that counts."""
-    name = plan_file(batch, run_name(ledger.run))
-    data = open_folder(ledger.folder).create(name, to_bytes(entry))
-    return from_bytes(data, f"{shown(ledger.folder)}/{name}")
-
-
 def _ascending(name: str, hashes: Keys) -> Keys:
     require_that((hashes[1:] > hashes[:-1]).all(), f"{name} must ascend")
     return hashes
@@ -256,19 +243,6 @@ def _observed(entry: Entry, n_workers: int) -> Observed:
     for name, values in (("loads", loads), ("sizes", sizes), ("rest", rest)):
         require_within(f"observed.{name}", values, 0, MOST_WEIGHT)
     return Observed(hashes, loads, sizes, rest)
-
-
-def _base(value: Any) -> Base:
-    kinds = [type(part) for part in value] if isinstance(value, list) else []
-    require_that(kinds == [int, str, int], "base must be a batch, a run and a number of workers")
-    base = Base(*value)
-    require_that(
-        0 <= base.batch <= MOST_COUNTED
-        and 1 <= base.workers <= MOST_WORKERS
-        and run_name(base.run) == base.run,
-        "base must be a batch, a run and a number of workers",
-    )
-    return base
 
 
 def _time(value: Any) -> int | None:

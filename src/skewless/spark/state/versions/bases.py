@@ -1,16 +1,22 @@
 """Which version a batch builds on: always one that a run has finished, never simply the latest.
 
 Each run writes the versions of a batch into its own folder. When a batch begins, the one before is
-finished. If this run finished it, its version counts. Right after a restart, the version of the
-last earlier run that finished it counts. So a task of an abandoned run that writes late changes
-nothing, and a replayed batch builds on the same version as before.
+finished. If this run finished it, its version counts. Right after a restart, the version of an
+earlier run counts that finished the same micro-batch. After the checkpoint was rolled back or
+copied, another micro-batch may have the same number: its stamp differs. If it cannot be told which
+of two the checkpoint continues, the query is refused. A newer run stops an older one, and a task of
+an abandoned run that writes late changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
+from skewless.arguments import MOST_WORKERS
+from skewless.sound import MOST_COUNTED, Unsound, require_that
+from skewless.spark.ledger.entry_checks import corrupt
 from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.names import run_name
@@ -22,6 +28,16 @@ from skewless.spark.state.versions.names import (
     batch_folder,
     version_name,
 )
+from skewless.spark.state.versions.offset_log import OffsetLog
+from skewless.spark.state.versions.plan_files import read_entry
+from skewless.spark.state.versions.version_files import read
+
+_LOGGER = logging.getLogger("skewless")
+_NOT_FOUND = (
+    "the checkpoint of this query was not found beside the ledger in {place}. If it was rolled "
+    "back, the query may be refused, and a sink must not leave out a micro-batch: set "
+    "spark.skewless.checkpoint to its folder"
+)
 
 
 class Base(NamedTuple):
@@ -30,6 +46,17 @@ class Base(NamedTuple):
     batch: int
     run: str
     workers: int
+
+    @classmethod
+    def of(cls, value: Any) -> Base:
+        """Return the base that a plan names; raise Unsound if it is none."""
+        kinds = [type(part) for part in value] if isinstance(value, list) else []
+        text = "base must be a batch, a run and a number of workers"
+        require_that(kinds == [int, str, int], text)
+        base = cls(*value)
+        good = 0 <= base.batch <= MOST_COUNTED and 1 <= base.workers <= MOST_WORKERS
+        require_that(good and run_name(base.run) == base.run, text)
+        return base
 
     def version(self, worker: int) -> VersionName:
         """Return the file of one worker."""
@@ -40,7 +67,19 @@ class StateIncomplete(RuntimeError):  # noqa: N818 - it is read as a sentence
     """Some workers have written no version of the batch before; the message says which and why."""
 
 
-def base_of(ledger: Ledger, batch: int) -> Base | None:
+def require_newest_run(ledger: Ledger) -> None:
+    """Raise LedgerMismatch if a newer run of the query uses the ledger: one of them must stop."""
+    order = ledger.runs()
+    own = run_name(ledger.run)
+    if own in order and (order[own], own) < max((number, run) for run, number in order.items()):
+        raise LedgerMismatch(
+            f"a newer run of this query uses the ledger in {shown(ledger.folder)}, so this one "
+            "ends: a query must not run twice, and a copy of its checkpoint needs a copy of the "
+            "ledger"
+        )
+
+
+def base_of(ledger: Ledger, batch: int, offsets: OffsetLog) -> Base | None:
     """Return what `batch` builds on; None for the first one.
 
     Raises LedgerMismatch if the ledger and the checkpoint do not belong together, and
@@ -49,25 +88,96 @@ def base_of(ledger: Ledger, batch: int) -> Base | None:
     if batch == 0:
         return None
     found = versions(ledger, batch - 1)
-    order = ledger.runs()
-    own = "" if ledger.run is None else run_name(ledger.run)
+    own = run_name(ledger.run)
     if own in found:
         return _complete(ledger, batch - 1, own, found[own])
     if batch > 1 and own in versions(ledger, batch - 2):
         raise StateIncomplete(
             f"the ledger in {shown(ledger.folder)} has no version {batch - 1} of this run: "
-            f"foreachBatch did not evaluate micro-batch {batch - 1}. Let it evaluate its whole "
-            f"DataFrame; to repeat the micro-batch, delete commits/{batch - 1} and all later files "
-            "of commits and offsets in the checkpoint"
+            f"{_not_evaluated(batch - 1)}"
         )
-    limit = order.get(own, 1 << 62)
-    earlier = sorted((order.get(run, -1), run) for run in found if order.get(run, -1) < limit)
-    if earlier:
-        # The last run that worked on the batch, and no older one: after a rollback of the
-        # checkpoint, an older run may have had other records in it.
-        run = earlier[-1][1]
-        return _complete(ledger, batch - 1, run, found[run])
-    raise LedgerMismatch(_why_none(ledger, batch))
+    if not found:
+        raise LedgerMismatch(_why_none(ledger, batch))
+    continued = _continued(ledger, batch, found, offsets)
+    whole = [run for run in continued if not _missing(found[run])]
+    _require_alike(ledger, batch - 1, [found[run] for run in whole])
+    run = (whole or continued)[-1]
+    return _complete(ledger, batch - 1, run, found[run])
+
+
+def _continued(
+    ledger: Ledger, batch: int, found: Mapping[str, list[VersionName]], offsets: OffsetLog
+) -> list[str]:
+    """Return the runs whose version before `batch` the checkpoint continues, in their order.
+
+    All of them worked on the same micro-batch. If no stamp is known, as in ledgers of before, it is
+    the last run that worked on the batch.
+    """
+    order = ledger.runs()
+    runs = sorted(found, key=lambda run: (order.get(run, -1), run))
+    stamps = {run: _stamp(ledger, batch - 1, run) for run in runs}
+    before = offsets.stamp(batch - 1)
+    if before is None:
+        _LOGGER.warning("process: %s", _NOT_FOUND.format(place=shown(ledger.folder)))
+        before = _told_by_the_ledger(ledger, batch, stamps, offsets.stamp(batch))
+    same = [run for run in runs if stamps[run] is not None and stamps[run] == before]
+    if same:
+        return same
+    if all(stamp is None for stamp in stamps.values()):
+        return runs[-1:]
+    raise StateIncomplete(
+        f"the versions {batch - 1} in the ledger in {shown(ledger.folder)} are of other "
+        f"micro-batches than micro-batch {batch - 1} of the checkpoint, which was rolled back or "
+        f"copied since: restore both from copies of one time; or {_not_evaluated(batch - 1)}"
+    )
+
+
+def _told_by_the_ledger(
+    ledger: Ledger, batch: int, stamps: Mapping[str, int | None], now: int | None
+) -> int | None:
+    """Return the stamp of the batch before where the ledger alone leaves no doubt."""
+    folders = open_folder(ledger.folder).folders(batch_folder(batch))
+    begun = [read_entry(ledger, batch, folder.rpartition("/")[2]) for folder in folders]
+    plans = [entry for entry in begun if entry and entry.about.get("stamp") is not None]
+    for entry in plans:
+        if entry.about["stamp"] == now:  # this very micro-batch, which an earlier run has begun
+            try:
+                return _stamp(ledger, batch - 1, Base.of(entry.about.get("base")).run)
+            except Unsound as error:
+                raise corrupt(entry, error) from None
+    known = {stamp for stamp in stamps.values() if stamp is not None}
+    if plans or len(known) > 1:
+        raise LedgerMismatch(
+            f"the ledger in {shown(ledger.folder)} has another micro-batch "
+            f"{batch if plans else batch - 1} already: the checkpoint was rolled back or "
+            "copied, and process does not find it, so it cannot tell which states it continues. "
+            "Set spark.skewless.checkpoint to the folder of the checkpoint, or restore the "
+            "checkpoint and the ledger from copies of one time"
+        )
+    return next(iter(known), None)
+
+
+def _require_alike(ledger: Ledger, batch: int, runs: list[list[VersionName]]) -> None:
+    """Raise LedgerMismatch if runs that did the same micro-batch had other records in it.
+
+    Two copies of a checkpoint that run at once may plan their micro-batches in one millisecond.
+    """
+    if len(runs) < 2:
+        return
+    abouts = [[read(ledger, name.file).about for name in names] for names in runs]
+    known = [one for one in abouts if all("records" in about for about in one)]
+    if len({tuple(sum(a[k] for a in one) for k in ("records", "held")) for one in known}) > 1:
+        raise LedgerMismatch(
+            f"the ledger in {shown(ledger.folder)} has two versions {batch} that contradict each "
+            "other: two copies of the checkpoint have used it at once. Restore the checkpoint and "
+            "the ledger from copies of one time"
+        )
+
+
+def _stamp(ledger: Ledger, batch: int, run: str) -> int | None:
+    entry = read_entry(ledger, batch, run)
+    stamp = None if entry is None else entry.about.get("stamp")
+    return stamp if type(stamp) is int else None
 
 
 def versions(ledger: Ledger, batch: int) -> dict[str, list[VersionName]]:
@@ -137,12 +247,18 @@ def _complete(ledger: Ledger, batch: int, run: str, names: list[VersionName]) ->
         workers = ", ".join(map(str, missing[:8])) + (" …" if len(missing) > 8 else "")
         raise StateIncomplete(
             f"the ledger in {shown(ledger.folder)} has no version {batch} of worker {workers}: "
-            f"micro-batch {batch} was evaluated in part, as show, take, limit or first in "
-            f"foreachBatch do. Let foreachBatch evaluate its whole DataFrame; to repeat the "
-            f"micro-batch, delete commits/{batch} and all later files of commits and offsets "
-            "in the checkpoint"
+            f"{_not_evaluated(batch, 'in part, as show, take, limit or first in foreachBatch do')}"
         )
     return Base(batch, run, names[0].workers)
+
+
+def _not_evaluated(batch: int, how: str = "") -> str:
+    what = f"was evaluated {how}" if how else "was not evaluated by foreachBatch"
+    return (
+        f"micro-batch {batch} {what}. Let foreachBatch evaluate its whole DataFrame; to repeat the "
+        f"micro-batch, delete commits/{batch} and all later files of commits and offsets in the "
+        "checkpoint"
+    )
 
 
 def _why_none(ledger: Ledger, batch: int) -> str:

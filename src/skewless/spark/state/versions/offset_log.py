@@ -1,0 +1,103 @@
+"""Which micro-batch this is: Spark's offset log stamps each one with a time.
+
+A micro-batch that runs again has the same stamp. After a checkpoint was rolled back, or a copy of
+it was continued, there may be two micro-batches with the same number. Their stamps differ. A task
+sees the stamp of its own micro-batch. Those of earlier ones are in the checkpoint. A task is not
+told where that is, so it looks beside the ledger and where the settings say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from skewless.spark.ledger.files import LedgerCorrupt
+from skewless.spark.ledger.folder import Folder, open_folder, parent
+
+#: Settings of the session: where checkpoints are.
+CHECKPOINT_SETTINGS = ("spark.skewless.checkpoint", "spark.sql.streaming.checkpointLocation")
+#: The most folders beside a ledger that are looked into.
+_MOST_FOLDERS = 1_000
+
+
+class OffsetLog(Protocol):
+    """The stamps of micro-batches, in milliseconds."""
+
+    def stamp(self, batch: int) -> int | None:
+        """Return the stamp of a micro-batch, or None if it is not known."""
+
+
+@dataclass(frozen=True)
+class SeenOffsets:
+    """What a task sees of the offset log.
+
+    Parameters
+    ----------
+    query
+        The id of the query, which is in its checkpoint too.
+    batch, now
+        The micro-batch that runs, and its stamp.
+    places
+        Folders that may be the checkpoint, or may have it directly below them.
+    """
+
+    query: str
+    batch: int
+    now: int
+    places: tuple[str, ...]
+
+    def stamp(self, batch: int) -> int | None:
+        """Return the stamp of a micro-batch, or None if it is not known."""
+        if batch == self.batch:
+            return self.now
+        for folder, name in self._checkpoints():
+            # Copies of a checkpoint have the same id. This one has just planned this micro-batch.
+            if _stamp(folder.read(f"{name}offsets/{self.batch}")) == self.now:
+                return _stamp(folder.read(f"{name}offsets/{batch}"))
+        return None
+
+    def _checkpoints(self) -> Iterator[tuple[Folder, str]]:
+        """Yield the checkpoints of the query: a folder, and what is before the names in it."""
+        for place in self.places:
+            folder, names = _folders(place)
+            for name in names:
+                # Somebody else's folder may be closed to us, or hold other things by these names.
+                with contextlib.suppress(OSError, LedgerCorrupt):
+                    if _lines(folder.read(f"{name}metadata"))[:1] == [{"id": self.query}]:
+                        yield folder, name
+
+
+def places_of(ledger: str, settings: tuple[str, ...], *, per_query: bool) -> tuple[str, ...]:
+    """Return where to look for the checkpoint of a query that has this ledger."""
+    above = parent(ledger)
+    return (*settings, above, *((parent(above),) if per_query else ()))
+
+
+def _folders(place: str) -> tuple[Folder, list[str]]:
+    folder = open_folder(place)
+    try:
+        inside = folder.folders("")
+    except OSError:
+        inside = []
+    return folder, ["", *(f"{name}/" for name in itertools.islice(inside, _MOST_FOLDERS))]
+
+
+def _stamp(data: bytes | None) -> int | None:
+    for line in _lines(data):
+        found = line.get("batchTimestampMs") if isinstance(line, dict) else None
+        if type(found) is int:
+            return found
+    return None
+
+
+def _lines(data: bytes | None) -> list[Any]:
+    """Return the lines of a file of Spark that are JSON."""
+    found = []
+    for line in (data or b"").splitlines():
+        with contextlib.suppress(ValueError):  # such as the version, in the first line
+            found.append(json.loads(line))
+    return found
