@@ -38,7 +38,10 @@ class Offsets:
 
 def stamp_of(table: pa.Table) -> int:
     """Return a stamp that micro-batches with other records do not have."""
-    return zlib.crc32(str(table.to_pylist()).encode())
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return zlib.crc32(sink.getvalue())
 
 
 class Query:

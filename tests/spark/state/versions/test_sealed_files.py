@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from skewless.spark.ledger import LedgerCorrupt
-from skewless.spark.ledger.files import Entry, from_bytes, to_bytes
+from skewless.spark.ledger.files import Entry, from_bytes, seal, to_bytes, unseal
 from skewless.spark.state.versions import version_files
 from spark.state.chains import SCHEMA, chain, chained, in_order, random_moves, records
 from spark.state.without_spark import Query
@@ -40,18 +40,7 @@ def other_type(version: version_files.Version) -> version_files.Version:
     return replace(version, table=version.table.set_column(place, "state.n", texts))
 
 
-def with_text(version: version_files.Version, offsets: list[int], text: bytes) -> Any:
-    """Return the version with a column of texts that is made of these buffers."""
-    buffers = [None, pa.array(offsets, pa.int32()).buffers()[1], pa.py_buffer(text)]
-    n_rows = version.table.num_rows
-    texts = pa.Array.from_buffers(pa.string(), n_rows, buffers)
-    place = version.table.column_names.index("key.k")
-    return replace(version, table=version.table.set_column(place, "key.k", texts))
-
-
 VERSIONS = {
-    "bad_offset": lambda v: with_text(v, [0] * v.table.num_rows + [1 << 30], b"x"),
-    "bad_utf8": lambda v: with_text(v, [0, *[1] * v.table.num_rows], b"\xff"),
     "order": backwards,
     "type": other_type,
     "no_key": lambda v: replace(v, table=v.table.drop_columns(["key.k"])),
@@ -59,6 +48,23 @@ VERSIONS = {
     "below": lambda v: replace(v, below=("../../../etc/passwd",)),
     "about": lambda v: replace(v, about={**v.about, "held": "many"}),
 }
+
+
+@pytest.mark.parametrize(("buffer", "last"), [(1, b"\0\0\0\x40"), (2, b"\xff")])
+def test_a_sealed_text_with_a_bad_offset_or_bad_bytes_is_refused(
+    tmp_path: Path, buffer: int, last: bytes
+) -> None:
+    """Read without a check, the first would end the process by a signal."""
+    query = Query(tmp_path, chain(), SCHEMA, workers=1)
+    query.step(0, records(50, 0))
+    path = next((tmp_path / "state").rglob("worker-*"))
+    version = version_files.read(query.ledger, str(path.relative_to(tmp_path)))
+    good = version.table.column("key.k").combine_chunks().buffers()[buffer].to_pybytes()
+    content = bytes(unseal(path.read_bytes(), ""))
+    assert content.count(good) == 1
+    path.write_bytes(seal(content.replace(good, good[: -len(last)] + last)))
+    with pytest.raises(LedgerCorrupt, match=r"worker-00000-of-00001\.arrow is not readable"):
+        query.step(1, records(50, 1))
 
 
 @pytest.mark.parametrize("change", VERSIONS)
