@@ -51,8 +51,8 @@ class SpreadQuery(Query):
         self.tasks = replace(self.tasks, controller=controller)
         self.spread: Any = None
 
-    def plan(self, batch: int) -> Any:
-        plan = super().plan(batch)
+    def plan(self, batch: int, table: pa.Table | None = None) -> Any:
+        plan = super().plan(batch, table)
         self.spread = plan.spread
         return plan
 

@@ -21,11 +21,13 @@ class Restarts:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.found: list[list[tuple[Any, ...]]] = []
+        self.checkpoint: dict[int, int] = {}
 
     def step(self, workers: int | None, most: int, *, run: str) -> int:
         """Return how many workers the next micro-batch has."""
         batch = len(self.found)
-        query = Query(self.folder, chain(), SCHEMA, workers=workers, most=most, run=run)
+        rest: Any = {"run": run, "checkpoint": self.checkpoint}
+        query = Query(self.folder, chain(), SCHEMA, workers=workers, most=most, **rest)
         results = query.step(batch, TABLES[batch])
         self.found.append(in_order(tuple(row.values()) for row in results.to_pylist()))
         assert self.found[batch] == chained(TABLES)[batch]
