@@ -62,3 +62,10 @@ def test_other_folders_beside_the_ledger_do_no_harm(tmp_path: Path) -> None:
     checkpoint(tmp_path / "z", {2: 20, 3: 30})
     (tmp_path / "z" / "offsets" / "2").write_text("v1\nnonsense\n")
     assert seen(tmp_path).stamp(2) is None
+
+
+@pytest.mark.parametrize("place", ["dbfs:/checkpoints", "/proc/no/such", "hdfs-like", "s3://"])
+def test_a_place_that_cannot_be_opened_is_passed_over(tmp_path: Path, place: str) -> None:
+    checkpoint(tmp_path / "c", {2: 20, 3: 30})
+    places = places_of(str(tmp_path / "ledger"), (place,), per_query=False)
+    assert SeenOffsets("q", 3, 30, places).stamp(2) == 20

@@ -62,13 +62,11 @@ class SeenOffsets:
 
     def _checkpoints(self) -> Iterator[tuple[Folder, str]]:
         """Yield the checkpoints of the query: a folder, and what is before the names in it."""
-        for place in self.places:
-            folder, names = _folders(place)
-            for name in names:
-                # Somebody else's folder may be closed to us, or hold other things by these names.
-                with contextlib.suppress(OSError, LedgerCorrupt):
-                    if _lines(folder.read(f"{name}metadata"))[:1] == [{"id": self.query}]:
-                        yield folder, name
+        for folder, name in itertools.chain.from_iterable(map(_folders, self.places)):
+            # Somebody else's folder may be closed to us, or hold other things by these names.
+            with contextlib.suppress(OSError, LedgerCorrupt):
+                if _lines(folder.read(f"{name}metadata"))[:1] == [{"id": self.query}]:
+                    yield folder, name
 
 
 def places_of(ledger: str, settings: tuple[str, ...], *, per_query: bool) -> tuple[str, ...]:
@@ -77,13 +75,14 @@ def places_of(ledger: str, settings: tuple[str, ...], *, per_query: bool) -> tup
     return (*settings, above, *((parent(above),) if per_query else ()))
 
 
-def _folders(place: str) -> tuple[Folder, list[str]]:
-    folder = open_folder(place)
+def _folders(place: str) -> list[tuple[Folder, str]]:
+    """Return a folder and those in it, each as what is before the names in it."""
     try:
-        inside = folder.folders("")
-    except OSError:
-        inside = []
-    return folder, ["", *(f"{name}/" for name in itertools.islice(inside, _MOST_FOLDERS))]
+        folder = open_folder(place)
+        inside = folder.folders("")[:_MOST_FOLDERS]
+    except (OSError, ValueError):  # such as an address that only Spark knows
+        return []
+    return [(folder, ""), *((folder, f"{name}/") for name in inside)]
 
 
 def _stamp(data: bytes | None) -> int | None:
