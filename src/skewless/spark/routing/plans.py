@@ -369,19 +369,23 @@ def _summed(reports: Iterator[Entry], strategy: AnyStrategy, state: Any, n_worke
     """Return the keys of all sources with their loads; the state of every key weighs the same.
 
     The load of each worker is known exactly. The part that no listed key accounts for is its rest:
-    sources leave out light keys, and so does the sum over all sources.
+    sources leave out light keys, and so does the sum over all sources. Of m records on average, a
+    worker gets m ± √m by chance.
     """
     counts = bounded_counts(_PLANNED_KEYS)
     loads = np.zeros(n_workers)
+    n_records = 0
     for report in reports:
         add(counts, report.arrays["keys"], report.arrays["counts"])
         loads += report.arrays.get("spent", report.arrays["loads"])
+        n_records += int(report.arrays["loads"].sum())
     keys, amounts = heaviest(counts, 2 * _PLANNED_KEYS)
     owners = np.full(keys.size, -1, np.int32)
     strategy.route(keys, copy_state(state), owners)
     rest = np.maximum(loads - np.bincount(owners, weights=amounts, minlength=n_workers), 0.0)
     costs = amounts.astype(np.float64)
-    return Report(keys, costs, np.ones(keys.size), rest if rest.any() else None)
+    noise = float(max(n_records / n_workers, 1.0) ** -0.5)
+    return Report(keys, costs, np.ones(keys.size), rest if rest.any() else None, noise)
 
 
 def _ints(values: Any) -> Any:
