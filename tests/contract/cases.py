@@ -76,7 +76,7 @@ SMALL = [
     Mixed(tolerance=0.0, max_entries=5),
     Mixed(compact=True),
     Mixed(max_entries=None, keep_unreported=False),
-    Mixed(virtual_nodes=1, compact=True, discretisation=0, max_entries=0),
+    Mixed(compact=True, discretisation=0, max_entries=0),
     Mixed(pin_giants=False, two_sided=False, forget_after=1),
     Mixed(two_sided=False, max_entries=30),
     Mixed(pin_giants=False, tolerance=0.5),

@@ -21,7 +21,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "own": {"strategy": "cascade"},
     "moved": {"strategy": "readj", "merging": "native"},
     # Not appended: Spark's file sink leaves out batches that it has, whatever the checkpoint says.
-    "windows": {"strategy": "fish-measuring", "windows": True, "mode": "update"},
+    "windows": {"strategy": "fish", "windows": True, "mode": "update"},
     "routed": {"strategy": "readj", "merging": "none"},
 }
 STOPS = (["run", 1], ["run", 3], ["run", 4])

@@ -273,14 +273,17 @@ def read_stream(spark: Any, folder: Path, ddl: str = SCHEMA_DDL, files: int = 1)
 @contextlib.contextmanager
 def configured(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
     """Run what is inside with other settings of the session."""
-    before = {name: spark.conf.get(name) for name in settings}
+    before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
 def run(df: DataFrame, mode: str, checkpoint: Path) -> dict[int, list[Row]]:

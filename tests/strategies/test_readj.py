@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lanes import needs_a_long_stream
-from reference import hash as reference_ring
+from reference.rebalancing import even_arcs as reference_ring
 from reference.rebalancing import mixed as reference_mixed
 from reference.rebalancing import readj as reference
 from skewless.strategies.readj import Readj
@@ -25,9 +25,9 @@ some_costs = st.lists(st.sampled_from([0, 1, 1, 2, 3, 5, 8, 40]), min_size=1, ma
     rest=st.sampled_from([[0] * 5, [3, 0, 1, 8, 0], [50, 2, 2, 2, 2]]),
 )
 def test_it_equals_its_oracle(costs, n_workers, seed, tolerance, sigma, rest):
-    strategy = Readj(tolerance=tolerance, sigma=sigma, virtual_nodes=8)
+    strategy = Readj(tolerance=tolerance, sigma=sigma)
     keys = np.arange(len(costs), dtype=np.uint64)
-    homes = reference_ring.route(keys, n_workers, seed, ring=True, virtual_nodes=8)
+    homes = reference_ring.route(keys, n_workers, seed)
     homes, by_key = dict(enumerate(homes)), dict(enumerate(costs))
     speeds = [1.0] * n_workers
     expected, rest = homes, rest[:n_workers]
@@ -66,13 +66,13 @@ def test_only_keys_with_enough_load_are_in_the_table():
 def test_a_swap_helps_where_no_move_does():
     # 6 + 5 against 5 + 4: no single key can move, but 6 and 5 (or 5 and 4) can change places.
     keys = np.arange(200, dtype=np.uint64)
-    state = Readj(virtual_nodes=8).start(2, 0)
+    state = Readj().start(2, 0)
     homes = routing_table.homes(keys, state)
     chosen = np.sort(np.concatenate([np.flatnonzero(homes == w)[:2] for w in (0, 1)]))
     costs = np.empty(4)
     costs[homes[chosen] == 0] = (6, 5)
     costs[homes[chosen] == 1] = (5, 4)
-    strategy = Readj(tolerance=0.0, virtual_nodes=8)
+    strategy = Readj(tolerance=0.0)
     state, moves = strategy.rebalance(Report(keys[chosen], costs, costs), state)
     assert moves.keys.size == 2
     loads = np.bincount(routing_table.owners(keys[chosen], state), costs)

@@ -42,8 +42,13 @@ def require_parts(strategy: object, workload: object) -> None:
         )
 
 
-def require_capacities(capacities: ArrayLike | None, n_workers: int) -> Floats:
-    """Return the speeds of the workers; raise ValueError unless there is one for each."""
+def require_capacities(
+    capacities: ArrayLike | None, n_workers: int, *, may_be_0: bool = False
+) -> Floats:
+    """Return the speeds of the workers; raise ValueError unless there is one for each.
+
+    `may_be_0`: some workers may have left, not all.
+    """
     if capacities is None:
         return np.ones(n_workers)
     try:
@@ -54,8 +59,10 @@ def require_capacities(capacities: ArrayLike | None, n_workers: int) -> Floats:
         raise ValueError(
             f"capacities must be one number per worker: {n_workers}, not {speeds.size}"
         )
-    if not (np.isfinite(speeds).all() and (speeds > 0).all()):
-        raise ValueError(f"capacities must be finite numbers above 0, not {shown(speeds.tolist())}")
+    allowed = (speeds >= 0) & (speeds.max() > 0) if may_be_0 else speeds > 0
+    if not (np.isfinite(speeds) & allowed).all():
+        which = "of at least 0, one of them above 0" if may_be_0 else "above 0"
+        raise ValueError(f"capacities must be finite numbers {which}, not {shown(speeds.tolist())}")
     return speeds
 
 

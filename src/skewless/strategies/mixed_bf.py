@@ -21,7 +21,7 @@ class MixedBruteForce(Mixed):
 
     Parameters
     ----------
-    tolerance, virtual_nodes, keep_unreported, forget_after, pin_giants, two_sided, compact,
+    tolerance, keep_unreported, forget_after, pin_giants, two_sided, compact,
     discretisation, beta, max_entries
         As those of `Mixed`.
 

@@ -133,7 +133,7 @@ class Readj(TableRouting):
     sigma
         A key takes part with at least this share of a worker's mean load. None: 1, 1/2, 1/4 … are
         tried until all workers are within their limits, or else the best of them is taken.
-    tolerance, virtual_nodes, keep_unreported, forget_after, pin_giants, two_sided
+    tolerance, keep_unreported, forget_after, pin_giants, two_sided
         As those of `Mixed`; by default giants move like other keys, and only a worker with too much
         load causes a plan, as in the descriptions of this baseline.
 
@@ -145,7 +145,7 @@ class Readj(TableRouting):
     --------
     >>> from skewless.strategy import Report
     >>> strategy = Readj()
-    >>> state = strategy.start(2, seed=0)
+    >>> state = strategy.start(2, seed=184)
     >>> keys = np.arange(1, 7, dtype=np.uint64)  # of which the ring gives 3 and 5 to worker 0
     >>> loads = np.array([5.0, 4.0, 3.0, 2.0, 1.0, 1.0])
     >>> sizes = np.array([9.0, 1.0, 3.0, 2.0, 1.0, 1.0])

@@ -43,7 +43,7 @@ class Simple(TableRouting):
 
     Parameters
     ----------
-    tolerance, virtual_nodes, keep_unreported, forget_after, pin_giants, two_sided
+    tolerance, keep_unreported, forget_after, pin_giants, two_sided
         As those of `Mixed`; by default giants are packed like other keys, and only a worker with
         too much load causes a plan.
 

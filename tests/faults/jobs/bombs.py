@@ -246,21 +246,8 @@ class BombedCascadeAhead(_Bombed, CascadeAhead):
 
 
 @dataclass(frozen=True)
-class MeasuringFish(_Bombed, Fish):
-    """Splits keys, and goes by the time per record that workers measure."""
-
-
-@dataclass(frozen=True)
-class BombedFish(MeasuringFish):
-    """Splits keys, with epochs inside the micro-batch.
-
-    It does not use measured times. They differ from run to run, and then so do plans, which the
-    tests compare.
-    """
-
-    @property
-    def wants_speeds(self) -> bool:
-        return False
+class BombedFish(_Bombed, Fish):
+    """Splits keys, with epochs inside the micro-batch."""
 
 
 @dataclass(frozen=True)
@@ -299,7 +286,6 @@ STRATEGIES = {
     "cascade": BombedCascade,
     "cascade-ahead": BombedCascadeAhead,
     "fish": BombedFish,
-    "fish-measuring": MeasuringFish,
     "readj": BombedReadj,
     "dice": Dice,
 }

@@ -18,6 +18,7 @@ class Task(NamedTuple):
     speeds: list[float]
     rest: list[float]
     tolerance: float
+    all_costs: dict[int, float]  # with those of giants
 
     def plan(self, aims: Aims, n_back: int, beta: float | None) -> dict[int, int]:
         movable = {key: self.owners[key] for key in self.costs}
@@ -93,7 +94,11 @@ def mixed(task: Task, aims: Aims, max_entries=3_000, search=_few_attempts):
             break
         fits = most == max_entries and max_entries - pinned - others < most
         most = max(max_entries - pinned - others, least) if fits else least
-    return min_table(task, feasible)
+    new, feasible = min_table(task, feasible)
+    away = [key for key in sorted(new) if new[key] != task.homes[key]]
+    for key in sorted(away, key=lambda key: -task.all_costs[key])[max_entries:]:
+        new[key] = task.homes[key]
+    return new, feasible
 
 
 def mixed_brute_force(task: Task, aims: Aims, max_entries=3_000):
@@ -132,6 +137,7 @@ def rebalanced(
             speeds,
             loads_of(pinned, aims.giants, rest),
             tolerance,
+            costs,
         )
         new, aims = planner(task, aims)
         before = excess(loads_of(costs, owners, rest), aims)
@@ -139,5 +145,3 @@ def rebalanced(
         if not after < (before[0], before[1] - 0.02 * min(before[1], 1.0)):
             return owners
         owners = new
-        if after[1] <= 0:
-            return owners

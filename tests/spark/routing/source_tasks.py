@@ -12,7 +12,7 @@ from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import PlanMaker
 from skewless.state import copy_state, named_arrays
-from skewless.strategy import Merges, Rebalances, Report
+from skewless.strategy import Infers, Merges, Rebalances, Report
 
 N_WORKERS, SEED, N_SOURCES, N_RECORDS = 6, 11, 3, 400
 
@@ -49,7 +49,10 @@ def run_task(
 
 
 def simulated(strategy: Any, n_batches: int) -> dict[tuple[int, int], Workers]:
-    """Return the workers of all records, with states handed on in memory."""
+    """Return the workers of all records, with states handed on in memory.
+
+    Spark's micro-batches begin with idle workers, and loads of few records differ by chance.
+    """
     states = [strategy.start(N_WORKERS, SEED, source=s) for s in range(N_SOURCES)]
     table = strategy.start(N_WORKERS, SEED, source=0)
     found = {}
@@ -59,11 +62,17 @@ def simulated(strategy: Any, n_batches: int) -> dict[tuple[int, int], Workers]:
         if isinstance(strategy, Rebalances):
             keys = np.concatenate([keys_of(batch, source) for source in range(N_SOURCES)])
             distinct, counts = np.unique(keys, return_counts=True)
-            report = Report(distinct, counts.astype(np.float64), np.ones(distinct.size))
+            noise = (N_SOURCES * N_RECORDS / N_WORKERS) ** -0.5
+            loads, sizes = counts.astype(np.float64), np.ones(distinct.size)
+            report = Report(distinct, loads, sizes, noise=noise)
             table, _ = strategy.rebalance(report, table)
             states = [copy_state(table) for _ in states]
         elif isinstance(strategy, Merges):
             states = merge_and_fork(strategy, states)
+            if isinstance(strategy, Infers):
+                for source, state in enumerate(states):
+                    idle = strategy.start(N_WORKERS, SEED, source=source)
+                    states[source] = strategy.fork(state, idle, source)
     return found
 
 

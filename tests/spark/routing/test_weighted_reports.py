@@ -39,7 +39,7 @@ def owners_after(ledger: Ledger, weights, n_sources: int = 2):
 
 def test_a_plan_evens_out_what_records_cost_and_not_how_many_they_are(ledger: Ledger) -> None:
     weights = np.where(KEYS % 10 == 0, 5.0, 0.01)
-    owners = owners_after(ledger, weights)
+    owners = owners_after(ledger, weights, n_sources=20)  # with few records it might be chance
     spent = np.bincount(owners, weights, minlength=N_WORKERS)
     # The heaviest key is a tenth of a fair share, so the tolerance is met nearly exactly.
     assert spent.max() <= 1.08 * spent.mean() + 5.0

@@ -92,22 +92,23 @@ def slow_count() -> aggs.Aggregator[Any]:
 
 
 @pytest.mark.slow
-def test_a_worker_of_half_the_speed_gets_half_of_the_records(spark: Any, tmp_path: Path) -> None:
+def test_a_worker_measured_to_be_slow_gets_fewer_records(spark: Any, tmp_path: Path) -> None:
     n_batches, n_records = 6, 2_000
     for number in range(n_batches):
         # Few keys: each call of the aggregator sleeps a little longer than it is told to.
         keys = np.random.default_rng(number).integers(0, 12, n_records)
         table = pa.table({"k": keys, "v": np.ones(n_records, np.int64)})
         write_file(tmp_path / "in", number, table)
-    results = aggregate(
-        read_stream(spark, tmp_path / "in", "k bigint, v bigint"),
-        "k",
-        {"n": slow_count()},
-        strategy="fish",
-        workers=4,
-        seed=1,
-        ledger=str(tmp_path / "ledger"),
-    )
+    with configured(spark, {"spark.skewless.measuredSpeeds": "true"}):
+        results = aggregate(
+            read_stream(spark, tmp_path / "in", "k bigint, v bigint"),
+            "k",
+            {"n": slow_count()},
+            strategy="fish",
+            workers=4,
+            seed=1,
+            ledger=str(tmp_path / "ledger"),
+        )
     batches = run(results, "update", tmp_path / "checkpoint")
     last = {row["k"]: row["n"] for number in sorted(batches) for row in batches[number]}
     assert sum(last.values()) == n_batches * n_records
@@ -161,8 +162,12 @@ def test_a_strategy_that_cannot_rescale_refuses_other_workers(spark: Any, tmp_pa
     ("options", "text"),
     [
         ({"capacities": [1.0, 2.0]}, "capacities must be one number per worker: 3, not 2"),
-        ({"capacities": [1.0, 2.0, 0.0]}, "capacities must be finite numbers above 0"),
-        ({"capacities": [1.0, 2.0, float("nan")]}, "capacities must be finite numbers above 0"),
+        ({"capacities": [0.0, 0.0, 0.0]}, "finite numbers of at least 0, one of them above 0"),
+        ({"capacities": [1.0, 2.0, float("nan")]}, "capacities must be finite numbers"),
+        (
+            {"capacities": [1.0, 0.0, 2.0], "strategy": "cascade"},
+            "cascade: capacities must be above 0; only its last workers can leave, not worker 1",
+        ),
         ({"capacities": "fast"}, "capacities must be numbers, not 'fast'"),
         (
             {"capacities": [1, 2, 3], "strategy": "pkg"},
@@ -184,6 +189,33 @@ def test_a_batch_job_goes_by_capacities(spark: Any) -> None:
     routed = route(df, "k", strategy="fish", workers=3, capacities=[1, 2, 3], seed=1)
     loads = {row["worker"]: row["count"] for row in routed.groupBy("worker").count().collect()}
     assert imbalance([loads[worker] for worker in range(3)], [1, 2, 3]) < 0.05
+
+
+def test_a_worker_of_capacity_0_gets_no_records(spark: Any) -> None:
+    df = spark.range(0, 3_000, 1, 2).selectExpr("id % 1000 as k")
+    routed = route(df, "k", strategy="fish", workers=3, capacities=[1, 0, 1], seed=1)
+    assert {row["worker"] for row in routed.select("worker").distinct().collect()} == {0, 2}
+
+
+def test_a_query_says_once_that_it_does_not_use_measured_speeds(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_file(tmp_path / "in", 0, keyed(50, 1))
+    stream = read_stream(spark, tmp_path / "in", "k bigint, v bigint")
+
+    def lines(strategy: str, measured: str) -> list[str]:
+        caplog.clear()
+        ledger = str(tmp_path / f"{strategy}-{measured}")
+        with configured(spark, {"spark.skewless.measuredSpeeds": measured}):
+            aggregate(stream, "k", {"n": aggs.count()}, strategy=strategy, ledger=ledger)
+        return [line for line in caplog.messages if "measure" in line]
+
+    with caplog.at_level("INFO", "skewless"):
+        (line,) = lines("fish", "false")
+        assert "set spark.skewless.measuredSpeeds to true" in line
+        assert lines("fish", "true") == lines("cascade", "false") == []
+        with pytest.raises(ValueError, match="measuredSpeeds must be true or false, not 'yes'"):
+            lines("fish", "yes")
 
 
 def test_the_balance_tells_what_records_cost(spark: Any, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference import hash as reference_ring
+from reference.rebalancing import even_arcs as reference_ring
 from reference.rebalancing import mixed as reference
 from skewless.strategies.rebalancing import routing_table
 from skewless.strategies.rebalancing.compact_representation import (
@@ -309,8 +309,8 @@ def test_the_order_is_that_of_a_stable_sort(n):
 
 def test_a_key_goes_where_the_table_says_and_otherwise_to_its_owner_on_the_ring():
     keys = np.arange(300, dtype=np.uint64)
-    state = routing_table.start_table(7, 5, virtual_nodes=16)
-    homes = reference_ring.route(keys, 7, 5, ring=True, virtual_nodes=16)
+    state = routing_table.start_table(7, 5)
+    homes = reference_ring.route(keys, 7, 5)
     assert routing_table.owners(keys, state).tolist() == homes
     wanted = np.array(homes, np.int32)
     wanted[::3] = 4
@@ -326,11 +326,11 @@ def test_a_key_goes_where_the_table_says_and_otherwise_to_its_owner_on_the_ring(
 
 def test_entries_of_workers_that_left_fall_to_the_ring():
     keys = np.arange(300, dtype=np.uint64)
-    state = routing_table.start_table(7, 5, virtual_nodes=16)
+    state = routing_table.start_table(7, 5)
     wanted = (keys % np.uint64(7)).astype(np.int32)
     state = routing_table.with_entries(state, keys, wanted)
-    fewer = routing_table.rescaled(state, 5, 16, None)
-    ring_of_5 = reference_ring.route(keys, 5, 5, ring=True, virtual_nodes=16)
+    fewer = routing_table.rescaled(state, 5, None)
+    ring_of_5 = reference_ring.route(keys, 5, 5)
     expected = np.where(wanted < 5, wanted, ring_of_5)
     assert routing_table.owners(keys, fewer).tolist() == expected.tolist()
     assert fewer.n_entries[0] == (expected != ring_of_5).sum()

@@ -46,6 +46,7 @@ from skewless.spark.ledger.claims import Claim, claim_of, require_unclaimed
 from skewless.spark.routing.arguments import routing_arguments, weight_column
 from skewless.spark.routing.query_ledger import QueryLedger
 from skewless.spark.routing.route import make_router, routed
+from skewless.spark.routing.speeds import log_unused, uses_speeds
 from skewless.spark.slots import ANY_PARTITIONS, check_slots, even_slots
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
@@ -151,6 +152,9 @@ def aggregate(
     router, claim, cost = None, None, None
     if choice.form == "route":
         router = make_router(df, by, choice.strategy, given, layout)
+        is_learning = router.query.ledger is not None and uses_speeds(router.plans.strategy)
+        if is_learning and not given.measures_speeds:
+            log_unused(router.plans.strategy.name)
         cost = None if weight is None else weight_column(df, weight, router.plans.strategy)
     elif choice.form == "local":
         claim = claim_of(df, given.ledger, LOCAL, by.names, layout)

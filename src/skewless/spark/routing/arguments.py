@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -17,9 +18,14 @@ from skewless.simulator.starting import require_capacities
 from skewless.spark.columns import computed, existing, quoted
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.locating import given_ledger
-from skewless.spark.routing.settings import are_untrusted, given_seed, given_workers
+from skewless.spark.routing.settings import (
+    are_speeds_measured,
+    are_untrusted,
+    given_seed,
+    given_workers,
+)
 from skewless.spark.routing.worker_steps import last_workers
-from skewless.strategy import AnyStrategy, Rescales, Weighs
+from skewless.strategy import AnyStrategy, Rescales, Weighs, require_all_stay
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,7 @@ class RoutingArguments:
     seed: int | None  # None: one is drawn
     ledger: Ledger | None
     untrusted_keys: bool  # whether strangers choose the keys
+    measures_speeds: bool  # whether plans use the times that workers measure
 
 
 def routing_arguments(
@@ -46,14 +53,17 @@ def routing_arguments(
     spark = df.sparkSession
     given = given_ledger(ledger)
     n_workers = number_of_workers(df, given_workers(workers, spark), given)
-    speeds = None if capacities is None else require_capacities(capacities, n_workers).tolist()
+    speeds = None
+    if capacities is not None:
+        speeds = tuple(require_capacities(capacities, n_workers, may_be_0=True).tolist())
     return RoutingArguments(
         workers=n_workers,
         # Equal capacities are kept: workers that differed before may be equal from now on.
-        capacities=None if speeds is None else tuple(speeds),
+        capacities=speeds,
         seed=given_seed(seed, spark),
         ledger=given,
         untrusted_keys=are_untrusted(untrusted_keys, spark),
+        measures_speeds=are_speeds_measured(spark),
     )
 
 
@@ -77,14 +87,16 @@ def number_of_workers(
     return whole(found, "workers", least=1, most=MOST_WORKERS)
 
 
-def require_rescaling(strategy: AnyStrategy) -> None:
-    """Raise ValueError if the strategy cannot use capacities."""
+def require_rescaling(strategy: AnyStrategy, capacities: Sequence[float]) -> None:
+    """Raise ValueError if the strategy cannot use these capacities."""
     if not isinstance(strategy, Rescales):
         able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Rescales)]
         raise ValueError(
             f"capacities: strategy {strategy.name!r} ignores differences in speed; "
             f"use one of {', '.join(able)}, or leave out capacities"
         )
+    if not strategy.traits.any_may_leave:
+        require_all_stay(strategy.name, np.array(capacities))
 
 
 def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) -> Column:

@@ -13,8 +13,11 @@ What a plan holds depends on what the strategy can do:
 
 A plan also names, for each source, the batch of its last report. So a source that skipped some
 batches still finds its state. The plan lists the workers and how they changed, so that a query can
-be restarted with others. If the strategy compares waits, the plan holds the time per record of each
-worker.
+be restarted with others. If measured speeds are asked for and the strategy uses them, the plan
+holds how long the last batches of each worker took.
+
+Spark's stages are barriers: when a micro-batch begins, nothing of the one before is waiting. So a
+strategy that infers the backlog of workers begins each micro-batch with idle workers.
 """
 
 from __future__ import annotations
@@ -35,18 +38,20 @@ from skewless.spark.ledger.ledger import Entry, Ledger, LedgerMismatch
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
 from skewless.spark.routing.bounded_counts import BoundedCounts, add, bounded_counts, heaviest
 from skewless.spark.routing.plan_claims import made_or_awaited
-from skewless.spark.routing.speeds import busy, seconds_per_record
+from skewless.spark.routing.speeds import last_batches, seconds_per_record, uses_speeds
 from skewless.spark.routing.worker_steps import Step, Steps, steps_about, steps_of
 from skewless.state import copy_state
 from skewless.strategy import (
     AnyStrategy,
     Condenses,
     Forks,
+    Infers,
     Merges,
     Observes,
     Rebalances,
     Report,
     Rescales,
+    require_all_stay,
 )
 
 #: Batches whose files are kept before the one that runs. Spark replays the last one or two; the
@@ -75,6 +80,11 @@ class PlanMaker:
     seed: int = 0
     capacities: tuple[float, ...] | None = None  # relative speeds; None: not given
     steps: Steps = ()  # earlier workers, then these; empty: only these
+    measures_speeds: bool = False  # use the times that workers report, if the strategy can
+
+    def __post_init__(self) -> None:  # noqa: D105
+        if self.capacities is not None and not self.strategy.traits.any_may_leave:
+            require_all_stay(self.strategy.name, np.array(self.capacities))
 
     @property
     def history(self) -> Steps:
@@ -103,14 +113,16 @@ class PlanMaker:
             if batch % _PURGE_EVERY == 0:
                 ledger.purge(batch - KEPT_BATCHES)
         require_plan(plan)
-        now = self._after(steps_of(plan, self.history))
+        now = self._after(self._steps_of(plan))
         if not _holds(plan, _SHARED):
             return now, now._own(ledger, plan, source)
         state = now._shared(plan, source)
         # A plan has all reports of the batch before, so no source is ahead of it. So a strategy
         # that condenses continues with the plan itself.
         if isinstance(self.strategy, Forks) and not isinstance(self.strategy, Condenses):
-            return now, self.strategy.fork(state, now._own(ledger, plan, source), source)
+            is_idle = isinstance(self.strategy, Infers)
+            own = now.start(source) if is_idle else now._own(ledger, plan, source)
+            return now, self.strategy.fork(state, own, source)
         return now, state
 
     def next_plan(self, ledger: Ledger, batch: int) -> Entry:
@@ -129,9 +141,9 @@ class PlanMaker:
         first = next(reports, None)
         reports = reports if first is None else chain([first], reports)
         # The workers of that batch differ from the plan's if the query was restarted with others.
-        then = self._with(steps_of(plan if first is None else first[1], self.history))
+        then = self._with(self._steps_of(plan if first is None else first[1]))
         following = self._after(then.history)
-        measured = self._busy(ledger, before, plan)
+        measured = self._measured(ledger, before, plan)
         next_plan = following._learned(then, plan, reports, measured)
         reported |= dict.fromkeys(now, before)
         sources = sorted(s for s, at in reported.items() if at >= batch - KEPT_BATCHES)
@@ -142,11 +154,21 @@ class PlanMaker:
         next_plan.about.update(steps_about(following.history))
         return next_plan
 
-    def _busy(self, ledger: Ledger, before: int, plan: Entry) -> dict[str, Floats]:
-        """Return how long the workers were busy, if the strategy uses that."""
-        if not (isinstance(self.strategy, Observes) and self.strategy.wants_speeds):
+    def _measured(self, ledger: Ledger, before: int, plan: Entry) -> dict[str, Floats]:
+        """Return how long the workers took, if that is used."""
+        if not (self.measures_speeds and uses_speeds(self.strategy)):
             return {}
-        return busy(plan, ledger.read_workers(before), self.n_workers)
+        return last_batches(plan, ledger.read_workers(before), self.n_workers)
+
+    def _steps_of(self, entry: Entry) -> Steps:
+        """Return the workers so far of an entry; LedgerCorrupt if one left that cannot leave."""
+        steps = steps_of(entry, self.history)
+        if not self.strategy.traits.any_may_leave:
+            for _, speeds in steps:
+                if speeds is not None and 0.0 in speeds:
+                    text = f"worker_steps: no worker of {self.strategy.name!r} can have capacity 0"
+                    raise corrupt(entry, Unsound(text))
+        return steps
 
     def _with(self, steps: Steps) -> PlanMaker:
         """Return the maker for the workers of the last of these steps."""
@@ -214,7 +236,7 @@ class PlanMaker:
         """Yield the reports after a check, and append the source of each to `sources`."""
         with_keys = isinstance(self.strategy, Rebalances)
         for source, report in reports:
-            n_workers = steps_of(report, self.history)[-1][0]
+            n_workers = self._steps_of(report)[-1][0]
             require_report(report, n_workers, with_keys=with_keys)
             sources.append(source)
             yield source, report
@@ -239,7 +261,7 @@ class PlanMaker:
             return self._entry(_SHARED, self._advanced(state, then.history))
         if isinstance(self.strategy, Merges):
             parts = [self._part(report, _OWN, source) for source, report in reports]
-            if not parts and self.history == steps_of(plan, self.history):
+            if not parts and self.history == self._steps_of(plan):
                 return _only(plan, _SHARED)
             if not parts and not _holds(plan, _SHARED):
                 return Entry({})
@@ -294,14 +316,14 @@ class PlanMaker:
 
     def _state(self, entry: Entry, prefix: str, source: int) -> Any:
         """Return the state of an entry, rescaled from its workers to this maker's."""
-        then = self._with(steps_of(entry, self.history))
+        then = self._with(self._steps_of(entry))
         told = then._restored(entry, prefix, source)
         whole = then._merged([told]) if isinstance(self.strategy, Condenses) else told
         return self._advanced(whole, then.history)
 
     def _part(self, entry: Entry, prefix: str, source: int) -> Any:
         """Return the state that an entry keeps for merging, rescaled to this maker's workers."""
-        if steps_of(entry, self.history) == self.history:
+        if self._steps_of(entry) == self.history:
             return self._restored(entry, prefix, source)
         return self._told(self._state(entry, prefix, source))
 
@@ -347,19 +369,23 @@ def _summed(reports: Iterator[Entry], strategy: AnyStrategy, state: Any, n_worke
     """Return the keys of all sources with their loads; the state of every key weighs the same.
 
     The load of each worker is known exactly. The part that no listed key accounts for is its rest:
-    sources leave out light keys, and so does the sum over all sources.
+    sources leave out light keys, and so does the sum over all sources. Of m records on average, a
+    worker gets m ± √m by chance.
     """
     counts = bounded_counts(_PLANNED_KEYS)
     loads = np.zeros(n_workers)
+    n_records = 0
     for report in reports:
         add(counts, report.arrays["keys"], report.arrays["counts"])
         loads += report.arrays.get("spent", report.arrays["loads"])
+        n_records += int(report.arrays["loads"].sum())
     keys, amounts = heaviest(counts, 2 * _PLANNED_KEYS)
     owners = np.full(keys.size, -1, np.int32)
     strategy.route(keys, copy_state(state), owners)
     rest = np.maximum(loads - np.bincount(owners, weights=amounts, minlength=n_workers), 0.0)
     costs = amounts.astype(np.float64)
-    return Report(keys, costs, np.ones(keys.size), rest if rest.any() else None)
+    noise = float(max(n_records / n_workers, 1.0) ** -0.5)
+    return Report(keys, costs, np.ones(keys.size), rest if rest.any() else None, noise)
 
 
 def _ints(values: Any) -> Any:

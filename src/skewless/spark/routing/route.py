@@ -33,6 +33,7 @@ from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.query_ledger import query_ledger, state_identity
 from skewless.spark.routing.router import Router
 from skewless.spark.routing.seeds import log_seed
+from skewless.spark.routing.speeds import uses_speeds
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
 
@@ -73,9 +74,9 @@ def route(
         number in `ledger`; else `spark.sql.shuffle.partitions`. A stream may be restarted with
         another number if its strategy can rescale.
     capacities
-        Relative speeds of the workers, one number above 0 for each. Only strategies that can
-        rescale accept them. A stream may be restarted with other speeds. None: those in its ledger.
-        A strategy that measures speeds, such as `fish` in `aggregate`, uses what it measures.
+        Relative speeds of the workers, one number for each. Only strategies that can rescale
+        accept them. A stream may be restarted with other speeds. None: those in its ledger. With
+        `fish` and `hash`, a worker of capacity 0 gets no records.
     weight
         What a record costs: a numeric column, for strategies that weigh records. Null, NaN,
         infinity and negative numbers count as 1.
@@ -132,7 +133,7 @@ def make_router(
     """
     chosen = registry.strategy_of(strategy)
     if given.capacities is not None:
-        require_rescaling(chosen)
+        require_rescaling(chosen, given.capacities)
     identity: dict[str, Any] = {
         "strategy": chosen.name,
         "parameters": json.dumps(parameters.as_dict(chosen), sort_keys=True, default=str),
@@ -144,6 +145,9 @@ def make_router(
         identity |= state_identity(chosen, given.workers)
     if given.untrusted_keys:
         identity["untrusted_keys"] = True
+    measures = given.measures_speeds and uses_speeds(chosen)
+    if measures:
+        identity["measured_speeds"] = True
     query = query_ledger(df, identity, given.seed, given.ledger, chosen)
     if df.isStreaming and query.ledger is None:
         warnings.warn(
@@ -153,7 +157,7 @@ def make_router(
         )
     if not df.isStreaming and given.seed is None:
         log_seed(query.seed)
-    plans = PlanMaker(chosen, given.workers, query.seed, given.capacities)
+    plans = PlanMaker(chosen, given.workers, query.seed, given.capacities, measures_speeds=measures)
     return Router(plans, query, given.untrusted_keys)
 
 

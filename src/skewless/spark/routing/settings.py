@@ -6,7 +6,7 @@ from typing import Any
 
 from skewless.arguments import MOST_WORKERS, seed_number, whole
 
-_UNTRUSTED = "spark.skewless.untrustedKeys"
+MEASURED_SPEEDS = "measuredSpeeds"
 
 
 def setting(name: str, spark: Any) -> Any:
@@ -34,9 +34,22 @@ def given_workers(workers: Any, spark: Any) -> int | None:
 
 def are_untrusted(untrusted_keys: Any, spark: Any) -> bool:
     """Return whether strangers choose the keys: the argument, or else the setting."""
-    name, value = "untrusted_keys", untrusted_keys
-    if value is None:
-        name, value = _UNTRUSTED, spark.conf.get(_UNTRUSTED, "false")
+    if untrusted_keys is None:
+        return _switch(spark, "untrustedKeys")
+    return _is_true("untrusted_keys", untrusted_keys)
+
+
+def are_speeds_measured(spark: Any) -> bool:
+    """Return whether plans use the times that workers measure."""
+    return _switch(spark, MEASURED_SPEEDS)
+
+
+def _switch(spark: Any, name: str) -> bool:
+    value = setting(name, spark)
+    return value is not None and _is_true(f"spark.skewless.{name}", value)
+
+
+def _is_true(name: str, value: Any) -> bool:
     text = str(value).lower()
     if not isinstance(value, bool | str) or text not in ("true", "false"):
         raise ValueError(f"{name} must be true or false, not {value!r}")

@@ -1,12 +1,19 @@
 """How long records take the workers, from their reports: for strategies that compare waits.
 
-A plan holds the seconds and records of each worker; older batches count less. Measured times are
-noisy. So a worker counts only after it was busy for a while, small differences are ignored, and
-times are rounded. A plan then changes when a worker has changed, not with every batch.
+On Spark a worker is a partition, and a partition runs on any executor. So a time says something
+about the next batch only if the work of the partition causes it, not the machine. That is why times
+are used only if the user asks for it.
+
+A task takes a + b · records seconds. A plan holds the seconds and records of the last batches of
+each worker. Two batches of a worker that differ in records give a; the median over all such pairs
+is what any task costs. b is the median over the batches of a worker, so a single pause changes
+nothing. Small differences are ignored, and times are rounded. A plan then changes when a worker has
+changed, not with every batch.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,49 +22,81 @@ from skewless.arrays import Floats
 from skewless.sound import MOST_COUNTED, Unsound, require_that, require_within
 from skewless.spark.ledger.entry_checks import corrupt, require_worker_report
 from skewless.spark.ledger.ledger import Entry
+from skewless.spark.routing.settings import MEASURED_SPEEDS
+from skewless.strategy import AnyStrategy, Observes
 
-#: The weight of a batch relative to the one after it.
-_REMEMBERED = 0.5
-#: One batch counts as at most this many times slower than the batches before it.
-_MOST_SLOWER = 2.0
+_LOGGER = logging.getLogger("skewless")
+#: Batches with records of each worker that a plan remembers.
+_BATCHES = 5
+#: A worker counts after this many of them: of fewer, a pause could be the median.
+_LEAST_BATCHES = 3
 #: A worker counts when it was busy for at least this many seconds in the remembered batches.
 _LEAST_SECONDS = 0.05
+_LEAST_TIME = 2.0**-30  # seconds per record
+#: Two batches tell what a task costs if their records differ by this factor.
+_APART = 1.2
 #: Relative times within this many doublings are the same.
 _SAME = 0.4
 #: Steps per doubling to which relative times are rounded, and the most doublings.
 _STEPS, _MOST_DOUBLINGS = 4.0, 4.0
 
-_SECONDS, _RECORDS = "busy_seconds", "busy_records"
+_SECONDS, _RECORDS, _FIXED = "last_seconds", "last_records", "last_fixed"
 
 
-def busy(plan: Entry, reports: Mapping[int, Entry], n_workers: int) -> dict[str, Floats]:
-    """Return the seconds and records of each worker for the next plan."""
-    seconds, records = (_remembered(plan, name, n_workers) for name in (_SECONDS, _RECORDS))
+def uses_speeds(strategy: AnyStrategy) -> bool:
+    """Return whether a strategy, with its parameters, can use measured times per record."""
+    return isinstance(strategy, Observes) and strategy.wants_speeds
+
+
+def log_unused(name: str) -> None:
+    """Log that times are not used, and when to use them."""
+    _LOGGER.info(
+        "strategy %r does not use the times that workers measure, because Spark runs a partition "
+        "on any executor. If all executors are equally fast, and records of some keys cost more "
+        "than others, set spark.skewless.%s to true",
+        name,
+        MEASURED_SPEEDS,
+    )
+
+
+def last_batches(plan: Entry, reports: Mapping[int, Entry], n_workers: int) -> dict[str, Floats]:
+    """Return the last batches of each worker, the newest first, and a, for the next plan."""
+    seconds, records = (
+        _remembered(plan, name, n_workers * _BATCHES).reshape(n_workers, _BATCHES)
+        for name in (_SECONDS, _RECORDS)
+    )
     for worker, report in reports.items():
         require_worker_report(report)
-        if worker < n_workers:
-            took, n_records = float(report.about["seconds"]), float(report.about["records"])
-            if seconds[worker] > 0.0 and records[worker] > 0.0:
-                # A single pause must not affect many batches.
-                took = min(took, _MOST_SLOWER * n_records * seconds[worker] / records[worker])
-            seconds[worker] += took
-            records[worker] += n_records
-    return {_SECONDS: seconds, _RECORDS: records}
+        if worker < n_workers and report.about["records"] > 0:
+            for rows, name in ((seconds, "seconds"), (records, "records")):
+                rows[worker] = [report.about[name], *rows[worker, :-1]]
+    fixed = _fixed_seconds(seconds, records, float(_remembered(plan, _FIXED, 1)[0]))
+    return {_SECONDS: seconds.ravel(), _RECORDS: records.ravel(), _FIXED: np.array([fixed])}
 
 
 def seconds_per_record(plan: Mapping[str, Floats]) -> Floats | None:
     """Return how long a record takes each worker, or None while that is not known.
 
-    >>> seconds = np.array([1.0, 1.1, 2.1, 0.0])
-    >>> times = seconds_per_record({"busy_seconds": seconds, "busy_records": np.full(4, 1000.0)})
+    The time is that of a task with as many records as a task has on average. So it does not depend
+    on how many a worker was sent, and where a task costs much more than its records, workers are
+    nearly equal.
+
+    >>> seconds = np.repeat([1.0, 1.1, 2.1, 0.0], 5)
+    >>> batches = {"last_seconds": seconds, "last_records": np.full(20, 1000.0)}
+    >>> times = seconds_per_record({**batches, "last_fixed": np.zeros(1)})
     >>> (times / times.min()).tolist()
     [1.0, 1.0, 2.0, 1.0]
     """
-    seconds, records = plan[_SECONDS], plan[_RECORDS]
-    known = (seconds >= _LEAST_SECONDS) & (records > 0)
-    if 2 * np.count_nonzero(known) < known.size:
+    seconds, records = (plan[name].reshape(-1, _BATCHES) for name in (_SECONDS, _RECORDS))
+    fixed = plan[_FIXED][0]
+    there = records > 0
+    known = (there.sum(axis=1) >= _LEAST_BATCHES) & (seconds.sum(axis=1) >= _LEAST_SECONDS)
+    if not known.any() or 2 * np.count_nonzero(known) < np.count_nonzero(there.any(axis=1)):
         return None
-    times = np.log2(seconds[known] / records[known])
+    rates = np.full(records.shape, np.nan)
+    np.divide(np.maximum(seconds - fixed, 0.0), records, out=rates, where=there)
+    whole = fixed / records[there].mean() + np.nanmedian(rates[known], axis=1)
+    times = np.log2(np.maximum(whole, _LEAST_TIME))
     typical = np.median(times)
     doublings = np.zeros(known.size)
     doublings[known] = np.where(np.abs(times - typical) < _SAME, 0.0, times - typical)
@@ -67,8 +106,22 @@ def seconds_per_record(plan: Mapping[str, Floats]) -> Floats | None:
     return found
 
 
-def _remembered(plan: Entry, name: str, n_workers: int) -> Floats:
-    amounts = np.zeros(n_workers)
+def _fixed_seconds(seconds: Floats, records: Floats, before: float) -> float:
+    """Return a; `before` while no worker has batches that differ enough."""
+    one, other = np.triu_indices(_BATCHES, 1)
+    few = np.minimum(records[:, one], records[:, other])
+    apart = (few > 0) & (np.maximum(records[:, one], records[:, other]) >= _APART * few)
+    if not apart.any():
+        return before
+    records_1, records_2 = records[:, one][apart], records[:, other][apart]
+    seconds_1, seconds_2 = seconds[:, one][apart], seconds[:, other][apart]
+    crossing = (seconds_1 * records_2 - seconds_2 * records_1) / (records_2 - records_1)
+    return max(float(np.median(crossing)), 0.0)
+
+
+def _remembered(plan: Entry, name: str, size: int) -> Floats:
+    """Return an array of a plan, cut or filled with zeros to `size`."""
+    amounts = np.zeros(size)
     if name not in plan.arrays:
         return amounts
     found = plan.arrays[name]
@@ -77,6 +130,6 @@ def _remembered(plan: Entry, name: str, n_workers: int) -> Floats:
         require_within(name, found, 0, MOST_COUNTED)
     except Unsound as error:
         raise corrupt(plan, error) from None
-    n_same = min(n_workers, found.size)
-    amounts[:n_same] = _REMEMBERED * found[:n_same]
+    n_same = min(size, found.size)
+    amounts[:n_same] = found[:n_same]
     return amounts

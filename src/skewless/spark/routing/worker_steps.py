@@ -58,6 +58,7 @@ def _step(step: Any) -> Step:
         return n_workers, None
     require_that(isinstance(speeds, list) and len(speeds) == n_workers, text)
     for speed in speeds:
-        known = type(speed) in (int, float) and math.isfinite(speed) and speed > 0
-        require_that(known, f"{_NAME} must have capacities that are finite and above 0")
+        known = type(speed) in (int, float) and math.isfinite(speed) and speed >= 0
+        require_that(known, f"{_NAME} must have capacities that are finite and at least 0")
+    require_that(any(speeds), f"{_NAME} must have a capacity above 0")
     return n_workers, tuple(float(speed) for speed in speeds)

@@ -90,8 +90,9 @@ class Fish:
     virtual_nodes
         Points of a worker on the ring.
 
-    **Deviations from the paper**: N_w is left out, d_min is defined, and frequencies are relative
-    to the weight of a long stream. `docs/strategies/fish.md` has the complete list with reasons.
+    **Deviations from the paper**: N_w is left out, d_min is defined, frequencies are relative to
+    the weight of a long stream, and on Spark C_w is 0 when a micro-batch begins.
+    `docs/strategies/fish.md` has the complete list with reasons.
 
     Examples
     --------
@@ -108,6 +109,7 @@ class Fish:
     """
 
     name: ClassVar[str] = "fish"
+    state_version: ClassVar[int] = 2  # in version 1 P_w was measured, also on Spark
 
     alpha: float = 0.2
     epoch: int = 1_000

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers, read_only
-from skewless.parameters import MOST_POINTS, check_types, require, require_count
+from skewless.parameters import check_types, require
 from skewless.strategies.rebalancing import routing_table
 from skewless.strategies.rebalancing.compact_representation import (
     Observed,
@@ -36,6 +37,8 @@ from skewless.strategy import (
     rest_by_worker,
 )
 
+#: Plans for one report. Goals depend on where keys are, so each could seem better than the last.
+_MOST_PLANS = 100
 #: A load this many standard deviations from its mean is not due to chance.
 _CHANCE = 3.0
 #: What discretised costs may add to the load of a worker, in fair shares. Without it, plans would
@@ -57,8 +60,6 @@ class TableRouting(ABC):
     ----------
     tolerance
         θ_max: how far from its fair share the load of a worker may be, above or below.
-    virtual_nodes
-        Points per worker on the ring.
     keep_unreported
         Keep table entries of keys that the report does not name, because they may have state. Set
         it to False if a report names every key that has state: the table then forgets keys that
@@ -76,8 +77,9 @@ class TableRouting(ABC):
         A worker with too little load also causes a new plan, which fills it.
     """
 
+    state_version: ClassVar[int] = 2  # in version 1 the ring had random points
+
     tolerance: float = 0.08
-    virtual_nodes: int = 128
     keep_unreported: bool = True
     forget_after: int | None = 1_000
     pin_giants: bool = True
@@ -87,7 +89,6 @@ class TableRouting(ABC):
         check_types(self)
         allowed = 0 <= self.tolerance < float("inf")
         require(self, "tolerance", allowed, "a finite number of at least 0")
-        require_count(self, "virtual_nodes", most=MOST_POINTS)
         lasts = self.forget_after is None or self.forget_after >= 1
         require(self, "forget_after", lasts, "at least 1, or None")
 
@@ -98,7 +99,7 @@ class TableRouting(ABC):
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> TableState:
         """Return the ring with an empty table."""
-        return routing_table.start_table(n_workers, seed, self.virtual_nodes)
+        return routing_table.start_table(n_workers, seed)
 
     def route(self, keys: Keys, state: TableState, out: Workers) -> None:
         """Fill `out` with the worker of each record."""
@@ -113,7 +114,7 @@ class TableRouting(ABC):
     ) -> TableState:
         """Return the state for other workers; the next rebalance evens out their loads."""
         require_all_stay(type(self).__name__, capacities)
-        return routing_table.rescaled(state, n_workers, self.virtual_nodes, capacities)
+        return routing_table.rescaled(state, n_workers, capacities)
 
     def rescale_keys(
         self, keys: Keys, state: TableState, n_workers: int, capacities: Floats | None = None
@@ -168,7 +169,7 @@ class TableRouting(ABC):
     def _targets(self, observed: Observed, capacities: Floats, noise: float = 0.0) -> Workers:
         """Return the worker that each observed key should have; `noise` is that of the report."""
         slack = max(self._slack(), _CHANCE * noise - self.tolerance)
-        while True:
+        for _ in range(_MOST_PLANS):
             aims = goals(
                 observed,
                 self.tolerance,
@@ -185,9 +186,8 @@ class TableRouting(ABC):
             after = self._excess(observed, targets, aims)
             if not after.is_better(before):
                 return observed.owners
-            if after.total <= 0.0:
-                return targets
             observed = observed._replace(owners=targets)
+        return observed.owners
 
     def _excess(self, observed: Observed, owners: Workers, aims: Goals) -> Excess:
         loads = worker_loads(owners, observed.costs, aims.fair.size) + observed.rest

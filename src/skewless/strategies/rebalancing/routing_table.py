@@ -15,8 +15,9 @@ from skewless._jit import kernel
 from skewless.arrays import I32, U64, Floats, Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded
 from skewless.kernels.key_table import ABSENT, KeyTable, find_slot, key_table
-from skewless.kernels.ring import Ring, ring
+from skewless.kernels.ring import Ring
 from skewless.sound import MOST_COUNTED, require_same, require_that, require_within
+from skewless.strategies.rebalancing.even_arcs import even_ring
 
 _SPARSE = 1 << 13  # keys, which take 200 KB
 
@@ -24,7 +25,7 @@ _SPARSE = 1 << 13  # keys, which take 200 KB
 class TableState(NamedTuple):
     """The ring, the table, and which report named a key of the table last."""
 
-    seeds: Words  # of keys, of the ring's points
+    seeds: Words  # [1] of keys
     capacities: Floats  # relative speed of each worker
     ring: Ring
     table: KeyTable  # key -> worker, only where that is not the ring's
@@ -52,17 +53,8 @@ class TableState(NamedTuple):
 
 @kernel
 def _home(ring: Ring, hashed: U64) -> I32:
-    """Return the owner on the ring.
-
-    Most buckets of the ring have at most two points. Stepping over them without a branch is worth
-    it: whether there is a point before a hash is a coin toss that no processor predicts.
-    """
-    point = np.int64(ring.first[np.int64(hashed >> ring.shift[0])])
-    point += ring.positions[point] < hashed
-    point += ring.positions[point] < hashed
-    while ring.positions[point] < hashed:
-        point += 1
-    return ring.workers[point]
+    """Return the owner on the ring, on which a cell has one owner."""
+    return ring.workers[ring.first[np.int64(hashed >> ring.shift[0])]]
 
 
 @kernel
@@ -146,14 +138,13 @@ def entries(state: TableState) -> tuple[Keys, Workers]:
     return keys, workers
 
 
-def start_table(n_workers: int, seed: int, virtual_nodes: int) -> TableState:
+def start_table(n_workers: int, seed: int) -> TableState:
     """Return the ring with an empty table."""
-    seeds = seed_array(seed, 2)
     table = key_table(0)
     return TableState(
-        seeds,
+        seed_array(seed, 1),
         np.ones(n_workers),
-        ring(n_workers, int(seeds[1]), virtual_nodes=virtual_nodes),
+        even_ring(np.ones(n_workers)),
         table,
         np.zeros(1, np.int64),
         np.zeros(table.values.size, np.int64),
@@ -185,21 +176,14 @@ def with_entries(
     return state._replace(table=table, n_entries=np.array([keys.size]), named_in=by_slot)
 
 
-def rescaled(
-    state: TableState, n_workers: int, virtual_nodes: int, capacities: Floats | None
-) -> TableState:
+def rescaled(state: TableState, n_workers: int, capacities: Floats | None) -> TableState:
     """Return the state for other workers; entries of workers that are gone fall to the ring."""
     speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
-    points = ring(
-        n_workers,
-        int(state.seeds[1]),
-        virtual_nodes=virtual_nodes,
-        capacities=speeds,
-        unit=float(state.ring.unit[0]),
-    )
+    if speeds.shape != (n_workers,):
+        raise ValueError(f"capacities must be {n_workers} numbers, not {capacities!r}")
     known = all_entries(state)
     stays = known.part(known.workers < n_workers)
-    return with_entries(state._replace(ring=points, capacities=speeds), *stays)
+    return with_entries(state._replace(ring=even_ring(speeds), capacities=speeds), *stays)
 
 
 def moved(
