@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.aggregations.columns import plain
+from skewless.arguments import shown
 from skewless.arrays import Floats, Ints, Keys
 from skewless.sound import MOST_WEIGHT
 from skewless.spark.state.grouping import Grouped, SentColumns, grouped, only_records, times_of
@@ -237,6 +238,11 @@ class Work:
         begin = time.perf_counter()
         try:
             update = method(keyed)
+            if not isinstance(update, Update):
+                raise ValueError(
+                    f"{type(self.shape.processor).__name__}: {method.__name__} must return "
+                    f"Update(results, states), not {shown(update)}"
+                )
             results = self.shape.results_of(update)
             states = self.shape.states_of(update, keyed)
         except pa.ArrowException as error:
