@@ -39,7 +39,6 @@ from skewless.spark.state.versions.state_tables import (
 from skewless.spark.state.versions.version_files import Version, merged, write
 from skewless.spark.state.work import Work, Worked, with_a_trace
 
-_ROWS_AT_ONCE = 1 << 16
 _PURGE_EVERY = 8
 
 
@@ -79,7 +78,7 @@ class StateTasks:
         ledger, plan, _ = self._plan(task, batch)
         records = received(batches, self.work.sent)
         results = self.step(ledger, plan, batch, task.partition, records, task.attempt)
-        yield from results.combine_chunks().to_batches(_ROWS_AT_ONCE)
+        yield from self.work.rows(results, batch)
 
     def step(
         self,

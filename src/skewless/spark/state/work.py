@@ -41,6 +41,7 @@ from skewless.spark.state.versions.state_tables import (
 Cost = Literal["records", "seconds"]
 #: How often in a row a state may end while the watermark does not change.
 _MOST_EXPIRIES = 1_000
+_ROWS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +87,20 @@ class Work:
     shape: Shape
     sent: SentColumns
     cost: Cost = "records"
+    batch_column: str | None = None  # has the number of the micro-batch
 
     @cached_property
     def layout(self) -> StateLayout:
         """What states look like in files."""
         return StateLayout(self.sent.key_schema, self.shape.state_arrow)
+
+    def rows(self, results: pa.Table, batch: int) -> list[pa.RecordBatch]:
+        """Return results as Spark gets them, with the number of their micro-batch if asked for."""
+        if self.batch_column is not None:
+            numbers = pa.array(np.full(results.num_rows, batch, np.int64))
+            results = results.append_column(self.batch_column, numbers)
+        found: list[pa.RecordBatch] = results.combine_chunks().to_batches(_ROWS_AT_ONCE)
+        return found
 
     def do(
         self,
