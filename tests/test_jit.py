@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -71,6 +72,61 @@ def test_a_state_class_may_be_renamed(tmp_path):
         (tmp_path / "own.py").write_text(MODULE.replace("State", name))
         program = f"import numpy as np, own; print(own.first(own.{name}(np.arange(3))))"
         assert _printed(program, tmp_path, tmp_path / "cache") == "0\n"
+
+
+@pytest.mark.slow
+def test_compiling_is_reported_on_standard_error_and_loading_is_not(tmp_path):
+    (tmp_path / "own.py").write_text(MODULE)
+    program = (
+        "import numpy as np, own; from skewless import _jit; _jit._PROGRESS.due_s = 0.0; "
+        "print(own.first(own.State(np.arange(3))))"
+    )
+    environment = {**os.environ, "SKEWLESS_CACHE_DIR": str(tmp_path / "cache")}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            env={**environment, "NUMBA_DISABLE_JIT": "0"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for _ in range(2)
+    ]
+    assert [done.stdout for done in said] == ["0\n", "0\n"]
+    first, second = (done.stderr.splitlines() for done in said)
+    assert len(first) == 1
+    assert first[0].startswith("skewless: compiling kernels")
+    assert second == []
+
+
+def test_progress_is_told_every_ten_seconds_and_not_for_a_moment(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(_jit.time, "monotonic", lambda: now[0])
+    progress = _jit._Progress()
+    progress.ours.add("ours")
+    ours, theirs = SimpleNamespace(data={"dispatcher": "ours"}), SimpleNamespace(data=THEIRS)
+
+    def compiles(event, seconds, inside=()):
+        progress.on_start(event)
+        for one in inside:
+            compiles(*one)
+        now[0] += seconds
+        progress.on_end(event)
+
+    compiles(theirs, 60)
+    compiles(ours, 0.9)
+    assert capsys.readouterr().err == ""
+    now[0] += 60  # work of another kind
+    compiles(ours, 4, [(ours, 5), (ours, 3)])
+    assert [line.split(": ")[-1] for line in capsys.readouterr().err.splitlines()] == [
+        "2 in 6 s so far"
+    ]
+    compiles(ours, 4)
+    assert "5 in 17 s so far" in capsys.readouterr().err
+
+
+THEIRS = {"dispatcher": "theirs"}
 
 
 def _printed(program: str, folder: Path, cache: Path) -> str:

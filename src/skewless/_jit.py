@@ -20,7 +20,9 @@ import functools
 import logging
 import os
 import shutil
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +30,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from numba.core import config as numba_config
+from numba.core import event as numba_event
 from numba.core.compiler_lock import global_compiler_lock
 
 from skewless._sources import sources_digest
@@ -102,6 +105,49 @@ def _remove(folder: Path, process: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+class _Progress(numba_event.Listener):  # type: ignore[misc]
+    """Says on standard error that kernels are being compiled, once that takes a while.
+
+    Standard output is for results, and in Spark's daemon for the port.
+    """
+
+    def __init__(self) -> None:
+        self.ours: set[Any] = set()  # dispatchers; other libraries compile too
+        self.due_s = 1.0
+        self._open: list[float] = []  # when each kernel began that is not complete
+        self._n_kernels, self._seconds = 0, 0.0
+
+    def on_start(self, event: numba_event.Event) -> None:
+        if event.data["dispatcher"] in self.ours:
+            self._open.append(time.monotonic())
+            self._say()
+
+    def on_end(self, event: numba_event.Event) -> None:
+        if event.data["dispatcher"] in self.ours:
+            began = self._open.pop()
+            self._n_kernels += 1
+            if not self._open:  # else a kernel that calls this one is being compiled
+                self._seconds += time.monotonic() - began
+            self._say()
+
+    def _say(self) -> None:
+        seconds = self._seconds + (time.monotonic() - self._open[0] if self._open else 0.0)
+        if seconds < self.due_s:
+            return
+        print(
+            f"skewless: compiling kernels, which later runs on this machine find ready: "
+            f"{self._n_kernels} in {seconds:.0f} s so far",
+            file=sys.stderr,
+            flush=True,
+        )
+        self.due_s = seconds + _SAY_EVERY_S
+
+
+_SAY_EVERY_S = 10.0
+_PROGRESS = _Progress()
+numba_event.register("numba:compile", _PROGRESS)
+
+
 @contextlib.contextmanager
 def _compiling_alone(path: Path) -> Iterator[None]:
     """Hold the lock of one kernel, across threads and processes.
@@ -173,4 +219,5 @@ def kernel(function: F) -> F:
             return compile_signature(signature)
 
     dispatcher.compile = compile_alone
+    _PROGRESS.ours.add(dispatcher)
     return dispatcher  # type: ignore[no-any-return]

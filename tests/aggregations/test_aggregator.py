@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from aggregations.aggregators import Mean, Records, Words
 from aggregations.oracle import aggregate, codes_of, values_by_key
 from aggregations.values import Values, columns_of, keyed
-from skewless.aggregations import PerKey
+from skewless.aggregations import PerKey, reducing
+from skewless.aggregations.aggregator import class_name
 
 SEEDS = st.integers(0, 2**32)
 
@@ -67,6 +68,45 @@ def test_batches_of_a_group_are_slices_not_copies() -> None:
 
     PerKey(Spy()).update([pa.array(np.arange(100))], np.arange(100) % 10, 10)
     assert len(set(addresses)) == 1
+
+
+class Forgetful(Mean):
+    def update(self, state: Any, records: pa.RecordBatch) -> Any:
+        super().update(state, records)
+
+    def merge(self, a: Any, b: Any) -> Any:
+        a["n"] += b["n"]
+
+
+class ForgetfulReducer:
+    inputs, state, result = ("x",), "array<bigint>", "bigint"
+
+    def zero(self) -> Any:
+        return []
+
+    def reduce(self, buffer: Any, value: Any) -> Any:
+        buffer.append(value)
+
+    merge = reduce
+
+    def finish(self, buffer: Any) -> Any:
+        return len(buffer)
+
+
+@pytest.mark.parametrize("values", [[1], [1, 2, 3]])
+@pytest.mark.parametrize(
+    ("aggregator", "method"), [(Forgetful(), "update"), (reducing(ForgetfulReducer()), "reduce")]
+)
+def test_a_method_that_returns_nothing_is_named(
+    aggregator: Any, method: str, values: list[int]
+) -> None:
+    name, per_key = class_name(aggregator), PerKey(aggregator)
+    zeros = codes_of(*(0 for _ in values))
+    with pytest.raises(ValueError, match=f"{name}: {method} must return the new state, not None"):
+        per_key.update([pa.array(values)], zeros, 1)
+    two = pa.array([aggregator.zero()] * 2, per_key.state_types([])[0])
+    with pytest.raises(ValueError, match=f"{name}: merge must return the new state, not None"):
+        per_key.merge([two], codes_of(0, 0), 1)
 
 
 def test_a_state_of_another_type_is_refused_with_its_value() -> None:

@@ -7,7 +7,9 @@ import signal
 import stat
 import subprocess
 import sys
+import urllib.parse
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -100,6 +102,27 @@ def test_the_address_is_printed_the_page_answers_and_ctrl_c_ends_it(ledger):
     finally:
         process.kill()
         process.communicate()
+
+
+def test_the_browser_gets_a_private_file_instead_of_the_secret_path(ledger, monkeypatch):
+    """Every user of a machine can read the command line of a browser."""
+    opened = []
+
+    def browser(address):
+        file = Path(urllib.request.url2pathname(urllib.parse.urlsplit(address).path))
+        opened.append((address, file, file.read_text(encoding="utf-8")))
+        for place, mode in ((file, 0o600), (file.parent, 0o700)):
+            assert os.name == "nt" or stat.S_IMODE(place.stat().st_mode) == mode
+        raise KeyboardInterrupt  # as the user who closes the page
+
+    monkeypatch.setattr("webbrowser.open", browser)
+    told = run("dashboard", str(ledger))
+    [(given, file, html)] = opened
+    address = told.stdout.split("The live page: ")[1].split()[0]
+    assert given.startswith("file:")
+    assert urllib.parse.urlsplit(address).path not in given
+    assert f"url={address}" in html
+    assert not file.parent.exists()
 
 
 @pytest.mark.slow

@@ -126,13 +126,20 @@ def test_messages_about_traces_name_the_option(tmp_path):
     pq.write_table(pa.table({"a": ["x"], "b": ["y"]}), path)
     empty = tmp_path / "empty"
     empty.mkdir()
+    prose = tmp_path / "prose.md"
+    prose.write_text("a b a")
+    assert run(
+        *("simulate", "--strategy", "hash", "--trace", str(prose), "--with", "format=text")
+    ).stdout
     for place, options, message in (
+        (prose, [], "--with format must be one of csv, jsonl, parquet, text: that of 'prose.md'"),
+        (prose, ["--with", "format=xml"], "--with format must be one of auto, csv, jsonl"),
         (tmp_path / "no.parquet", ["--key", "a"], "--trace: there is no file or folder"),
         (empty, ["--key", "a"], "--trace must be a folder with files in it"),
         (path, ["--key", "c"], "--key: '"),
         (path, ["--key", "a", "--weight", "b"], "--weight: column 'b' of"),
         (path, ["--key", "a", "--weight", "c"], "--weight: '"),
-        (path, ["--key", "a", "--with", "format=xml"], "--trace: format must be one of"),
+        (path, ["--key", "a", "--with", "format=xml"], "--with format must be one of"),
     ):
         line = refused("simulate", "--strategy", "hash", "--trace", str(place), *options)
         assert line.startswith(f"skewless: {message}")

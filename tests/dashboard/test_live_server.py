@@ -1,5 +1,6 @@
 """The server: on loopback alone, below a path that cannot be guessed."""
 
+import contextlib
 import http.client
 import json
 import socket
@@ -69,6 +70,19 @@ def test_pages_of_other_sites_cannot_connect(origin, code):
         connection.request("GET", f"{path}/ws", headers=headers)
         assert connection.getresponse().status == code
         connection.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [("evil.example", 404), ("127.0.0.1.evil.example", 404), ("localhost", 200), (LOOPBACK, 200)],
+)
+def test_only_names_of_this_machine_are_answered(host, code):
+    """A site whose name leads to 127.0.0.1 would be of one origin with the page: DNS rebinding."""
+    with live_page(splitting) as page:
+        for path in (urllib.parse.urlsplit(page.address).path, "/static/js/bokeh.min.js"):
+            with contextlib.closing(http.client.HTTPConnection(LOOPBACK, page.port)) as connection:
+                connection.request("GET", path, headers={"Host": f"{host}:{page.port}"})
+                assert connection.getresponse().status == code
 
 
 def test_a_port_that_is_taken_is_refused_in_one_line():

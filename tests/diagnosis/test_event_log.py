@@ -2,13 +2,17 @@
 
 import gzip
 import json
+import tracemalloc
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from command_line import refused
-from diagnosis.log_events import START, stage_end, task
+from diagnosis.log_events import START, stage_end, task, task_start
+from skewless.diagnosis import event_log, stages
 from skewless.diagnosis.event_log import LogError, is_compacted, log_files, read_events
+from skewless.diagnosis.stages import summarise
 
 EVENTS = [*START, task(0, 0, 1.0, 5), stage_end(0, "Exchange")]
 LINES = "".join(json.dumps(event) + "\n" for event in EVENTS)
@@ -113,3 +117,52 @@ def test_a_folder_with_the_log_of_one_application_is_that_log(tmp_path):
     (tmp_path / "eventlog_v2_local-2").mkdir()  # rolled, beside a single file
     with pytest.raises(LogError, match="name one of eventlog_v2_local-2, local-1"):
         list(read_events(tmp_path))
+
+
+@pytest.mark.parametrize("opening", ['{"Event": "', "["])
+def test_a_small_file_that_holds_one_endless_line_is_refused_before_it_is_read(tmp_path, opening):
+    packed = tmp_path / "log.zstd"
+    with pa.CompressedOutputStream(str(packed), "zstd") as out:
+        out.write(opening.encode())
+        for _ in range(300):
+            out.write(b"7," * (1 << 19))
+    assert packed.stat().st_size < 1 << 20
+    tracemalloc.start()
+    with pytest.raises(LogError, match=r"line 1 of .* has 33554432 characters or more"):
+        list(read_events(packed))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 150e6  # the file holds 300 MB
+
+
+MANY = [
+    lambda number: task(0, number, 1.0, number=number),
+    lambda number: task_start(0, number, 0, number=number),
+    lambda number: stage_end(number),
+    lambda number: {"Event": "SparkListenerJobStart", "Stage IDs": list(range(number))},
+    lambda number: {"Event": "SparkListenerSQLExecutionStart", "executionId": number},
+]
+
+
+@pytest.mark.parametrize("event", MANY)
+def test_more_entries_than_memory_is_meant_for_are_refused(tmp_path, monkeypatch, event):
+    monkeypatch.setattr(stages, "_MOST_KEPT", 100)
+    (tmp_path / "log").write_text("".join(json.dumps(event(n)) + "\n" for n in range(102)))
+    said = refused("diagnose", "--event-log", str(tmp_path / "log"))
+    assert "more than 100 tasks, stages, jobs and queries" in said
+
+
+def test_the_page_states_the_bounds():
+    page = (Path(__file__).parents[2] / "docs/diagnosis.md").read_text(encoding="utf-8")
+    assert f"a line of {event_log._LONGEST_LINE:,} characters" in page
+    assert f"than {stages._MOST_KEPT:,} tasks" in page
+
+
+def test_a_task_counts_once_and_long_names_are_cut(monkeypatch):
+    monkeypatch.setattr(stages, "_MOST_KEPT", 53)
+    begun = [task_start(0, n, 0, number=n) for n in range(50)]
+    ended = [task(0, n, 1.0, number=n, executor="x" * 10**6) for n in range(50)]
+    told = summarise([*START[:3], *begun, *ended, stage_end(0, "y" * 10**6)])
+    [stage] = told.stages
+    assert stage.tasks.seconds.size == 50
+    assert max(map(len, (*stage.operators, *stage.tasks.executors))) < 1000

@@ -24,7 +24,8 @@ class Aggregator(ABC, Generic[S]):
     """A user's aggregation: how the records of one key become a state, and states one result.
 
     A state is a plain Python value that Arrow can hold as the type `state`: a number, a text, a
-    dict for a struct or a map, a list, None. It travels as an Arrow column and is never pickled.
+    dict for a struct or a map, a list, None. It travels as an Arrow column and is never pickled. It
+    may be None only if `zero()` is None, so that a forgotten `return` is found.
 
     The laws, which `check_aggregator` tests: merging with `zero()` changes nothing, merging is
     associative and commutative, and records may be cut into parts and ordered in any way. `update`
@@ -106,6 +107,12 @@ def require_declared(aggregator: Any, base: type[Any]) -> None:
         raise ValueError(f"{name}: merges must be True or False, not {shown(aggregator.merges)}")
     if aggregator.merges and type(aggregator).merge is base.merge:
         raise ValueError(f"{name}: the method 'merge' is missing; without it, set merges = False")
+
+
+def require_returned(states: Sequence[Any], aggregator: Aggregator[Any], method: str) -> None:
+    """Raise ValueError if a method has returned None, unless that is the state of no records."""
+    if any(state is None for state in states) and aggregator.zero() is not None:
+        raise ValueError(f"{class_name(aggregator)}: {method} must return the new state, not None")
 
 
 def to_arrow(values: Iterable[Any], kind: pa.DataType, owner: object, what: str) -> Any:
@@ -222,7 +229,7 @@ class PerKey(Aggregation):
                 state = self.aggregator.update(state, batch.slice(begin, end - begin))
             states.append(state)
             begin = end
-        return [self._held(states)]
+        return [self._held(states, "update")]
 
     def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Merge the states of each group in the order of the rows."""
@@ -231,12 +238,13 @@ class PerKey(Aggregation):
         for code, state in zip(codes.tolist(), to_python(plain(states[0])), strict=True):
             merged[code] = state if is_first[code] else self.aggregator.merge(merged[code], state)
             is_first[code] = False
-        return [self._held(merged)]
+        return [self._held(merged, "merge")]
 
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         """Let the aggregator finish each state."""
         results = [self.aggregator.finish(state) for state in to_python(plain(states[0]))]
         return to_arrow(results, parse_type(self.aggregator.result), self.aggregator, "result")
 
-    def _held(self, states: list[Any]) -> Any:
+    def _held(self, states: list[Any], method: str) -> Any:
+        require_returned(states, self.aggregator, method)
         return to_arrow(states, parse_type(self.aggregator.state), self.aggregator, "state")

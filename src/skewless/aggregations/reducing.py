@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skewless.aggregations.aggregator import Aggregator, to_python
+from skewless.aggregations.aggregator import Aggregator, require_returned, to_python
 from skewless.arguments import shown
 
 _METHODS = ("zero", "reduce", "merge", "finish")
@@ -107,15 +107,14 @@ class Reducing(Aggregator[Any]):
         """Return the buffer after each record was reduced into it, in their order."""
         reduce = self.wrapped.reduce
         columns = [to_python(records.column(number)) for number in range(len(self.inputs))]
-        if len(columns) == 1:
-            for value in columns[0]:
+        rows = zip(*columns, strict=True) if columns else [()] * records.num_rows
+        try:
+            for value in columns[0] if len(columns) == 1 else rows:
                 state = reduce(state, value)
-        elif columns:
-            for values in zip(*columns, strict=True):
-                state = reduce(state, values)
-        else:
-            for _ in range(records.num_rows):
-                state = reduce(state, ())
+        except Exception:  # of a reduce that got None from the one before
+            require_returned([state], self, "reduce")
+            raise
+        require_returned([state], self, "reduce")
         return state
 
     def merge(self, a: Any, b: Any) -> Any:

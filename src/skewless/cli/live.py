@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import tempfile
 import time
 import webbrowser
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.needs import needing_bokeh, needing_spark
 from skewless.cli.screen import AsJson, print_json
+from skewless.private.files import write_private
 
 _LARGEST_PORT = 65_535
 
@@ -60,12 +62,15 @@ def dashboard(
             write_live_page(history.as_dict(), once)
             print(f"The page: {once}")
             return
-        with serving(history, port) as address:
+        with (
+            serving(history, port) as address,
+            contextlib.suppress(KeyboardInterrupt),
+            tempfile.TemporaryDirectory(prefix="skewless-") as folder,
+        ):
             if not no_browser:
-                webbrowser.open(address)
-            with contextlib.suppress(KeyboardInterrupt):
-                while True:
-                    time.sleep(1.0)
+                webbrowser.open(_leading_to(address, Path(folder)))
+            while True:
+                time.sleep(1.0)
 
 
 @contextlib.contextmanager
@@ -81,6 +86,16 @@ def serving(history: Any, port: int = 0, *, beside_results: bool = False) -> Ite
         where = sys.stderr if beside_results else sys.stdout
         print(f"The live page: {page.address}", file=where, flush=True)
         yield page.address
+
+
+def _leading_to(address: str, folder: Path) -> str:
+    """Write a private page that leads on to an address; return the address of that page.
+
+    Every user of the machine can read the command line of the browser that opens it.
+    """
+    page = folder / "live-page.html"
+    write_private(page, f'<meta http-equiv="refresh" content="0; url={address}">\n')
+    return page.as_uri()
 
 
 def _looking(history: Any) -> Callable[[], dict[str, Any]]:

@@ -87,6 +87,8 @@ _OF_SIMULATOR = {
     "trace: weight": "--weight",
     "trace: limit": "--limit",
     "trace: delimiter": "--with delimiter",
+    "trace: format": "--with format",
+    "format ": "--with format ",
     "trace:": "--trace:",
 }
 #: The same for parameters of any workload, after its name.

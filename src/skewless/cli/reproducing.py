@@ -1,4 +1,4 @@
-"""`skewless reproduce`: the tables and figures of the papers, ours beside theirs."""
+"""`skewless reproduce`: tables and figures of the papers, ours beside theirs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def reproduce(
     only_list: Annotated[bool, typer.Option("--list", help="List the figures, and exit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the tables and figures of the papers, and say which of their claims hold."""
+    """Measure tables and figures of the papers, and say which of their claims hold."""
     with refusing_bad_input():
         figures = select(names or [], all_figures())
         chosen = _size(quick, size)

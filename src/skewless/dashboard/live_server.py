@@ -1,7 +1,8 @@
 """The server of a live page: on loopback only, at an address that cannot be guessed.
 
 Every user of a machine can open its loopback ports, and the page shows texts of keys, which the
-ledger keeps from other users. So the page is under a secret path.
+ledger keeps from other users. So the page is under a secret path. A site can let its own name lead
+to 127.0.0.1, so only requests to names of this machine are answered.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import secrets
 import socket
 import threading
@@ -24,11 +26,13 @@ from bokeh.server.tornado import BokehTornado
 from bokeh.settings import settings
 from tornado.httpserver import HTTPServer
 from tornado.ioloop import IOLoop
+from tornado.routing import HostMatches, Rule, RuleRouter
 
 from skewless.dashboard.live_columns import Record
 from skewless.dashboard.live_page import fill_document
 
 LOOPBACK = "127.0.0.1"
+_HOSTS = rf"({re.escape(LOOPBACK)}|localhost)$"
 _LOOK_EVERY_S = 1.0
 _START_WITHIN_S = 60.0
 _LOGGER = logging.getLogger("skewless")
@@ -138,7 +142,7 @@ class _Server:
                 extra_websocket_origins=[f"{LOOPBACK}:{self.port}", f"localhost:{self.port}"],
                 use_index=False,
             )
-            http = HTTPServer(pages)
+            http = HTTPServer(RuleRouter([Rule(HostMatches(_HOSTS), pages)]))
             http.add_sockets([self._socket])
             server = BaseServer(IOLoop.current(), pages, http)
             server.start()

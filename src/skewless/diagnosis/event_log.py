@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +24,8 @@ _ROLLED = re.compile(r"events_(\d+)_.+")
 _APPLICATION = re.compile(r"(eventlog_|app-|application_|local-|spark-).+")
 _UNFINISHED = ".inprogress"
 _COMPACTED = ".compact"  # after the codec; such a file leaves out events of ended jobs
+#: Characters. The longest lines of Spark hold the text of a query's plan; a few MB are rare.
+_LONGEST_LINE = 1 << 25
 
 
 class LogError(ValueError):
@@ -96,7 +99,13 @@ def _events_of(file: Path, *, is_last: bool) -> Iterator[Event]:
     with _opened(file) as lines:
         number = 0
         try:
-            for number, line in enumerate(lines, 1):
+            for number, line in enumerate(iter(partial(lines.readline, _LONGEST_LINE), ""), 1):
+                if len(line) == _LONGEST_LINE:
+                    raise LogError(
+                        f"event log: line {number} of {shown(str(file))} has {_LONGEST_LINE} "
+                        "characters or more, too many to read safely; if it is the plan of a "
+                        "query, write logs with spark.sql.maxPlanStringLength=1000000"
+                    )
                 event = _event(line)
                 if event is None:
                     if is_last and not line.endswith("\n"):

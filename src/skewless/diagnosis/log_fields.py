@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from skewless.arguments import shown
@@ -11,7 +11,8 @@ from skewless.diagnosis.event_log import LogError
 #: More than any count, size or time in a log. Sums of them still fit into an array of integers.
 BEYOND = 1 << 53
 _DEEPEST = 200  # operators on top of each other
-_LONGEST = 160  # characters of a reason
+_LONGEST = 160  # characters of a name or a reason
+_MOST_OPERATORS = 1000  # different ones of a stage or a query
 
 
 def fields(value: object) -> dict[str, Any]:
@@ -31,28 +32,31 @@ def whole(value: object) -> int:
     return value
 
 
+def short(value: object) -> str:
+    """Return a name of the log; a missing one is empty, and the end of a long one is cut off."""
+    return "" if value is None else str(value)[:_LONGEST]
+
+
 def stage_operators(info: dict[str, Any]) -> tuple[str, ...]:
     """Return the operators of a stage by the scopes of its RDDs, without repetition."""
-    found: dict[str, None] = {}
     rdds = info.get("RDD Info")
-    for rdd in rdds if isinstance(rdds, list) else ():
-        scope = str(fields(rdd).get("Scope") or "")
-        # {"id":"7","name":"FlatMapGroupsInPandas"}
-        name = scope.partition('"name":"')[2].partition('"')[0]
-        if name:
-            found[name] = None
-    return tuple(found)
+    scopes = (fields(rdd).get("Scope") for rdd in (rdds if isinstance(rdds, list) else ()))
+    # {"id":"7","name":"FlatMapGroupsInPandas"}
+    return _different(str(scope).partition('"name":"')[2].partition('"')[0] for scope in scopes)
 
 
 def plan_operators(plan: object) -> tuple[str, ...]:
     """Return the operators of a query, from the last one down, without repetition."""
-    return tuple(dict.fromkeys(_nodes(plan)))
+    return _different(_nodes(plan))
+
+
+def _different(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name[:_LONGEST] for name in names if name))[:_MOST_OPERATORS]
 
 
 def _nodes(plan: object, depth: int = 0) -> Iterator[str]:
     node = fields(plan)
-    if name := str(node.get("nodeName") or ""):
-        yield name
+    yield str(node.get("nodeName") or "")
     children = node.get("children")
     if isinstance(children, list) and depth < _DEEPEST:
         for child in children:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints
-from skewless.diagnosis.event_log import Event
+from skewless.diagnosis.event_log import Event, LogError
 from skewless.diagnosis.log_fields import (
     failure_text,
     fields,
     plan_operators,
+    short,
     stage_operators,
     whole,
 )
+
+#: Tasks, stages, jobs and queries of one log. A task takes about 300 bytes.
+_MOST_KEPT = 3_000_000
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,11 @@ class _Task(NamedTuple):
 class _Attempt:
     """The events of one attempt of a stage so far."""
 
-    info: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    operators: tuple[str, ...] = ()
+    submitted: int = 0  # time in milliseconds, or 0
+    completed: int = 0
+    has_failed: bool = False
     tasks: list[_Task] = field(default_factory=list)
     killed: list[_Task] = field(default_factory=list)
     shuffled: int = 0
@@ -123,6 +132,7 @@ class _Met:
     spark: str = ""
     complete: bool = False
     last: int = 0  # time in milliseconds
+    kept: int = 0  # entries below
     attempts: dict[_Identity, _Attempt] = field(default_factory=dict)
     ended: dict[_Identity, None] = field(default_factory=dict)  # in order
     jobs: dict[int, tuple[str, tuple[str, ...]]] = field(default_factory=dict)  # by stage
@@ -133,34 +143,50 @@ class _Met:
     succeeded: set[tuple[int, int]] = field(default_factory=set)  # stage and partition
     failed: dict[tuple[int, int], Failed] = field(default_factory=dict)
 
+    def keep(self, n_entries: int = 1) -> None:
+        """Count entries before they are kept; refuse more than memory is meant for."""
+        self.kept += n_entries
+        if self.kept > _MOST_KEPT:
+            raise LogError(
+                f"event log: it has more than {_MOST_KEPT:,} tasks, stages, jobs and queries, too "
+                "many to keep in memory; of a rolled log, copy the last files into a folder"
+            )
+
     def begin_query(self, event: Event) -> None:
-        query = str(event.get("executionId"))
-        self.queries[query] = str(event.get("description", ""))
+        self.keep()
+        query = short(event.get("executionId"))
+        self.queries[query] = short(event.get("description"))
         self.plans[query] = plan_operators(event.get("sparkPlanInfo"))
 
     def begin_job(self, event: Event) -> None:
         properties = fields(event.get("Properties"))
-        query = str(properties.get("spark.sql.execution.id"))
-        described = properties.get("spark.job.description") or self.queries.get(query, "")
+        query = short(properties.get("spark.sql.execution.id"))
+        described = short(properties.get("spark.job.description")) or self.queries.get(query, "")
         stage_ids = event.get("Stage IDs")
-        for stage_id in stage_ids if isinstance(stage_ids, list) else ():
-            self.jobs[whole(stage_id)] = str(described), self.plans.get(query, ())
+        stage_ids = stage_ids if isinstance(stage_ids, list) else []
+        self.keep(1 + len(stage_ids))
+        for stage_id in stage_ids:
+            self.jobs[whole(stage_id)] = described, self.plans.get(query, ())
         if "Job ID" in event:
             self.open_jobs.add(whole(event["Job ID"]))
         self.last = max(self.last, whole(event.get("Submission Time")))
 
     def meet_stage(self, event: Event, *, has_ended: bool) -> None:
+        self.keep()
         info = fields(event.get("Stage Info"))
         identity = whole(info.get("Stage ID")), whole(info.get("Stage Attempt ID"))
         attempt = self.attempts.setdefault(identity, _Attempt())
-        attempt.info = info
+        attempt.name, attempt.operators = short(info.get("Stage Name")), stage_operators(info)
+        attempt.submitted = whole(info.get("Submission Time"))
+        attempt.completed = whole(info.get("Completion Time"))
+        attempt.has_failed = bool(info.get("Failure Reason"))
         attempt.has_ended = has_ended
-        times = whole(info.get("Submission Time")), whole(info.get("Completion Time"))
-        self.last = max(self.last, *times)
+        self.last = max(self.last, attempt.submitted, attempt.completed)
         if has_ended:
             self.ended[identity] = None
 
     def begin_task(self, event: Event) -> None:
+        self.keep()
         identity, task = _task(event)
         info = fields(event.get("Task Info"))
         self.running[whole(info.get("Task ID"))] = identity, task
@@ -168,7 +194,9 @@ class _Met:
 
     def end_task(self, event: Event) -> None:
         identity, task = _task(event)
-        self.running.pop(whole(fields(event.get("Task Info")).get("Task ID")), None)
+        number = whole(fields(event.get("Task Info")).get("Task ID"))
+        if self.running.pop(number, None) is None:  # else it was counted when it began
+            self.keep()
         self.last = max(self.last, task.ended)
         attempt = self.attempts.setdefault(identity, _Attempt())
         place = identity[0], task.partition
@@ -244,22 +272,21 @@ class _Met:
         )
 
     def _stage(self, identity: _Identity, attempt: _Attempt, tasks: list[_Task]) -> Stage:
-        info = attempt.info
         job, plan = self.jobs.get(identity[0], ("", ()))
-        begin = whole(info.get("Submission Time")) or min(task.launched for task in tasks)
+        begin = attempt.submitted or min(task.launched for task in tasks)
         at_last = max(task.ended for task in tasks) if attempt.has_ended else self.last
-        end = whole(info.get("Completion Time")) or at_last
+        end = attempt.completed or at_last
         columns = _Task(*zip(*tasks, strict=True))  # type: ignore[arg-type]
         return Stage(
             number=identity[0],
             attempt=identity[1],
-            name=str(info.get("Stage Name", "")),
+            name=attempt.name,
             job=" ".join(job.split()),
-            operators=stage_operators(info),
+            operators=attempt.operators,
             plan=plan,
             reads_shuffle=attempt.shuffled > 0,
             seconds=max(end - begin, 0) / 1e3,
-            complete=attempt.has_ended and not info.get("Failure Reason"),
+            complete=attempt.has_ended and not attempt.has_failed,
             tasks=Tasks(
                 seconds=np.array(columns.seconds, np.float64),
                 records=np.array(columns.records, np.int64),
@@ -279,9 +306,9 @@ def summarise(events: Iterable[Event]) -> Application:
     for event in events:
         kind = event["Event"].rpartition(".")[2]
         if kind == "SparkListenerLogStart":
-            met.spark = str(event.get("Spark Version", ""))
+            met.spark = short(event.get("Spark Version"))
         elif kind == "SparkListenerApplicationStart":
-            met.name = str(event.get("App Name", ""))
+            met.name = short(event.get("App Name"))
         elif kind == "SparkListenerSQLExecutionStart":
             met.begin_query(event)
         elif kind == "SparkListenerJobStart":
@@ -311,7 +338,7 @@ def _task(event: Event) -> tuple[_Identity, _Task]:
         seconds=whole(metrics.get("Executor Run Time")) / 1e3,
         records=whole(shuffle.get("Total Records Read")) + whole(read.get("Records Read")),
         bytes=sent + whole(read.get("Bytes Read")),
-        executor=str(info.get("Executor ID", "")),
+        executor=sys.intern(short(info.get("Executor ID"))),
         partition=whole(info.get("Partition ID", info.get("Index"))),
         launched=whole(info.get("Launch Time")),
         ended=whole(info.get("Finish Time")),

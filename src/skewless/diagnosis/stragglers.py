@@ -48,8 +48,9 @@ _REMEDIES = (
     ),
     (
         ("ObjectHashAggregate", "HashAggregate", "SortAggregate"),
-        "an aggregation: built-in ones are combined before the shuffle, so look at what cannot be "
-        "(count_distinct, collect_list): skewless.spark.aggregate splits their hot keys",
+        "an aggregation: most are combined before the shuffle, and skew hardly hurts them; see "
+        "whether collect_list or collect_set can become an Aggregator that holds less "
+        "(skewless.spark.aggregate)",
     ),
 )
 _ONE_KEY = "records of one key: skewless.spark.hot_keys names it and says what helps"

@@ -329,8 +329,8 @@ def _format_by_name(file: Path) -> str:
     suffix = suffix_of(file)
     if suffix not in FORMATS:
         raise ValueError(
-            f"trace: path: the format of {file.name!r} is not known by its name; set format to "
-            f"one of {', '.join(sorted(set(FORMATS.values())))}"
+            f"trace: format must be one of {', '.join(sorted(set(FORMATS.values())))}: that of "
+            f"{file.name!r} is not known by its name"
         )
     return FORMATS[suffix]
 

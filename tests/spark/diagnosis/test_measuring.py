@@ -154,3 +154,16 @@ def test_a_connection_is_not_charged_to_keys_on_spark(spark: Any) -> None:
     # Set-up charged to keys would be 0.2 s / 200 keys; machines that are busy sleep longer.
     assert found.costs.per_pair < 3e-4
     assert 9e-5 < found.costs.per_record < 3e-4
+
+
+@pytest.mark.spark
+def test_more_tasks_at_a_time_than_cores_are_reported(
+    spark: Any, monkeypatch: Any, caplog: Any
+) -> None:
+    asked: dict[str, Any] = {"workers": 2, "strategies": "hash"}
+    for cores, said in ((2, 0), (1, 1)):
+        monkeypatch.setattr("skewless.spark.diagnosis.hot_keys._cores", lambda n=cores: n)
+        assert hot_keys(spark.range(10), "id", **asked).slots == 2
+        assert caplog.text.count("2 tasks at the same time on 1 cores") == said
+    hot_keys(spark.range(10), "id", slots=2, **asked)  # the user has said so
+    assert len(caplog.records) == 1

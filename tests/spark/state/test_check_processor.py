@@ -172,6 +172,38 @@ class LeavesOut(Running):
         return [{}], {"n": 1}
 
 
+PAIR = "must return two things, a list of result rows and the new state"
+#: Nothing, the state alone, a row alone, rows alone, one row instead of a list, no state, no rows.
+NO_PAIRS: list[Any] = [
+    None,
+    {"n": 1},
+    {"n": 1, "m": 2},
+    [{"n": 1}],
+    [{"n": 1}, {"n": 2}],
+    ({"n": 1}, {"n": 1}),
+    ([{"n": 1}], 5),
+    (None, {"n": 1}),
+    ("no", {"n": 1}),
+    ([], {"n": 1}, 3),
+]
+
+
+class Returns(Running):
+    def __init__(self, given: Any) -> None:
+        self.given = given
+
+    def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+        return self.given
+
+
+class Expires(Sessions):
+    def __init__(self, given: Any) -> None:
+        self.given = given
+
+    def expire_key(self, key: Any, state: Any, at: Any) -> Any:
+        return self.given
+
+
 class Vectors(Processor):
     state_schema = "n bigint"
     result_schema = "n bigint"
@@ -181,6 +213,25 @@ class Vectors(Processor):
 
     def update(self, keyed: Any) -> Update:
         return Update(self.results, self.states)
+
+
+class ReturnsVectors(Vectors):
+    def __init__(self, given: Any) -> None:
+        self.given = given
+
+    def update(self, keyed: Any) -> Any:
+        return self.given
+
+
+class ExpiresVectors(ReturnsVectors):
+    state_schema = "expires timestamp"
+
+    def update(self, keyed: Any) -> Any:
+        ends = pa.array([0] * len(keyed), pa.timestamp("us", "UTC"))
+        return Update(None, pa.StructArray.from_arrays([ends], ["expires"]))
+
+    def on_expiry(self, keyed: Any) -> Any:
+        return self.given
 
 
 def structs(*names: str, n: int = 1) -> pa.StructArray:
@@ -200,9 +251,14 @@ def structs(*names: str, n: int = 1) -> pa.StructArray:
         (Vectors(None, structs("n", "m")), "states have the column 'm'"),
         (Vectors([{}], structs("n")), "results must be a pyarrow Table"),
         (Vectors(pa.table({"n": ["x"]}), structs("n")), "results are not of the declared types"),
+        *((Returns(given), f"Returns: update_key {PAIR}.* It returned") for given in NO_PAIRS),
+        *((Expires(given), f"Expires: expire_key {PAIR}.* It returned") for given in NO_PAIRS),
+        (Returns(([{"n": 1}, 5], {"n": 1})), r"Returns: update_key .* whose row 5 is no dict"),
+        (ReturnsVectors(None), r"ReturnsVectors: update must return Update\(.*\), not None"),
+        (ExpiresVectors((None, 1)), r"ExpiresVectors: on_expiry must return Update\(.*, 1\)"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_does_not_fit_the_schemas_is_named(processor: Any, message: str) -> None:
     with pytest.raises(LawBroken, match=message):
-        check_processor(processor, types=TYPES)
+        check_processor(processor, in_order_of_time(), time="ts")

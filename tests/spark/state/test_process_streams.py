@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from skewless.spark import explain_balance, process, scale_to
+from skewless.spark import KeyProcessor, explain_balance, process, scale_to
 from skewless.spark.ledger import LedgerMismatch
 from spark.state.chains import DDL, chain, chained, in_order, random_moves, records, rows_of
 from spark.streams import read_stream, run, write_file
@@ -47,6 +49,53 @@ def test_a_stream_with_moves_and_other_workers_equals_plain_python(
     assert all(batch.keys_split == 0 for batch in balance.batches)
     with pytest.raises(LedgerMismatch, match="was written for key=k string, not v bigint"):
         process(read_stream(spark, tmp_path / "in", DDL), "v", chain(), ledger=ledger)
+
+
+def first_seen() -> KeyProcessor:
+    """Return an object of a nested class, which workers need not import."""
+
+    class FirstSeen(KeyProcessor):
+        state_schema = "first timestamp, expires timestamp"
+        result_schema = "k timestamp, first timestamp, seen string"
+
+        def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+            first = state["first"] if state else records[0]["ts"]
+            expires = first + timedelta(days=9)
+            return [{"first": first, "seen": str(records[-1]["ts"])}], {
+                "first": first,
+                "expires": expires,
+            }
+
+    return FirstSeen()
+
+
+def test_a_restart_in_another_time_zone_continues(spark: Any, tmp_path: Path) -> None:
+    noon = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    found: dict[int, Any] = {}
+    try:
+        for number, name in enumerate((zone, "America/New_York")):
+            times = pa.array([noon + timedelta(hours=number)], pa.timestamp("us", "UTC"))
+            key = pa.array([noon], pa.timestamp("us", "UTC"))
+            write_file(tmp_path / "in", number, pa.table({"k": key, "ts": times}))
+            spark.conf.set("spark.sql.session.timeZone", name)
+            stream = read_stream(spark, tmp_path / "in", "k timestamp, ts timestamp")
+            results = process(
+                *(stream, "k", first_seen()),
+                watermark=("ts", "1 minute"),
+                workers=2,
+                ledger=str(tmp_path / "ledger"),
+            )
+            texts = results.selectExpr("unix_micros(k) k", "unix_micros(first) first", "seen")
+            found |= run(texts, "append", tmp_path / "checkpoint")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    micros = round(noon.timestamp() * 1e6)
+    rows = [tuple(row) for number in sorted(found) for row in found[number]]
+    assert rows == [
+        (micros, micros, "2026-03-01 12:00:00+00:00"),
+        (micros, micros, "2026-03-01 13:00:00+00:00"),
+    ]
 
 
 def test_a_micro_batch_without_records_for_it_has_a_version(spark: Any, tmp_path: Path) -> None:

@@ -27,6 +27,11 @@ from skewless.spark.diagnosis.predicting import BASELINE, LIMIT, PLAIN, Predicti
 _GOOD_ENOUGH = 0.10
 #: If the imbalance of strategies differs by less than this, the one with fewer replicas wins.
 _ALIKE = 0.05
+#: What the heaviest keys alone do not show.
+_UNEVEN_TOGETHER = (
+    "Light keys can still be uneven together: hot_keys on a batch DataFrame of the same records "
+    "predicts what hashing does."
+)
 #: How the advice describes a way that is plain Spark.
 _HOW = {
     BASELINE: "plain Spark by key",
@@ -144,8 +149,7 @@ class HotKeys:
             )
         if is_even:
             return (
-                "Plain Spark is the better choice: no key weighs much against a worker's fair "
-                "share, and hashing alone is predicted to come within "
+                "Plain Spark is the better choice: hashing alone is predicted to come within "
                 f"{percent(baseline.imbalance)} of perfect balance."
             )
         skewed = (
@@ -216,7 +220,7 @@ class HotKeys:
 
     def _by_shares(self) -> str:
         if not self.keys:
-            return "Plain Spark is the better choice: no key stands out from the others."
+            return f"No key stands out from the others. {_UNEVEN_TOGETHER}"
         heaviest = self.keys[0]
         shown = f"{printable(heaviest.key)!r} has {percent(heaviest.share)} of the records"
         if self.workers is None:
@@ -224,7 +228,7 @@ class HotKeys:
             return f"{shown}: more than one worker's fair share from {number(enough)} workers on."
         fair = heaviest.share * self.workers
         if fair < _GOOD_ENOUGH:
-            return f"Plain Spark is the better choice: the heaviest key, {shown}, weighs little."
+            return f"The heaviest key, {shown}, weighs little. {_UNEVEN_TOGETHER}"
         return f"{shown}, {fair:.2f} times a worker's fair share. {MERGED_ALREADY}"
 
     def _chance(self) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -26,6 +28,7 @@ from skewless.spark.diagnosis.timing_work import Work
 from skewless.spark.key_texts import key_text
 from skewless.spark.routing.arguments import number_of_workers
 from skewless.spark.routing.settings import given_workers
+from skewless.spark.worker_python import is_local
 from skewless.strategy import AnyStrategy
 
 #: The most keys that Spark's sketch can return.
@@ -48,6 +51,7 @@ _COUNTED_AS_THEY_ARE = (
     | T.TimestampType
     | T.TimestampNTZType
 )
+_LOGGER = logging.getLogger("skewless")
 _TIMES = T.DateType | T.TimestampType | T.TimestampNTZType
 
 
@@ -105,7 +109,8 @@ def hot_keys(
         on a few thousand records of `df`, repeated, in batches of Spark's size. Its set-up, once
         per task, counts neither as `per_record` nor as `per_pair`.
     slots
-        How many tasks run at the same time. None: as many as this session can run.
+        How many tasks run at the same time. None: as many as this session can run. A local session
+        that runs more than this machine has cores is reported in the log.
 
     Examples
     --------
@@ -294,6 +299,21 @@ def _slots(df: DataFrame, slots: object) -> int:
     if slots is not None:
         return whole(slots, "slots", least=1, most=MOST_WORKERS)
     try:
-        return int(df.sparkSession.sparkContext.defaultParallelism)
+        context = df.sparkSession.sparkContext
     except PySparkException:  # Spark Connect has no context: use a setting instead
         return whole(df.sparkSession.conf.get("spark.sql.shuffle.partitions"), "slots", least=1)
+    n_slots = int(context.defaultParallelism)
+    n_cores = _cores()
+    if is_local(context.master or "") and n_slots > n_cores:
+        _LOGGER.warning(
+            "hot_keys: this session runs %d tasks at the same time on %d cores, so they take "
+            "longer than predicted: give slots=%d, or as many as your cluster has",
+            *(n_slots, n_cores, n_cores),
+        )
+    return n_slots
+
+
+def _cores() -> int:
+    """Return how many cores of this machine the process may use."""
+    usable = getattr(os, "sched_getaffinity", None)  # not on every system
+    return len(usable(0)) if usable else os.cpu_count() or 1

@@ -258,3 +258,14 @@ def _check_states(ledger: Ledger, shape: Shape) -> None:
             return
     if wrong is not None:
         raise wrong
+
+
+def free_names(names: list[str], taken: list[str], argument: str) -> None:
+    """Raise ValueError if two columns of the result would have the same name."""
+    lower = [name.lower() for name in taken]
+    for name in names:
+        if name.lower() in lower:
+            raise ValueError(
+                f"{argument}: {name!r} is the name of another column of the result "
+                f"({', '.join(taken)}): rename it"
+            )

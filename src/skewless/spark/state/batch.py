@@ -21,7 +21,6 @@ from skewless.spark.state.work import Work
 from skewless.strategy import AnyStrategy, Rebalances, Report
 
 _HEAVY_KEYS = 1 << 12
-_ROWS_AT_ONCE = 1 << 16
 
 
 def planned(
@@ -100,8 +99,8 @@ class BatchTasks:
         """Yield the results of one worker; states that can expire do so after its last record."""
         work = self.work
         worked = work.do(received(batches, work.sent), HeldState(work.layout), None, None)
-        yield from worked.results.combine_chunks().to_batches(_ROWS_AT_ONCE)
+        yield from work.rows(worked.results, 0)
         live = worked.changed.filter(worked.changed.column(LIVE))
         live = live.filter(pa.array(until_of(live) < FOREVER)).combine_chunks()
         for results, _ in work.expired(live, FOREVER - 1):
-            yield from results.combine_chunks().to_batches(_ROWS_AT_ONCE)
+            yield from work.rows(results, 0)

@@ -8,8 +8,9 @@ from typing import Any, get_args
 from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
 
-from skewless.arguments import shown, whole
+from skewless.arguments import shown, text, whole
 from skewless.spark.columns import GroupingKey, Key, grouping_key, internal, require_dataframe
 from skewless.spark.ledger.locating import given_ledger
 from skewless.spark.routing.key_hashes import hashed_key
@@ -20,6 +21,7 @@ from skewless.spark.state.arguments import (
     Sending,
     check_second_stream,
     first_and_most_workers,
+    free_names,
     moving_strategy,
     ordering,
     sending,
@@ -61,6 +63,7 @@ def process(
     seed: int | None = None,
     ledger: str | None = None,
     untrusted_keys: bool | None = None,
+    batch_column: str | None = None,
 ) -> DataFrame:
     """Return the results of a processor that keeps a state for every key.
 
@@ -114,6 +117,9 @@ def process(
         needs a ledger.
     untrusted_keys
         Whether strangers choose the keys, as for `route`.
+    batch_column
+        The name of one more column of the result, the last one: the number of the micro-batch, so
+        that a sink can tell which of two results of a key is the later one. 0 on a batch DataFrame.
 
     Examples
     --------
@@ -139,6 +145,7 @@ def process(
         seed=seed,
         ledger=ledger,
         untrusted_keys=untrusted_keys,
+        batch_column=batch_column,
     )
 
 
@@ -159,6 +166,7 @@ def processed(
     seed: int | None = None,
     ledger: str | None = None,
     untrusted_keys: bool | None = None,
+    batch_column: str | None = None,
     parts: Parts | None = None,
 ) -> DataFrame:
     """Return the results of `process`; with `parts`, plans may spread a key over several parts.
@@ -167,6 +175,7 @@ def processed(
     must have different names.
     """
     shape = shape_of(processor)
+    result = _with_batch(shape.result, batch_column)
     check_second_stream(df, processor)
     times = time_and_delay(df, watermark)
     _require_times(df, shape, times is not None)
@@ -180,7 +189,7 @@ def processed(
     untrusted = are_untrusted(untrusted_keys, df.sparkSession)
     query = state_ledger(df, by, shape, seed, given, untrusted)
     sends = sending(df, by, times, ordered)
-    work = Work(shape, sends.sent, cost)
+    work = Work(shape, sends.sent, cost, batch_column)
     controller = Controller(
         chosen,
         numbers.first,
@@ -211,7 +220,16 @@ def processed(
     plan = now.mapInArrow(tasks.publish, PLACES)
     plan = plan.toDF(*[_PLAN + name for name in plan.columns])
     routed = _routed(df, sends, plan, hash_columns, numbers.most, parts, is_spread)
-    return routed.mapInArrow(tasks.process, shape.result)
+    return routed.mapInArrow(tasks.process, result)
+
+
+def _with_batch(result: StructType, name: object) -> StructType:
+    """Return the schema of the result with the column of the micro-batch, if it is asked for."""
+    if name is None:
+        return result
+    name = text(name, "batch_column", "the name of a new column")
+    free_names([name], result.names, "batch_column")
+    return StructType([*result.fields, StructField(name, LongType())])
 
 
 def _n_kept(conf: Any) -> int:

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from skewless.aggregations.aggregator import to_python
+from skewless.arguments import shown
 from skewless.arrays import Floats, Ints
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -181,13 +182,18 @@ class KeyProcessor(Processor):
             lambda i, key, state: self.update_key(
                 key, records[starts[i] : starts[i + 1]], state, keyed.watermark
             ),
+            "update_key",
         )
 
     def on_expiry(self, keyed: KeyedRecords) -> Update:
         """Call `expire_key` for each key."""
-        return self._each(keyed, lambda i, key, state: self.expire_key(key, state, keyed.watermark))
+        return self._each(
+            keyed,
+            lambda i, key, state: self.expire_key(key, state, keyed.watermark),
+            "expire_key",
+        )
 
-    def _each(self, keyed: KeyedRecords, call: Any) -> Update:
+    def _each(self, keyed: KeyedRecords, call: Any, method: str) -> Update:
         rows = PythonRows()
         states = PythonStates()
         seconds = np.zeros(len(keyed))
@@ -195,8 +201,13 @@ class KeyProcessor(Processor):
         held = to_python(keyed.states)
         for i, (key, state) in enumerate(zip(keys, held, strict=True)):
             begin = time.perf_counter()
-            results, new = call(i, key, state)
+            returned = call(i, key, state)
+            if not _is_pair(returned):
+                self._refuse(method, returned)
+            results, new = returned
             for row in results:
+                if not isinstance(row, Mapping):
+                    self._refuse(method, returned, f", whose row {shown(row)} is no dict")
                 rows.append({**key, **row})
                 rows.names.update(row)
             seconds[i] = time.perf_counter() - begin
@@ -204,6 +215,22 @@ class KeyProcessor(Processor):
             states.names.update(new or ())
         rows.names -= set(keyed.keys.column_names)
         return Update(rows, states, seconds)
+
+    def _refuse(self, method: str, returned: Any, why: str = "") -> NoReturn:
+        raise ValueError(
+            f"{type(self).__name__}: {method} must return two things, a list of result rows and "
+            "the new state: return [{…}, {…}], {…}; without rows return [], {…}; to forget the "
+            f"state return [], None. It returned {shown(returned)}{why}"
+        )
+
+
+def _is_pair(returned: Any) -> bool:
+    """Return whether a method of a `KeyProcessor` has returned rows and a state."""
+    if not isinstance(returned, tuple | list) or len(returned) != 2:
+        return False
+    rows, state = returned
+    is_rows = isinstance(rows, Iterable) and not isinstance(rows, Mapping | str)
+    return is_rows and (state is None or isinstance(state, Mapping))
 
 
 class PythonRows(list[dict[str, Any]]):

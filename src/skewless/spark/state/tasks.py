@@ -40,7 +40,6 @@ from skewless.spark.state.versions.state_tables import (
 from skewless.spark.state.versions.version_files import Version, merged, write
 from skewless.spark.state.work import Work, Worked, with_a_trace
 
-_ROWS_AT_ONCE = 1 << 16
 _PURGE_EVERY = 8
 
 
@@ -87,7 +86,7 @@ class StateTasks:
         plan = self.controller.published(ledger, batch, seed)
         records = received(batches, self.work.sent)
         results = self.step(ledger, plan, batch, task.partition, records, task.attempt)
-        yield from results.combine_chunks().to_batches(_ROWS_AT_ONCE)
+        yield from self.work.rows(results, batch)
 
     def step(
         self,

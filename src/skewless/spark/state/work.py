@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.aggregations.columns import plain
+from skewless.arguments import shown
 from skewless.arrays import Floats, Ints, Keys
 from skewless.sound import MOST_WEIGHT
 from skewless.spark.state.grouping import Grouped, SentColumns, grouped, only_records, times_of
@@ -40,6 +41,7 @@ from skewless.spark.state.versions.state_tables import (
 Cost = Literal["records", "seconds"]
 #: How often in a row a state may end while the watermark does not change.
 _MOST_EXPIRIES = 1_000
+_ROWS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +87,20 @@ class Work:
     shape: Shape
     sent: SentColumns
     cost: Cost = "records"
+    batch_column: str | None = None  # has the number of the micro-batch
 
     @cached_property
     def layout(self) -> StateLayout:
         """What states look like in files."""
         return StateLayout(self.sent.key_schema, self.shape.state_arrow)
+
+    def rows(self, results: pa.Table, batch: int) -> list[pa.RecordBatch]:
+        """Return results as Spark gets them, with the number of their micro-batch if asked for."""
+        if self.batch_column is not None:
+            numbers = pa.array(np.full(results.num_rows, batch, np.int64))
+            results = results.append_column(self.batch_column, numbers)
+        found: list[pa.RecordBatch] = results.combine_chunks().to_batches(_ROWS_AT_ONCE)
+        return found
 
     def do(
         self,
@@ -237,6 +248,11 @@ class Work:
         begin = time.perf_counter()
         try:
             update = method(keyed)
+            if not isinstance(update, Update):
+                raise ValueError(
+                    f"{type(self.shape.processor).__name__}: {method.__name__} must return "
+                    f"Update(results, states), not {shown(update)}"
+                )
             results = self.shape.results_of(update)
             states = self.shape.states_of(update, keyed)
         except pa.ArrowException as error:

@@ -153,11 +153,13 @@ def test_batches(spark: Any) -> None:
     windows = local.groupBy("k", F.session_window("ts", "7 seconds")).count()
     wanted = windows.select("k", "session_window.start", "session_window.end", "count").collect()
     assert in_text_order(found.collect()) == in_text_order(wanted)
-    found = top_n(one, F.upper("k").alias("key"), "v", 3, workers=3, order_by="ts")
+    found = top_n(
+        one, F.upper("k").alias("key"), "v", 3, workers=3, order_by="ts", batch_column="b"
+    )
     order = Window.partitionBy(F.upper("k")).orderBy(F.desc("v"), F.asc("ts"))
     ranked = one.withColumn("rank", F.row_number().over(order)).where("rank <= 3")
-    wanted = ranked.select(F.upper("k"), "rank", "k", "v", "ts").collect()
-    assert found.columns == ["key", "rank", "k", "v", "ts"]
+    wanted = ranked.select(F.upper("k"), "rank", "k", "v", "ts", F.lit(0)).collect()
+    assert found.columns == ["key", "rank", "k", "v", "ts", "b"]
     assert in_text_order(found.collect()) == in_text_order(wanted)
     found = deduplicate(one, "k", within="10000 days", watermark=WATERMARK, workers=3)
     order = Window.partitionBy("k").orderBy("ts")

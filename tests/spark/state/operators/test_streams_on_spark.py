@@ -27,16 +27,21 @@ def plain_row(row: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.slow
-def test_the_largest_records_of_a_stream(spark: Any, tmp_path: Path) -> None:
+def test_the_largest_records_of_a_stream_with_the_numbers_of_their_micro_batches(
+    spark: Any, tmp_path: Path
+) -> None:
     moving: dict[str, Any] = {
         "strategy": random_moves(),
         "workers": 2,
         "ledger": str(tmp_path / "ledger"),
+        "batch_column": "changed_in",
     }
     found = settled(
         spark, tmp_path / "run", DDL, TABLES, lambda s: top_n(s[0], "k", "v", 2, **moving)
     )
-    wanted = [row for rows in largest(BATCHES, 2) for row in rows]
+    assert found[0].asDict().keys() == {"k", "rank", "ts", "v", "changed_in"}
+    changes = enumerate(largest(BATCHES, 2))
+    wanted = [(*row, number) for number, rows in changes for row in rows]
     assert in_order(map(plain_row, found)) == in_order(wanted)
 
 

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructField, StructType
 
 from skewless.arguments import shown
 from skewless.spark.columns import existing, grouping_key, quoted
-from skewless.spark.state.arguments import unique_columns
+from skewless.spark.state.arguments import free_names, unique_columns
 from skewless.spark.state.operators.join_processor import (
     LEFT,
     RIGHT,
@@ -20,7 +20,7 @@ from skewless.spark.state.operators.join_processor import (
     Join,
     Side,
 )
-from skewless.spark.state.operators.options import Placement, event_time, free_names, span
+from skewless.spark.state.operators.options import Placement, event_time, span
 from skewless.spark.state.operators.spreading import (
     PART,
     PlannedKeys,
@@ -52,7 +52,7 @@ def join(
     right: DataFrame,
     on: str | Sequence[str],
     *,
-    within: str,
+    within: str | None = None,
     how: str = "inner",
     watermark: tuple[str, str] | None = None,
     right_time: str | None = None,
@@ -76,7 +76,8 @@ def join(
     on
         The names of the key's columns. Both sides must have them, with the same types.
     within
-        How far apart in event time the records of a pair may be, in either direction: "1 hour".
+        How far apart in event time the records of a pair may be, in either direction: "1 hour". It
+        must be given. Without times, use Spark's own join.
     how
         "inner", "left", "right" or "full".
     watermark
@@ -107,6 +108,12 @@ def join(
     _require_both(left, right)
     if not isinstance(how, str) or how not in _KEPT:
         raise ValueError(f"how must be 'inner', 'left', 'right' or 'full', not {shown(how)}")
+    if within is None:
+        raise ValueError(
+            "within: join pairs records by event time: say how far apart they may be, like "
+            "within='1 hour', and watermark=(time column, delay); for all pairs with equal keys, "
+            "use Spark's own join: left.join(right, on)"
+        )
     unique_columns(left)
     unique_columns(right)
     keys = _key_columns(left, right, on)

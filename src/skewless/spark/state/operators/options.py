@@ -48,14 +48,3 @@ def span(duration: Any, argument: str) -> int:
     if micros <= 0:
         raise ValueError(f"{argument} must be above 0, not {shown(duration)}")
     return micros
-
-
-def free_names(names: list[str], taken: list[str], argument: str) -> None:
-    """Raise ValueError if two columns of the result would have the same name."""
-    lower = [name.lower() for name in taken]
-    for name in names:
-        if name.lower() in lower:
-            raise ValueError(
-                f"{argument}: {name!r} is the name of another column of the result "
-                f"({', '.join(taken)}): rename it"
-            )

@@ -25,8 +25,8 @@ from skewless.spark.columns import (
     quoted,
     require_dataframe,
 )
-from skewless.spark.state.arguments import unique_columns
-from skewless.spark.state.operators.options import Placement, event_time, free_names, span
+from skewless.spark.state.arguments import free_names, unique_columns
+from skewless.spark.state.operators.options import Placement, event_time, span
 from skewless.spark.state.operators.session_processor import END, RECORDS, START, Sessions
 from skewless.spark.state.process import processed
 

@@ -15,9 +15,9 @@ from skewless.aggregations.ordering import is_orderable, order_keys_and_nulls
 from skewless.arguments import whole
 from skewless.arrays import Ints
 from skewless.spark.columns import Key, arrow_schema, existing, grouping_key, require_dataframe
-from skewless.spark.state.arguments import unique_columns
+from skewless.spark.state.arguments import free_names, unique_columns
 from skewless.spark.state.operators.held_rows import held
-from skewless.spark.state.operators.options import Placement, free_names
+from skewless.spark.state.operators.options import Placement
 from skewless.spark.state.process import processed
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
 
@@ -36,6 +36,7 @@ def top_n(
     n: int,
     *,
     order_by: str | Sequence[str] | None = None,
+    batch_column: str | None = None,
     **placement: Unpack[Placement],
 ) -> DataFrame:
     """Return the n records of each key that are largest by a column, as they change.
@@ -43,7 +44,9 @@ def top_n(
     The result has the columns of the key, `rank` (1 is the largest), and the other columns of the
     record. Each micro-batch returns one row for each rank of a key whose record has changed. Write
     the rows to a table by key and rank, so that each replaces the one before: the table then holds
-    the n largest of all records so far. A batch DataFrame returns all ranks.
+    the n largest of all records so far. A sink that does not get the rows in order needs
+    `batch_column`: of two rows with the same key and rank, the one with the larger number counts. A
+    batch DataFrame returns all ranks.
 
     The order is that of Spark's `orderBy(by.desc())`: NaN is the largest number, nulls come last.
     Among equal records the earlier one comes first.
@@ -61,6 +64,8 @@ def top_n(
     order_by
         Columns that order the records of a micro-batch, as for `process`: they decide which of
         several equal records is the earlier one.
+    batch_column
+        The name of one more column of the result, the number of the micro-batch, as for `process`.
     placement
         `strategy`, `workers`, `max_workers`, `capacities`, `interval`, `window`, `cost`, `seed`,
         `ledger` and `untrusted_keys`, as for `process`.
@@ -84,7 +89,9 @@ def top_n(
     free_names([_RANK], names, "key")
     others = StructType([field for field in df.schema.fields if field.name not in names])
     processor = TopN(resolved.named_fields, others, by, number)
-    return processed(df, resolved, processor, order_by=order_by, **placement)
+    return processed(
+        df, resolved, processor, order_by=order_by, batch_column=batch_column, **placement
+    )
 
 
 class TopN(Processor):
