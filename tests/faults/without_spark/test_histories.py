@@ -35,20 +35,21 @@ def _without_warnings(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR, "skewless")
 
 
-def play(operator: str, seed: int, folder: Path) -> None:
-    try:
-        History(operator, seed, folder / f"{operator} {seed}", timelines=TIMELINES).play()
-    except Exception as error:
-        error.add_note(f"{operator}: to repeat it, set {SEED}={seed}")
-        raise
+def play(operator: str, seeds: Iterable[int], folder: Path) -> None:
+    for seed in seeds:
+        history = History(operator, seed, folder / str(seed), timelines=TIMELINES)
+        try:
+            history.play()
+        except Exception as error:
+            error.add_note(f"{operator}: to repeat it, set {SEED}={seed}")
+            raise
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_quick_histories_return_what_plain_python_returns(operator: str, tmp_path: Path) -> None:
     """An even seed has a local disk, an odd one a store without atomic create."""
     given = os.environ.get(SEED)
-    for seed in (2, 3) if given is None else (int(given),):
-        play(operator, seed, tmp_path)
+    play(operator, (2, 3) if given is None else (int(given),), tmp_path)
 
 
 @pytest.mark.faults
@@ -60,8 +61,7 @@ def test_thousands_of_histories_return_what_plain_python_returns(
     """Other choices in every run: the first seed comes from the clock unless it is given."""
     first = int(os.environ.get(SEED, str(time.time_ns() % 1_000_000)))
     number = int(os.environ.get(NUMBER, "2000")) // len(OPERATORS)
-    for seed in range(first, first + number):
-        play(operator, seed, tmp_path)
+    play(operator, range(first, first + number), tmp_path)
     with capsys.disabled():
         print(f"\n{operator}: {number} histories from {SEED}={first} on")
 
@@ -112,8 +112,7 @@ def test_ten_histories_find_a_planted_fault(
 ) -> None:
     plant(monkeypatch)
     with pytest.raises((AssertionError, LedgerCorrupt), match=r"rows, not|is gone") as found:
-        for seed in range(first, first + 10):
-            play(operator, seed, tmp_path)
+        play(operator, range(first, first + 10), tmp_path)
     assert f"{operator}: to repeat it, set {SEED}=" in found.value.__notes__[-1]
 
 
