@@ -48,7 +48,7 @@ test-statistics: $(READY) ## Run the long seeded statistics
 test-faults: $(READY) ## Kill tasks, stages, executors and drivers, and compare the results
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m "faults and not nightly and not soak" tests/faults
 
-test-nightly: $(READY) ## Kill at random, a hundred times (SKEWLESS_KILL_SEED=7 repeats a run)
+test-nightly: $(READY) ## Kill at random, two hundred times, and play 2,000 histories (SKEWLESS_KILL_SEED=7 repeats kills, SKEWLESS_HISTORIES=number)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m nightly tests/faults
 
 test-browser: $(READY) docs ## Look at pages and site in Chromium, light, dark and on a phone (pictures: out/browser)

@@ -119,20 +119,25 @@ class Query:
     def step(self, batch: int, table: pa.Table, workers: Sequence[int] | None = None) -> pa.Table:
         """Return the results of one micro-batch; with `workers`, only those are evaluated."""
         plan = self.plan(batch, table)
+        parts = self.parts(batch, plan, table)
+        purge(self.ledger, batch, self.kept)
+        chosen = range(self.tasks.controller.most) if workers is None else workers
+        return pa.concat_tables(
+            self.tasks.step(self.ledger, plan, batch, worker, parts[worker]) for worker in chosen
+        )
+
+    def parts(self, batch: int, plan: Any, table: pa.Table) -> list[pa.Table]:
+        """Return the records that each worker gets by the plan."""
         sent = self.sent(table)
         hashes = sent.column("hash").to_numpy().view(np.uint64)
-        owners = plan.placing.owners(hashes)
-        purge(self.ledger, batch, self.kept)
-        results = []
-        for worker in range(self.tasks.controller.most) if workers is None else workers:
-            mine = np.flatnonzero(owners == worker)
-            # Blocks of different sources arrive in any order.
-            order = np.random.default_rng(batch).permutation(3)
-            sources = sent.column("source").to_numpy()[mine]
-            mine = np.concatenate([mine[sources == source] for source in order])
-            part = sent.take(pa.array(mine.astype(np.int64)))
-            results.append(self.tasks.step(self.ledger, plan, batch, worker, part.combine_chunks()))
-        return pa.concat_tables(results)
+        owners, sources = plan.placing.owners(hashes), sent.column("source").to_numpy()
+        # Blocks of different sources arrive in any order.
+        order = np.random.default_rng(batch).permutation(3)
+        found = []
+        for worker in range(self.tasks.controller.most):
+            mine = [np.flatnonzero((owners == worker) & (sources == source)) for source in order]
+            found.append(sent.take(pa.array(np.concatenate(mine))).combine_chunks())
+        return found
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

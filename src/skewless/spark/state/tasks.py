@@ -158,12 +158,7 @@ class StateTasks:
         changed = newest(layout, [start.on_top, with_a_trace(worked)])
         table, below = merged(layout, changed, start.held.names, start.held.files)
         ends = until_of(table)[live_of(table)]
-        kept = {
-            "held": n_held,
-            "bytes": n_bytes,
-            "soonest": int(ends.min(initial=FOREVER)),
-            "records": worked.n_records + worked.n_late,
-        }
+        kept = {"held": n_held, "bytes": n_bytes, "soonest": int(ends.min(initial=FOREVER))}
         write(ledger, name, Version(table, tuple(below), kept))
 
 

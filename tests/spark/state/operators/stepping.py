@@ -68,17 +68,22 @@ def cut_streams(n_keys: int = 2) -> Any:
     return st.lists(st.lists(record, max_size=6), min_size=1, max_size=6)
 
 
+def each(given: Any, batches: Sequence[Any]) -> list[Any]:
+    """Return what is given for each micro-batch: one for all, or a list of them."""
+    return list(given) if isinstance(given, list) else [given] * len(batches)
+
+
 def with_watermarks(
-    batches: Sequence[Any], delay: int, time: Callable[[Any], Any]
+    batches: Sequence[Any], delay: int | list[int], time: Callable[[Any], Any]
 ) -> Iterator[tuple[int, Any]]:
     """Yield each micro-batch with its watermark, which follows from those before."""
     watermark, latest = NONE, None
-    for batch in batches:
+    for batch, behind in zip(batches, each(delay, batches), strict=True):
+        if latest is not None:
+            watermark = max(watermark, (latest + BEGIN) // 1000 * 1000 - BEGIN - behind)
         yield watermark, batch
         times = [time(record) for record in batch if time(record) is not None]
         latest = max([*times, *([] if latest is None else [latest])], default=None)
-        if latest is not None:
-            watermark = max(watermark, (latest + BEGIN) // 1000 * 1000 - BEGIN - delay)
 
 
 def stepped(

@@ -41,12 +41,14 @@ MAY = {"inner": (True, True), "left": (True, False), "right": (False, True), "fu
 class SpreadQuery(Query):
     """A join whose records go to the parts that the plan says, as the JVM sends them."""
 
-    def __init__(self, folder: Path, how: str, *, least: int, **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, how: str, *, least: int, within: int = WITHIN, **settings: Any
+    ) -> None:
         schema = with_part(both_sides([], [])).schema
         named: dict[str, Any] = {"key": ("k", PART), "time": TIME, "delay": DELAY}
         settings = {"strategy": random_moves(), **named, **settings}
-        super().__init__(folder, join_processor(WITHIN, how), schema, **settings)
-        rule = SpreadRule(MAY[how], WITHIN, least=least)
+        super().__init__(folder, join_processor(within, how), schema, **settings)
+        rule = SpreadRule(MAY[how], within, least=least)
         controller = replace(self.tasks.controller, spread=rule)
         self.tasks = replace(self.tasks, controller=controller)
         self.spread: Any = None

@@ -26,11 +26,11 @@ from skewless.spark.state.versions.names import (
     PLAN,
     VersionName,
     batch_folder,
+    plan_file,
     version_name,
 )
 from skewless.spark.state.versions.offset_log import OffsetLog
 from skewless.spark.state.versions.plan_files import read_entry
-from skewless.spark.state.versions.version_files import read
 
 _LOGGER = logging.getLogger("skewless")
 _NOT_FOUND = (
@@ -100,7 +100,7 @@ def base_of(ledger: Ledger, batch: int, offsets: OffsetLog) -> Base | None:
         raise LedgerMismatch(_why_none(ledger, batch))
     continued = _continued(ledger, batch, found, offsets)
     whole = [run for run in continued if not _missing(found[run])]
-    _require_alike(ledger, batch - 1, [found[run] for run in whole])
+    _require_alike(ledger, batch - 1, {run: found[run] for run in whole})
     run = (whole or continued)[-1]
     return _complete(ledger, batch - 1, run, found[run])
 
@@ -157,21 +157,21 @@ def _told_by_the_ledger(
     return next(iter(known), None)
 
 
-def _require_alike(ledger: Ledger, batch: int, runs: list[list[VersionName]]) -> None:
-    """Raise LedgerMismatch if runs that did the same micro-batch had other records in it.
+def _require_alike(ledger: Ledger, batch: int, versions: Mapping[str, list[VersionName]]) -> None:
+    """Raise LedgerMismatch if runs that did the same micro-batch by equal plans wrote other states.
 
     Two copies of a checkpoint that run at once may plan their micro-batches in one millisecond.
     """
-    if len(runs) < 2:
-        return
-    abouts = [[read(ledger, name.file).about for name in names] for names in runs]
-    known = [one for one in abouts if all("records" in about for about in one)]
-    if len({tuple(sum(a[k] for a in one) for k in ("records", "held")) for one in known}) > 1:
-        raise LedgerMismatch(
-            f"the ledger in {shown(ledger.folder)} has two versions {batch} that contradict each "
-            "other: two copies of the checkpoint have used it at once. Restore the checkpoint and "
-            "the ledger from copies of one time"
-        )
+    files = open_folder(ledger.folder)
+    first: dict[bytes | None, list[bytes | None]] = {}
+    for run, names in versions.items() if len(versions) > 1 else ():
+        states = [files.read(name.file) for name in sorted(names)]
+        if first.setdefault(files.read(plan_file(batch, run)), states) != states:
+            raise LedgerMismatch(
+                f"the ledger in {shown(ledger.folder)} has two versions {batch} that contradict "
+                "each other: two copies of the checkpoint have used it at once. Restore the "
+                "checkpoint and the ledger from copies of one time"
+            )
 
 
 def _stamp(ledger: Ledger, batch: int, run: str) -> int | None:

@@ -61,7 +61,7 @@ class Version:
         Names of the files that it builds on.
     about
         JSON values: `held` keys and `bytes`, including the files below; `soonest`, the earliest
-        time at which a state of this file ends; the `records` of the batch.
+        time at which a state of this file ends.
     where
         The file, for messages.
     """
@@ -166,8 +166,8 @@ def _require_sound(table: pa.Table, below: Sequence[str], about: dict[str, Any])
         raise ValueError("the hashes of its keys do not ascend")
     if any(version_name(file) is None for file in below):
         raise ValueError("it builds on what is not a version")
-    for name in ("held", "bytes", "soonest", "records"):
-        if type(about.get(name, 0 if name == "records" else None)) is not int:
+    for name in ("held", "bytes", "soonest"):
+        if type(about[name]) is not int:
             raise ValueError(f"{name} must be a whole number")
 
 

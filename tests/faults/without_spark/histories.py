@@ -1,0 +1,371 @@
+"""Test support: a random history of one query, without Spark.
+
+Spark's part is small and explicit: `Progress` is a checkpoint and the output of its sink, a `Run`
+is a query between two starts, and `History.batch` is what Spark does in a micro-batch.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from faults.without_spark.disturbed_folders import (
+    DISK_IS_FULL,
+    KINDS,
+    Disk,
+    DriverDied,
+    Faults,
+    ObjectStore,
+    Task,
+    TaskDied,
+)
+from faults.without_spark.operators import OPERATORS, stream
+from skewless.spark import scale_to
+from skewless.spark.ledger import LedgerCorrupt, LedgerMismatch
+from skewless.spark.ledger import folder as ledger_folder
+from skewless.spark.state.planning.requests import purge_requests
+from skewless.spark.state.versions import version_files
+from skewless.spark.state.versions.bases import StateIncomplete
+from skewless.spark.state.versions.purging import purge
+from spark.state.chains import random_moves
+from spark.state.operators.stepping import rows_of
+
+_RECORDS = 150
+_ATTEMPTS = 4  # of a task, as Spark makes by default
+#: How a query may refuse to go on. A damaged file is none of it: nothing here damages files.
+REFUSALS = (LedgerMismatch, StateIncomplete)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A checkpoint, and what its sink has: both are copied and restored together.
+
+    Parameters
+    ----------
+    offsets
+        Where each micro-batch ends in the stream. The last one may not be committed yet.
+    stamps
+        The stamp of each micro-batch, which no other has.
+    commits
+        How many micro-batches are committed.
+    sink
+        The rows of each micro-batch; None: the sink did not evaluate the micro-batch.
+    """
+
+    offsets: tuple[int, ...] = ()
+    stamps: tuple[int, ...] = ()
+    commits: int = 0
+    sink: tuple[Any, ...] = ()
+
+    def cut(self, batch: int) -> slice:
+        """Return the part of the stream that a micro-batch has."""
+        return slice(self.offsets[batch - 1] if batch else 0, self.offsets[batch])
+
+    def with_rows(self, batch: int, rows: Any) -> Progress:
+        """Return the same after the sink has got the rows of a micro-batch."""
+        return replace(self, sink=(*self.sink[:batch], rows))
+
+    def back_to(self, batch: int) -> Progress:
+        """Return a checkpoint without the commit of `batch` and all that is later."""
+        kept = batch + 1
+        return Progress(self.offsets[:kept], self.stamps[:kept], batch, self.sink[:batch])
+
+
+@dataclass(frozen=True)
+class Run:
+    """A query between two starts: its name and its settings."""
+
+    name: str
+    settings: dict[str, Any]
+    purges: int  # in every so many micro-batches
+
+
+class History:
+    """What happens to one query; `play` returns whether it was refused.
+
+    Copies of the checkpoint are restored in any order, and a run that another one has replaced may
+    go on. If tasks find the checkpoint, the query goes on correctly; otherwise it may be refused.
+
+    Parameters
+    ----------
+    operator, seed
+        They decide everything.
+    folder
+        For the ledger, if that is on a disk.
+    """
+
+    def __init__(self, operator: str, seed: int, folder: Path) -> None:
+        self.chance = random.Random(f"{operator} {seed}")
+        self.operator = OPERATORS[operator]
+        self.is_found = self.happens(0.7)  # the checkpoint, by tasks
+        self.stream = stream(_RECORDS, self.chance)
+        self.faults = Faults()
+        self.is_disk = seed % 2 == 0
+        self.address = str(folder) if self.is_disk else f"mock://{operator}-{seed}-{id(self)}"
+        self.files = Disk(folder, self.faults) if self.is_disk else ObjectStore(self.faults)
+        self.progress = Progress()
+        self.copies: list[Progress] = []
+        self.left: list[tuple[Progress, Run]] = []  # runs that were replaced and may go on
+        self.late: list[Task] = []
+        self.told = ["on a disk" if self.is_disk else "without an atomic create"]
+        self.told += ["with its checkpoint" if self.is_found else "without its checkpoint"]
+        self.n_runs = self.n_attempts = self.n_stamps = 0
+        self.oldest = 0  # the first micro-batch that every purge so far left repeatable
+        self.newest: Progress | None = None  # before a rollback that may be refused
+        self.sink_skips = self.happens(0.5)  # a micro-batch that it has, as Spark's file sink does
+        self.has_rolled_back = self.is_repeated = False
+        self.run = self.new_run()
+
+    def play(self) -> bool:
+        """Run the query to the end of the stream, whatever happens, and compare its results."""
+        opened, ledger_folder._open = ledger_folder._open, lambda *_: self.files  # type: ignore
+        try:
+            while self.progress.offsets[-1:] != (len(self.stream),) or self.is_pending:
+                self.between()
+                try:
+                    self.batch()
+                except DriverDied:
+                    self.tell(f"the run ends: {self.faults.happened or 'the driver dies'}")
+                    self.run = self.new_run()
+                except REFUSALS as error:
+                    if not self.repaired(error):
+                        return True
+            self.compare()
+        except Exception as error:
+            error.add_note("\n".join(self.told[-40:]))
+            raise
+        finally:
+            ledger_folder._open = opened
+            self.faults.calm()
+            for task in self.late:
+                task.is_given_up = True
+                task.go()
+        return False
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the last micro-batch has an offset and no commit."""
+        return len(self.progress.offsets) > self.progress.commits
+
+    def tell(self, text: str) -> None:
+        self.told.append(f"[{self.progress.commits}] {text}")
+
+    def happens(self, share: float) -> bool:
+        return self.chance.random() < share
+
+    def new_run(self) -> Run:
+        """Return a run with a new name, maybe with other settings than the one before."""
+        chance, first = self.chance, self.n_runs == 0
+        version_files._fetched.clear()  # other processes
+        most = chance.randint(2, 5)
+        settings = {
+            "strategy": chance.choice(["hash", "mixed", random_moves(chance.randrange(9))]),
+            "most": most,
+            "workers": chance.randint(1, most) if first or self.happens(0.3) else None,
+            "kept": chance.randint(1, 5),
+            "interval": chance.choice([1, 1, 2]),
+            "window": chance.choice([1, 3]),
+        }
+        run = Run(f"run-{self.n_runs}", settings, chance.choice([1, 1, 3]))
+        self.n_runs += 1
+        self.tell(f"{run.name} with {settings}")
+        return run
+
+    def between(self) -> None:
+        """Let happen what happens between two micro-batches, and lay the next fault."""
+        chance = self.chance
+        if self.happens(0.4):
+            self.copies.append(self.progress)
+        if self.happens(0.1):
+            self.run = self.new_run()
+        if self.copies and self.happens(0.15):
+            self.restore(chance.choice(self.copies[-4:]))
+        if self.left and self.happens(0.2):
+            self.go_on()
+        while self.late and self.happens(0.3):
+            self.resume()
+        self.faults.calm()
+        if self.happens(0.7):
+            self.faults.lay(chance.choice(KINDS), chance.randint(1, 150), chance.randint(1, 6))
+        if self.happens(0.2):
+            self.scale(chance.randint(1, 5))
+
+    def restore(self, copy: Progress) -> None:
+        """Restore a copy of the checkpoint, with the sink's output of that time."""
+        self.tell(f"the copy before {copy.commits} is restored: {copy.offsets}")
+        while copy.commits < self.oldest and self.late:
+            self.resume()  # it may purge what only a copy as old as this one needs
+        self.copies.append(self.progress)
+        self.left.append((self.progress, self.run))
+        self.has_rolled_back = True
+        self.newest = self.newest or self.progress
+        self.progress = copy
+        self.run = self.new_run()
+
+    def go_on(self) -> None:
+        """Let a run go on that another run has replaced, as a driver that was cut off may do."""
+        self.left.append((self.progress, self.run))
+        self.newest = self.newest or self.progress
+        self.progress, self.run = self.left.pop(self.chance.randrange(len(self.left)))
+        self.has_rolled_back = True
+        self.tell(f"{self.run.name} goes on")
+
+    def repaired(self, error: Exception) -> bool:
+        """Do what the documents say after a refusal; return False where the history ends."""
+        self.tell(f"refused: {error}")
+        before = self.progress.commits - 1
+        if "a newer run" in str(error):
+            pass  # the query is started again
+        elif self.progress.sink[before:] and self.progress.sink[before] is None:
+            self.progress = self.progress.back_to(before)
+        elif self.newest is not None and self.progress.commits < self.oldest:
+            self.progress, self.newest = self.newest, None
+        elif self.has_rolled_back and not self.is_found:
+            return False
+        else:
+            raise error
+        self.run = self.new_run()
+        return True
+
+    def scale(self, n_workers: int) -> None:
+        """Let a user ask for another number of workers; the user's process may die or be late."""
+
+        def ask() -> None:
+            try:
+                scale_to(self.address, n_workers)
+            except ValueError as error:  # both are errors of the user
+                if not re.search("holds no state yet|n must be at most", str(error)):
+                    raise
+
+        task = self.faults.task = Task(ask)
+        if not task.go():
+            self.late.append(task)
+        elif task.error is not None and not self.is_a_fault(task.error):
+            raise task.error
+        self.tell(f"{n_workers} workers are asked for: {self.faults.happened}")
+
+    def resume(self) -> None:
+        """Let a late task go on to its end; its run may be over, and its files purged."""
+        task = self.late.pop(self.chance.randrange(len(self.late)))
+        self.faults.calm()
+        self.tell("a late task goes on")
+        self.faults.task = task
+        assert task.go()
+        if task.error is not None and not isinstance(task.error, (*REFUSALS, LedgerCorrupt)):
+            raise task.error
+
+    def batch(self) -> None:
+        """Do what Spark does in a micro-batch: offset, evaluation by the sink, commit."""
+        chance, progress = self.chance, self.progress
+        batch = progress.commits
+        self.is_repeated = self.is_pending
+        if not self.is_pending:
+            begin = progress.offsets[-1] if batch else 0
+            end = min(len(self.stream), begin + chance.choice([0, *range(5, 40)]))
+            self.n_stamps += 1
+            offsets, stamps = (*progress.offsets, end), (*progress.stamps, self.n_stamps)
+            self.progress = progress = replace(progress, offsets=offsets, stamps=stamps)
+        if self.sink_skips and len(progress.sink) > batch:
+            self.tell("the sink has the micro-batch, and skips it")
+        else:
+            rows = self.evaluated(batch)
+            self.progress = self.progress.with_rows(batch, rows)
+            self.newest = None
+        if self.happens(0.1):
+            raise DriverDied
+        self.progress = replace(self.progress, commits=batch + 1)
+
+    def evaluated(self, batch: int) -> Any:
+        """Return the rows of a micro-batch, or None if the sink does not evaluate all of it."""
+        run, what = self.run, self.chance.random()
+        if self.has_rolled_back and not self.is_found:
+            what = max(what, 0.1)  # an abandoned timeline may have a version of the micro-batch
+        # A sink that notes a micro-batch before it writes it skips the one that is repeated.
+        if what < (0.1 if self.is_repeated else 0.03):
+            self.tell("the sink does not evaluate the micro-batch")
+            return None
+        table = self.operator.table(self.stream[self.progress.cut(batch)])
+        stamps = dict(enumerate(self.progress.stamps))
+        seen = stamps if self.is_found else {batch: stamps[batch]}
+        parts = self.task(lambda: self.routed(run, batch, seen, table))
+        workers = list(range(len(parts)))
+        self.chance.shuffle(workers)
+        if what < 0.06:
+            workers = workers[: len(workers) // 2]
+            self.tell(f"the sink evaluates only {workers}")
+        found = []
+        for _ in range(2 if what > 0.95 else 1):
+            found = [
+                self.task(self.working(run, batch, seen, worker, parts[worker]))
+                for worker in workers
+            ]
+        return rows_of(pa.concat_tables(found)) if len(workers) == len(parts) else None
+
+    def query(self, run: Run, seen: dict[int, int]) -> Any:
+        settings = {**run.settings, "checkpoint": seen}
+        return self.operator.query(self.address, run=run.name, **settings)
+
+    def routed(self, run: Run, batch: int, seen: dict[int, int], table: pa.Table) -> list[pa.Table]:
+        """Publish the plan and purge; return the records of each worker, as the JVM sends them."""
+        kept = run.settings["kept"]
+        self.oldest = max(self.oldest, batch - kept)
+        query = self.query(run, seen)
+        plan = query.plan(batch)
+        if batch % run.purges == 0:
+            purge(query.ledger, batch, kept)
+            purge_requests(query.ledger)
+        return query.parts(batch, plan, table)
+
+    def working(
+        self, run: Run, batch: int, seen: dict[int, int], worker: int, part: pa.Table
+    ) -> Callable[[], Any]:
+        """Return what the task of a worker does, in any of its attempts."""
+
+        def work() -> pa.Table:
+            attempt = self.n_attempts = self.n_attempts + 1
+            query = self.query(run, seen)
+            plan = query.plan(batch)
+            return query.tasks.step(query.ledger, plan, batch, worker, part, attempt)
+
+        return work
+
+    def task(self, work: Callable[[], Any]) -> Any:
+        """Return the result of a task, after as many attempts as Spark makes."""
+        for _ in range(_ATTEMPTS):
+            task = self.faults.task = Task(work)
+            if not task.go():
+                self.tell(self.faults.happened)
+                self.late.append(task)
+                if self.happens(0.5):
+                    raise DriverDied
+            elif task.error is None:
+                return task.result
+            elif isinstance(task.error, DriverDied) or not self.is_a_fault(task.error):
+                raise task.error
+            else:
+                self.tell(self.faults.happened)
+        raise DriverDied
+
+    def is_a_fault(self, error: BaseException | None) -> bool:
+        """Return whether an error is one that this history has laid."""
+        is_full = isinstance(error, OSError) and self.faults.happened.startswith(DISK_IS_FULL)
+        return is_full or isinstance(error, DriverDied | TaskDied)
+
+    def compare(self) -> None:
+        """Compare what the sink has of each micro-batch with plain Python."""
+        cuts = [self.stream[self.progress.cut(b)] for b in range(self.progress.commits)]
+        wanted = self.operator.wanted(cuts)
+        for batch, (found, rows) in enumerate(zip(self.progress.sink, wanted, strict=True)):
+            if found is not None and found != rows:
+                lost = [row for row in rows if row not in found]
+                extra = [row for row in found if row not in rows]
+                raise AssertionError(
+                    f"micro-batch {batch}: {len(found)} rows, not {len(rows)}; "
+                    f"lost {lost[:3]}, wrong {extra[:3]}"
+                )
