@@ -59,7 +59,7 @@ def test_mixed_needs_a_second_order_for_its_priority() -> None:
 
 
 def test_a_table_without_room_takes_more_attempts() -> None:
-    few = Planning("mixed", {"max_entries": 1}, n_keys=500, n_intervals=3).run()
+    few = Planning("mixed", {"max_entries": 20}, n_keys=500, n_intervals=3).run()
     many = Planning("mixed", {"max_entries": 3_000}, n_keys=500, n_intervals=3).run()
     assert few["attempts"] > many["attempts"] == 1.0
 
