@@ -117,7 +117,6 @@ class History:
         self.told += ["with its checkpoint" if self.is_found else "without its checkpoint"]
         self.n_runs = self.n_attempts = self.n_stamps = 0
         self.oldest = 0  # the first micro-batch that every purge so far left repeatable
-        self.newest: Progress | None = None  # before a rollback that may be refused
         self.sink_skips = self.happens(0.5)  # a micro-batch that it has, as Spark's file sink does
         self.has_rolled_back = self.is_repeated = False
         self.run = self.new_run()
@@ -204,14 +203,12 @@ class History:
         self.copies.append(self.progress)
         self.left.append((self.progress, self.run))
         self.has_rolled_back = True
-        self.newest = self.newest or self.progress
         self.progress = copy
         self.run = self.new_run()
 
     def go_on(self) -> None:
         """Let a run go on that another run has replaced, as a driver that was cut off may do."""
         self.left.append((self.progress, self.run))
-        self.newest = self.newest or self.progress
         self.progress, self.run = self.left.pop(self.chance.randrange(len(self.left)))
         self.has_rolled_back = True
         self.tell(f"{self.run.name} goes on")
@@ -224,8 +221,12 @@ class History:
             pass  # the query is started again
         elif self.progress.sink[before:] and self.progress.sink[before] is None:
             self.progress = self.progress.back_to(before)
-        elif self.newest is not None and self.progress.commits < self.oldest:
-            self.progress, self.newest = self.newest, None
+        elif self.progress.commits < self.oldest:  # its states are purged: give up this timeline
+            others = [*self.copies, *(progress for progress, _ in self.left)]
+            others = [one for one in others if one.commits >= self.oldest]
+            if not others:
+                return False
+            self.progress = others[-1]
         elif self.has_rolled_back and not self.is_found:
             return False
         else:
@@ -276,7 +277,6 @@ class History:
         else:
             rows = self.evaluated(batch)
             self.progress = self.progress.with_rows(batch, rows)
-            self.newest = None
         if self.happens(0.1):
             raise DriverDied
         self.progress = replace(self.progress, commits=batch + 1)
