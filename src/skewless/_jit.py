@@ -116,6 +116,7 @@ class _Progress(numba_event.Listener):  # type: ignore[misc]
         self.due_s = 1.0
         self._open: list[float] = []  # when each kernel began that is not complete
         self._n_kernels, self._seconds = 0, 0.0
+        self._why = "compiling kernels, which later runs on this machine find ready: "
 
     def on_start(self, event: numba_event.Event) -> None:
         if event.data["dispatcher"] in self.ours:
@@ -134,12 +135,9 @@ class _Progress(numba_event.Listener):  # type: ignore[misc]
         seconds = self._seconds + (time.monotonic() - self._open[0] if self._open else 0.0)
         if seconds < self.due_s:
             return
-        print(
-            f"skewless: compiling kernels, which later runs on this machine find ready: "
-            f"{self._n_kernels} in {seconds:.0f} s so far",
-            file=sys.stderr,
-            flush=True,
-        )
+        line = f"skewless: {self._why}{self._n_kernels} kernels in {seconds:.0f} s so far"
+        print(line, file=sys.stderr, flush=True)
+        self._why = ""
         self.due_s = seconds + _SAY_EVERY_S
 
 
