@@ -50,6 +50,25 @@ def test_random_moves_and_other_workers_change_nothing(tmp_path: Path) -> None:
     assert n_moved > 100
 
 
+def test_moves_change_neither_the_keys_nor_the_bytes_that_all_workers_report(
+    tmp_path: Path,
+) -> None:
+    settings = {"moving": {"strategy": random_moves(), "workers": 3}, "one": {"workers": 1}}
+    queries = {
+        name: Query(tmp_path / name, chain(), SCHEMA, **chosen) for name, chosen in settings.items()
+    }
+    sums: dict[str, list[Any]] = {name: [] for name in settings}
+    for batch in range(6):
+        if batch == 3:
+            scale_to(str(tmp_path / "moving"), 4)
+        for name, query in queries.items():
+            query.step(batch, records(60, batch))
+            reports = [report.about for report in query.ledger.read_workers(batch).values()]
+            sums[name].append([sum(one[what] for one in reports) for what in ("held", "bytes")])
+    assert sums["moving"] == sums["one"]
+    assert sums["one"][-1][0] > 30
+
+
 def test_a_repeated_batch_writes_the_same_bytes(tmp_path: Path) -> None:
     tables = [records(300, seed) for seed in range(6)]
     query = Query(tmp_path / "one", chain(), SCHEMA, strategy=random_moves(), workers=3)

@@ -155,6 +155,21 @@ def test_the_side_that_is_behind_sets_the_watermark_of_a_join(tmp_path: Path) ->
     assert ("a", 0, 0, 7, 0) in found[3]
 
 
+def test_a_record_is_over_when_the_watermark_is_exactly_its_span_later() -> None:
+    batches = [
+        ([("a", second, second * SECOND)], [("b", 0, second * SECOND)]) for second in range(6)
+    ]
+    found = join(in_memory, batches, 2 * SECOND, "left", delay=0)
+    assert found == joined(batches, 2 * SECOND, 0, "left")
+    assert [len(rows) for rows in found] == [0, 0, 0, 1, 1, 1]
+    alone: list[list[Record]] = [[(f"k{second}", 0, second * SECOND)] for second in range(6)]
+    over = in_memory(
+        session_processor(SECOND), [with_ends(b, SECOND) for b in alone], time="ends", delay=SECOND
+    )
+    assert over == sessioned(alone, SECOND, 0)
+    assert [len(rows) for rows in over] == [0, 0, 1, 1, 1, 1]
+
+
 def test_another_gap_and_another_column_are_refused(tmp_path: Path) -> None:
     records = drifting(1, 2)[0]
     table = with_ends(records, SECOND)

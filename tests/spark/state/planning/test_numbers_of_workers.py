@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from skewless.spark import scale_to
+from skewless.spark.ledger import Ledger
+from skewless.spark.state.planning.requests import purge_requests
 from spark.state.chains import SCHEMA, chain, chained, in_order, records
 from spark.state.without_spark import Query
 
@@ -105,3 +107,12 @@ def test_a_request_during_the_first_micro_batch_survives_its_repetition(query: R
     query.found.clear()  # the driver died before Spark committed the micro-batch
     assert query.step(2, 8, run="b") == 2
     assert query.step(2, 8, run="b") == 5
+
+
+def test_a_request_after_purged_ones_is_followed(query: Restarts, tmp_path: Path) -> None:
+    """The last request stays: from it the next one has its number."""
+    assert query.step(2, 5, run="run-0") == 2
+    for n_workers in (3, 4):
+        query.scale_to(n_workers)
+        assert query.step(2, 5, run="run-0") == n_workers
+        purge_requests(Ledger(str(tmp_path)))
