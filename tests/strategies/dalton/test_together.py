@@ -10,11 +10,12 @@ from lanes import needs_a_long_stream, slow
 from reference.dalton import dalton_together as reference
 from reference.dalton.dalton import ReferenceDalton
 from skewless.experiments import learning_together
+from skewless.kernels.merge_history import OWN, RECENT
 from skewless.keys import hash_keys
 from skewless.simulator.cooperation import merge_and_fork
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.dalton import Dalton
-from skewless.strategies.dalton.bandit import CLOCK, HOT_ABOVE, RECENT, RECORDS, SCALE
+from skewless.strategies.dalton.bandit import HOT_ABOVE, RECORDS, SCALE
 from skewless.strategies.dalton.q_table import row_values
 from skewless.strategies.dalton.slides import TOTAL
 from skewless.strategies.dalton.watched_keys import owned_rows
@@ -59,6 +60,23 @@ def states_of(strategy, keys, n_sources=3, n_workers=8):
 def expect_equal(one, other):
     for (name, a), (_, b) in zip(named_arrays(one), named_arrays(other), strict=True):
         np.testing.assert_array_equal(a, b, err_msg=name)
+
+
+def run_as_on_spark(strategy, batches, n_workers=8):
+    """Return the last report of every source, and the newest merge.
+
+    Source s routes `batch[s]` records, of which it knows the newest merge. Others have no part.
+    """
+    states = [strategy.start(n_workers, 1, source=s) for s in range(max(map(len, batches)))]
+    merged = None
+    for number, batch in enumerate(batches):
+        for source, n_records in enumerate(batch):
+            if merged is not None:
+                states[source] = strategy.fork(merged, states[source], source)
+            keys = skewed(n_records, seed=100 * number + source)
+            strategy.route(keys, states[source], np.empty(n_records, np.int32))
+        merged = strategy.merge(states[: len(batch)])
+    return states, merged
 
 
 class BothWays:
@@ -115,8 +133,8 @@ class BothWays:
 def test_merge_fork_and_wait_equal_the_oracles(keys, parameters, delay):
     """Pieces of any length for any source, answers that are late.
 
-    Without delay, some merges have the message of one source only, as a batch of one record has on
-    Spark: the others had nothing new to say.
+    Without delay it is as on Spark: only sources with records send a message, and the others hear
+    of the merges when they next have records.
     """
     n_sources, n_workers = 3, 7
     both = BothWays(parameters, n_sources, n_workers)
@@ -134,9 +152,10 @@ def test_merge_fork_and_wait_equal_the_oracles(keys, parameters, delay):
             n_hot += both.compare()
             due = -1
         elif delay == 0:
-            both.answer(both.ask(active), everyone)
+            answers = both.ask(active)
+            active = everyone if rng.random() < 0.5 else [int(rng.integers(n_sources))]
+            both.answer(answers, active)
             n_hot += both.compare()
-            active = everyone if rng.random() < 0.7 else [int(rng.integers(n_sources))]
         elif due < 0:
             answers = both.ask(everyone)
             both.wait(everyone)
@@ -237,7 +256,7 @@ def test_a_merge_knows_the_keys_that_are_hot_over_all_sources():
     counts = Counter(skewed(3_000).tolist())
     merged = strategy.merge(states_of(strategy, skewed(3_000)))
     assert set(hot(merged)) == {key for key, count in counts.items() if count > 3_000 / 8}
-    assert merged.levels[RECENT] == merged.counters[CLOCK] == 3_000
+    assert merged.merges.sums[RECENT] == merged.merges.times[-1] == 3_000
 
 
 def test_a_key_that_no_source_finds_hot_is_hot_when_all_of_them_together_do():
@@ -291,6 +310,22 @@ def test_a_batch_of_one_source_leaves_what_the_others_know():
     assert set(hot(forked)) == before
     assert forked.levels[SCALE] == pytest.approx(3, rel=0.01)
     np.testing.assert_allclose(forked.of_all, states[0].of_all, rtol=0.01)
+
+
+def test_a_source_that_was_away_has_the_scale_of_the_merges_that_it_had_a_part_in():
+    """It kept its whole part once while the others merged: each of 8 sources saw itself as one."""
+    strategy = Dalton(stats_window=1_000, slide=200)
+    states, newest = run_as_on_spark(strategy, [[2_000] * 8, [20]] * 6)
+    for source, own in enumerate(states):
+        assert strategy.fork(newest, own, source).levels[SCALE] == pytest.approx(8, rel=0.01)
+
+
+def test_the_parts_of_all_sources_are_the_recent_records_of_all():
+    strategy = Dalton(stats_window=1_000, slide=200)
+    batches = [[300] * 4, [700], [50, 900], [1], [0, 400, 0, 100], [3] * 3, [2_000]]
+    states, newest = run_as_on_spark(strategy, batches)
+    parts = [strategy.fork(newest, own, s).merges.sums[OWN] for s, own in enumerate(states)]
+    assert sum(parts) == pytest.approx(newest.merges.sums[RECENT], rel=1e-12)
 
 
 def test_fork_changes_neither_of_its_arguments():
