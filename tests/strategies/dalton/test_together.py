@@ -10,7 +10,7 @@ from lanes import needs_a_long_stream, slow
 from reference.dalton import dalton_together as reference
 from reference.dalton.dalton import ReferenceDalton
 from skewless.experiments import learning_together
-from skewless.kernels.merge_history import OWN, RECENT
+from skewless.kernels.merge_history import RECENT
 from skewless.keys import hash_keys
 from skewless.simulator.cooperation import merge_and_fork
 from skewless.state import copy_state, named_arrays
@@ -60,23 +60,6 @@ def states_of(strategy, keys, n_sources=3, n_workers=8):
 def expect_equal(one, other):
     for (name, a), (_, b) in zip(named_arrays(one), named_arrays(other), strict=True):
         np.testing.assert_array_equal(a, b, err_msg=name)
-
-
-def run_as_on_spark(strategy, batches, n_workers=8):
-    """Return the last report of every source, and the newest merge.
-
-    Source s routes `batch[s]` records, of which it knows the newest merge. Others have no part.
-    """
-    states = [strategy.start(n_workers, 1, source=s) for s in range(max(map(len, batches)))]
-    merged = None
-    for number, batch in enumerate(batches):
-        for source, n_records in enumerate(batch):
-            if merged is not None:
-                states[source] = strategy.fork(merged, states[source], source)
-            keys = skewed(n_records, seed=100 * number + source)
-            strategy.route(keys, states[source], np.empty(n_records, np.int32))
-        merged = strategy.merge(states[: len(batch)])
-    return states, merged
 
 
 class BothWays:
@@ -310,22 +293,6 @@ def test_a_batch_of_one_source_leaves_what_the_others_know():
     assert set(hot(forked)) == before
     assert forked.levels[SCALE] == pytest.approx(3, rel=0.01)
     np.testing.assert_allclose(forked.of_all, states[0].of_all, rtol=0.01)
-
-
-def test_a_source_that_was_away_has_the_scale_of_the_merges_that_it_had_a_part_in():
-    """It kept its whole part once while the others merged: each of 8 sources saw itself as one."""
-    strategy = Dalton(stats_window=1_000, slide=200)
-    states, newest = run_as_on_spark(strategy, [[2_000] * 8, [20]] * 6)
-    for source, own in enumerate(states):
-        assert strategy.fork(newest, own, source).levels[SCALE] == pytest.approx(8, rel=0.01)
-
-
-def test_the_parts_of_all_sources_are_the_recent_records_of_all():
-    strategy = Dalton(stats_window=1_000, slide=200)
-    batches = [[300] * 4, [700], [50, 900], [1], [0, 400, 0, 100], [3] * 3, [2_000]]
-    states, newest = run_as_on_spark(strategy, batches)
-    parts = [strategy.fork(newest, own, s).merges.sums[OWN] for s, own in enumerate(states)]
-    assert sum(parts) == pytest.approx(newest.merges.sums[RECENT], rel=1e-12)
 
 
 def test_fork_changes_neither_of_its_arguments():

@@ -9,6 +9,7 @@ from lanes import needs_a_long_stream, slow
 from reference.pstream import pstream as reference
 from reference.pstream import pstream_together
 from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.micro_batches import MicroBatches
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.pstream import PStream
 from skewless.strategies.pstream.coin_synopsis import RUN, vectors
@@ -200,16 +201,11 @@ def test_merging_is_no_worse_than_not_merging(sizes):
 def test_a_source_that_was_away_has_the_scale_of_the_merge_with_its_message():
     """Its message was compared with the newest merge, of others: 32 sources had a scale of 1.9."""
     strategy = PStream(f=0.1)
-    states = [strategy.start(8, 1, source=source) for source in range(32)]
-    merged = None
-    for batch in [states, states[:1]] * 3:
-        for source in range(len(batch)):
-            own = states[source]
-            states[source] = own if merged is None else strategy.fork(merged, own, source)
-            strategy.route(skewed(500, seed=source), states[source], np.empty(500, np.int32))
-        merged = strategy.merge(states[: len(batch)])
+    sources = MicroBatches(strategy, 8, 1)
+    for n_sources in (32, 1) * 3:
+        sources.route([skewed(500, seed=source) for source in range(n_sources)])
     for source in range(1, 32):
-        assert strategy.fork(merged, states[source], source).predictor.synopsis.scale[0] == 32
+        assert sources.state(source).predictor.synopsis.scale[0] == 32
 
 
 def test_a_source_that_waits_keeps_what_it_learns():
