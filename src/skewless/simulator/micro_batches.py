@@ -57,4 +57,5 @@ class MicroBatches:
         if not isinstance(strategy, Condenses):
             return strategy.merge(states)
         parts = [strategy.condense(state) for state in states]
-        return strategy.merge_condensed(parts, strategy.start(self._n_workers, self._seed))
+        fresh = self._strategy.start(self._n_workers, self._seed)
+        return strategy.merge_condensed(parts, fresh)
