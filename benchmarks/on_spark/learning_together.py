@@ -12,14 +12,13 @@ import typer
 from pyspark.sql import SparkSession
 
 from benchmarks.tables import LEARNING_TOGETHER, write_learning_together
-from skewless import metrics
 from skewless.experiments.learning_together import (
     N_SOURCES,
     N_WORKERS,
     SEED,
     measure,
+    measured,
     micro_batches,
-    record,
     systems,
 )
 from skewless.experiments.tables import Row, write_records
@@ -30,7 +29,7 @@ def write_batches(folder: Path) -> None:
     """Write the stream as files: as many of each micro-batch as there are sources."""
     folder.mkdir()
     for number, keys in enumerate(chain.from_iterable(micro_batches())):
-        table = pa.table({"key": keys})
+        table = pa.table({"key": keys, "number": np.full(keys.size, number)})
         pyarrow.parquet.write_table(table, folder / f"{number:06}.parquet")
 
 
@@ -42,7 +41,7 @@ def measure_on_spark(spark: SparkSession, names: Sequence[str]) -> Iterator[Row]
         for name in names:
             out = root / name
             stream = (
-                spark.readStream.schema("key long")
+                spark.readStream.schema("key long, number long")
                 .option("maxFilesPerTrigger", N_SOURCES)
                 .parquet(str(root / "in"))
             )
@@ -56,10 +55,8 @@ def measure_on_spark(spark: SparkSession, names: Sequence[str]) -> Iterator[Row]
             )
             query.awaitTermination()
             found = pyarrow.parquet.read_table(out / "out").to_pandas()
-            loads = np.bincount(found.worker, minlength=N_WORKERS)
-            pairs = found.drop_duplicates(["key", "worker"])
-            replication = len(pairs) / pairs.key.nunique()
-            yield record(name, "on Spark", metrics.imbalance(loads), replication)
+            batches = found.number // N_SOURCES  # files are read in the order of their numbers
+            yield measured(name, "on Spark", *map(np.asarray, (found.key, found.worker, batches)))
 
 
 def main() -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from skewless.checks import abilities, merging, moving, routing, tampering, weighing
+from skewless.checks import (
+    abilities,
+    changing_sources,
+    merging,
+    moving,
+    routing,
+    tampering,
+    weighing,
+)
 from skewless.checks.streams import STREAMS, Stream
 from skewless.strategy import (
     AnyStrategy,
@@ -95,6 +103,11 @@ CHECKS: tuple[Check, ...] = (
     Check(weighing.weighted_fan_out_is_kept, lambda s: _weighs(s) and s.traits.fan_out is not None),
     Check(merging.merging_twice_changes_nothing, _merges, merging.MERGED_STREAMS),
     Check(merging.merging_makes_nothing_worse, _merges, merging.MERGED_STREAMS),
+    Check(
+        changing_sources.a_changing_number_of_sources_makes_nothing_worse,
+        _merges,
+        changing_sources.CHANGING_STREAMS,
+    ),
 )
 
 

@@ -37,7 +37,7 @@ _TAIL = 2_000
 _PIECES = 16
 
 
-def _zipf(n_records: int, z: float, seed: int) -> Keys:
+def zipf(n_records: int, z: float, seed: int) -> Keys:
     """Return keys with Pr[key ≥ k] = k^(1 − z), from 1 on."""
     uniform = 1.0 - np.random.default_rng(seed).random(n_records)  # above 0
     return np.minimum(uniform ** (1.0 / (1.0 - z)), 2.0**40).astype(np.uint64)
@@ -45,8 +45,8 @@ def _zipf(n_records: int, z: float, seed: int) -> Keys:
 
 #: Streams that are long enough to be merged many times.
 MERGED_STREAMS = (
-    Stream("skewed and merged", _zipf(420_000, 1.4, seed=1), 32, 11),
-    Stream("little skewed and merged", _zipf(60_000, 1.1, seed=2), 7, 12),
+    Stream("skewed and merged", zipf(420_000, 1.4, seed=1), 32, 11),
+    Stream("little skewed and merged", zipf(60_000, 1.1, seed=2), 7, 12),
 )
 
 

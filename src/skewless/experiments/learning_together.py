@@ -1,4 +1,8 @@
-"""Sources that learn together: alone, merged often, by a protocol with delay, and on Spark."""
+"""Sources that learn together: alone, merged, many of them, with delay, and on Spark.
+
+Balance is that of a micro-batch. Over the whole stream, workers that are overloaded in turn would
+look balanced.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from skewless import registry
-from skewless.arrays import Ints
+from skewless import metrics, registry
+from skewless.arrays import Ints, Keys
 from skewless.experiments.tables import Row, markdown
+from skewless.keys import hash_keys
 from skewless.simulator import Sync, simulate
+from skewless.simulator.micro_batches import MicroBatches
 from skewless.strategy import Merges
 from skewless.workloads import Zipf
 
@@ -18,12 +24,20 @@ N_WORKERS = 32
 N_SOURCES = 8
 STREAM = Zipf(z=1.4, n_keys=100_000, n_records=1_000_000)
 SEED = 3
-#: Records of the micro-batches on Spark, in turn.
+#: Records of the micro-batches, in turn.
 UNEVEN = (1, 40_000, 7, 100_003, 25_000, 60_001)
-_SYNC = 10_007  # a prime: no window or epoch of a strategy ends where a merge happens
 _DELAY = 500  # rounds: each source routes this many records while a message is under way
+_WINDOW = 40_000  # records that are judged together where there are no micro-batches
 
-VARIANTS = ("one source", "alone", "merged", "with delay", "on Spark")
+#: By name: the sources of the micro-batches, in turn.
+MERGED = {
+    "one source": (1,),
+    "merged": (N_SOURCES,),
+    "8 and 1 in turn": (N_SOURCES, 1),
+    "16 sources": (16,),
+    "64 sources": (64,),
+}
+VARIANTS = ("one source", "alone", *list(MERGED)[1:], "with delay", "on Spark")
 
 
 def systems() -> list[str]:
@@ -34,27 +48,18 @@ def systems() -> list[str]:
 def measure(names: Sequence[str], stream: Zipf = STREAM) -> Iterator[Row]:
     """Yield one raw record per strategy and way of learning, without Spark."""
     for name in names:
-        for variant, n_sources, sync in (
-            ("one source", 1, 0),
-            ("alone", N_SOURCES, 0),
-            ("merged", N_SOURCES, _SYNC),
-        ):
-            run = simulate(
-                registry.make(name),
-                stream,
-                n_workers=N_WORKERS,
-                n_sources=n_sources,
-                seed=SEED,
-                sync=sync,
-            ).summary()
-            yield record(name, variant, run["imbalance"], run["replication"])
         strategy = registry.make(name)
+        yield _by_micro_batch(strategy, "alone", stream, (N_SOURCES,), merging=False)
+        for variant, in_turn in MERGED.items():
+            yield _by_micro_batch(strategy, variant, stream, in_turn)
         if strategy.traits.decides == "record":
             yield _with_delay(strategy, stream)
 
 
-def micro_batches(stream: Zipf = STREAM) -> Iterator[list[Ints]]:
-    """Yield the keys of each source in each micro-batch on Spark: uneven, and some have none.
+def micro_batches(
+    stream: Zipf = STREAM, in_turn: Sequence[int] = (N_SOURCES,)
+) -> Iterator[list[Ints]]:
+    """Yield the keys of each source in each micro-batch: uneven, and some have none.
 
     They are ranks, not hashes: Spark hashes keys itself. Hashing twice would make another stream,
     whose cold keys share other workers.
@@ -63,9 +68,41 @@ def micro_batches(stream: Zipf = STREAM) -> Iterator[list[Ints]]:
     begin = number = 0
     while begin < keys.size:
         batch = keys[begin : begin + UNEVEN[number % len(UNEVEN)]]
-        yield [batch[source::N_SOURCES] for source in range(N_SOURCES)]
+        n_sources = in_turn[number % len(in_turn)]
+        yield [batch[source::n_sources] for source in range(n_sources)]
         begin += batch.size
         number += 1
+
+
+def _by_micro_batch(
+    strategy: Any, variant: str, stream: Zipf, in_turn: Sequence[int], *, merging: bool = True
+) -> Row:
+    sources = MicroBatches(strategy, N_WORKERS, SEED, merging=merging)
+    keys, workers, batches = [], [], []
+    for number, batch in enumerate(micro_batches(stream, in_turn)):
+        hashed: list[Keys] = [hash_keys(part) for part in batch]
+        workers += sources.route(hashed)
+        keys += hashed
+        batches.append(np.full(sum(part.size for part in batch), number))
+    return measured(
+        strategy.name, variant, *(np.concatenate(parts) for parts in (keys, workers, batches))
+    )
+
+
+def measured(name: str, variant: str, keys: Any, workers: Any, batches: Any) -> Row:
+    """Build a raw record from the key, the worker and the micro-batch of every record.
+
+    The imbalance is the mean over the records, each with that of its micro-batch. A micro-batch of
+    one record cannot be balanced, and hardly counts.
+    """
+    loads = np.zeros((int(batches.max()) + 1, N_WORKERS), np.int64)
+    np.add.at(loads, (batches, workers), 1)
+    sizes = loads.sum(axis=1)
+    found = [metrics.imbalance(row) if row.any() else 0.0 for row in loads]
+    _, index = np.unique(keys, return_inverse=True)
+    n_pairs = np.unique(index * N_WORKERS + workers).size
+    imbalance = float(np.average(found, weights=sizes))
+    return record(name, variant, imbalance, n_pairs / (int(index.max()) + 1))
 
 
 def record(name: str, variant: str, imbalance: float, replication: float | None) -> Row:
@@ -86,6 +123,7 @@ def _with_delay(strategy: Any, stream: Zipf) -> Row:
         n_workers=N_WORKERS,
         n_sources=N_SOURCES,
         seed=SEED,
+        window=_WINDOW,
         sync=Sync(
             interval=2_000 * N_SOURCES,
             delay=_DELAY * N_SOURCES,
@@ -93,11 +131,11 @@ def _with_delay(strategy: Any, stream: Zipf) -> Row:
             shortest=500 * N_SOURCES,
         ),
     ).summary()
-    return record(strategy.name, "with delay", run["imbalance"], run["replication"])
+    return record(strategy.name, "with delay", run["window_imbalance_mean"], run["replication"])
 
 
 def table(records: Sequence[Row]) -> str:
-    """Return a row per strategy: imbalance and replicas per key of each way."""
+    """Return a row per strategy: imbalance of a micro-batch and replicas per key of each way."""
     cells = {(r["strategy"], r["variant"]): r for r in records}
     names = dict.fromkeys(r["strategy"] for r in records)
     rows = []
@@ -116,8 +154,9 @@ def table(records: Sequence[Row]) -> str:
         "strategy",
         "one source",
         f"{N_SOURCES} sources alone",
-        f"merged every {_SYNC:,} records",
+        f"{N_SOURCES} merged",
+        *list(MERGED)[2:],
         "messages with delay",
-        "on Spark, uneven batches",
+        f"{N_SOURCES} on Spark",
     )
     return markdown(headings, rows)

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 
 from reference.kernels.hashing import GOLDEN, TWO_TO_64, mix, seeded, seeds, to_worker
+from reference.merges import Merge
 
 LEAST = -2.0
 FOR_EVER = 2**62
@@ -74,8 +75,8 @@ class ReferenceDalton:
         self.n_new = self.n_in_message = 0
         self.sent = [0] * n_workers
         self.waiting = False
-        self.recent = self.own = 0.0
-        self.clock = 0
+        self.merges: list[Merge] = []
+        self.own = self.cross = self.square = 0.0
         self.of_all = [0.0] * n_workers
 
     def home(self, key: int) -> int:

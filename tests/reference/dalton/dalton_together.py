@@ -6,17 +6,15 @@ import copy
 from collections.abc import Sequence
 
 from reference.dalton.dalton import FOR_EVER, LEAST, ReferenceDalton, Row
+from reference.merges import Merge, merges_after, recent_records, scale_after
 
 
 class Known:
     """What all sources know after a merge."""
 
     def __init__(self) -> None:
-        self.recent = 0.0
-        self.fading = 1.0
-        self.clock = 0
+        self.merges: list[Merge] = []
         self.limit = 1
-        self.n_sources = 0
         self.of_all: list[float] = []
         self.hot: dict[int, tuple[float, int, list[float]]] = {}  # frequency, deadline, values
 
@@ -36,33 +34,30 @@ def merge(sources: Sequence[ReferenceDalton]) -> Known:
     window, n = first.stats_window, first.n
     known = Known()
     n_new = sum(source.n_new for source in sources)
-    known.fading = window / (window + n_new)
-    known.recent = known.fading * max(source.recent for source in sources) + n_new
-    known.clock = max(source.clock for source in sources) + n_new
+    fading = window / (window + n_new)
+    known.merges = merges_after(sources, n_new, window)
+    recent, clock = recent_records(known.merges)[0], sum(merge.n_new for merge in known.merges)
     known.limit = max(source.limit for source in sources)
-    known.n_sources = len(sources)
     span = first.slide * first.n_slides
     known.of_all = [
         span / (span + n_new) * max(source.of_all[worker] for source in sources)
         + sum(source.sent[worker] for source in sources)
         for worker in range(n)
     ]
-    parts = [known.fading * source.own + source.n_new for source in sources]
-    excess = min(1.0, known.recent / max(sum(sorted(parts)), 1.0))
-    parts = [part * excess for part in parts]
+    parts = [fading * source.own + source.n_new for source in sources]
     for key in sorted({key for source in sources for key in candidates(source)}):
         owners = [source.rows[key] for source in sources if key in source.rows]
         shared = max((row.shared for row in owners), default=0.0)
         deadline = max((row.deadline for row in owners if row.shared == shared), default=0)
         if shared > 0:
             new = [source.new[key] if key in source.rows else 0 for source in sources]
-            frequency = known.fading * shared + sum(new)
+            frequency = fading * shared + sum(new)
         else:
             shares = [share(s, key, part) for s, part in zip(sources, parts, strict=True)]
             frequency = sum(sorted(shares))
-        if frequency > (known.recent / n if first.hybrid else 0.0):
-            deadline = known.clock + window
-        elif not (shared > 0 and known.clock <= deadline):
+        if frequency > (recent / n if first.hybrid else 0.0):
+            deadline = clock + window
+        elif not (shared > 0 and clock <= deadline):
             continue
         learners = [row for row in owners if (row.shared > 0 if shared > 0 else row.until >= 0)]
         known.hot[key] = frequency, deadline, values_of(learners, n, first.rate)
@@ -116,12 +111,10 @@ def fork(known: Known, own: ReferenceDalton) -> ReferenceDalton:
     if not own.waiting:
         wait(source)
     source.waiting = False
-    source.clock, source.recent, source.of_all = known.clock, known.recent, list(known.of_all)
+    source.of_all = list(known.of_all)
     source.limit = max(source.limit, known.limit)
-    source.own = min(known.fading * own.own + source.n_in_message, known.recent)
+    source.scale = scale_after(source, known.merges, source.n_in_message, source.stats_window)
     source.n_in_message = 0
-    part = known.recent / source.own if source.own > 0 else known.n_sources
-    source.scale = max(1.0, part)
     if source.hybrid:
         source.watch_above = source.stats_window / source.n
         source.hot_above = source.scale * source.watch_above

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from reference.kernels import distinct
 from reference.kernels.hashing import GOLDEN, TWO_TO_64, mix, scaled, seeded, seeds, to_worker
+from reference.merges import Merge
 
 
 def draw(seed: int, counter: int) -> int:
@@ -80,7 +81,8 @@ class Predictor:
         self.scale = 1.0
         self.generation = self.n_told = self.n_in_message = self.n_intervals = 0
         self.v1_told = self.v2_told = 0
-        self.cross = self.square = 0.0
+        self.own = self.cross = self.square = 0.0
+        self.merges: list[Merge] = []
         self.waiting = False
         self.marked: set[int] = set()
         self.registers = [0] * 1024

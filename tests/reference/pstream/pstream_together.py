@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from reference.kernels.hashing import mix, seeded
+from reference.merges import merges_after, scale_after
 from reference.pstream.pstream import Predictor, draw, lower
 
 
@@ -21,7 +22,7 @@ def wait(own: Predictor) -> None:
 
 
 def merge(predictors: Sequence[Predictor]) -> Predictor:
-    """Return a predictor in which all bits are shared; `n_new`, `n_sources`: of the merge."""
+    """Return a predictor in which all bits are shared."""
     merged = copy.deepcopy(predictors[0])
     merged.n_intervals = max(p.n_intervals for p in predictors)
     ahead = [p for p in predictors if p.n_intervals == merged.n_intervals]
@@ -34,8 +35,8 @@ def merge(predictors: Sequence[Predictor]) -> Predictor:
     merged.v2 = max(p.v2_told for p in ahead) + sum(p.v2 - p.v2_told for p in ahead)
     merged.v1_told, merged.v2_told = merged.v1, merged.v2
     merged.adapt_if_over()
-    merged.n_new = sum(p.n_records - p.n_told for p in predictors)  # type: ignore[attr-defined]
-    merged.n_sources = len(predictors)  # type: ignore[attr-defined]
+    n_new = sum(p.n_records - p.n_told for p in predictors)
+    merged.merges = merges_after(predictors, n_new, (2 / merged.f) ** 2)
     return merged
 
 
@@ -85,13 +86,8 @@ def fork(merged: Predictor, own: Predictor) -> Predictor:
     p.n_records, p.waiting = own.n_records, False
     n_own = own.n_in_message if own.waiting else own.n_records - own.n_told
     p.n_told = own.n_told if own.waiting else own.n_records
-    n_new = merged.n_new  # type: ignore[attr-defined]
-    horizon = (2 / p.f) ** 2
-    fading = horizon / (horizon + n_new)
-    p.cross = fading * own.cross + n_new * n_own
-    p.square = fading * own.square + n_own**2
-    scale = p.cross / p.square if p.square else merged.n_sources  # type: ignore[attr-defined]
-    p.scale = min(max(1.0, scale), 512.0)
+    p.merges, p.own, p.cross, p.square = own.merges, own.own, own.cross, own.square
+    p.scale = min(scale_after(p, merged.merges, n_own, (2 / p.f) ** 2), 512.0)
     if own.waiting:
         _add_news(p, own)
     return p

@@ -15,7 +15,10 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from lanes import needs_a_long_stream
+from skewless import registry
 from skewless.arrays import Keys, Workers
+from skewless.experiments import learning_together
+from skewless.simulator.micro_batches import MicroBatches
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing import router as routers
 from skewless.spark.routing.plans import PlanMaker
@@ -101,6 +104,22 @@ def test_pd_stream_is_balanced_by_eight_sources(tmp_path, monkeypatch):
     keys = skewed(200_000, 1.4, n_keys=100_000)
     workers = through_the_ledger(PdStream(), keys, UNEVEN, tmp_path, monkeypatch)
     assert imbalance(workers, N_WORKERS) <= 0.01
+
+
+@pytest.mark.parametrize("name", learning_together.systems())
+def test_sources_that_come_and_go_route_as_the_checks_of_merging_do(name, tmp_path, monkeypatch):
+    """So what the checks find out without Spark is true of a query, too."""
+    strategy = registry.make(name)
+    router = router_of(strategy, tmp_path)
+    sources = MicroBatches(strategy, N_WORKERS, SEED)
+    for batch, sizes in enumerate([[700] * 3, [20], [5], [300] * 4, [0, 90], [400] * 3]):
+        parts = [skewed(size, seed=10 * batch + source) for source, size in enumerate(sizes)]
+        expected = sources.route(parts)
+        for source, keys in enumerate(parts):
+            if keys.size:
+                task = Task(source, batch, "query", "run")
+                found = run_task(router, task, keys, monkeypatch, 10_000)
+                np.testing.assert_array_equal(found, expected[source])
 
 
 @pytest.mark.parametrize("strategy", [Dalton(by_batch=True), Prompt()], ids=["dalton", "prompt"])

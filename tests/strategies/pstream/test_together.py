@@ -9,6 +9,7 @@ from lanes import needs_a_long_stream, slow
 from reference.pstream import pstream as reference
 from reference.pstream import pstream_together
 from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.micro_batches import MicroBatches
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.pstream import PStream
 from skewless.strategies.pstream.coin_synopsis import RUN, vectors
@@ -50,10 +51,11 @@ class BothWays:
             self.strategy.wait(state)
             pstream_together.wait(oracle)
 
-    def answer(self, answers):
+    def answer(self, answers, sources):
         merged, known = answers
-        self.states = [self.strategy.fork(merged, own, s) for s, own in enumerate(self.states)]
-        self.oracles = [pstream_together.fork(known, own) for own in self.oracles]
+        for source in sources:
+            self.states[source] = self.strategy.fork(merged, self.states[source], source)
+            self.oracles[source] = pstream_together.fork(known, self.oracles[source])
 
     def compare(self):
         n_hot = 0
@@ -83,8 +85,8 @@ class BothWays:
 def test_merge_fork_and_wait_equal_the_oracles(keys, parameters, delay):
     """Pieces of any length for any source, answers that are late.
 
-    Without delay, some merges have the message of one source only, as a batch of one record has on
-    Spark: the others had nothing new to say.
+    Without delay it is as on Spark: only sources with records send a message, and the others hear
+    of the merges when they next have records.
     """
     n_sources = 3
     both = BothWays(parameters, n_sources, 7)
@@ -99,11 +101,12 @@ def test_merge_fork_and_wait_equal_the_oracles(keys, parameters, delay):
             position += n
         n_hot += both.compare()
         if turn == due:
-            both.answer(answers)
+            both.answer(answers, everyone)
             due = -1
         elif delay == 0:
-            both.answer(both.ask(active))
-            active = everyone if rng.random() < 0.7 else [int(rng.integers(n_sources))]
+            answers = both.ask(active)
+            active = everyone if rng.random() < 0.5 else [int(rng.integers(n_sources))]
+            both.answer(answers, active)
         elif due < 0:
             answers = both.ask(everyone)
             both.wait()
@@ -193,6 +196,16 @@ def test_merging_is_no_worse_than_not_merging(sizes):
     together = routed_together(PStream(), keys, 32, 8, sizes)
     assert imbalance(together.workers, 32) < imbalance(alone.workers, 32)
     assert together.replicas(keys) < 1.1 * alone.replicas(keys)
+
+
+def test_a_source_that_was_away_has_the_scale_of_the_merge_with_its_message():
+    """Its message was compared with the newest merge, of others: 32 sources had a scale of 1.9."""
+    strategy = PStream(f=0.1)
+    sources = MicroBatches(strategy, 8, 1)
+    for n_sources in (32, 1) * 3:
+        sources.route([skewed(500, seed=source) for source in range(n_sources)])
+    for source in range(1, 32):
+        assert sources.state(source).predictor.synopsis.scale[0] == 32
 
 
 def test_a_source_that_waits_keeps_what_it_learns():

@@ -14,6 +14,7 @@ from skewless._jit import kernel
 from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, Words, Workers
 from skewless.kernels.hashing import draw, mix, seeded, to_unit, to_worker
 from skewless.kernels.key_table import ABSENT, get
+from skewless.kernels.merge_history import MergeHistory
 from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
 from skewless.strategies.dalton import slides
 from skewless.strategies.dalton.key_counts import KeyCounts, count, forget_counts
@@ -28,21 +29,17 @@ BEFORE = 2  # records in the window before it
 DRAWS = 3  # records so far, each with a random number of its own
 TOLD = 4  # of them, those up to the last message to the other sources
 IN_MESSAGE = 5  # records that were new in the last message
-CLOCK = 6  # records of all sources up to the last merge
-SPLIT_LIMIT = 7  # a key on this many workers explores no further
-WAITING = 8  # 1 between the message to the others and their answer (AWAIT)
-STATS_WINDOW, BY_BATCH, MOST_SPLITS = 9, 10, 11  # parameters
-N_COUNTERS = 12
+SPLIT_LIMIT = 6  # a key on this many workers explores no further
+WAITING = 7  # 1 between the message to the others and their answer (AWAIT)
+STATS_WINDOW, BY_BATCH, MOST_SPLITS = 8, 9, 10  # parameters
+N_COUNTERS = 11
 
 # Positions in `levels`.
 HOT_ABOVE = 0  # records in the window that make a key hot
 WATCH_ABOVE = 1  # records in the window that make a key worth a row
-SCALE = 2  # recent records of all sources / those of this one, at the last merge
-RECENT = 3  # faded number of records of all sources, at the last merge
-OWN = 4  # the part of this source in it
-FADING = 5  # of a merged state: what it multiplied the older records with
-RATE, EXPLORATION, LOAD_WEIGHT, REPLICA_WEIGHT = 6, 7, 8, 9  # parameters: γ, ε, p1, p2
-N_LEVELS = 10
+SCALE = 2  # records of all sources for each of this one, in the merges that it had a part in
+RATE, EXPLORATION, LOAD_WEIGHT, REPLICA_WEIGHT = 3, 4, 5, 6  # parameters: γ, ε, p1, p2
+N_LEVELS = 7
 
 _CROWDED = 0.7  # the part of the hot keys at the split limit from which the limit rises
 
@@ -55,6 +52,7 @@ class Bandit(NamedTuple):
     levels: Floats
     counts: KeyCounts  # of keys without a row
     window: SlideLoads
+    merges: MergeHistory
     of_all: Floats  # per worker: faded records of all sources, at the last merge
     sent: Ints  # per worker: own records since the last message
     hot: WatchedKeys

@@ -16,18 +16,15 @@ import numpy as np
 
 from skewless.arrays import Floats
 from skewless.kernels.key_table import ABSENT, get
+from skewless.kernels.merge_history import OWN, RECENT, add_merge, follow, scale_of
 from skewless.strategies.dalton import slides
 from skewless.strategies.dalton.bandit import (
     BEFORE,
     BY_BATCH,
-    CLOCK,
     DRAWS,
-    FADING,
     HOT_ABOVE,
     IN_MESSAGE,
-    OWN,
     RATE,
-    RECENT,
     RECORDS,
     SCALE,
     SPLIT_LIMIT,
@@ -49,7 +46,6 @@ from skewless.strategies.dalton.q_table import (
 )
 from skewless.strategies.dalton.slides import clear_replicas, place_on
 from skewless.strategies.dalton.watched_keys import ALWAYS, NEVER, owned_rows, take_row
-from skewless.unordered import unordered_sum
 
 _TOO_FEW = 8  # with at most this many records, a key is no candidate
 
@@ -126,17 +122,13 @@ def merge_into(merged: Bandit, states: Sequence[Bandit], *, hybrid: bool, window
     n_workers = merged.sent.size
     stats_window = int(merged.counters[STATS_WINDOW])
     fading = stats_window / (stats_window + n_new)
-    recent = fading * max(float(state.levels[RECENT]) for state in states) + n_new
-    clock = max(int(state.counters[CLOCK]) for state in states) + n_new
     _merge_numbers(merged, states)
-    merged.counters[CLOCK] = clock
-    merged.levels[[RECENT, FADING, SCALE]] = recent, fading, len(states)
+    add_merge(merged.merges, [state.merges for state in states], n_new, stats_window)
+    recent, clock = float(merged.merges.sums[RECENT]), int(merged.merges.times[-1])
     older = np.max([state.of_all for state in states], axis=0)
     merged.of_all[:] = window / (window + n_new) * older + np.sum([s.sent for s in states], axis=0)
 
-    parts = fading * np.array([state.levels[OWN] for state in states]) + new
-    # A source that was away has not faded meanwhile.
-    parts *= min(1.0, recent / max(float(unordered_sum(parts)), 1.0))
+    parts = fading * np.array([state.merges.sums[OWN] for state in states]) + new
     messages = [
         _Message(state, _for_reading(state.counts), owned_rows(state.hot), part)
         for state, part in zip(states, parts.tolist(), strict=True)
@@ -190,15 +182,11 @@ def take_over(state: Bandit, merged: Bandit, *, hybrid: bool) -> None:
     """Update a source, whose message was sent, with the merged state (Alg. 2, l. 17–20)."""
     counters, levels = state.counters, state.levels
     counters[WAITING] = 0
-    counters[CLOCK] = merged.counters[CLOCK]
     counters[SPLIT_LIMIT] = max(counters[SPLIT_LIMIT], merged.counters[SPLIT_LIMIT])
-    recent = float(merged.levels[RECENT])
-    levels[RECENT] = recent
-    own = min(float(merged.levels[FADING] * levels[OWN] + counters[IN_MESSAGE]), recent)
-    levels[OWN] = own
+    n_sent, horizon = int(counters[IN_MESSAGE]), int(counters[STATS_WINDOW])
+    follow(state.merges, merged.merges, n_sent, horizon)
     counters[IN_MESSAGE] = 0
-    # A source that is new has as large a part as the others have.
-    levels[SCALE] = max(1.0, recent / own if own > 0 else float(merged.levels[SCALE]))
+    levels[SCALE] = scale_of(state.merges)
     if hybrid:
         share = float(counters[STATS_WINDOW]) / state.sent.size
         levels[[HOT_ABOVE, WATCH_ABOVE]] = levels[SCALE] * share, share

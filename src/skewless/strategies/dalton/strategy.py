@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints, Keys, Workers, read_only
 from skewless.kernels.hashing import seed_array
+from skewless.kernels.merge_history import merge_history
 from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
 from skewless.state import copy_state
 from skewless.strategies.dalton import slides
 from skewless.strategies.dalton.bandit import (
     BY_BATCH,
     EXPLORATION,
-    FADING,
     HOT_ABOVE,
     LOAD_WEIGHT,
     MOST_SPLITS,
@@ -165,6 +165,7 @@ class Dalton:
             levels=self._levels(n_workers),
             counts=self._counts(n_workers, seed),
             window=slides.slide_loads(n_workers, self.slide, self.n_slides),
+            merges=merge_history(),
             of_all=np.zeros(n_workers),
             sent=np.zeros(n_workers, np.int64),
             hot=watched_keys(n_rows),
@@ -187,7 +188,6 @@ class Dalton:
         levels = np.zeros(N_LEVELS)
         levels[[HOT_ABOVE, WATCH_ABOVE]] = self.stats_window / n_workers if self.hybrid else 0.0
         levels[SCALE] = 1.0
-        levels[FADING] = 1.0
         levels[RATE] = self.learning_rate
         levels[EXPLORATION] = self.exploration
         levels[LOAD_WEIGHT] = self.load_weight

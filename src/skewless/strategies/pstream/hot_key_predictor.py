@@ -27,6 +27,7 @@ from skewless.arrays import F64, I64, U64, Bytes, Floats, Ints, Keys, SmallInts,
 from skewless.kernels import distinct
 from skewless.kernels.hashing import seeded
 from skewless.kernels.key_table import ABSENT
+from skewless.kernels.merge_history import MergeHistory, merge_history
 from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
 from skewless.strategies.pstream import bloom as bf
 from skewless.strategies.pstream.bloom import (
@@ -70,11 +71,7 @@ SHARE = 0  # f
 LEAST = 1  # the smallest f
 TIME_WEIGHT = 2  # w_T; w_S = 1 − w_T
 INTERVAL = 3  # in units of 1 / p long runs
-CROSS = 4  # faded sum over merges: new records of all sources times those of this one
-SQUARE = 5  # faded sum over merges: new records of this source, squared
-N_NEW = 6  # of a merged predictor: records that were new, of all sources
-N_SOURCES = 7  # of a merged predictor: how many took part
-N_SETTINGS = 8
+N_SETTINGS = 4
 
 _PRECISION = 10  # of the number of keys: 2^10 bytes for a standard error of 3 %
 # The largest value of a register: all bits of a 64-bit hash that do not choose the register are 0,
@@ -90,6 +87,7 @@ class HotKeyPredictor(NamedTuple):
     registers: Bytes  # number of keys of this interval; only used for an adaptive threshold
     counters: Ints
     settings: Floats
+    merges: MergeHistory
 
     def check(self, fresh: HotKeyPredictor) -> None:
         """Refuse other settings, and numbers that no stream leads to."""
@@ -130,13 +128,13 @@ def hot_key_predictor(
     settings[LEAST] = least
     settings[TIME_WEIGHT] = time_weight
     settings[INTERVAL] = interval
-    settings[N_SOURCES] = 1.0
     return HotKeyPredictor(
         synopsis=coin_synopsis(entries_for(least / 2), f / 2, length, seeds[1:].copy()),
         filter=two_place_bloom(math.ceil(1 / least), false_positive_rate, seeds[0]),
         registers=distinct.registers(_PRECISION),
         counters=counters,
         settings=settings,
+        merges=merge_history(),
     )
 
 

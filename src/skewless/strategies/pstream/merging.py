@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from skewless.kernels.key_table import get
+from skewless.kernels.merge_history import add_merge, follow, merge_history, scale_of
+from skewless.state import copy_state
 from skewless.strategies.pstream import bloom as bf
 from skewless.strategies.pstream.coin_synopsis import (
     CHOSEN,
@@ -31,18 +33,14 @@ from skewless.strategies.pstream.coin_synopsis import (
 from skewless.strategies.pstream.coin_synopsis import send_off as send_synopsis_off
 from skewless.strategies.pstream.hot_key_predictor import (
     ADAPTIVE,
-    CROSS,
     IN_MESSAGE,
     INTERVALS,
     LONG,
     LONG_HOT,
     LONG_HOT_TOLD,
     LONG_TOLD,
-    N_NEW,
-    N_SOURCES,
     RECORDS,
     SHARE,
-    SQUARE,
     TOLD,
     WAITING,
     HotKeyPredictor,
@@ -90,12 +88,26 @@ def merge(predictors: Sequence[HotKeyPredictor]) -> HotKeyPredictor:
         registers=np.max([predictor.registers for predictor in ahead], axis=0),
         counters=np.zeros_like(first.counters),
         settings=first.settings.copy(),
+        merges=merge_history(),
     )
     _merge_numbers(merged, predictors, ahead, f)
     _mark(merged, set().union(*(_marked(predictor) for predictor in ahead)))
     _fill_filter(merged)
     end_interval_if_over(merged)
+    add_merge(
+        merged.merges, [p.merges for p in predictors], sum(_new(predictors)), _horizon(merged)
+    )
     return merged
+
+
+def _new(predictors: Sequence[HotKeyPredictor]) -> list[int]:
+    """Return the new records of each source."""
+    return [int(p.counters[RECORDS] - p.counters[TOLD]) for p in predictors]
+
+
+def _horizon(predictor: HotKeyPredictor) -> float:
+    """Return in how many records an entry is shifted once."""
+    return (2 / float(predictor.settings[SHARE])) ** 2
 
 
 def _missed(predictors: Sequence[HotKeyPredictor]) -> list[float]:
@@ -104,7 +116,7 @@ def _missed(predictors: Sequence[HotKeyPredictor]) -> list[float]:
     These are for long runs of sources that it did not know of, as before the first merge. That the
     parts of known sources vary from batch to batch evens out.
     """
-    new = [int(p.counters[RECORDS] - p.counters[TOLD]) for p in predictors]
+    new = _new(predictors)
     found = []
     for predictor, own in zip(predictors, new, strict=True):
         counted = own * float(predictor.synopsis.scale[0])
@@ -121,7 +133,7 @@ def _merge_numbers(
     ahead: Sequence[HotKeyPredictor],
     f: float,
 ) -> None:
-    counters, settings = merged.counters, merged.settings
+    counters = merged.counters
     counters[ADAPTIVE] = predictors[0].counters[ADAPTIVE]
     counters[INTERVALS] = ahead[0].counters[INTERVALS]
     counters[RECORDS] = max(int(predictor.counters[RECORDS]) for predictor in predictors)
@@ -130,30 +142,7 @@ def _merge_numbers(
         known = max(int(predictor.counters[told]) for predictor in ahead)
         new = sum(int(p.counters[number] - p.counters[told]) for p in ahead)
         counters[[number, told]] = known + new
-    settings[SHARE] = f
-    settings[[CROSS, SQUARE]] = 0.0
-    settings[N_NEW] = sum(int(p.counters[RECORDS] - p.counters[TOLD]) for p in predictors)
-    settings[N_SOURCES] = len(predictors)
-
-
-def _learn_scale(forked: HotKeyPredictor, own: HotKeyPredictor, n_own: int) -> float:
-    """Return how many records all sources have for each of this one, by the merges so far.
-
-    It is the slope of a line through 0 that fits best. The mean of the ratios would be too high
-    where the part of a source varies, and batches of a few records would count like large ones.
-    """
-    settings = forked.settings
-    n_new = float(settings[N_NEW])
-    horizon = (2 / float(settings[SHARE])) ** 2  # records in which an entry is shifted once
-    fading = horizon / (horizon + n_new)
-    settings[CROSS] = fading * own.settings[CROSS] + n_new * n_own
-    settings[SQUARE] = fading * own.settings[SQUARE] + float(n_own) ** 2
-    if settings[SQUARE] > 0:
-        scale = float(settings[CROSS] / settings[SQUARE])
-    else:  # it is new: its part will be that of the others
-        scale = float(settings[N_SOURCES])
-    settings[[N_NEW, N_SOURCES]] = 0.0, 1.0
-    return min(max(1.0, scale), MOST_SCALE)
+    merged.settings[SHARE] = f
 
 
 def take_over(forked: HotKeyPredictor, own: HotKeyPredictor) -> None:
@@ -166,11 +155,13 @@ def take_over(forked: HotKeyPredictor, own: HotKeyPredictor) -> None:
     if not waited:
         in_message = int(own.counters[RECORDS] - own.counters[TOLD])
     counters = forked.counters
-    scale = _learn_scale(forked, own, in_message)
+    merges = copy_state(own.merges)
+    follow(merges, forked.merges, in_message, _horizon(forked))
+    forked.merges.sums[:] = merges.sums
     counters[RECORDS] = own.counters[RECORDS]
     counters[TOLD] = own.counters[TOLD] if waited else own.counters[RECORDS]
     synopsis = forked.synopsis
-    synopsis.scale[0] = scale
+    synopsis.scale[0] = min(scale_of(merges), MOST_SCALE)
     synopsis.seeds[:] = own.synopsis.seeds
     for position in (OWED, CHOSEN):
         synopsis.counters[position] = own.synopsis.counters[position]
