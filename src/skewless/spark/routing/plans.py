@@ -82,7 +82,8 @@ class PlanMaker:
     steps: Steps = ()  # earlier workers, then these; empty: only these
     measures_speeds: bool = False  # use the times that workers report, if the strategy can
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
+        """Refuse a capacity of 0 where the strategy cannot use it."""
         if self.capacities is not None and not self.strategy.traits.any_may_leave:
             require_all_stay(self.strategy.name, np.array(self.capacities))
 

@@ -26,6 +26,7 @@ from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.requests import purge_requests
 from skewless.spark.state.planning.state_plan import StatePlan
 from skewless.spark.state.planning.worker_reports import NOT_A_PARTITION, keep_report, report_entry
+from skewless.spark.state.versions.bases import require_newest_run
 from skewless.spark.state.versions.names import VersionName
 from skewless.spark.state.versions.offset_log import SeenOffsets, places_of
 from skewless.spark.state.versions.purging import purge
@@ -72,6 +73,7 @@ class StateTasks:
         offsets = SeenOffsets(str(task.query), batch, now // 1000, places)
         plan = self.controller.plan(ledger, batch, seed, self.work.shape, offsets)
         if batch % _PURGE_EVERY == 0:
+            require_newest_run(ledger)  # a late task must not purge what the newer run needs
             purge(ledger, batch, self.kept)
             purge_requests(ledger)
         signed = plan.spread.hashes.view(np.int64).tolist()
