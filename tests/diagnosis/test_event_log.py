@@ -141,6 +141,10 @@ MANY = [
     lambda number: stage_end(number),
     lambda number: {"Event": "SparkListenerJobStart", "Stage IDs": list(range(number))},
     lambda number: {"Event": "SparkListenerSQLExecutionStart", "executionId": number},
+    lambda number: {
+        "Event": "SparkListenerSQLExecutionStart",
+        "sparkPlanInfo": {"children": [{"nodeName": f"{n} of {number}"} for n in range(60)]},
+    },
 ]
 
 
@@ -149,7 +153,7 @@ def test_more_entries_than_memory_is_meant_for_are_refused(tmp_path, monkeypatch
     monkeypatch.setattr(stages, "_MOST_KEPT", 100)
     (tmp_path / "log").write_text("".join(json.dumps(event(n)) + "\n" for n in range(102)))
     said = refused("diagnose", "--event-log", str(tmp_path / "log"))
-    assert "more than 100 tasks, stages, jobs and queries" in said
+    assert "more than 100 tasks, stages, jobs, queries and operators" in said
 
 
 def test_the_page_states_the_bounds():
@@ -159,7 +163,7 @@ def test_the_page_states_the_bounds():
 
 
 def test_a_task_counts_once_and_long_names_are_cut(monkeypatch):
-    monkeypatch.setattr(stages, "_MOST_KEPT", 53)
+    monkeypatch.setattr(stages, "_MOST_KEPT", 54)
     begun = [task_start(0, n, 0, number=n) for n in range(50)]
     ended = [task(0, n, 1.0, number=n, executor="x" * 10**6) for n in range(50)]
     told = summarise([*START[:3], *begun, *ended, stage_end(0, "y" * 10**6)])

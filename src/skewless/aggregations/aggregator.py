@@ -235,9 +235,14 @@ class PerKey(Aggregation):
         """Merge the states of each group in the order of the rows."""
         merged = [self.aggregator.zero() for _ in range(n_groups)]
         is_first = [True] * n_groups
-        for code, state in zip(codes.tolist(), to_python(plain(states[0])), strict=True):
-            merged[code] = state if is_first[code] else self.aggregator.merge(merged[code], state)
-            is_first[code] = False
+        try:
+            for code, state in zip(codes.tolist(), to_python(plain(states[0])), strict=True):
+                first, so_far = is_first[code], merged[code]
+                merged[code] = state if first else self.aggregator.merge(so_far, state)
+                is_first[code] = False
+        except Exception:  # of a merge that got None from the one before
+            require_returned(merged, self.aggregator, "merge")
+            raise
         return [self._held(merged, "merge")]
 
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -12,7 +14,7 @@ from skewless.diagnosis.event_log import LogError
 BEYOND = 1 << 53
 _DEEPEST = 200  # operators on top of each other
 _LONGEST = 160  # characters of a name or a reason
-_MOST_OPERATORS = 1000  # different ones of a stage or a query
+_MOST_OPERATORS = 200  # different ones of a stage or a query
 
 
 def fields(value: object) -> dict[str, Any]:
@@ -51,7 +53,9 @@ def plan_operators(plan: object) -> tuple[str, ...]:
 
 
 def _different(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name[:_LONGEST] for name in names if name))[:_MOST_OPERATORS]
+    # A log repeats few names very often: each is in memory once.
+    found = dict.fromkeys(sys.intern(name[:_LONGEST]) for name in names if name)
+    return tuple(itertools.islice(found, _MOST_OPERATORS))
 
 
 def _nodes(plan: object, depth: int = 0) -> Iterator[str]:

@@ -21,7 +21,7 @@ from skewless.diagnosis.log_fields import (
     whole,
 )
 
-#: Tasks, stages, jobs and queries of one log. A task takes about 300 bytes.
+#: Tasks, stages, jobs, queries and their operators in one log. A task takes about 300 bytes.
 _MOST_KEPT = 3_000_000
 
 
@@ -148,15 +148,17 @@ class _Met:
         self.kept += n_entries
         if self.kept > _MOST_KEPT:
             raise LogError(
-                f"event log: it has more than {_MOST_KEPT:,} tasks, stages, jobs and queries, too "
-                "many to keep in memory; of a rolled log, copy the last files into a folder"
+                f"event log: it has more than {_MOST_KEPT:,} tasks, stages, jobs, queries and "
+                "operators, too many to keep in memory; of a rolled log, copy the last files into "
+                "a folder"
             )
 
     def begin_query(self, event: Event) -> None:
-        self.keep()
         query = short(event.get("executionId"))
+        operators = plan_operators(event.get("sparkPlanInfo"))
+        self.keep(1 + len(operators))
         self.queries[query] = short(event.get("description"))
-        self.plans[query] = plan_operators(event.get("sparkPlanInfo"))
+        self.plans[query] = operators
 
     def begin_job(self, event: Event) -> None:
         properties = fields(event.get("Properties"))
@@ -172,11 +174,12 @@ class _Met:
         self.last = max(self.last, whole(event.get("Submission Time")))
 
     def meet_stage(self, event: Event, *, has_ended: bool) -> None:
-        self.keep()
         info = fields(event.get("Stage Info"))
         identity = whole(info.get("Stage ID")), whole(info.get("Stage Attempt ID"))
+        operators = stage_operators(info)
+        self.keep(1 + len(operators))
         attempt = self.attempts.setdefault(identity, _Attempt())
-        attempt.name, attempt.operators = short(info.get("Stage Name")), stage_operators(info)
+        attempt.name, attempt.operators = short(info.get("Stage Name")), operators
         attempt.submitted = whole(info.get("Submission Time"))
         attempt.completed = whole(info.get("Completion Time"))
         attempt.has_failed = bool(info.get("Failure Reason"))

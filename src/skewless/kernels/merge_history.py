@@ -18,7 +18,7 @@ import numpy as np
 from skewless.arrays import Floats, Ints
 from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_that, require_within
 
-#: Merges that are remembered. A source that was away for more is like one that is new.
+#: Merges that are remembered. A source that was away for more keeps only its scale.
 N_MERGES = 32
 
 # Positions in `sums`; all fade by horizon / (horizon + new records) in a merge.

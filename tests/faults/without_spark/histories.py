@@ -29,12 +29,11 @@ from faults.without_spark.operators import OPERATORS, stream
 from skewless.spark import scale_to
 from skewless.spark.ledger import LedgerCorrupt, LedgerMismatch
 from skewless.spark.ledger import folder as ledger_folder
-from skewless.spark.state.planning.requests import purge_requests
 from skewless.spark.state.versions import version_files
 from skewless.spark.state.versions.bases import StateIncomplete
-from skewless.spark.state.versions.purging import purge
 from spark.state.chains import random_moves
 from spark.state.operators.stepping import rows_of
+from spark.state.without_spark import SEED
 
 _RECORDS = 150
 _ATTEMPTS = 4  # of a task, as Spark makes by default
@@ -83,7 +82,6 @@ class Run:
 
     name: str
     settings: dict[str, Any]
-    purges: int  # in every so many micro-batches
 
 
 class History:
@@ -170,8 +168,9 @@ class History:
             "kept": chance.randint(1, 5),
             "interval": chance.choice([1, 1, 2]),
             "window": chance.choice([1, 3]),
+            "purge_every": chance.choice([1, 1, 3]),
         }
-        run = Run(f"run-{self.n_runs}", settings, chance.choice([1, 1, 3]))
+        run = Run(f"run-{self.n_runs}", settings)
         self.n_runs += 1
         self.tell(f"{run.name} with {settings}")
         return run
@@ -313,14 +312,9 @@ class History:
 
     def routed(self, run: Run, batch: int, seen: dict[int, int], table: pa.Table) -> list[pa.Table]:
         """Publish the plan and purge; return the records of each worker, as the JVM sends them."""
-        kept = run.settings["kept"]
-        self.oldest = max(self.oldest, batch - kept)
+        self.oldest = max(self.oldest, batch - run.settings["kept"])
         query = self.query(run, seen)
-        plan = query.plan(batch)
-        if batch % run.purges == 0:
-            purge(query.ledger, batch, kept)
-            purge_requests(query.ledger)
-        return query.parts(batch, plan, table)
+        return query.parts(batch, query.plan(batch), table)
 
     def working(
         self, run: Run, batch: int, seen: dict[int, int], worker: int, part: pa.Table
@@ -330,7 +324,7 @@ class History:
         def work() -> pa.Table:
             attempt = self.n_attempts = self.n_attempts + 1
             query = self.query(run, seen)
-            plan = query.plan(batch)
+            plan = query.tasks.controller.published(query.ledger, batch, SEED)
             return query.tasks.step(query.ledger, plan, batch, worker, part, attempt)
 
         return work

@@ -151,12 +151,48 @@ def test_versions_of_one_moment_that_contradict_each_other_are_refused(tmp_path:
     """Two copies of a checkpoint ran at once, and planned micro-batch 2 in one millisecond."""
     ran(tmp_path, 2)
     log = offsets_of(TABLES[:2]) | {2: 0}
+    runs = []
     for run in (1, 2):
-        one = query(tmp_path, run, checkpoint=dict(log))
-        one.tasks.controller.plan(one.ledger, 2, SEED, one.tasks.work.shape, Offsets(log))
-        one.step(2, TABLES[2].slice(0, 90 + run))
+        runs.append(query(tmp_path, run, checkpoint=dict(log), purge_every=5))
+        runs[-1].tasks.begin(runs[-1].ledger, 2, SEED, Offsets(log))
+    for number, one in enumerate(runs):
+        one.step(2, TABLES[2].slice(0, 90 + number))
     with pytest.raises(LedgerMismatch, match="two versions 2 that contradict each other"):
         query(tmp_path, 3, checkpoint=log).step(3, TABLES[3])
+
+
+def test_a_corrected_processor_repeats_a_micro_batch_whose_sink_failed(tmp_path: Path) -> None:
+    counts = Query(tmp_path, Narrow(), SCHEMA, run="run-0")
+    for batch in (0, 1):
+        counts.step(batch, TABLES[batch])
+
+    class Corrected(Narrow):
+        def update_key(self, key: Any, records: Any, state: Any, at: Any) -> Any:
+            rows, new = super().update_key(key, records, state, at)
+            return rows, {"n": new["n"] + 1000}
+
+    log = offsets_of(TABLES[:2])
+    Query(tmp_path, Corrected(), SCHEMA, run="run-1", checkpoint=log).step(1, TABLES[1])
+    after = Query(tmp_path, Corrected(), SCHEMA, run="run-2", checkpoint=log)
+    keys = set(TABLES[1].column("k").to_pylist()) & set(TABLES[2].column("k").to_pylist())
+    found = {row["k"]: row["n"] for row in after.step(2, TABLES[2]).to_pylist()}
+    assert keys
+    assert all(found[key] > 1000 for key in keys)
+
+
+def test_several_runs_of_a_ledger_without_stamps_are_refused(tmp_path: Path) -> None:
+    """They may be of two timelines; a single one goes on."""
+    one = query(tmp_path)
+    for batch in range(3):
+        one.plan(batch)  # without a stamp, as an older version wrote it
+        one.step(batch, TABLES[batch])
+    other = query(tmp_path, 1, checkpoint=offsets_of(TABLES[:3]))
+    assert rows(other.step(3, TABLES[3])) == chained(TABLES)[3]
+    again = query(tmp_path, 2)
+    again.plan(2)
+    again.step(2, TABLES[2])
+    with pytest.raises(LedgerMismatch, match=r"of several runs, which an older .*commits/2"):
+        query(tmp_path, 3, checkpoint=offsets_of(TABLES[:3])).step(3, TABLES[3])
 
 
 def test_a_newer_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -170,7 +206,7 @@ def test_a_newer_checkpoint_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_late_task_of_an_abandoned_run_changes_nothing(tmp_path: Path) -> None:
-    dead = ran(tmp_path, 3)
+    dead = ran(tmp_path, 3, purge_every=5)
     dead.plan(3, TABLES[7])  # with records that it should never have seen
     alive = query(tmp_path, 1, checkpoint=offsets_of(TABLES[:3]))
     found = [rows(alive.step(3, TABLES[3]))]

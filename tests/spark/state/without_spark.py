@@ -20,7 +20,6 @@ from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.schemas import schema_text, shape_of
 from skewless.spark.state.tasks import StateTasks, hash_seed
-from skewless.spark.state.versions.purging import purge
 from skewless.spark.state.work import Work
 
 SEED = 7
@@ -68,6 +67,7 @@ class Query:
         window: int = 1,
         capacities: Sequence[float] | None = None,
         checkpoint: dict[int, int] | None = None,
+        purge_every: int = 1,
     ) -> None:
         ours = [("hash", pa.int64()), ("worker", pa.int32()), ("source", pa.int32())]
         place = {name: 3 + number for number, name in enumerate(schema.names)}
@@ -92,10 +92,10 @@ class Query:
             schema_text(shape.state),
             capacities=speeds(capacities, most),
         )
-        self.tasks = StateTasks(None, controller, Work(shape, sent, cost), kept)  # type: ignore[arg-type]
+        work = Work(shape, sent, cost)
+        self.tasks = StateTasks(None, controller, work, kept, purge_every=purge_every)  # type: ignore[arg-type]
         self.ledger = Ledger(str(folder)).of_run(run)
         self.key, self.hashes = key, hashes
-        self.kept = kept
         self.checkpoint = checkpoint
 
     def plan(self, batch: int, table: pa.Table | None = None) -> Any:
@@ -103,8 +103,7 @@ class Query:
         seen = {} if self.checkpoint is None else self.checkpoint
         if table is not None:
             seen[batch] = stamp_of(table)
-        shape = self.tasks.work.shape
-        return self.tasks.controller.plan(self.ledger, batch, SEED, shape, Offsets(seen))
+        return self.tasks.begin(self.ledger, batch, SEED, Offsets(seen))
 
     def sent(self, table: pa.Table, n_sources: int = 3) -> pa.Table:
         """Return what is sent of records that lie in several source partitions, in order."""
@@ -120,7 +119,6 @@ class Query:
         """Return the results of one micro-batch; with `workers`, only those are evaluated."""
         plan = self.plan(batch, table)
         parts = self.parts(batch, plan, table)
-        purge(self.ledger, batch, self.kept)
         chosen = range(self.tasks.controller.most) if workers is None else workers
         return pa.concat_tables(
             self.tasks.step(self.ledger, plan, batch, worker, parts[worker]) for worker in chosen

@@ -28,7 +28,7 @@ from skewless.spark.state.planning.state_plan import StatePlan
 from skewless.spark.state.planning.worker_reports import NOT_A_PARTITION, keep_report, report_entry
 from skewless.spark.state.versions.bases import require_newest_run
 from skewless.spark.state.versions.names import VersionName
-from skewless.spark.state.versions.offset_log import SeenOffsets, places_of
+from skewless.spark.state.versions.offset_log import OffsetLog, SeenOffsets, places_of
 from skewless.spark.state.versions.purging import purge
 from skewless.spark.state.versions.state_tables import (
     FOREVER,
@@ -40,8 +40,6 @@ from skewless.spark.state.versions.state_tables import (
 )
 from skewless.spark.state.versions.version_files import Version, merged, write
 from skewless.spark.state.work import Work, Worked, with_a_trace
-
-_PURGE_EVERY = 8
 
 
 def hash_seed(seed: int) -> int:
@@ -58,6 +56,7 @@ class StateTasks:
     work: Work
     kept: int  # versions that are kept
     checkpoints: tuple[str, ...] = ()  # folders of the settings, where the checkpoint may be
+    purge_every: int = 8  # micro-batches
 
     def publish(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the one row by which the JVM routes in this micro-batch.
@@ -71,14 +70,19 @@ class StateTasks:
         require_alone(ledger, task.run)
         places = places_of(ledger.folder, self.checkpoints, per_query=self.query.per_query)
         offsets = SeenOffsets(str(task.query), batch, now // 1000, places)
-        plan = self.controller.plan(ledger, batch, seed, self.work.shape, offsets)
-        if batch % _PURGE_EVERY == 0:
-            require_newest_run(ledger)  # a late task must not purge what the newer run needs
-            purge(ledger, batch, self.kept)
-            purge_requests(ledger)
+        plan = self.begin(ledger, batch, seed, offsets)
         signed = plan.spread.hashes.view(np.int64).tolist()
         spread = list(zip(signed, plan.spread.parts.tolist(), strict=True))
         yield plan.placing.row(hash_seed(seed), spread)
+
+    def begin(self, ledger: Ledger, batch: int, seed: int, offsets: OffsetLog) -> StatePlan:
+        """Publish the plan of a micro-batch, and now and then delete what is no longer needed."""
+        plan = self.controller.plan(ledger, batch, seed, self.work.shape, offsets)
+        if batch % self.purge_every == 0:
+            require_newest_run(ledger)  # a late task must not purge what the newer run needs
+            purge(ledger, batch, self.kept)
+            purge_requests(ledger)
+        return plan
 
     def process(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the results of one worker, after its next version is written."""

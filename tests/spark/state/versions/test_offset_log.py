@@ -52,6 +52,14 @@ def test_of_several_copies_the_running_one_counts(tmp_path: Path) -> None:
     assert seen(tmp_path, now=31).stamp(2) is None
 
 
+def test_copies_that_planned_in_one_millisecond_are_not_guessed_between(tmp_path: Path) -> None:
+    checkpoint(tmp_path / "a", {2: 10, 3: 30})
+    checkpoint(tmp_path / "b", {3: 30})
+    assert seen(tmp_path).stamp(2) == 10
+    checkpoint(tmp_path / "c", {2: 20, 3: 30})
+    assert seen(tmp_path).stamp(2) is None
+
+
 def test_other_folders_beside_the_ledger_do_no_harm(tmp_path: Path) -> None:
     (tmp_path / "table" / "metadata").mkdir(parents=True)  # as an Iceberg table has it
     (tmp_path / "text").mkdir()

@@ -10,6 +10,7 @@ an abandoned run that writes late changes nothing.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -26,7 +27,6 @@ from skewless.spark.state.versions.names import (
     PLAN,
     VersionName,
     batch_folder,
-    plan_file,
     version_name,
 )
 from skewless.spark.state.versions.offset_log import OffsetLog
@@ -110,8 +110,8 @@ def _continued(
 ) -> list[str]:
     """Return the runs whose version before `batch` the checkpoint continues, in their order.
 
-    All of them worked on the same micro-batch. If no stamp is known, as in ledgers of before, it is
-    the last run that worked on the batch.
+    All of them worked on the same micro-batch. Ledgers of before have no stamps; there it must be
+    one run.
     """
     order = ledger.runs()
     runs = sorted(found, key=lambda run: (order.get(run, -1), run))
@@ -123,8 +123,14 @@ def _continued(
     same = [run for run in runs if stamps[run] is not None and stamps[run] == before]
     if same:
         return same
+    if len(runs) == 1 and stamps[runs[0]] is None:
+        return runs
     if all(stamp is None for stamp in stamps.values()):
-        return runs[-1:]
+        raise LedgerMismatch(
+            f"the ledger in {shown(ledger.folder)} has versions {batch - 1} of several runs, which "
+            "an older skewless wrote without a sign of their micro-batches, so it cannot tell "
+            f"which one the checkpoint continues. {_to_repeat(batch - 1)}"
+        )
     raise StateIncomplete(
         f"the versions {batch - 1} in the ledger in {shown(ledger.folder)} are of other "
         f"micro-batches than micro-batch {batch - 1} of the checkpoint, which was rolled back or "
@@ -158,15 +164,21 @@ def _told_by_the_ledger(
 
 
 def _require_alike(ledger: Ledger, batch: int, versions: Mapping[str, list[VersionName]]) -> None:
-    """Raise LedgerMismatch if runs that did the same micro-batch by equal plans wrote other states.
+    """Raise LedgerMismatch if runs did the same micro-batch at once and wrote other states.
 
-    Two copies of a checkpoint that run at once may plan their micro-batches in one millisecond.
+    Two copies of a checkpoint that run at once may plan their micro-batches in one millisecond. A
+    run that repeats a micro-batch begins when the one before has ended. Its states count, even if
+    the user has corrected the processor in between. `versions` are in the order of the runs.
     """
     files = open_folder(ledger.folder)
-    first: dict[bytes | None, list[bytes | None]] = {}
-    for run, names in versions.items() if len(versions) > 1 else ():
-        states = [files.read(name.file) for name in sorted(names)]
-        if first.setdefault(files.read(plan_file(batch, run)), states) != states:
+    for (_, names), (later, others) in itertools.pairwise(versions.items()):
+        began_s = files.seconds_since_written(f"runs/{ledger.runs().get(later, 0):08}.{later}.json")
+        if all(files.seconds_since_written(name.file) >= began_s for name in names):
+            continue
+        states, other_states = (
+            {name.worker: files.read(name.file) for name in run} for run in (names, others)
+        )
+        if len(names) == len(others) and states != other_states:
             raise LedgerMismatch(
                 f"the ledger in {shown(ledger.folder)} has two versions {batch} that contradict "
                 "each other: two copies of the checkpoint have used it at once. Restore the "
@@ -255,9 +267,15 @@ def _complete(ledger: Ledger, batch: int, run: str, names: list[VersionName]) ->
 def _not_evaluated(batch: int, how: str = "") -> str:
     what = f"was evaluated {how}" if how else "was not evaluated by foreachBatch"
     return (
-        f"micro-batch {batch} {what}. Let foreachBatch evaluate its whole DataFrame; to repeat the "
-        f"micro-batch, delete commits/{batch} and all later files of commits and offsets in the "
-        "checkpoint"
+        f"micro-batch {batch} {what}. Let foreachBatch evaluate its whole DataFrame. "
+        f"{_to_repeat(batch)}"
+    )
+
+
+def _to_repeat(batch: int) -> str:
+    return (
+        f"To repeat micro-batch {batch}, delete commits/{batch} and all later files of commits and "
+        "offsets in the checkpoint"
     )
 
 

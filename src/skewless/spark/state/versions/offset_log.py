@@ -54,11 +54,13 @@ class SeenOffsets:
         """Return the stamp of a micro-batch, or None if it is not known."""
         if batch == self.batch:
             return self.now
-        for folder, name in self._checkpoints():
-            # Copies of a checkpoint have the same id. This one has just planned this micro-batch.
-            if _stamp(folder.read(f"{name}offsets/{self.batch}")) == self.now:
-                return _stamp(folder.read(f"{name}offsets/{batch}"))
-        return None
+        # Copies of a checkpoint have the same id. The running one has just planned a micro-batch.
+        found = {
+            _stamp(folder.read(f"{name}offsets/{batch}"))
+            for folder, name in self._checkpoints()
+            if _stamp(folder.read(f"{name}offsets/{self.batch}")) == self.now
+        } - {None}
+        return found.pop() if len(found) == 1 else None
 
     def _checkpoints(self) -> Iterator[tuple[Folder, str]]:
         """Yield the checkpoints of the query: a folder, and what is before the names in it."""

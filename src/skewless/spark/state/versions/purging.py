@@ -41,7 +41,7 @@ def purge(ledger: Ledger, batch: int, kept: int) -> None:
 
 
 def _is_whole(ledger: Ledger, batch: int) -> bool:
-    """Return whether no file of a batch was purged."""
+    """Return whether no file of a batch was purged; each run purges its plan first."""
     files = open_folder(ledger.folder)
-    folders = files.folders(batch_folder(batch))
-    return any(file.endswith(PLAN) for folder in folders for file in files.files(folder))
+    runs = [files.files(folder) for folder in files.folders(batch_folder(batch))]
+    return any(runs) and all(any(file.endswith(PLAN) for file in run) for run in runs if run)
