@@ -387,3 +387,22 @@ def test_a_first_batch_that_was_not_evaluated_is_named(tmp_path: Path) -> None:
     one.plan(0)  # a plan alone is no version
     with pytest.raises(LedgerMismatch, match=r"holds no state.* not evaluate micro-batch 0, or"):
         one.step(1, TABLES[1])
+
+
+def test_a_purge_that_was_killed_takes_nothing_that_a_rolled_back_query_needs(
+    tmp_path: Path,
+) -> None:
+    tables = [records(100 if batch < 2 else 8, batch) for batch in range(14)]
+    one = query(tmp_path, 0, purge_every=99)
+    for batch in range(5):
+        one.step(batch, tables[batch])
+    one.step(5, tables[5], workers=[1])  # the driver dies
+    other = query(tmp_path, 1, purge_every=99, checkpoint=offsets_of(tables[:5]))
+    for batch in range(5, 13):
+        other.step(batch, tables[batch])
+    # A purge is killed between the folders of the two runs.
+    for file in ("plan.arrow", "worker-00002-of-00003.arrow"):
+        (tmp_path / "state" / "00000005" / "run-1" / file).unlink()
+    again = query(tmp_path, 2, kept=5, purge_every=1, checkpoint=offsets_of(tables[:11]))
+    found = [rows(again.step(batch, tables[batch])) for batch in range(11, 14)]
+    assert found == chained(tables)[11:]

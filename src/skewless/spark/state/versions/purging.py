@@ -14,22 +14,16 @@ def purge(ledger: Ledger, batch: int, kept: int) -> None:
 
     A file stays while a kept version builds on it, even if it is old.
     """
+    first = batch - kept - 1  # a replayed batch reads the version before it
     known = batches(ledger)
-    # A replayed batch reads the version before it. After a rollback, the oldest batch within reach
-    # may be partly purged: its plan is gone, and only files that later versions build on are left.
-    later = [one for one in known if one >= batch - kept - 1 and _is_whole(ledger, one)]
-    if not later or later[0] == known[0]:
+    old = [one for one in known if one < first]
+    needed = _needed(ledger, [one for one in known if one >= first]) if old else None
+    if needed is None:
         return
-    first = later[0]
-    # Later versions build on files of this batch or newer, or on files below those of this batch.
     files = open_folder(ledger.folder)
-    needed: set[str] = set()
-    for folder in files.folders(batch_folder(first)):
-        for name in filter(version_name, files.files(folder)):
-            needed.update(read(ledger, name).below)
-    for one in known[: known.index(first)]:
+    for one in old:
         for folder in files.folders(batch_folder(one)):
-            # The plan first: a batch without a plan does not count as whole.
+            # The plan first: a run without a plan does not count as whole.
             for file in sorted(files.files(folder), key=lambda name: not name.endswith(PLAN)):
                 if file not in needed:
                     files.delete(file)
@@ -40,8 +34,19 @@ def purge(ledger: Ledger, batch: int, kept: int) -> None:
     ledger.purge(first)
 
 
-def _is_whole(ledger: Ledger, batch: int) -> bool:
-    """Return whether no file of a batch was purged; each run purges its plan first."""
+def _needed(ledger: Ledger, later: list[int]) -> set[str] | None:
+    """Return the files that versions of these batches build on; None if no batch is whole.
+
+    Later versions build on files of a whole batch or newer, or on files below those of this batch.
+    After a rollback, the first batches may be partly purged: then plans of runs are gone, and only
+    files are left that later versions build on.
+    """
     files = open_folder(ledger.folder)
-    runs = [files.files(folder) for folder in files.folders(batch_folder(batch))]
-    return any(runs) and all(any(file.endswith(PLAN) for file in run) for run in runs if run)
+    needed: set[str] = set()
+    for one in later:
+        runs = [files.files(folder) for folder in files.folders(batch_folder(one))]
+        for name in filter(version_name, (file for run in runs for file in run)):
+            needed.update(read(ledger, name).below)
+        if any(runs) and all(any(file.endswith(PLAN) for file in run) for run in runs if run):
+            return needed
+    return None
