@@ -30,6 +30,15 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
+def printable(text: str) -> str:
+    """Return a text of somebody else as a terminal may show it, on one line.
+
+    >>> printable("a\\x1b[2J\\nb")
+    'a?[2J?b'
+    """
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
 def whole_number(text: str) -> int:
     """Read a count: `1000`, `1_000` or `1e3`.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from command_line import refused
+from command_line import refused, run
 from diagnosis.log_events import START, stage_end, task, task_start
 from skewless.diagnosis import event_log, stages
 from skewless.diagnosis.event_log import LogError, is_compacted, log_files, read_events
@@ -109,6 +109,10 @@ def test_a_folder_of_applications_names_them(tmp_path):
         list(read_events(tmp_path / "eventlog_v2_a"))
 
 
+def test_what_is_neither_a_file_nor_a_folder_is_refused():
+    assert "is neither a file nor a folder" in refused("diagnose", "--event-log", "/dev/null")
+
+
 def test_a_folder_with_the_log_of_one_application_is_that_log(tmp_path):
     event = {"Event": "SparkListenerApplicationEnd", "Timestamp": 1}
     (tmp_path / "local-1").write_text(json.dumps(event) + "\n")
@@ -170,3 +174,18 @@ def test_a_task_counts_once_and_long_names_are_cut(monkeypatch):
     [stage] = told.stages
     assert stage.tasks.seconds.size == 50
     assert max(map(len, (*stage.operators, *stage.tasks.executors))) < 1000
+
+
+def test_names_that_look_like_markup_or_control_the_screen_are_shown_as_text(tmp_path):
+    events = [
+        {"Event": "SparkListenerApplicationStart", "App Name": "\x1b[2J\nNo skew [/bold] \ud800"},
+        START[0],
+        *START[2:],
+        *(task(0, number, 1.0, number=number) for number in range(4)),
+        stage_end(0, "[/bold]Op"),
+    ]
+    (tmp_path / "log").write_text("".join(json.dumps(event) + "\n" for event in events))
+    said = run("diagnose", "--event-log", str(tmp_path / "log"))
+    assert said.exit_code == 0, said.output
+    assert "\x1b" not in said.stdout
+    assert "?[2J?No skew [/bold] ?" in said.stdout

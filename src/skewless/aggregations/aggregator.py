@@ -117,12 +117,12 @@ def require_returned(states: Sequence[Any], aggregator: Aggregator[Any], method:
 
 def to_arrow(values: Iterable[Any], kind: pa.DataType, owner: object, what: str) -> Any:
     """Return Python values as an Arrow array, or raise a `ValueError` that names their owner."""
-    values = list(values)
+    values, name = list(values), class_name(owner)
     if _holds_integers(kind):
         for value in values:
             if _has_fraction(value, kind):
                 raise ValueError(
-                    f"{owner!r}: the {what} {value!r} is not of the declared type {kind}: "
+                    f"{name}: the {what} {value!r} is not of the declared type {kind}: "
                     "a whole number would lose its fraction"
                 )
     try:
@@ -130,7 +130,7 @@ def to_arrow(values: Iterable[Any], kind: pa.DataType, owner: object, what: str)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         culprit = next((value for value in values if not _fits(value, kind)), values)
         raise ValueError(
-            f"{owner!r}: the {what} {culprit!r} is not of the declared type {kind}: {error}"
+            f"{name}: the {what} {culprit!r} is not of the declared type {kind}: {error}"
         ) from error
 
 

@@ -26,7 +26,8 @@ def print_json(told: dict[str, Any]) -> None:
 
 def console() -> Console:
     """Return a console on standard output; a file or a pipe gets a fixed, large width."""
-    return Console(width=None if sys.stdout.isatty() else 160)
+    # Names of columns, keys and operators may look like markup.
+    return Console(width=None if sys.stdout.isatty() else 160, markup=False, highlight=False)
 
 
 def progress_bar() -> Progress:

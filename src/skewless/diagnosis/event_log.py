@@ -43,6 +43,8 @@ def log_files(path: str | Path) -> list[Path]:
         raise LogError(f"event log: there is no file or folder {shown(str(path))}")
     if place.is_file():
         return [place]
+    if not place.is_dir():
+        raise LogError(f"event log: {shown(str(path))} is neither a file nor a folder")
     rolled = [
         (int(match[1]), file) for file in place.iterdir() if (match := _ROLLED.match(file.name))
     ]

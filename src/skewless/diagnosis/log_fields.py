@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from skewless.arguments import shown
+from skewless.arguments import printable, shown
 from skewless.diagnosis.event_log import LogError
 
 #: More than any count, size or time in a log. Sums of them still fit into an array of integers.
@@ -36,7 +36,7 @@ def whole(value: object) -> int:
 
 def short(value: object) -> str:
     """Return a name of the log; a missing one is empty, and the end of a long one is cut off."""
-    return "" if value is None else str(value)[:_LONGEST]
+    return "" if value is None else printable(str(value)[:_LONGEST])
 
 
 def stage_operators(info: dict[str, Any]) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def plan_operators(plan: object) -> tuple[str, ...]:
 
 def _different(names: Iterable[str]) -> tuple[str, ...]:
     # A log repeats few names very often: each is in memory once.
-    found = dict.fromkeys(sys.intern(name[:_LONGEST]) for name in names if name)
+    found = dict.fromkeys(sys.intern(printable(name[:_LONGEST])) for name in names if name)
     return tuple(itertools.islice(found, _MOST_OPERATORS))
 
 
@@ -78,8 +78,7 @@ def failure_text(reason: dict[str, Any]) -> str:
     kind = str(reason.get("Reason") or "unknown")
     named = [reason.get(name) for name in ("Class Name", "Loss Reason", "Description", "Message")]
     text = ": ".join([kind, *(_telling_line(str(one)) for one in named if one)])
-    text = " ".join(text.split())[:_LONGEST]
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
+    return printable(" ".join(text.split())[:_LONGEST])
 
 
 def _telling_line(text: str) -> str:

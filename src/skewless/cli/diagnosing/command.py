@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from skewless.arguments import MOST_WORKERS, shown
+from skewless.arguments import MOST_WORKERS, printable, shown
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.diagnosing.keys import Asked, diagnose_in_memory, diagnose_on_spark
@@ -190,7 +190,7 @@ def _show_keys(report: KeyReport, texts: Sequence[str], per_window: int, *, as_j
         f"{report.n_above_fair_share} above the fair share of one of {report.n_workers} workers; "
         f"drift {report.drift:.2f} (0: the heavy keys stay the same, 1: all change)"
     )
-    hottest = zip(texts[:_LISTED], report.top_keys, strict=False)
+    hottest = zip(map(printable, texts[:_LISTED]), report.top_keys, strict=False)
     print("Heaviest keys: " + ", ".join(f"{text} {share:.1%}" for text, (_, share) in hottest))
     table = Table(box=None)
     table.add_column("strategy", no_wrap=True)

@@ -38,6 +38,7 @@ from skewless.spark.routing.query_ledger import QueryLedger, query_ledger
 from skewless.spark.routing.settings import given_seed, given_workers
 from skewless.spark.state.grouping import N_OURS, SentColumns
 from skewless.spark.state.planning.placing import as_moving
+from skewless.spark.state.planning.state_plan import more_of
 from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import Shape, require_same_states
 from skewless.spark.state.versions import bases
@@ -46,6 +47,8 @@ from skewless.strategy import AnyStrategy
 
 #: The strategy of "auto".
 AUTO = "mixed"
+#: How many times faster than another a worker may be.
+_FARTHEST = 1_000_000
 #: Internal columns that are sent with each record: its key's hash, its worker, its source
 #: partition.
 HASH, WORKER, _SOURCE = internal("hash"), internal("worker"), internal("source")
@@ -205,6 +208,11 @@ def speeds(capacities: ArrayLike | None, n_workers: int) -> tuple[float, ...] | 
     if capacities is None:
         return None
     found = require_capacities(capacities, n_workers)
+    found = found / found.max()
+    if found.min() * _FARTHEST < 1:
+        raise ValueError(
+            f"capacities must be at most {_FARTHEST:,} times apart, not {shown(capacities)}"
+        )
     return tuple((found / found.mean()).tolist())
 
 
@@ -251,7 +259,7 @@ def _check_states(ledger: Ledger, shape: Shape) -> None:
         if entry is None:
             continue
         try:
-            require_same_states(entry.about.get("more", {}), shape, where)
+            require_same_states(more_of(entry), shape, where)
         except LedgerMismatch as error:
             wrong = wrong or error
         else:

@@ -9,6 +9,7 @@ from skewless.spark.ledger.files import LedgerCorrupt
 from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.statements import read_statement, statement
+from skewless.spark.state.planning.state_plan import more_of
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.names import REQUEST, REQUESTS, request_file
 from skewless.spark.state.versions.plan_files import read_entry
@@ -46,7 +47,7 @@ def scale_to(ledger: str, n: int) -> None:
             f"ledger: {shown(opened.folder)} holds no state yet: scale_to needs a query of process "
             "that has finished a micro-batch; give workers= instead"
         )
-    most = entry.about.get("more", {}).get("most")
+    most = more_of(entry).get("most")
     if type(most) is int and wanted > most:
         raise ValueError(
             f"n must be at most {most}, which is max_workers of the query, not {wanted}: restart "

@@ -161,7 +161,7 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
             type(workers) is int and 1 <= workers <= MOST_WORKERS, "workers must be a number"
         )
         n_workers = int(about["workers"])
-        fresh = _fresh(strategy, n_workers, seed, _dict(about.get("more")))
+        fresh = _fresh(strategy, n_workers, seed, more_of(entry))
         state = fresh
         if about.get("fresh") == fingerprint(fresh):
             found = {
@@ -180,7 +180,7 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
             _time(about.get("watermark_before")),
             _time(about.get("latest")),
             _time(about.get("latest_second")),
-            _dict(about.get("more")),
+            more_of(entry),
             spread_from(entry),
             _time(about.get("stamp")),
         )
@@ -251,6 +251,14 @@ def _time(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def _dict(value: Any) -> dict[str, Any]:
-    require_that(isinstance(value, dict), "more must be a dict")
-    return dict(value)
+def more_of(entry: Entry) -> dict[str, Any]:
+    """Return what a plan keeps for later ones, or raise LedgerCorrupt."""
+    more: Any = entry.about.get("more")
+    try:
+        pairs = [*more.get("meaning", {}).items(), *json.loads(more.get("schema") or "[]")]
+        are_texts = all(type(one) is type(other) is str for one, other in pairs)
+    except (AttributeError, TypeError, ValueError):
+        are_texts = False
+    if not are_texts:
+        raise corrupt(entry, Unsound("more must have texts as meaning and schema"))
+    return dict(more)
