@@ -31,7 +31,7 @@ demo: $(READY) ## Show what skewless does
 	@$(WITH_JAVA) $(BIN)/skewless demo
 
 test: $(READY) ## Run the tests that everybody should run before a change is shared
-	@$(WITH_JAVA) $(PYTEST) -m "not slow and $(USUAL)" tests src
+	@$(WITH_JAVA) $(PYTEST) -m "not slow and $(USUAL)" tests src experiments
 
 test-slow: $(READY) ## Run the tests that take longer: more strategies, windows, queries, processes
 	@$(WITH_JAVA) $(PYTEST) -m "slow and $(USUAL)" tests
@@ -118,7 +118,7 @@ overview: $(READY) ## Run all strategies side by side and write the README's tab
 	$(BIN)/python -m benchmarks.overview
 
 reproduce: $(READY) ## Measure the papers' figures on small streams, and write docs/results/reproduction.md
-	$(BIN)/python -m benchmarks.reproduction
+	$(BIN)/python -m experiments.reproduction --record --page out/reproduction/figures.html
 
 docs-tables: $(READY) ## Write the generated tables of the documentation anew
 	$(BIN)/python -m benchmarks.tables

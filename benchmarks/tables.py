@@ -5,6 +5,7 @@ from pathlib import Path
 import typer
 
 from benchmarks.frontier import RECORDS, write_documents
+from experiments.reproduction import document as reproduction
 from skewless.experiments import (
     giants,
     grouping_cost,
@@ -25,7 +26,6 @@ from skewless.experiments.on_spark import (
     stateful_operators,
     tpch_q5,
 )
-from skewless.experiments.reproduction.document import write_document
 from skewless.experiments.tables import read_records, write_table
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -43,7 +43,6 @@ AGGREGATE_SPEED = ON_SPARK / "aggregate_speed.jsonl"
 LEARNING_TOGETHER = ON_SPARK / "learning_together.jsonl"
 SKEWED_WRITES = ON_SPARK / "skewed_writes.jsonl"
 KEYED_STATE = ON_SPARK / "keyed_state.jsonl"
-REPRODUCTION = RESULTS / "reproduction.jsonl"
 HELD_KEYS = ON_SPARK / "held_keys.jsonl"
 STATEFUL_OPERATORS = ON_SPARK / "stateful_operators.jsonl"
 PUBLIC = ON_SPARK / "public.jsonl"
@@ -94,8 +93,8 @@ def write_spark_versions() -> None:
 
 
 def write_reproduction_tables() -> None:
-    if REPRODUCTION.exists():
-        write_document(PAGES / "reproduction.md", read_records(REPRODUCTION))
+    if reproduction.RECORDS.exists():
+        reproduction.write_document(read_records(reproduction.RECORDS))
 
 
 def write_giants() -> None:

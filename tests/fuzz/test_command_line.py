@@ -104,9 +104,6 @@ OPTIONS = {
     "check": ["--set"],
     "dashboard": ["--port", "--once", "--no-browser"],
     "strategies": ["--json", "--x"],
-    "reproduce": [
-        *("--quick", "--size", "--jobs", "--out", "--page", "--list", "--json", "--nonsense"),
-    ],
     "run wordcount": ["--key", *RUN, *WINDOWS],
     "run vwap": ["--symbol", "--price", "--size", *RUN, *WINDOWS],
     "run hashtags": ["--text", "--hashtag", "--top", *RUN, *WINDOWS],
@@ -140,7 +137,6 @@ FLAGS = (
     "--spark",
     "--positions",
 )
-PAPERS = ("fish", "dalton/7", "fish/table-II", "Mixed", "fish/", "/", "//", "pd-stream/x")
 
 
 def small_only(strategy: Any, workload: Any, **arguments: Any) -> Any:
@@ -163,7 +159,6 @@ def little_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     (tmp_path / "words.csv").write_text("k,v\na,1\nb,x\n")
     monkeypatch.setattr("skewless.cli.simulating.simulate", small_only)
     monkeypatch.setattr("skewless.cli.comparing.simulate", stop)
-    monkeypatch.setattr("skewless.cli.reproducing.measure", stop)
     monkeypatch.setattr("skewless.checks.check_strategy", stop)
     monkeypatch.setattr(
         registry, "_BY_NAME", {n: registry.get(n) for n in ("hash", "pkg", "shuffle")}
@@ -193,8 +188,6 @@ def command(rng: random.Random) -> list[str]:
         arguments.append(rng.choice(["pkg", *WORDS]))
     elif name == "dashboard":
         arguments.append(rng.choice([".", "words.csv", "ledger", *WORDS]))
-    elif name == "reproduce":
-        arguments += rng.choices([*PAPERS, *WORDS], k=rng.choice([0, 1, 2]))
     for option in rng.sample(OPTIONS[name], min(len(OPTIONS[name]), rng.choice([1, 1, 2, 3]))):
         options[option] = None if option in FLAGS else rng.choice(WORDS)
     for option, value in options.items():

@@ -9,7 +9,6 @@ from skewless.cli import (  # noqa: F401
     demo,
     listing,
     live,
-    reproducing,
     simulating,
 )
 from skewless.cli.application import app

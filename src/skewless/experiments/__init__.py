@@ -2,6 +2,6 @@
 
 Read `tables` first: raw records become tables between markers. Each other file measures one thing
 and has its table: `overview`, `grouping_cost`, `simulator_speed`, `giants`, `learning_together`,
-`strategy_pictures`, and `frontier` with `front` and `frontier_tables`. `reproduction/` has the
-figures of the papers, and `on_spark/` has the tables of what was measured on Spark.
+`strategy_pictures`, and `frontier` with `front` and `frontier_tables`. `on_spark/` has the tables
+of what was measured on Spark.
 """

@@ -1,4 +1,4 @@
-"""`skewless reproduce`, as people and scripts use it."""
+"""`python -m experiments.reproduction`, as people and scripts use it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -13,29 +14,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from experiments.reproduction.fake_paper import (
-    SIMULATED,
-    Bad,
-    environment,
-    figure,
-    value_claim,
-)
-from skewless.cli import app
-from skewless.experiments.reproduction.figure import Figure
+import experiments.reproduction.__main__ as command
+from experiments.reproduction.figure import read_figures
+from fake_paper import DALTON, SIMULATED, Bad, environment, figure, large
 
-FAKES = [figure("9", {"a": Bad()}, [value_claim("a")]), SIMULATED]
+APP = typer.Typer()
+APP.command()(command.main)
+FAKES = [figure("9", {"a": Bad()}, [large("a")]), SIMULATED]
 
 
 @pytest.fixture(autouse=True)
 def little_paper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("skewless.cli.reproducing.all_figures", lambda: list(FAKES))
+    monkeypatch.setattr(command, "all_figures", lambda: list(FAKES))
 
 
 def run(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["reproduce", *arguments])
+    return CliRunner().invoke(APP, arguments)
 
 
 def refused(*arguments: str) -> str:
@@ -45,30 +43,35 @@ def refused(*arguments: str) -> str:
     return str(line)
 
 
-def test_one_json_object_per_figure(tmp_path: Path) -> None:
-    done = run("dalton", "--size", "tiny", "--jobs", "1", "--json")
-    assert done.exit_code == 0, done.output
-    (one,) = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (one["paper"], one["figure"], one["size"]) == ("dalton", "table II", "tiny")
-    assert one["verdict"] == "not reproduced"
-    assert one["published"] == [None, 1e-9]
-    assert one["ours"] == [claim["ours"] for claim in one["claims"]]
-    assert [claim["verdict"] for claim in one["claims"]] == ["reproduced", "not reproduced"]
-    assert set(one["claims"][0]) >= {"says", "place", "ours", "published", "counts", "verdict"}
-    assert one["why"] == SIMULATED.why
-    assert one["evidence"][0]["verdict"] == "reproduced"
+def test_a_second_run_prints_the_same_from_the_records(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    arguments = ["dalton", "--size", "tiny", "--jobs", "1"]
+    first = run(*arguments).stdout
+    assert re.search(r"dalton/table-II +not reproduced +1 reproduced, 1 not reproduced", first)
     assert len(list((tmp_path / "out" / "reproduction" / "raw" / "tiny").rglob("*.json"))) == 3
-
-
-def test_a_second_run_prints_the_same_from_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    command = ["dalton", "--size", "tiny", "--jobs", "1", "--json"]
-    first = run(*command).stdout
 
     def no_run(self: object) -> None:
         raise AssertionError("it was measured before")
 
-    monkeypatch.setattr("skewless.experiments.reproduction.cells.Simulation.run", no_run)
-    assert run(*command).stdout == first
+    monkeypatch.setattr("experiments.reproduction.cells.Simulation.run", no_run)
+    assert run(*arguments).stdout == first
+
+
+def test_all_figures_can_be_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(command, "all_figures", lambda: [SIMULATED])
+    monkeypatch.setattr(command, "RECORDS", tmp_path / "records.jsonl")
+    written: list[Any] = []
+    monkeypatch.setattr(command, "write_document", written.extend)
+    assert run("--size", "tiny", "--jobs", "1", "--record").exit_code == 0
+    (one,) = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
+    assert (one["paper"], one["figure"], one["size"]) == ("dalton", "table II", "tiny")
+    assert [claim["verdict"] for claim in one["claims"]] == ["reproduced", "not reproduced"]
+    assert one["claims"][1]["published"] == 1e-9
+    assert one["why"] == SIMULATED.why
+    assert one["evidence"][0]["verdict"] == "reproduced"
+    assert "plots" not in one
+    assert [result["name"] for result in written] == ["dalton/table-II"]
 
 
 def test_a_failed_figure_makes_exit_code_1_and_the_others_are_shown() -> None:
@@ -76,7 +79,7 @@ def test_a_failed_figure_makes_exit_code_1_and_the_others_are_shown() -> None:
     assert done.exit_code == 1
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("skewless")]
     assert line == (
-        "skewless: 1 of 2 figures failed; fish/9: cell 'a': "
+        "skewless: 1 of 2 figures failed; fish/9: cell 'label=a seed=1': "
         "ZeroDivisionError: there is nothing to divide by"
     )
     assert re.search(r"dalton/table-II +not reproduced", done.stdout)
@@ -87,20 +90,24 @@ def test_a_failed_figure_makes_exit_code_1_and_the_others_are_shown() -> None:
 
 
 def test_figures_are_listed_without_being_measured(tmp_path: Path) -> None:
-    assert re.search(r"fish/9 +what 9 shows", run("--list").stdout)
-    rows = [
-        json.loads(line) for line in run("--list", "--json", "DALTON/table II").stdout.splitlines()
+    assert [line.split()[0] for line in run("--list").stdout.splitlines()] == [
+        figure.name for figure in FAKES
     ]
-    assert rows == [{"name": "dalton/table-II", "title": "imbalance of three strategies"}]
+    (line,) = run("--list", "DALTON/table II").stdout.splitlines()
+    assert line.split(maxsplit=1) == ["dalton/table-II", "imbalance of three strategies"]
     assert not (tmp_path / "out").exists()
 
 
-def test_the_page_is_written(tmp_path: Path) -> None:
-    pytest.importorskip("bokeh", reason="the page is drawn by Bokeh")
-    done = run("dalton", "--size", "tiny", "--jobs", "1", "--page", "pages/figures.html")
-    assert done.exit_code == 0, done.output
-    assert "The plots: pages/figures.html" in done.stdout
-    assert "imbalance of three strategies" in (tmp_path / "pages" / "figures.html").read_text()
+def test_the_page_is_whole_without_a_network(tmp_path: Path) -> None:
+    done = run("--size", "tiny", "--jobs", "1", "--page", "pages/figures.html")
+    assert done.exit_code == 1, done.output  # of the other figure
+    page = tmp_path / "pages" / "figures.html"
+    assert os.name == "nt" or stat.S_IMODE(page.stat().st_mode) == 0o600
+    text = page.read_text(encoding="utf-8")
+    for part in ("imbalance of three strategies", "ours, published", SIMULATED.why, "It failed:"):
+        assert part in text
+    assert text.count("<svg") == 2
+    assert not re.search(r"<script|<link|<img|@import|src=", text)
 
 
 def test_bad_input_is_one_clear_line(tmp_path: Path) -> None:
@@ -111,7 +118,7 @@ def test_bad_input_is_one_clear_line(tmp_path: Path) -> None:
         "unknown figure 'fish/77'; did you mean 'fish/9'?": ["fish/77"],
         "unknown figure 'fsh/9'; did you mean 'fish/9'?": ["fsh/9"],
         "--size: unknown size 'quik'; did you mean 'quick'?": ["--size", "quik"],
-        "--quick cannot be combined with --size tiny": ["--quick", "--size", "tiny"],
+        "--record writes all figures, so it takes no names": ["--record", "fish"],
         "--jobs must be 1 … 1,024, not 0": ["--jobs", "0"],
         "--jobs takes a whole number, not 'many'": ["--jobs", "many"],
         "--out must be the path of a folder, and 'file' is a file": ["--out", "file"],
@@ -121,24 +128,19 @@ def test_bad_input_is_one_clear_line(tmp_path: Path) -> None:
         assert message in refused(*arguments), arguments
 
 
-def test_without_names_all_figures_are_meant() -> None:
-    names = [json.loads(line)["name"] for line in run("--list", "--json").stdout.splitlines()]
-    assert names == [figure.name for figure in FAKES]
-
-
 STOPPED = """
 import signal
 
 # As in a terminal: a shell that starts the tests in the background lets them ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-import skewless.cli.reproducing as reproducing
-from experiments.reproduction.fake_paper import Counted, Slow, figure, value_claim
-from skewless.cli import main
+import typer
+import experiments.reproduction.__main__ as command
+from fake_paper import Counted, Slow, figure, large
 
 if __name__ == "__main__":
     cells = {"slow": Slow(1), "quick": Counted("quick", "log", 10**9)}
-    reproducing.all_figures = lambda: [figure("1", cells, [value_claim("slow")])]
-    main()
+    command.all_figures = lambda: [figure("1", cells, [large("slow")])]
+    typer.run(command.main)
 """
 
 
@@ -147,7 +149,7 @@ if __name__ == "__main__":
 def test_ctrl_c_says_in_one_line_how_to_go_on(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(STOPPED)
-    command = [sys.executable, str(program), "reproduce", "--size", "tiny", "--jobs", "1"]
+    command = [sys.executable, str(program), "--size", "tiny", "--jobs", "1"]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -170,10 +172,9 @@ def test_ctrl_c_says_in_one_line_how_to_go_on(tmp_path: Path) -> None:
     ]
 
 
-def test_two_figures_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from skewless.experiments.reproduction import catalogue
-
-    twice: tuple[Figure, ...] = (FAKES[0], FAKES[0])
-    monkeypatch.setattr(catalogue, "_COLLECTIONS", (twice,))
-    with pytest.raises(ValueError, match="two figures have the same name: fish/9"):
-        catalogue.all_figures()
+def test_two_figures_of_one_name_are_refused(tmp_path: Path) -> None:
+    figure = '[[figure]]\nnumber = "1"\ntitle = ""\nclaims = [{says = "", ours = {column = "x"}, '
+    (tmp_path / "texts.toml").write_text("")
+    (tmp_path / "some.toml").write_text(2 * (figure + "expects = {above = 1}}]\n"))
+    with pytest.raises(ValueError, match="two figures have the same name: dalton/1"):
+        read_figures(DALTON, tmp_path)

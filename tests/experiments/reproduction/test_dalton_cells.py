@@ -5,18 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skewless.experiments.reproduction.cells import Simulation
-from skewless.experiments.reproduction.papers.dalton import slides
-from skewless.experiments.reproduction.papers.dalton.forcing import ForcedHotKeys
-from skewless.experiments.reproduction.papers.dalton.memory import Counting
-from skewless.experiments.reproduction.papers.dalton.pipeline import Pipeline
-from skewless.experiments.reproduction.papers.dalton.streams import (
-    ELECTIONS,
-    SYNTHETIC,
-    T4SA,
-    fitted_exponent,
-)
-from skewless.workloads.zipf import zipf_probabilities
+from experiments.reproduction.cells import Simulation
+from experiments.reproduction.papers.dalton import slides
+from experiments.reproduction.papers.dalton.learning import ForcedHotKeys
+from experiments.reproduction.papers.dalton.memory import Counting
+from experiments.reproduction.papers.dalton.pipeline import Pipeline
 
 OF = {"z": 1.5, "n_keys": 1_000, "n_records": 20_000}
 
@@ -120,18 +113,6 @@ def test_the_forced_keys_are_split_and_no_others():
             ForcedHotKeys("dalton", "zipf", settings={**settings, "stats_window": 10}, of=OF),
             n_hot=900,
         ).run()
-
-
-@pytest.mark.parametrize("stream", [T4SA, ELECTIONS, SYNTHETIC])
-def test_the_exponent_gives_the_share_of_the_top_key(stream):
-    z = fitted_exponent(stream.n_keys, stream.top_share)
-    top = float(zipf_probabilities(z, stream.n_keys)[0])
-    assert top == pytest.approx(stream.top_share, rel=0.01)
-
-
-def test_a_share_that_no_exponent_gives_is_refused():
-    with pytest.raises(ValueError, match=r"top_share must be from 1/100 to below 1, not 0\.001"):
-        fitted_exponent(100, 0.001)
 
 
 def test_a_table_that_fits_the_cache_misses_each_line_once():

@@ -8,27 +8,26 @@ from typing import Any
 
 import pytest
 
-from experiments.reproduction.fake_paper import SIMULATED, figure, value_claim
-from skewless.experiments.reproduction.document import write_document
-from skewless.experiments.reproduction.figure import PAPERS, QUICK, TINY
-from skewless.experiments.reproduction.results import result, without_reason
-from skewless.experiments.reproduction.runner import Failure
+from experiments.reproduction.catalogue import PAPERS
+from experiments.reproduction.document import write_document
+from experiments.reproduction.figure import SIZES
+from experiments.reproduction.results import result, without_reason
+from experiments.reproduction.runner import Failure
+from fake_paper import SIMULATED, Bad, figure, large
 from skewless.rounding import significant
 
 PROJECT = Path(__file__).parents[3]
-ROWS = {
-    "hash": {"imbalance": 4.0},
-    "pkg": {"imbalance": 0.123456},
-    "cascade": {"imbalance": 0.0},
-}
+QUICK, TINY = SIZES["quick"], SIZES["tiny"]
+ROWS = [{"imbalance": imbalance, "loads": [1]} for imbalance in (4.0, 0.123456, 0.0)]
+ONE = {"a": Bad()}
 
 
 def results() -> list[dict[str, Any]]:
-    good = figure("9", {}, [value_claim("a", published=2.0), value_claim("a", above=1.0)])
+    good = figure("9", ONE, [large("a", value=2.0), large("a", above=1.0)])
     return [
-        result(good, QUICK, {"a": {"value": 2.1}}),
+        result(good, QUICK, [{"value": 2.1}]),
         result(SIMULATED, QUICK, ROWS),
-        result(figure("10", {}, [value_claim("a")]), QUICK, Failure("ZeroDivisionError: x")),
+        result(figure("10", ONE, [large("a")]), QUICK, Failure("ZeroDivisionError: x")),
     ]
 
 
@@ -40,7 +39,7 @@ def document(tmp_path: Path) -> Path:
 
 
 def test_the_document_has_all_claims_the_totals_and_the_misses(document: Path) -> None:
-    assert write_document(document, results())
+    assert write_document(results(), document)
     text = document.read_text(encoding="utf-8")
     assert "| FISH | 2 | 1 | 0 | 0 | 1 | 2 |" in text
     assert "| all | 3 | 1 | 0 | 1 | 1 | 4 |" in text
@@ -59,9 +58,9 @@ def test_the_document_has_all_claims_the_totals_and_the_misses(document: Path) -
 
 def test_writing_twice_changes_nothing_and_the_introduction_stays(document: Path) -> None:
     before = document.read_text(encoding="utf-8")
-    write_document(document, results())
+    write_document(results(), document)
     once = document.read_text(encoding="utf-8")
-    assert not write_document(document, results())
+    assert not write_document(results(), document)
     assert document.read_text(encoding="utf-8") == once
     tables = re.compile(r"(<!-- table: .*? -->).*?<!-- end -->", re.DOTALL)
     assert tables.sub(r"\1", once) == tables.sub(r"\1", before)
@@ -69,7 +68,7 @@ def test_writing_twice_changes_nothing_and_the_introduction_stays(document: Path
 
 def test_every_paper_has_its_place(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
-    for name in ("totals", *PAPERS, "misses"):
+    for name in ("totals", *(paper.name for paper in PAPERS), "misses"):
         assert text.count(f"<!-- table: reproduction {name} -->") == 1
 
 
@@ -81,13 +80,13 @@ def test_numbers_differ_only_beyond_the_third_digit(number: float) -> None:
 
 
 def test_numbers_that_are_not_finite_are_none_and_missed() -> None:
-    one = result(figure("1", {}, [value_claim("a")]), TINY, {"a": {"value": float("nan")}})
-    assert one["ours"] == [None]
+    one = result(figure("1", ONE, [large("a")]), TINY, [{"value": float("nan")}])
+    assert one["claims"][0]["ours"] is None
     assert one["verdict"] == "not reproduced"
     assert without_reason([one]) == ["fish/1"]
     assert without_reason(results()) == []
 
 
 def test_why_is_told_only_where_something_is_missed() -> None:
-    good = figure("1", {}, [value_claim("a")], why="never needed")
-    assert "why" not in result(good, TINY, {"a": {"value": 1.0}})
+    good = figure("1", ONE, [large("a")], why="never needed")
+    assert "why" not in result(good, TINY, [{"value": 1.0}])

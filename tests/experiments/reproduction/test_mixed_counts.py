@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.reproduction.papers.mixed.planning import Intervals, Planning, Timed, counted
 from skewless import registry
-from skewless.experiments.reproduction.papers.mixed.planning import Intervals, Planning, counted
-from skewless.experiments.reproduction.papers.mixed.timed import Timed
 from skewless.strategies.readj import readjust
 from skewless.workloads import FluctuatingZipf
 

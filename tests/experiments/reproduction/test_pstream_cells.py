@@ -5,41 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lanes import needs_a_long_stream
-from skewless import workloads
-from skewless._jit import JIT_OFF
-from skewless.experiments.reproduction.papers.pstream.aggregation import Aggregation
-from skewless.experiments.reproduction.papers.pstream.coins import CascadeTrials, CoinTrials
-from skewless.experiments.reproduction.papers.pstream.hot_keys import PredictedHotKeys, TimeHot
-from skewless.experiments.reproduction.papers.pstream.rivals import (
+from experiments.reproduction.papers.pstream.counting import (
+    Aggregation,
+    CascadeTrials,
+    CoinTrials,
+    PredictedHotKeys,
+    TimeHot,
+)
+from experiments.reproduction.papers.pstream.rivals import (
     KINDS,
     predictor,
     synopsis_bytes,
 )
-from skewless.experiments.reproduction.papers.pstream.streams import (
-    TRACES,
-    fitted_z,
-    share_of_top,
-)
-from skewless.workloads.zipf import zipf_probabilities
-
-# Streams
-
-
-@pytest.mark.parametrize("z", [0.5, 1.0, 1.0129, 2.0])
-@pytest.mark.parametrize("n_top", [1, 300, 20_000])
-def test_the_share_of_the_first_ranks_is_that_of_the_probabilities(z, n_top):
-    exact = zipf_probabilities(z, 50_000)[:n_top].sum()
-    assert share_of_top(z, 50_000, n_top) == pytest.approx(exact, rel=1e-6)
-
-
-@pytest.mark.parametrize("name", TRACES)
-def test_a_stand_in_has_the_published_share(name):
-    trace = TRACES[name]
-    z = fitted_z(trace.n_keys, trace.top, trace.share)
-    share = share_of_top(z, trace.n_keys, round(trace.top * trace.n_keys))
-    assert share == pytest.approx(trace.share, abs=1e-3)
-
+from lanes import needs_a_long_stream
+from skewless import workloads
+from skewless._jit import JIT_OFF
 
 # Coins
 

@@ -14,19 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from experiments.reproduction.fake_paper import (
-    SIMULATED,
-    Bad,
-    Counted,
-    environment,
-    figure,
-    value_claim,
-)
-from skewless.experiments.reproduction import raw
-from skewless.experiments.reproduction.cells import Simulation
-from skewless.experiments.reproduction.figure import QUICK, TINY, Figure
-from skewless.experiments.reproduction.results import result
-from skewless.experiments.reproduction.runner import Failure, expected_work, measure
+from experiments.reproduction import raw
+from experiments.reproduction.cells import Simulation
+from experiments.reproduction.figure import SIZES, Figure
+from experiments.reproduction.results import result
+from experiments.reproduction.runner import Failure, expected_work, measure
+from fake_paper import SIMULATED, Bad, Counted, environment, figure, large
+
+QUICK, TINY = SIZES["quick"], SIZES["tiny"]
 
 
 @pytest.fixture
@@ -40,8 +35,8 @@ def measured(log: Path) -> list[str]:
 
 def two_figures(log: Path) -> list[Figure]:
     shared = Counted("shared", str(log))
-    one = figure("1", {"a": shared, "b": Counted("own", str(log))}, [value_claim("a")])
-    return [one, figure("2", {"other": Counted("shared", str(log))}, [value_claim("other")])]
+    one = figure("1", {"a": shared, "b": Counted("own", str(log))}, [large("a")])
+    return [one, figure("2", {"other": Counted("shared", str(log))}, [large("other")])]
 
 
 def records(out: Path) -> list[Path]:
@@ -55,14 +50,14 @@ def test_a_shared_cell_is_measured_once_and_a_second_run_measures_nothing(
     first = measure(two_figures(log), TINY, tmp_path, progress=lambda *done: seen.append(done))
     assert sorted(measured(log)) == ["own", "shared"]
     assert seen == [(0, 2), (1, 2), (2, 2)]
-    assert first[1] == {"other": {"value": 10.0, "series": [1.0, 2.0]}}
+    assert first[1] == [{"value": 10.0, "series": [1.0, 2.0]}]
     assert measure(two_figures(log), TINY, tmp_path) == first
     assert len(measured(log)) == 2
 
 
 def test_the_path_of_a_record_is_made_from_the_parameters(tmp_path: Path, log: Path) -> None:
     cell = Counted("a b/c", str(log), n_records=7)
-    measure([figure("1", {"x": cell}, [value_claim("x")])], TINY, tmp_path)
+    measure([figure("1", {"x": cell}, [large("x")])], TINY, tmp_path)
     (path,) = records(tmp_path)
     assert path.parent == tmp_path / "raw" / "tiny" / "Counted"
     assert path.name.startswith("a_b_c-")
@@ -118,7 +113,7 @@ def change(path: Path, **fields: object) -> None:
 def test_a_record_that_is_damaged_old_or_of_another_cell_is_measured_again(
     tmp_path: Path, log: Path, spoil: object
 ) -> None:
-    figures = [figure("1", {"x": Counted("x", str(log))}, [value_claim("x")])]
+    figures = [figure("1", {"x": Counted("x", str(log))}, [large("x")])]
     first = measure(figures, TINY, tmp_path)
     (path,) = records(tmp_path)
     whole = path.read_bytes()
@@ -129,7 +124,7 @@ def test_a_record_that_is_damaged_old_or_of_another_cell_is_measured_again(
 
 
 def test_a_size_has_its_own_records(tmp_path: Path, log: Path) -> None:
-    figures = [figure("1", {"x": Counted("x", str(log))}, [value_claim("x")])]
+    figures = [figure("1", {"x": Counted("x", str(log))}, [large("x")])]
     measure(figures, TINY, tmp_path)
     measure(figures, QUICK, tmp_path)
     assert measured(log) == ["x", "x"]
@@ -138,30 +133,33 @@ def test_a_size_has_its_own_records(tmp_path: Path, log: Path) -> None:
 def test_a_cell_that_raises_fails_its_own_figures_alone(tmp_path: Path, log: Path) -> None:
     good = Counted("good", str(log))
     figures = [
-        figure("1", {"a": good, "b": Bad()}, [value_claim("a")]),
-        figure("2", {"a": good}, [value_claim("a")]),
-        figure("3", {"a": Bad("row")}, [value_claim("a")]),
-        Figure("fish", "4", "", lambda size: {"a": Counted(1 / 0, "")}, [value_claim("a")]),  # type: ignore[arg-type]
-        figure("5", {"a": good}, [value_claim("missing")]),
+        figure("1", {"a": good, "b": Bad()}, [large("a")]),
+        figure("2", {"a": good}, [large("a")]),
+        figure("3", {"a": Bad("row")}, [large("a")]),
+        figure("4", lambda label: Counted(str(1 / 0), ""), [large("a")]),
+        figure("5", {"a": good}, [large("missing")]),
     ]
     outcomes = measure(figures, TINY, tmp_path)
-    assert outcomes[0] == Failure("cell 'b': ZeroDivisionError: there is nothing to divide by")
-    assert isinstance(outcomes[1], dict)
+    assert outcomes[0] == Failure(
+        "cell 'label=b seed=1': ZeroDivisionError: there is nothing to divide by"
+    )
+    assert isinstance(outcomes[1], list)
     objects = [result(*both) for both in zip(figures, [TINY] * 5, outcomes, strict=True)]
     assert [one["verdict"] for one in objects] == ["failed", "reproduced"] + ["failed"] * 3
     assert "row.value must be a plain value" in objects[2]["error"]
     assert objects[3]["error"] == "ZeroDivisionError: division by zero"
-    assert objects[4]["error"] == "KeyError: 'missing'"
+    assert "no cell has label='missing'" in objects[4]["error"]
     assert len(records(tmp_path)) == 1  # a failure is not kept
 
 
 def test_the_longest_cells_come_first(tmp_path: Path, log: Path) -> None:
     cells = {str(n): Counted(str(n), str(log), n_records=n) for n in (5, 50, 7)}
     cells["nested"] = Counted("nested", str(log), n_records=1, of={"n_records": 20})
-    measure([figure("1", cells, [value_claim("5")])], TINY, tmp_path)
+    measure([figure("1", cells, [large("5")])], TINY, tmp_path)
     assert measured(log) == ["50", "nested", "7", "5"]
     timed = Simulation("hash", "zipf", of={"n_records": 9}, timing={})
-    assert expected_work(timed, TINY) > expected_work(dataclasses.replace(timed, timing=None), TINY)
+    plain = dataclasses.replace(timed, timing=None)
+    assert expected_work(raw.identity(timed)) > expected_work(raw.identity(plain))
 
 
 @pytest.mark.slow
@@ -179,9 +177,7 @@ def test_two_processes_give_the_same_as_one_byte_for_byte(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_a_process_that_dies_fails_its_figures_and_does_not_hang(tmp_path: Path) -> None:
-    figures = [
-        figure(str(n), {"a": Bad("die" if n else "raise")}, [value_claim("a")]) for n in (0, 1)
-    ]
+    figures = [figure(str(n), {"a": Bad("die" if n else "raise")}, [large("a")]) for n in (0, 1)]
     outcomes = measure(figures, TINY, tmp_path, jobs=2)
     assert isinstance(outcomes[1], Failure)
     assert "terminated abruptly" in outcomes[1].error
@@ -196,16 +192,16 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
 import sys
 from pathlib import Path
-from experiments.reproduction.fake_paper import Counted, Slow, figure, value_claim
-from skewless.experiments.reproduction.figure import TINY
-from skewless.experiments.reproduction.runner import measure
+from fake_paper import Counted, Slow, figure, large
+from experiments.reproduction.figure import SIZES
+from experiments.reproduction.runner import measure
 
 if __name__ == "__main__":
     out, jobs = Path(sys.argv[1]), int(sys.argv[2])
     cells = {str(n): Slow(n) for n in range(4)} | {"quick": Counted("quick", sys.argv[3], 10**9)}
     try:
-        figures = [figure("1", cells, [value_claim("0")])]
-        measure(figures, TINY, out, jobs=jobs, progress=lambda *_: print(flush=True))
+        figures = [figure("1", cells, [large("0")])]
+        measure(figures, SIZES["tiny"], out, jobs=jobs, progress=lambda *_: print(flush=True))
     except KeyboardInterrupt:
         print("stopped")
 """

@@ -1,0 +1,114 @@
+"""`python -m experiments.reproduction`: measure figures, and say which of their claims hold."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from experiments.reproduction.catalogue import all_figures, select
+from experiments.reproduction.document import RECORDS, about_size, write_document
+from experiments.reproduction.figure import SIZES, Figure, Size
+from experiments.reproduction.results import FAILED, Result, result, summary, without_reason
+from experiments.reproduction.runner import measure
+from skewless import parameters
+from skewless.cli import reading
+from skewless.cli.application import refusing_bad_input, stopped
+from skewless.cli.screen import progress_bar
+from skewless.experiments.tables import write_records
+
+_MOST_JOBS = 1024
+
+
+def main(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PAPER[/FIGURE]", help="What to reproduce; all by default."),
+    ] = None,
+    size: Annotated[str, typer.Option(help=f"One of {', '.join(SIZES)}.")] = "quick",
+    jobs: Annotated[
+        str | None, typer.Option(help="Number of processes; one per core by default.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="The folder of the raw records; a stopped run resumes from it.")
+    ] = Path("out/reproduction"),
+    page: Annotated[
+        Path | None, typer.Option(help="Write a page with all plots to this file.")
+    ] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Write the document, from all figures.")
+    ] = False,
+    only_list: Annotated[bool, typer.Option("--list", help="List the figures, and exit.")] = False,
+) -> None:
+    """Measure the tables and figures of the papers, and say which of their claims hold."""
+    with refusing_bad_input():
+        figures = select(names or [], all_figures())
+        if size not in SIZES:
+            raise ValueError(f"--size: {parameters.nearest(size, SIZES, 'size')}")
+        if record and names:
+            raise ValueError("--record writes all figures, so it takes no names")
+        usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        n_jobs = reading.count(jobs or str(usable), "--jobs", least=1, most=_MOST_JOBS)
+        if only_list:
+            for figure in figures:
+                print(f"{figure.name:20} {figure.title}")
+            return
+        if page is not None:
+            reading.file_to_write(page, "--page")
+        if out.exists() and not out.is_dir():
+            raise ValueError(f"--out must be the path of a folder, and {str(out)!r} is a file")
+    results = _measured(figures, SIZES[size], out, n_jobs)
+    if record:
+        plotless = [{name: one[name] for name in one if name != "plots"} for one in results]
+        write_records(RECORDS, plotless)
+        write_document(results)
+    if page is not None:
+        from experiments.reproduction.page import write_page
+
+        write_page(results, f"{about_size(size)} {summary(results)}", page)
+    _show(results)
+    failed = [one for one in results if one["verdict"] == FAILED]
+    if failed:
+        first = f"{failed[0]['name']}: {failed[0]['error']}"
+        raise stopped(f"{len(failed)} of {len(results)} figures failed; {first}", 1)
+
+
+def _measured(figures: Sequence[Figure], size: Size, out: Path, n_jobs: int) -> list[Result]:
+    """Measure the missing cells, with a progress bar; Ctrl-C ends the command with one line."""
+    seen = (0, 0)
+    with progress_bar() as bar:
+        task = bar.add_task(f"measuring, {n_jobs} at a time", total=None)
+
+        def progress(done: int, total: int) -> None:
+            nonlocal seen
+            seen = done, total
+            bar.update(task, completed=done, total=total)
+
+        try:
+            outcomes = measure(figures, size, out, jobs=n_jobs, progress=progress)
+        except OSError as error:  # a full disk, a folder without permission
+            raise stopped(str(error), 2) from None
+        except KeyboardInterrupt:
+            outcomes = None
+    if outcomes is None:
+        kept = f"{seen[0]} of {seen[1]} cells are kept in {out}"
+        raise stopped(f"stopped: {kept}; the same command resumes from there", 130)
+    return [result(figure, size, got) for figure, got in zip(figures, outcomes, strict=True)]
+
+
+def _show(results: Sequence[Result]) -> None:
+    for one in results:
+        verdicts = Counter(claim["verdict"] for claim in one["claims"])
+        claims = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        print(f"{one['name']:20} {one['verdict']:15} {claims or one['error']}")
+    print(f"\n{summary(results)}")
+    if unexplained := without_reason(results):
+        print(f"Missed without an experiment that shows why: {', '.join(unexplained)}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

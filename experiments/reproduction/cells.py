@@ -1,0 +1,49 @@
+"""The cell that most figures have: a simulation, described by plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from skewless import registry, workloads
+from skewless.experiments.tables import Row
+from skewless.simulator import simulate
+from skewless.simulator.timed.timing import Event, Timing
+
+#: Columns of a summary that depend on the machine, so they are no part of a raw record.
+_OF_THE_MACHINE = ("ns_per_record", "plan_seconds_mean", "planned_plan_seconds_mean")
+_MADE = ("strategy", "workload", "settings", "of", "timing", "events")
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """One strategy on one stream; the parameters are those of `simulate`."""
+
+    strategy: str
+    workload: str
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the strategy
+    of: Mapping[str, Any] = field(default_factory=dict)  # parameters of the workload
+    n_workers: int = 16
+    n_sources: int = 1
+    seed: int = 1
+    window: int = 10_000
+    sync: int = 0
+    sync_delay: int = 0
+    horizon: int = 0
+    state_windows: int = 5
+    capacities: Sequence[float] | None = None
+    timing: Mapping[str, Any] | None = None
+    events: Sequence[Mapping[str, Any]] = ()
+
+    def run(self) -> Row:
+        """Simulate, and return the summary, without what depends on the machine."""
+        run = simulate(
+            registry.make(self.strategy, **self.settings),
+            workloads.make(self.workload, **self.of),
+            timing=None if self.timing is None else Timing(**self.timing),
+            events=[Event(**event) for event in self.events],
+            **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in _MADE},
+        )
+        row = run.summary() | run.by_window()
+        return {name: value for name, value in row.items() if name not in _OF_THE_MACHINE}

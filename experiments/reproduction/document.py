@@ -1,0 +1,111 @@
+"""docs/results/reproduction.md: its tables, from the results of figures, between markers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.reproduction.catalogue import PAPERS
+from experiments.reproduction.figure import SIZES
+from experiments.reproduction.results import FAILED, MISSED, OUTCOMES, Result, summary, totals
+from skewless.experiments.tables import markdown, write_table
+from skewless.rounding import significant
+
+_PROJECT = Path(__file__).parents[2]
+RECORDS = _PROJECT / "benchmarks" / "results" / "reproduction.jsonl"
+DOCUMENT = _PROJECT / "docs" / "results" / "reproduction.md"
+
+
+def write_document(results: Sequence[Result], document: Path = DOCUMENT) -> bool:
+    """Write all tables of the document; return whether something changed."""
+    tables: dict[str, str] = {
+        "totals": totals_table(results),
+        **{paper.name: paper_tables(results, paper.name) for paper in PAPERS},
+        "misses": misses(results),
+    }
+    changed = [write_table(document, f"reproduction {name}", tables[name]) for name in tables]
+    return any(changed)
+
+
+def totals_table(results: Sequence[Result]) -> str:
+    """Return how much was measured, and the number of figures with each verdict, by paper."""
+
+    def counts(some: Sequence[Result]) -> list[int]:
+        return [len(some), *totals(some).values(), sum(len(one["claims"]) for one in some)]
+
+    rows = []
+    for paper in PAPERS:
+        own = [one for one in results if one["paper"] == paper.name]
+        if own:
+            rows.append([paper.title, *counts(own)])
+    rows.append(["all", *counts(results)])
+    table = markdown(["paper", "figures and tables", *OUTCOMES, "claims"], rows)
+    sizes = dict.fromkeys(one["size"] for one in results)
+    return "\n\n".join([*map(about_size, sizes), table, summary(results)])
+
+
+def about_size(name: str) -> str:
+    """Return how much a size measures, as one sentence."""
+    size = SIZES[name]
+    seeds = "one seed" if len(size.seeds) == 1 else f"{len(size.seeds)} seeds"
+    return (
+        f"Size `{name}`: at most {size.records:,} records per stream, at most {size.workers:,} "
+        f"workers, {seeds}."
+    )
+
+
+def paper_tables(results: Sequence[Result], paper: str) -> str:
+    """Return the figures of a paper, and all claims about them."""
+    own = [one for one in results if one["paper"] == paper]
+    if not own:
+        return "Nothing is measured."
+    figures = [[_cell(r["figure"]), _cell(r["title"]), _cell(r["data"]), r["verdict"]] for r in own]
+    claims = [
+        [_cell(one["figure"]), _cell(f"{claim['says']} ({claim['place']})"), *_numbers(claim)]
+        for one in own
+        for claim in one["claims"]
+    ]
+    return "\n\n".join(
+        [
+            markdown(["figure", "what it shows", "streams", "verdict"], figures, n_left=4),
+            markdown(["figure", "claim", "paper's", "ours", "verdict"], claims, n_left=2),
+        ]
+    )
+
+
+def _numbers(claim: Mapping[str, Any]) -> list[str]:
+    return [claim["expected"], significant(claim["ours"]), claim["verdict"]]
+
+
+def misses(results: Sequence[Result]) -> str:
+    """Return what is not reproduced and what failed: the reason, and what shows it."""
+    parts = [_miss(one) for one in results if one["verdict"] in (MISSED, FAILED)]
+    return "\n\n".join(parts) or "There is none."
+
+
+def _miss(one: Result) -> str:
+    (paper,) = [paper.title for paper in PAPERS if paper.name == one["paper"]]
+    number = f"figure {one['figure']}" if one["figure"][:1].isdigit() else one["figure"]
+    head = f"### {paper}, {number}: {one['title']}"
+    if one["verdict"] == FAILED:
+        return f"{head}\n\nIt failed: `{one['error']}`"
+    lines = [
+        f"- {claim['says']} ({claim['place']}): {claim['expected']} expected, "
+        f"{significant(claim['ours'])} measured."
+        for claim in one["claims"]
+        if claim["verdict"] == MISSED
+    ]
+    lines += ["", one["why"] or "The reason is not known."]
+    if one["evidence"]:
+        rows = [
+            [_cell(one["says"]), *_numbers(one)[:2], "no" if one["verdict"] == MISSED else "yes"]
+            for one in one["evidence"]
+        ]
+        lines += ["", markdown(["experiment", "expected", "measured", "holds"], rows)]
+    return "\n".join([head, "", *lines])
+
+
+def _cell(text: str) -> str:
+    """Return a text that a cell of a Markdown table can hold."""
+    return " ".join(text.replace("|", "\\|").split())

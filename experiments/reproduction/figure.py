@@ -1,0 +1,288 @@
+"""What a figure is: cells to measure, the claims of its authors about them, and pictures."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10, where pytest and mypy bring the same under this name
+    import tomli as tomllib
+
+from experiments.reproduction.numbers import WORDS, Call, Number, Numbers, check_number
+from experiments.reproduction.table import CASE, SEED, Column, Entry, Table
+from skewless.experiments.tables import Row
+
+#: Points of one curve: what is on the x axis, and what is on the y axis.
+Points = Sequence[tuple[Any, float]]
+
+
+class Size(NamedTuple):
+    """How much is measured: a figure takes the smaller of its authors' number and this one."""
+
+    name: str
+    records: int  # of one stream
+    workers: int  # at most this many
+    seeds: tuple[int, ...]
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return what a file has; an error names the file."""
+    try:
+        found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        return found
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+
+
+#: All sizes, the smallest first.
+SIZES = {
+    name: Size(name, one["records"], one["workers"], tuple(one["seeds"]))
+    for name, one in read_toml(Path(__file__).parent / "sizes.toml").items()
+}
+
+
+class Cell(Protocol):
+    """One measurement: a frozen dataclass whose fields, all plain values, say what is measured.
+
+    The same fields give the same record, in any process and on any machine.
+    """
+
+    def run(self) -> Row:
+        """Measure, and return plain values by name."""
+
+
+class Placed(NamedTuple):
+    """A cell, and its place in the table of the figure."""
+
+    axes: Mapping[str, Any]
+    cell: Cell
+
+    @property
+    def label(self) -> str:
+        """The cell as a message calls it."""
+        return " ".join(f"{axis}={value}" for axis, value in self.axes.items())
+
+
+def named(*functions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    """Return functions by their names, without the underscore of a private one."""
+    return {function.__name__.lstrip("_"): function for function in functions}
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What the data files of a paper may name."""
+
+    name: str
+    title: str
+    # Make the cell of a place: of the size, the axes, and what a grid gives `with` them.
+    cells: Mapping[str, Callable[..., Cell]]
+    columns: Mapping[str, Column] = field(default_factory=dict)  # of an entry
+    calls: Mapping[str, Call] = field(default_factory=dict)  # numbers in a way of their own
+    # Plots in a way of their own.
+    curves: Mapping[str, Callable[..., Mapping[str, Points]]] = field(default_factory=dict)
+
+
+#: What makes a claim reproduced: a value within 15 %, a factor within 2, or a bound within 15 %.
+RULES = ("value", "factor", "at_most", "at_least")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of a paper about a figure, and the same number of ours."""
+
+    says: str  # what the authors state, in our words
+    place: str  # where they state it, and whether it was read from the text
+    ours: Number  # that we measured
+    # Their number, by one of `RULES`, where they state one. The direction: ours must be `above`, or
+    # `below`, this one. Without both, a claim is reproduced or not.
+    expects: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        """Refuse a claim that nothing could decide."""
+        unknown = set(self.expects) - {*RULES, "above", "below"}
+        rules = [rule for rule in RULES if rule in self.expects]
+        if unknown or len(rules) > 1 or not self.expects:
+            raise ValueError(
+                f"claim {self.says!r}: expects must have one of {', '.join(RULES)}, above, below, "
+                f"not {dict(self.expects)}"
+            )
+
+    @property
+    def rule(self) -> str:
+        """Which of `RULES` decides, or the direction alone."""
+        return next((rule for rule in RULES if rule in self.expects), "direction")
+
+    @property
+    def published(self) -> float | None:
+        """Their number; None where they state a direction without a number."""
+        return self.expects.get(self.rule)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A picture of a figure: our curves, and the points that the authors published."""
+
+    x: str  # the titles of the axes
+    y: str
+    # Numbers; each value of an axis with several values is a curve, called as `name` says.
+    curves: Sequence[Mapping[str, Any]]
+    along: str = ""  # the axis of the table that is the x axis
+    published: Mapping[str, Points] = field(default_factory=dict)
+    log_y: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure or table of a paper."""
+
+    paper: Paper
+    number: str  # as the paper prints it, such as "9", "10c" or "table II"
+    title: str  # what it shows, in our words
+    grids: Sequence[Mapping[str, Any]]  # the values of each axis, and what makes a cell of them
+    claims: Sequence[Claim]
+    plots: Sequence[Plot] = ()
+    data: str = ""  # the streams: the authors' own, or what stands in for those
+    # If a claim is not reproduced: the reason as far as we know it, and statements of ours that
+    # show it, computed from the same cells.
+    why: str = ""
+    evidence: Sequence[Claim] = ()
+    order: float | None = None  # among the figures of the paper, if the number does not tell
+
+    @property
+    def name(self) -> str:
+        """The name by which the command line knows it: paper/number."""
+        return f"{self.paper.name}/{self.number.replace(' ', '-')}"
+
+    def cells(self, size: Size) -> list[Placed]:
+        """Return what to measure for a size. Figures may share cells; each is measured once."""
+        placed = [one for grid in self.grids for one in _placed(self.paper, grid, size)]
+        known: set[str] = set()
+        for one in placed:
+            if one.label in known:
+                raise ValueError(f"{self.name}: two cells are {one.label}")
+            known.add(one.label)
+        return placed
+
+    def numbers(self, rows: Sequence[Row], size: Size) -> Numbers:
+        """Return what computes the figure's numbers, from the rows of `cells`, in their order."""
+        entries = [
+            Entry(placed.axes, row) for placed, row in zip(self.cells(size), rows, strict=True)
+        ]
+        return Numbers(Table(entries, self.paper.columns), self.paper.calls)
+
+
+_NO_AXES = {"make", "with"}
+#: What a curve may have besides a number. `series`: a column that is a list, by its place, which
+#: counts from `start`, or by another such column, `over`. `level`: a line, whatever is on the
+#: x axis. `curves`: in a way of the paper's own.
+OF_CURVES = {"name", "series", "start", "over", "level", "curves"}
+
+
+def _placed(paper: Paper, grid: Mapping[str, Any], size: Size) -> Iterator[Placed]:
+    """Yield the cells of all combinations of a grid's values."""
+    make = paper.cells[grid["make"]]
+    axes = {axis: _values(value, size) for axis, value in grid.items() if axis not in _NO_AXES}
+    axes.setdefault(SEED, list(size.seeds))
+    for combination in itertools.product(*axes.values()):
+        place = dict(zip(axes, combination, strict=True))
+        given = {axis: value for axis, value in place.items() if axis != CASE}
+        yield Placed(place, make(size, **given, **grid.get("with", {})))
+
+
+def _values(value: Any, size: Size) -> list[Any]:
+    """Return the values of an axis: the same for all sizes, or by the name of the size."""
+    if isinstance(value, Mapping):
+        value = value[size.name if size.name in value else "else"]
+    return value if isinstance(value, list) else [value]
+
+
+def read_figures(paper: Paper, folder: Path) -> list[Figure]:
+    """Return the figures of a paper, in its order: those of all data files in its folder.
+
+    `texts.toml` has texts that others name in braces.
+    """
+    texts: dict[str, str] = {}
+    for name, text in read_toml(folder / "texts.toml").items():
+        texts[name] = text.format_map(texts)
+    found: dict[str, Figure] = {}
+    for path in sorted(folder.glob("*.toml")):
+        for one in read_toml(path).get("figure", ()):
+            figure = read_figure(paper, one, texts, found)
+            if figure.number in found:
+                raise ValueError(f"two figures have the same name: {figure.name}")
+            found[figure.number] = figure
+    return sorted(found.values(), key=_order)
+
+
+def _order(figure: Figure) -> tuple[float, str]:
+    digits = "".join(filter(str.isdigit, figure.number))
+    return float(digits) if figure.order is None else figure.order, figure.number
+
+
+def read_figure(
+    paper: Paper,
+    raw: Mapping[str, Any],
+    texts: Mapping[str, str] | None = None,
+    others: Mapping[str, Figure] | None = None,
+) -> Figure:
+    """Return a figure from its table of TOML.
+
+    `cells_of` takes over the cells of a figure before it. A figure's `place` is that
+    of its claims, unless they state another one.
+    """
+    where = f"{paper.name}/{raw['number']}"
+    parts = dict(raw)
+    try:
+        grids = [*(others or {})[parts.pop("cells_of")].grids] if "cells_of" in raw else []
+        for name in ("data", "why"):
+            parts[name] = parts.get(name, "").format_map(texts or {})
+    except KeyError as error:
+        raise ValueError(f"{where}: nothing is called {error}") from None
+    grids += parts.pop("cells", ())
+    place = parts.pop("place", "")
+    for name, default in (("claims", place), ("evidence", "ours")):
+        parts[name] = [
+            _made(Claim, {"place": default, **claim}, where) for claim in raw.get(name, ())
+        ]
+    parts["plots"] = [_made(Plot, plot, where) for plot in raw.get("plots", ())]
+    figure: Figure = _made(Figure, {**parts, "paper": paper, "grids": grids}, where)
+    _check(figure, where)
+    return figure
+
+
+def _made(cls: Any, values: Mapping[str, Any], where: str) -> Any:
+    unknown = set(values) - {one.name for one in fields(cls)}
+    if unknown:
+        raise ValueError(f"{where}: a {cls.__name__.lower()} has no {', '.join(sorted(unknown))}")
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _check(figure: Figure, where: str) -> None:
+    """Refuse a figure that names what is not there."""
+    for grid in figure.grids:
+        if grid.get("make") not in figure.paper.cells:
+            known = ", ".join(figure.paper.cells)
+            raise ValueError(f"{where}: unknown make {grid.get('make')!r}; known: {known}")
+    if not figure.claims:
+        raise ValueError(f"{where}: a figure has at least one claim")
+    axes = {SEED, CASE, *(axis for grid in figure.grids for axis in grid)} - _NO_AXES
+    if axes & WORDS:
+        raise ValueError(f"{where}: an axis cannot be called {', '.join(axes & WORDS)}")
+    for claim in (*figure.claims, *figure.evidence):
+        check_number(claim.ours, axes, figure.paper.calls, f"{where}, {claim.says!r}")
+    for plot in figure.plots:
+        for curve in plot.curves:
+            number = {name: one for name, one in curve.items() if name not in OF_CURVES}
+            if "curves" not in curve:
+                number |= {plot.along: "@each"} if plot.along not in ("", "column") else {}
+                check_number(number, axes, figure.paper.calls, f"{where}, plot {plot.y!r}")
+            elif curve["curves"] not in figure.paper.curves:
+                raise ValueError(f"{where}, plot {plot.y!r}: unknown curves {curve['curves']!r}")

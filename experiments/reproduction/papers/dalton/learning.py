@@ -1,0 +1,149 @@
+"""Dalton with a forced number of hot keys (Figure 10c), and with exchanges that adapt (14b)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from experiments.reproduction.papers.dalton.pipeline import EMIT, SCORE, Pipeline
+from skewless import registry, workloads
+from skewless.arrays import Keys, Workers
+from skewless.experiments.tables import Row
+from skewless.simulator.cooperation import cooperate
+from skewless.strategies.dalton.bandit import HOT_ABOVE, WATCH_ABOVE, Bandit, home_of
+from skewless.strategies.dalton.watched_keys import ALWAYS, take_row
+from skewless.strategy import AnyStrategy
+
+
+@dataclass(frozen=True)
+class ForcedHotKeys(Pipeline):
+    """Dalton on one stream whose `n_hot` most frequent keys are hot from the start, and no other.
+
+    A partitioner then takes a look-up for each record, and for a hot one it compares the values of
+    all workers, as the paper's Algorithm 1 does.
+    """
+
+    n_hot: int = 4
+
+    def run(self) -> Row:
+        """Return what `Pipeline` does, and how many records and values the bandit looked at."""
+        share = self._share()
+        values = share * self.n_workers
+        timed = replace(self, emit=EMIT + values * SCORE)
+        return {
+            **Pipeline.run(timed),
+            "hot_keys": self.n_hot,
+            "hot_share": share,
+            "values_per_record": values,
+        }
+
+    def routed(self, strategy: AnyStrategy, keys: Keys) -> Workers:
+        """Return the worker of each record."""
+        state: Bandit = strategy.start(self.n_workers, self.seed)
+        for key in _top(keys, self.n_hot):
+            home = home_of(key, state.seeds[0], self.n_workers)
+            row = int(take_row(state.hot, key, home, 0.0))
+            if row < 0:
+                raise ValueError(f"n_hot: {self.n_hot} keys are more than Dalton has rows")
+            state.hot.until[row] = ALWAYS
+        state.levels[[HOT_ABOVE, WATCH_ABOVE]] = float(keys.size + 1)
+        out = np.full(keys.size, -1, np.int32)
+        strategy.route(keys, state, out)
+        return out
+
+    def _share(self) -> float:
+        """Return the share of the records that the hot keys have."""
+        stream = workloads.make(self.workload, **self.of)
+        keys = np.concatenate(list(stream.chunks(self.seed)))
+        return float(np.isin(keys, _top(keys, self.n_hot)).mean())
+
+
+@dataclass(frozen=True)
+class FoundHotKeys:
+    """How many keys of a Zipf stream Dalton itself finds hot, in an average statistics window."""
+
+    z: float
+    n_keys: int
+    n_records: int
+    stats_window: int
+    n_workers: int = 56
+    seed: int = 1
+
+    def run(self) -> Row:
+        """Return the mean number of keys above the threshold of Definition 3.3."""
+        strategy = registry.make("dalton", stats_window=self.stats_window, statistics="exact")
+        state: Bandit = strategy.start(self.n_workers, self.seed)
+        stream = workloads.make("zipf", z=self.z, n_keys=self.n_keys, n_records=self.n_records)
+        keys = np.concatenate(list(stream.chunks(self.seed)))
+        out = np.empty(self.stats_window, np.int32)
+        found = []
+        for begin in range(0, keys.size - self.stats_window + 1, self.stats_window):
+            strategy.route(keys[begin : begin + self.stats_window], state, out)
+            found.append(int((state.hot.counts > state.levels[HOT_ABOVE]).sum()))
+        return {"hot_keys": float(np.mean(found))}
+
+
+def _top(keys: Keys, n: int) -> Keys:
+    """Return the `n` most frequent keys, the most frequent first."""
+    known, counts = np.unique(keys, return_counts=True)
+    return known[np.argsort(-counts, kind="stable")[:n]]
+
+
+@dataclass(frozen=True)
+class Adapting:
+    """Two partitioners whose interval adapts while their reducer becomes slower and faster.
+
+    Times are in seconds of `rounds` records of each partitioner. The reducer takes `work` seconds,
+    twice as long in the second phase, four times as long in the third, and `work` in the last.
+    """
+
+    strategy: str
+    n_workers: int = 56
+    seed: int = 1
+    rounds: int = 10
+    phase: int = 5_000
+    interval: int = 20
+    adaptive: bool = True
+    work: float = 6.0
+    n_keys: int = 10_000
+
+    def run(self) -> Row:
+        """Return the interval at the end of each phase, and all exchanges."""
+        factors = (1.0, 2.0, 4.0, 1.0)
+        rounds_per_phase = self.phase * self.rounds
+
+        def work(begin: int) -> int:
+            phase = min(begin // rounds_per_phase, len(factors) - 1)
+            return round(self.work * factors[phase] * self.rounds)
+
+        result = cooperate(
+            registry.make(self.strategy),
+            workloads.make(
+                "per-source",
+                exponents=(0.0, 1.5),
+                n_keys=self.n_keys,
+                n_records=2 * len(factors) * rounds_per_phase,
+            ),
+            n_workers=self.n_workers,
+            n_sources=2,
+            seed=self.seed,
+            window=2 * 60 * self.rounds,
+            interval=self.interval * self.rounds,
+            work=work,
+            adaptive=self.adaptive,
+        )
+        times = [sync.received / self.rounds for sync in result.syncs]
+        intervals = [sync.interval / self.rounds for sync in result.syncs]
+        last = [
+            [i for t, i in zip(times, intervals, strict=True) if t < (phase + 1) * self.phase][-1]
+            for phase in range(len(factors))
+        ]
+        peaks = result.windows.peaks * self.n_workers / result.windows.records
+        return {
+            "intervals": last,
+            "sync_seconds": times,
+            "sync_intervals": intervals,
+            "late": sum(sync.n_late for sync in result.syncs),
+            "window_max_load_ratio": peaks.tolist(),
+        }

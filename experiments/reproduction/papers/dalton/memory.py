@@ -1,0 +1,125 @@
+"""What it costs to count keys, as a number of memory accesses that depends on no machine.
+
+The paper's Figures 10a and 10b are times: a table of many keys misses the cache, a sketch does
+not. Here every place that the real tables of our Dalton touch goes through a model of a cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from skewless import registry, workloads
+from skewless._jit import kernel
+from skewless.arrays import I64, Ints, Keys
+from skewless.experiments.tables import Row
+from skewless.kernels.key_table import ABSENT, find_slot
+from skewless.state import state_bytes
+from skewless.strategies.dalton.key_counts import (
+    IN_TABLE,
+    ROOM,
+    SKETCHES,
+    KeyCounts,
+    count,
+    exact_counts,
+    forget_counts,
+    hybrid_counts,
+    sketched_counts,
+)
+
+#: Lines of 64 bytes: 256 KiB, the second-level cache of the paper's processors.
+CACHE_LINES = 4096
+#: What an access that misses the cache costs, in accesses that do not.
+MISS = 10
+
+# Positions in `Cache.counts`.
+_ACCESSES, _MISSES, _SKETCHED = 0, 1, 2
+
+
+class Cache(NamedTuple):
+    """A direct-mapped cache: which line each place holds."""
+
+    lines: Ints
+    counts: Ints
+
+
+@kernel
+def _touch(cache: Cache, line: I64) -> None:
+    place = line % cache.lines.size
+    cache.counts[_ACCESSES] += 1
+    if cache.lines[place] != line:
+        cache.lines[place] = line
+        cache.counts[_MISSES] += 1
+
+
+@kernel
+def _count_all(keys: Keys, counts: KeyCounts, stats_window: I64, cache: Cache) -> None:
+    """Count the keys, window by window, and send what is touched through the cache.
+
+    The lines of the table's keys, of its values and of the sketch follow each other in memory.
+    """
+    values_from = counts.table.keys.size // 8 + 1
+    sketch_from = values_from + counts.table.values.size // 16 + 1
+    n_columns = counts.sketch.cells.shape[1]
+    for i in range(keys.size):
+        if i > 0 and i % stats_window == 0:
+            forget_counts(counts)
+        sketched = counts.counters[SKETCHES] == 1
+        if not sketched:
+            slot = find_slot(counts.table, keys[i])
+            _touch(cache, slot // 8)
+            _touch(cache, values_from + slot // 16)
+            is_new = counts.table.values[slot] == ABSENT
+            sketched = is_new and counts.counters[IN_TABLE] >= counts.counters[ROOM]
+        count(counts, keys[i])
+        if sketched and counts.sketch.cells.shape[0] > 0:
+            cache.counts[_SKETCHED] += 1
+            for row in range(counts.sketch.cells.shape[0]):
+                cell = row * n_columns + counts.sketch.columns[row]
+                _touch(cache, sketch_from + cell // 8)
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Counts a Zipf stream with one of Dalton's statistics, or says how large Cascade's are."""
+
+    # As the parameter of Dalton; cascade: bytes only.
+    statistics: Literal["exact", "count-min", "hybrid", "cascade"]
+    stats_window: int  # STATS_WIN, in records
+    z: float = 0.0
+    n_keys: int = 100_000
+    n_records: int = 1_000_000
+    n_workers: int = 56
+    exact_keys: int = 5_000
+    seed: int = 1
+
+    def run(self) -> Row:
+        """Return accesses, misses and their cost, each per record, and the bytes of the counts."""
+        if self.statistics == "cascade":
+            state = registry.make("cascade").start(self.n_workers, self.seed)
+            return {"bytes": state_bytes(state)}
+        counts = self._counts()
+        stream = workloads.make("zipf", z=self.z, n_keys=self.n_keys, n_records=self.n_records)
+        keys = np.concatenate(list(stream.chunks(self.seed)))
+        cache = Cache(np.full(CACHE_LINES, -1, np.int64), np.zeros(3, np.int64))
+        _count_all(keys, counts, self.stats_window, cache)
+        accesses, misses, sketched = (int(number) for number in cache.counts)
+        return {
+            "bytes": state_bytes(counts),
+            "accesses": accesses / self.n_records,
+            "misses": misses / self.n_records,
+            "cost": (accesses + (MISS - 1) * misses) / self.n_records,
+            "sketched": sketched / self.n_records,
+        }
+
+    def _counts(self) -> KeyCounts:
+        """Return what Dalton would count with; a table has room for the keys that there are."""
+        epsilon, delta = 1 / (8 * self.n_workers), 0.05
+        room = min(self.stats_window, self.n_keys)
+        if self.statistics == "count-min":
+            return sketched_counts(epsilon, delta, self.seed)
+        if self.statistics == "hybrid" and self.exact_keys < room:
+            return hybrid_counts(self.exact_keys, epsilon, delta, self.seed)
+        return exact_counts(room)

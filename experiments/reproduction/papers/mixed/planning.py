@@ -1,0 +1,328 @@
+"""Plans of the moving family over the intervals of a fluctuating Zipf, counted step by step.
+
+The authors measure how long a plan takes. A clock would make another table on each machine, so the
+work of a plan is counted instead: how many keys (or vectors of keys) are put in order and passed
+over, how many keys LLFD places, and how many pairs of keys Readj compares.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from experiments.reproduction.cells import Simulation
+from skewless import registry, workloads
+from skewless.arrays import Floats, Keys, Workers
+from skewless.experiments.tables import Row
+from skewless.kernels.xxhash64 import hash_ranks
+from skewless.simulator import simulate
+from skewless.strategies import Mixed
+from skewless.strategies.readj import Readj
+from skewless.strategies.rebalancing.compact_representation import compact
+from skewless.strategies.rebalancing.controller import PhasedPlanning
+from skewless.strategies.rebalancing.phases import Attempt, Problem
+from skewless.strategy import AnyStrategy, Moves, Rebalances, Report
+from skewless.workloads import FluctuatingZipf
+from skewless.workloads.fluctuating_zipf import Frequencies
+
+#: Keys of the paper's streams (table II).
+N_KEYS = 1_000_000
+#: The phases as the paper writes them. Our defaults pin keys that no worker can hold, and fill
+#: workers that have too little.
+LITERAL: dict[str, Any] = {"pin_giants": False, "two_sided": False}
+
+
+def table_bound(keys: int, published: int = 3_000) -> int:
+    """Return the bound on the table for fewer keys.
+
+    The published bound lies just below what MinTable needs for 40 workers (about 3,500 entries for
+    a million keys, 150 for 20,000 keys with the same head). A smaller bound stays just below.
+
+    >>> table_bound(1_000_000), table_bound(20_000)
+    (3000, 150)
+    """
+    share = float((min(keys, N_KEYS) / N_KEYS) ** 0.766)
+    return max(1, round(published * share))
+
+
+@dataclass
+class Work:
+    """What was counted while plans were made."""
+
+    attempts: int = 0
+    ordered: int = 0  # keys, or vectors of keys, that were put in an order: by cost, by priority
+    passed: int = 0  # those that the phases of all attempts passed over
+    placed: int = 0  # keys that LLFD placed
+    pairs: int = 0  # pairs of keys that Readj compared
+
+    @property
+    def steps(self) -> int:
+        """All of it."""
+        return self.ordered + self.passed + self.placed + self.pairs
+
+
+def counted(strategy: AnyStrategy) -> Work:
+    """Return the count that this strategy adds to from now on, whenever it makes a plan."""
+    work = Work()
+    if isinstance(strategy, PhasedPlanning):
+        make_attempt = strategy._attempt
+        latest: list[Problem] = []
+
+        def attempt(task: Problem, n_back: int) -> Attempt:
+            plan = make_attempt(task, n_back)
+            if not latest or latest[0] is not task:  # all attempts at a task share its orders
+                latest[:] = [task]
+                orders = 1 if task.by_priority is task.by_cost else 2
+                work.ordered += orders * task.vectors.costs.size
+            work.attempts += 1
+            work.passed += task.vector.size
+            work.placed += plan.placed.size
+            return plan
+
+        # Strategies are frozen, so that nobody changes a parameter; this changes no decision.
+        object.__setattr__(strategy, "_attempt", attempt)
+    elif isinstance(strategy, Readj):
+        make_steps = strategy._readjust
+
+        def readjust(costs: Floats, *others: Any) -> int:
+            pairs = make_steps(costs, *others)
+            work.attempts += 1
+            work.ordered += costs.size
+            work.pairs += pairs
+            return pairs
+
+        object.__setattr__(strategy, "_readjust", readjust)
+    return work
+
+
+class Intervals:
+    """The intervals of a fluctuating Zipf as a controller sees them: the load of each key.
+
+    Loads are expected ones: the generator of the paper makes snapshots of whole intervals, and
+    what a sample adds to them is noise that no plan can know of.
+    """
+
+    def __init__(self, stream: FluctuatingZipf, seed: int, window: int) -> None:
+        """Begin before the first interval."""
+        self.stream, self.seed, self.number = stream, seed, 0
+        self.frequencies: Frequencies = stream.start(seed)
+        keys: Keys = np.empty(stream.n_keys, np.uint64)
+        hash_ranks(np.arange(1, stream.n_keys + 1), keys)
+        self._order = np.argsort(keys)
+        self.keys = keys[self._order]
+        self._history: deque[Floats] = deque(maxlen=window)
+
+    def next(self) -> Report:
+        """Return the loads of the next interval, and the state of the last `window` ones."""
+        if self._history:
+            self.number += 1
+            self.stream.advance(self.frequencies, self.number, self.seed)
+        loads = self.frequencies.by_rank[self.frequencies.rank_of[self._order]]
+        self._history.append(loads)
+        return Report(self.keys, loads, np.sum(self._history, axis=0))
+
+
+@dataclass(frozen=True)
+class Planning:
+    """One strategy of the moving family on a fluctuating Zipf; defaults are those of table II.
+
+    A plan is made at the end of an interval from what the interval was. The first `state_windows`
+    intervals fill the state of the keys, and bring the loads from what the hash made of them to
+    balance; averages are over the intervals after them.
+    """
+
+    strategy: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    z: float = 0.85
+    n_keys: int = 100_000
+    f: float = 1.0
+    n_workers: int = 15
+    state_windows: int = 5
+    n_intervals: int = 20
+    seed: int = 1
+
+    def run(self) -> Row:
+        """Make the plans, and return what they cost and what they leave."""
+        strategy = registry.make(self.strategy, **self.settings)
+        work = counted(strategy)
+        stream = FluctuatingZipf(
+            z=self.z, n_keys=self.n_keys, n_records=0, f=self.f, n_workers=self.n_workers
+        )
+        intervals = Intervals(stream, self.seed, self.state_windows)
+        state = strategy.start(self.n_workers, self.seed)
+        met: list[Floats] = []
+        rows: list[Row] = []
+        for _ in range(self.state_windows + self.n_intervals):
+            report = intervals.next()
+            owners: Workers = np.empty(report.keys.size, np.int32)
+            strategy.route(report.keys, state, owners)
+            met.append(self._loads(owners, report))
+            if not isinstance(strategy, Rebalances):
+                continue
+            before = Work(**vars(work))
+            state, moves = strategy.rebalance(report, state)
+            strategy.route(report.keys, state, owners)
+            loads = self._loads(owners, report)
+            moving = np.isin(report.keys, moves.keys, assume_unique=True)
+            rows.append(
+                {
+                    "skewness": float(loads.max() / loads.mean()),
+                    "moved": float(report.state_sizes[moving].sum() / report.state_sizes.sum()),
+                    "moves": int(moves.keys.size),
+                    "entries": int(state.n_entries[0]),
+                    "attempts": work.attempts - before.attempts,
+                    "placed": work.placed - before.placed,
+                    "steps": work.steps - before.steps,
+                }
+            )
+        return {"n_keys": self.n_keys} | _summary(met, rows, self.state_windows)
+
+    def _loads(self, owners: Workers, report: Report) -> Floats:
+        return np.bincount(owners, report.loads, minlength=self.n_workers).astype(np.float64)
+
+
+def _summary(met: list[Floats], rows: list[Row], first: int) -> Row:
+    """Return averages over the intervals from the `first` on, and over those that had a plan."""
+    counted_loads = np.array(met[first:])
+    mean = float(counted_loads.mean())
+    out: Row = {
+        "average_loads": (counted_loads.mean(axis=0) / mean).tolist(),
+        "skewness_met": float((counted_loads.max(axis=1) / mean).mean()),
+    }
+    if not rows:
+        return out
+    later = rows[first:]
+    planned = [row for row in later if row["moves"]]
+    out |= {
+        "skewness": float(np.mean([row["skewness"] for row in later])),
+        "planned": len(planned),
+        "entries": [row["entries"] for row in rows],
+        "entries_last": rows[-1]["entries"],
+        "moved_total": float(sum(row["moved"] for row in later)),
+    }
+    for name in ("moved", "moves", "attempts", "placed", "steps"):
+        values = [row[name] for row in planned]
+        out[name] = float(np.mean(values)) if values else 0.0
+    return out
+
+
+@dataclass(frozen=True)
+class Compacting:
+    """Plans of Mixed over vectors, with R = `degree`; 0: over single keys."""
+
+    degree: int
+    z: float = 0.85
+    n_keys: int = 100_000
+    n_workers: int = 15
+    state_windows: int = 5
+    n_intervals: int = 10
+    seed: int = 1
+
+    def run(self) -> Row:
+        """Make the plans; return what they take, and how wrong the loads are that they expect."""
+        strategy = Mixed(
+            compact=self.degree > 0,
+            discretisation=max(self.degree, 1).bit_length() - 1,
+            max_entries=table_bound(self.n_keys),
+            **LITERAL,
+        )
+        work = counted(strategy)
+        stream = FluctuatingZipf(
+            z=self.z, n_keys=self.n_keys, n_records=0, n_workers=self.n_workers
+        )
+        intervals = Intervals(stream, self.seed, self.state_windows)
+        state = strategy.start(self.n_workers, self.seed)
+        n_vectors, errors, moved = [], [], []
+        for _ in range(self.n_intervals):
+            report = intervals.next()
+            observed = strategy._observed(report, state)
+            expected = report.loads
+            if self.degree:
+                vectors = compact(observed, self.degree, self.n_workers)
+                expected = vectors.costs[vectors.of_key]
+                n_vectors.append(vectors.costs.size)
+            else:
+                n_vectors.append(report.keys.size)
+            state, moves = strategy.rebalance(report, state)
+            owners: Workers = np.empty(report.keys.size, np.int32)
+            strategy.route(report.keys, state, owners)
+            errors.append(self._error(owners, report.loads, expected))
+            moving = np.isin(report.keys, moves.keys, assume_unique=True)
+            moved.append(float(report.state_sizes[moving].sum() / report.state_sizes.sum()))
+        return {
+            "vectors": float(np.mean(n_vectors)),
+            "steps": work.steps / self.n_intervals,
+            "error": float(np.mean(errors)),
+            "moved": float(np.mean(moved)),
+        }
+
+    def _error(self, owners: Workers, loads: Floats, expected: Floats) -> float:
+        """Return by how much the load of a worker differs from what the plan expects of it."""
+        true = np.bincount(owners, loads, minlength=self.n_workers)
+        seen = np.bincount(owners, expected, minlength=self.n_workers)
+        return float((np.abs(seen - true) / true).mean())
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One strategy on one stream in virtual time.
+
+    The stream is routed twice. The first time, without a clock, the work of a plan is counted: see
+    `planning`. The second time each plan takes that work divided by `steps_per_second`.
+    """
+
+    strategy: str
+    of: Mapping[str, Any]  # of the workload `fluctuation`
+    timing: Mapping[str, Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    steps_per_second: float = 1e6
+    n_workers: int = 15
+    n_sources: int = 10
+    window: int = 10_000
+    state_windows: int = 5
+    events: Sequence[Mapping[str, Any]] = ()
+    seed: int = 1
+
+    def run(self) -> Row:
+        """Simulate twice; return the summary and the windows of the second run."""
+        given: dict[str, Any] = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("strategy", "settings", "of", "timing", "steps_per_second", "events")
+        }
+        strategy, seconds = registry.make(self.strategy, **self.settings), 0.0
+        if isinstance(strategy, Rebalances):
+            steps = _steps_of_plans(strategy)
+            stream = workloads.make("fluctuation", **self.of)
+            simulate(strategy, stream, **{**given, "n_workers": self.of["n_workers"]})
+            seconds = sum(steps) / len(steps) / self.steps_per_second if steps else 0.0
+        timed = Simulation(
+            self.strategy,
+            "fluctuation",
+            self.settings,
+            self.of,
+            timing=dict(self.timing) | ({"plan": seconds} if seconds else {}),
+            events=self.events,
+            **given,
+        ).run()
+        return timed | {"seconds_per_plan": seconds}
+
+
+def _steps_of_plans(strategy: Any) -> list[int]:
+    """Return the list that the work of each plan of this strategy is added to from now on."""
+    work, rebalance = counted(strategy), strategy.rebalance
+    steps: list[int] = []
+
+    def counting(report: Report, state: Any) -> tuple[Any, Moves]:
+        before = work.steps
+        found: tuple[Any, Moves] = rebalance(report, state)
+        if work.steps > before:
+            steps.append(work.steps - before)
+        return found
+
+    object.__setattr__(strategy, "rebalance", counting)
+    return steps

@@ -1,0 +1,235 @@
+"""Pd-Stream: the figures and tables of its evaluation.
+
+The axes of a cell have the paper's numbers; a smaller size measures fewer workers and records.
+
+How far the fullest worker is above the mean does not depend on the length of the stream where a
+strategy levels the loads: it is some records. Shorter streams are therefore compared in records
+(`excess`), and shown as the imbalance that these would be in a stream of the published length
+(`as_published`).
+
+Figures 4 to 7 are in virtual time. Eight sources, as in Table VI, each with a bounded number of
+records under way, as Storm has it; n workers; four reducers that merge the partial results of a
+window before the next one begins. A worker takes as long for a record as 16 workers need for
+Pd-Stream's published 445 records per second on DS: absolute numbers are therefore no claims. What
+merging costs is not published: here it is a twentieth of that per replica.
+
+While results are merged, sources wait, which the time that a record spends at its worker does not
+show. Latency is therefore the number of records under way divided by the throughput, by Little's
+law. The number cancels out in all claims. So the latency of Figure 4 holds no more than the
+throughput of Figure 6. Other models give another order of Pd-Stream and W-Choices: see its `why`.
+
+Figures 12 and 13 count what grouping costs, in copies of keys, table entries and workers looked at.
+The paper measures kilobytes of a JVM and microseconds. Both depend on the program, so what they
+come from is counted instead. A copy is one key on one worker in a window of 10,000 records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from experiments.reproduction.cells import Simulation
+from experiments.reproduction.figure import Paper, Points, Size, named
+from experiments.reproduction.fitting import fitted_z
+from experiments.reproduction.papers.pd_stream import counting
+from experiments.reproduction.table import Entry, Table
+
+#: Instances of `v_project`, the operator before the grouping (Table VI).
+SOURCES = 8
+#: The streams of Table V: records, keys, and the share of the first key.
+STREAMS = {"DS": (12_000_000, 2_400_000, 0.202), "HT": (67_000_000, 2_200_000, 0.085)}
+_SYNTHETIC_KEYS = _SYNTHETIC_RECORDS = 10_000_000
+# Replication depends on the length of a stream. Cells with a published number may therefore be
+# longer than the others, by this factor: at the quick size they are as long as the paper's.
+_LONGER = 25
+_N_PERIODS = 8
+_SERVICE = 16 / 445
+_PENDING = 32  # records of a source under way: enough to keep 128 workers busy
+#: Microseconds of a choice of Pd-Stream with 16 and 128 workers, on DS.
+_MICROSECONDS = (11.72, 21.26)
+#: Table III, in per cent.
+_TABLE_III = (
+    25.0, 34.9, 43.1, 50.3, 56.9, 63.0, 68.7, 73.9, 78.8, 83.4, 87.5, 91.2, 94.5, 97.1, 99.0, 99.9
+)  # fmt: skip
+
+
+def stream_of(stream: str, z: float, n_records: int) -> dict[str, Any]:
+    """Return the parameters of the Zipf stream for one of Table V, or of a synthetic one."""
+    if not stream:
+        n_records = min(_SYNTHETIC_RECORDS, n_records)
+        return {"z": z, "n_keys": _SYNTHETIC_KEYS, "n_records": n_records}
+    published, n_keys, top_share = STREAMS[stream]
+    n_records = min(published, n_records)
+    return {"z": fitted_z(n_keys, top_share), "n_keys": n_keys, "n_records": n_records}
+
+
+def simulated(
+    size: Size,
+    *,
+    strategy: str,
+    workers: int,
+    seed: int,
+    stream: str = "",
+    z: float = 0.0,
+    timing: Mapping[str, Any] | None = None,
+    long: bool = False,
+    part: int = 1,
+    knows_all: bool = False,
+    drifting: bool = False,
+    **fields: Any,
+) -> Simulation:
+    """Return one strategy on one stream.
+
+    `long`: as long as published even at the quick size. `part`: as many times shorter. `timing`: in
+    virtual time, with what this changes. `knows_all`: it knows the whole stream ahead.
+    `drifting`: the stream gets other hot keys eight times, all at once.
+    """
+    of = stream_of(stream, z, size.records * (_LONGER if long else 1) // part)
+    window = 1_000_000 if long else 10_000
+    if drifting:
+        z, period = of.pop("z"), of["n_records"] // _N_PERIODS
+        of |= {"z_min": z, "z_max": z, "period": max(1, period)}
+        window = min(window, period)
+    clock = {"service": _SERVICE, "pending": _PENDING, "merge": _SERVICE / 20}
+    clock |= {"reducers": 4, "unmerged": 1}
+    return Simulation(
+        strategy,
+        "shifting-zipf" if drifting else "zipf",
+        of=of,
+        n_workers=min(workers, size.workers),
+        seed=seed,
+        window=window,
+        horizon=size.records if knows_all else 0,
+        timing=None if timing is None else {**clock, **timing},
+        **{"n_sources": SOURCES, **fields},
+    )
+
+
+def routers(
+    size: Size, *, strategy: str, stream: str, workers: int, seed: int
+) -> counting.CountedLooks:
+    """Return what choosing a worker takes."""
+    of = stream_of(stream, 0.0, size.records)
+    return counting.CountedLooks(strategy, of, min(workers, size.workers), SOURCES, seed)
+
+
+def cold_replicas(
+    size: Size, *, strategy: str, workers: int, seed: int, stream: str = "", z: float = 0.0
+) -> counting.ColdReplicas:
+    """Return which part of the replicas belongs to keys that are never hot."""
+    of = stream_of(stream, z, size.records)
+    return counting.ColdReplicas(strategy, of, min(workers, size.workers), SOURCES, seed)
+
+
+def sampling(size: Size, *, alpha: int, seed: int) -> counting.Sampling:
+    """Return how often a window misses a hot key.
+
+    Windows without the key are rare and come in runs: they need more records than other cells.
+    """
+    return counting.Sampling(alpha, min(128, size.workers), 5 * size.records, seed)
+
+
+def probabilities(size: Size, *, confidence: float, seed: int) -> counting.Probabilities:
+    """Return what counts in a window of 16 records may mean."""
+    return counting.Probabilities(16, confidence)
+
+
+def distinct(size: Size, *, z: float, seed: int) -> counting.Distinct:
+    """Return the keys of a synthetic stream."""
+    of = stream_of("", z, size.records)
+    return counting.Distinct(z, _SYNTHETIC_KEYS, of["n_records"], _SYNTHETIC_RECORDS, seed)
+
+
+def _excess(entry: Entry) -> float:
+    """Return by how many records the fullest worker is above the mean."""
+    row = entry.row
+    return float(row["imbalance"] * row["records"] / row["workers"])
+
+
+def _as_published(entry: Entry) -> float:
+    """Return the imbalance that these records would be in a stream of the published length."""
+    published = STREAMS.get(entry.axes.get("stream", ""), (_SYNTHETIC_RECORDS,))[0]
+    return float(_excess(entry) * entry.axes["workers"] / published)
+
+
+def _held(table: Table, **axes: Any) -> float:
+    """Return the copies of a window, and the table entries of all sources."""
+    copies = table.mean("window_replication_mean", **axes)
+    keys = table.mean("window_keys", case="router", **axes)
+    return copies * keys + SOURCES * table.mean("entries", case="router", **axes)
+
+
+def _predicted_growth(table: Table) -> float:
+    """Return the growth on HT from 16 to 128 workers if time is linear in the workers looked at."""
+
+    def looks(stream: str) -> list[float]:
+        places = ({"stream": stream, "workers": n} for n in (16, 128))
+        return [table.mean("looks", strategy="pd-stream", **place) for place in places]
+
+    few, many = looks("DS")
+    per_worker = (_MICROSECONDS[1] - _MICROSECONDS[0]) / (many - few)
+    constant = _MICROSECONDS[0] - per_worker * few
+    few, many = looks("HT")
+    return (constant + per_worker * many) / (constant + per_worker * few)
+
+
+def _over_time(table: Table, **axes: Any) -> list[float]:
+    """Return the throughput of each window but the first, before which nothing was merged."""
+    return table.series("window_throughput", **axes)[1:]
+
+
+def _variation(table: Table, **axes: Any) -> float:
+    """Return the standard deviation over time, relative to the mean."""
+    rates = _over_time(table, **axes)
+    return float(np.std(rates) / np.mean(rates))
+
+
+def _ahead(table: Table, other: str, **axes: Any) -> float:
+    """Return the part of the windows in which Pd-Stream has more throughput than another."""
+    both = (_over_time(table, strategy=name, **axes) for name in ("pd-stream", other))
+    return float(np.mean([ours > others for ours, others in zip(*both, strict=True)]))
+
+
+def _peak_latency(table: Table, **axes: Any) -> float:
+    """Return the largest latency of a window relative to the mean."""
+    latencies = 1 / np.array(_over_time(table, **axes))
+    return float(latencies.max() / latencies.mean())
+
+
+def _off(table: Table, **axes: Any) -> float:
+    """Return the largest difference from Table III, in points of a per cent."""
+    return max(
+        abs(100 * table.mean(str(count), **axes) - published)
+        for count, published in enumerate(_TABLE_III, start=1)
+    )
+
+
+def _by_window(
+    table: Table, stream: str, strategies: list[str], latency: bool = False
+) -> Mapping[str, Points]:
+    found: dict[str, Points] = {}
+    for strategy in strategies:
+        rates = _over_time(table, stream=stream, strategy=strategy)
+        values = [1e3 * SOURCES * _PENDING / rate for rate in rates] if latency else rates
+        found[strategy] = list(enumerate(values, start=2))
+    return found
+
+
+PAPER = Paper(
+    "pd-stream",
+    "Pd-Stream",
+    named(simulated, routers, cold_replicas, sampling, probabilities, distinct),
+    columns={
+        **named(_excess, _as_published),
+        # If the window of 2n records is scanned as well.
+        "looks_with_scan": lambda entry: float(entry.row["looks"] + 2 * entry.row["workers"]),
+        "later_throughput": lambda entry: float(np.mean(entry.row["window_throughput"][1:])),
+        "workers_of_8": lambda entry: float(math.floor(8 * entry.row["6"])),
+        "keys_off": lambda entry: abs(float(entry.row["keys"] / entry.row["expected_keys"]) - 1),
+    },
+    calls=named(_held, _predicted_growth, _variation, _ahead, _peak_latency, _off),
+    curves=named(_by_window),
+)

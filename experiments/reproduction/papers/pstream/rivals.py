@@ -1,0 +1,173 @@
+"""Predictors of hot keys behind one call: which of these records have a hot key when they come?
+
+PStream's coins, count-min and adaptive count-min come from `strategies.pstream`, the fading of
+FISH from `strategies.fish`, SpaceSaving from the kernels, and the counters of Cascade from its
+routing. All are asked before they count the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skewless import registry
+from skewless._jit import kernel
+from skewless.arrays import Bytes, Floats, Keys
+from skewless.kernels.hashing import seed_array
+from skewless.kernels.space_saving import SpaceSaving, offer, space_saving
+from skewless.strategies.cascade.state import COUNT_EVERY, HEAVY, CascadeState
+from skewless.strategies.fish.key_frequencies import (
+    KeyFrequencies,
+    fade,
+    hot_above,
+    key_frequencies,
+)
+from skewless.strategies.pstream import adaptive_count_min as ada
+from skewless.strategies.pstream import count_min_predictor as cm
+from skewless.strategies.pstream import hot_key_predictor as coins
+from skewless.strategies.pstream.coin_synopsis import CHOSEN, RUN, heads
+
+KINDS = ("coins", "count-min", "ada-count-min", "space-saving", "fading", "cascade")
+
+#: Bytes that a design needs, whatever our own arrays take.
+_COUNTER = 4
+_COUNTED_KEY = 12  # a key and a counter
+_KEY_AND_BITS = 10  # a key and a vector of 16 bits
+_ROWS = 5  # of a sketch, δ = 1 %
+_SLOTS = 4  # of the adaptive sketch
+_EPOCH = 1_000  # of FISH
+_ALPHA = 0.2
+_PIECE = 250  # records that Cascade routes before its heavy keys are looked at again
+
+
+class Predictor(NamedTuple):
+    """Finds hot keys, and says what that cost."""
+
+    #: Fills `hot` with 1 for each record whose key is hot when it comes, and learns from it.
+    observe: Callable[[Keys, Bytes], None]
+    #: After so many records: coins tossed, hashes taken, cells or entries touched; None: not known.
+    steps: Callable[[int], float | None]
+
+
+def synopsis_bytes(f: float) -> int:
+    """Return what PStream's synopsis takes: 1 / p entries (Theorem 4), a key and its bits each.
+
+    >>> synopsis_bytes(0.01)
+    2000
+    """
+    return round(2 / f) * _KEY_AND_BITS
+
+
+def predictor(kind: str, f: float, memory: int, window: int, seed: int) -> Predictor:
+    """Return a predictor of keys above a share `f` that takes no more than `memory` bytes.
+
+    The size of the coins follows from f, and that of Cascade from its workers: as many as make its
+    threshold 1 / (8n) the nearest to f.
+    """
+    if kind == "coins":
+        return _coins(f, seed)
+    if kind == "cascade":
+        return _cascade(f, seed)
+    capacity = max(1, memory // _COUNTED_KEY)
+    if kind == "space-saving":
+        summary = _Summary(space_saving(capacity), np.array([f]))
+        return Predictor(partial(_observe_summary, summary), lambda n: None)
+    if kind == "fading":
+        frequencies = key_frequencies(capacity, _EPOCH, _ALPHA, f)
+        return Predictor(partial(_observe_fading, frequencies), lambda n: None)
+    n_columns = 1 << max(1, (memory // (_COUNTER * _ROWS)).bit_length() - 1)
+    # A little above e / columns, so that rounding does not double the columns.
+    epsilon = min(np.e / n_columns * (1 + 1e-9), 0.999)
+    if kind == "count-min":  # a hash and a cell per row; the new values give the estimate
+        sketch = cm.count_min_predictor(f, epsilon, 0.01, seed=seed)
+        return Predictor(partial(cm.observe_all, sketch), lambda n: 2.0 * _ROWS * n)
+    if kind == "ada-count-min":  # as many per slot, because key and slot are hashed together
+        slot = max(1, window // _SLOTS)
+        slots = ada.adaptive_count_min(f, epsilon, 0.01, slot=slot, n_slots=_SLOTS, seed=seed)
+        return Predictor(partial(ada.observe_all, slots), lambda n: 2.0 * _ROWS * _SLOTS * n)
+    raise ValueError(f"predictor must be one of {', '.join(KINDS)}, not {kind!r}")
+
+
+@kernel
+def _tosses(seed: Keys, first: int, n: int, most: int) -> int:
+    """Return how many coins some records toss, each until tails or `most` heads."""
+    total = 0
+    for record in range(first, first + n):
+        total += min(heads(seed[0], record) + 1, most)
+    return total
+
+
+def _coins(f: float, seed: int) -> Predictor:
+    """Return the coins; steps are tosses, and for each long run its entry and those shifted."""
+    state = coins.hot_key_predictor(f, seeds=seed_array(seed, 3))
+    tosses: list[int] = []
+
+    def observe(keys: Keys, hot: Bytes) -> None:
+        most = int(state.synopsis.counters[RUN]) + 16
+        first = int(state.counters[coins.RECORDS])
+        tosses.append(_tosses(state.synopsis.seeds, first, keys.size, most))
+        coins.observe_all(state, keys, hot)
+
+    def steps(n: int) -> float:
+        shifted = int(state.synopsis.counters[CHOSEN])
+        return float(sum(tosses) + int(state.counters[coins.LONG]) + shifted)
+
+    return Predictor(observe, steps)
+
+
+class _Summary(NamedTuple):
+    summary: SpaceSaving
+    share: Floats
+
+
+@kernel
+def _observe_summary(state: _Summary, keys: Keys, hot: Bytes) -> None:
+    summary = state.summary
+    for i in range(keys.size):
+        above = state.share[0] * summary.total[0]
+        hot[i] = offer(summary, keys[i], 1.0) - 1.0 > above
+
+
+@kernel
+def _observe_fading(state: KeyFrequencies, keys: Keys, hot: Bytes) -> None:
+    for i in range(keys.size):
+        if state.n_in_epoch[0] >= state.epoch[0]:
+            fade(state)
+        above = hot_above(state)
+        unit = state.summary.unit[0]
+        hot[i] = (offer(state.summary, keys[i], 1.0) - 1.0) * unit > above
+        state.n_in_epoch[0] += 1
+
+
+def heavy_in_cascade(state: CascadeState) -> Keys:
+    """Return the keys that this source of Cascade calls heavy."""
+    counts = state.heavy.counts
+    keys: Keys = state.heavy.keys[(counts > 0) & (counts >= state.numbers[HEAVY])]
+    return keys
+
+
+def _cascade(f: float, seed: int) -> Predictor:
+    """Return what the routing of Cascade takes for heavy, looked at every few records.
+
+    A record takes a hash and its spot; a heavy one, and one in sixteen others, a bucket as well.
+    """
+    strategy: Any = registry.make("cascade")
+    state = strategy.start(max(1, round(1 / (8 * f))), seed)
+    n_heavy: list[int] = []
+
+    def observe(keys: Keys, hot: Bytes) -> None:
+        out = np.empty(min(_PIECE, keys.size), np.int32)
+        for begin in range(0, keys.size, _PIECE):
+            piece = keys[begin : begin + _PIECE]
+            hot[begin : begin + piece.size] = np.isin(piece, heavy_in_cascade(state))
+            strategy.route(piece, state, out[: piece.size])
+        n_heavy.append(int(hot[: keys.size].sum()))
+
+    def steps(n: int) -> float:
+        heavy = sum(n_heavy)
+        return 2.0 * n + heavy + (n - heavy) / COUNT_EVERY
+
+    return Predictor(observe, steps)

@@ -1,0 +1,160 @@
+"""From what was measured to one plain object per figure: claims, our numbers, the verdict."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from experiments.reproduction.drawing import curves
+from experiments.reproduction.figure import Claim, Figure, Size
+from experiments.reproduction.numbers import Numbers
+from experiments.reproduction.runner import Failure, Outcome, failure
+from skewless.experiments.tables import Row
+from skewless.rounding import significant
+
+#: A figure as JSON has it.
+Result = dict[str, Any]
+
+#: Every verdict of a figure, from best to worst.
+OUTCOMES = ("reproduced", "direction only", "not reproduced", "failed")
+REPRODUCED, DIRECTION, MISSED, FAILED = OUTCOMES
+
+_CLOSE = 0.15  # a value counts as the same within this share of it
+_FACTOR = 2.0
+_MARKS = {"value": "", "factor": "≈ ", "at_most": "≤ ", "at_least": "≥ "}
+
+
+def judge(claim: Claim, ours: float) -> str:
+    """Return whether our number reproduces a claim.
+
+    >>> claim = Claim("A is twice B", "fig. 1", {}, {"value": 2.0, "above": 1.0})
+    >>> [judge(claim, ours) for ours in (2.2, 1.2, 0.9)]
+    ['reproduced', 'direction only', 'not reproduced']
+    """
+    directed = claim.expects.get("above", -math.inf) < ours < claim.expects.get("below", math.inf)
+    if not math.isfinite(ours) or not directed:
+        return MISSED
+    if _counts(claim, ours):
+        return REPRODUCED
+    return DIRECTION if {"above", "below"} & set(claim.expects) else MISSED
+
+
+def _counts(claim: Claim, ours: float) -> bool:
+    """Return whether our number is close enough, by the rule of the claim."""
+    published = claim.published
+    if published is None:
+        return True
+    slack = _CLOSE * abs(published)
+    if claim.rule == "factor":
+        low, high = sorted((published / _FACTOR, published * _FACTOR))
+        return low <= ours <= high
+    return (claim.rule == "at_most" or ours >= published - slack) and (
+        claim.rule == "at_least" or ours <= published + slack
+    )
+
+
+def result(figure: Figure, size: Size, outcome: Outcome) -> Result:
+    """Return a figure as plain data; a number that is not finite is None.
+
+    `verdict` is that of the weakest claim, or `failed`, with an `error`. `why` is there only where
+    a claim is not reproduced. `plots` has the points of our curves and the published ones.
+    """
+    about = {"paper": figure.paper.name, "figure": figure.number, "name": figure.name}
+    about |= {"title": figure.title, "size": size.name}
+    judged: Result | Failure
+    judged = outcome if isinstance(outcome, Failure) else _judged(figure, size, outcome)
+    if isinstance(judged, Failure):
+        empty: Result = {name: [] for name in ("claims", "evidence", "plots")}
+        judged = {"verdict": FAILED, "error": judged.error, **empty}
+    return {**about, **judged, "data": figure.data}
+
+
+def _judged(figure: Figure, size: Size, rows: Sequence[Row]) -> Result | Failure:
+    try:
+        numbers = figure.numbers(rows, size)
+        claims = [_claim(claim, numbers) for claim in figure.claims]
+        verdict = max((claim["verdict"] for claim in claims), key=OUTCOMES.index)
+        found: Result = {
+            "verdict": verdict,
+            "claims": claims,
+            "evidence": [_claim(claim, numbers) for claim in figure.evidence],
+            "plots": [
+                {
+                    "x": plot.x,
+                    "y": plot.y,
+                    "log_y": plot.log_y,
+                    "curves": curves(figure, plot, numbers),
+                    "published": plot.published,
+                }
+                for plot in figure.plots
+            ],
+        }
+    except Exception as error:  # a mistake in one figure must not stop the others
+        return failure(error)
+    return {**found, "why": figure.why} if verdict == MISSED else found
+
+
+def _claim(claim: Claim, numbers: Numbers) -> dict[str, Any]:
+    ours = numbers.number(claim.ours)
+    return {
+        "says": claim.says,
+        "place": claim.place,
+        "ours": _finite(ours),
+        "published": claim.published,
+        "counts": claim.rule.replace("_", " "),
+        "expected": expected(claim),
+        "verdict": judge(claim, ours),
+    }
+
+
+def expected(claim: Claim) -> str:
+    """Return what a claim expects, for people: the published number with its rule, or a direction.
+
+    >>> expected(Claim("", "", {}, {"factor": 2.0, "above": 1.0}))
+    '≈ 2'
+    >>> expected(Claim("", "", {}, {"above": 1.0, "below": 4.0}))
+    '> 1 and < 4'
+    """
+    if claim.published is not None:
+        return _MARKS[claim.rule] + significant(claim.published)
+    limits = ((">", claim.expects.get("above")), ("<", claim.expects.get("below")))
+    return " and ".join(f"{sign} {significant(one)}" for sign, one in limits if one is not None)
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
+
+
+def totals(results: Sequence[Result]) -> dict[str, int]:
+    """Return how many figures have each verdict.
+
+    >>> totals([{"verdict": "reproduced"}, {"verdict": "failed"}])
+    {'reproduced': 1, 'direction only': 0, 'not reproduced': 0, 'failed': 1}
+    """
+    counts = Counter(one["verdict"] for one in results)
+    return {verdict: counts[verdict] for verdict in OUTCOMES}
+
+
+def summary(results: Sequence[Result]) -> str:
+    """Return how many figures have which verdict, as one sentence.
+
+    >>> summary([{"verdict": "reproduced"}, {"verdict": "failed"}])
+    '2 figures and tables: 1 reproduced, 1 failed. 50 % hold, at least in direction.'
+    """
+    if not results:
+        return "There are no figures."
+    counts = [f"{count} {verdict}" for verdict, count in totals(results).items() if count]
+    held = sum(one["verdict"] not in (MISSED, FAILED) for one in results)
+    share = math.floor(100 * held / len(results))  # never more than it is
+    return (
+        f"{len(results)} figures and tables: {', '.join(counts)}. "
+        f"{share} % hold, at least in direction."
+    )
+
+
+def without_reason(results: Sequence[Result]) -> list[str]:
+    """Return the names of missed figures that lack a reason, or an experiment that shows it."""
+    missed = [one for one in results if one["verdict"] == MISSED]
+    return [one["name"] for one in missed if not (one["why"] and one["evidence"])]
