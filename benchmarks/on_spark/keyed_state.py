@@ -7,37 +7,39 @@ and through the Python router of `route`. `aggregators` is an own aggregator as 
 
 from __future__ import annotations
 
-import tempfile
-import time
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from statistics import median
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import typer
+from pyspark.sql import functions as F
 
+from benchmarks.on_spark.turns import (
+    QUIET,
+    batch_times,
+    file_stream,
+    in_turns,
+    run_to_end,
+    spark_and_folder,
+    throw_away,
+    timed,
+)
+from benchmarks.streams import write_files
 from skewless.aggregations import VectorAggregator
-from skewless.spark.state.planning.placing import PLACES, as_moving, worker_column
-from skewless.spark.state.processor import Processor, Update
+from skewless.spark import Processor, Update, aggregate, process, route
+from skewless.spark.state.planning.placing import PLACES, Placing, as_moving, worker_column
 from skewless.spark.state.tasks import hash_seed
 from skewless.strategies import Mixed
 
 N_ROWS, N_PARTITIONS, ROUNDS = 1_500_000, 32, 2
+N_RECORDS, N_KEYS, N_BATCHES = 60_000, 15_000, 6
 
 
-def compare_routing() -> None:
-    from pyspark.sql import functions as F
-
-    from skewless.spark import route, session
-    from skewless.spark.state.planning.placing import Placing
-
-    spark = session("keyed state", master="local[2]", settings={"spark.log.level": "ERROR"})
-    df = spark.range(0, N_ROWS, 1, 4).select(
-        F.concat(F.lit("key-"), (F.col("id") * 7919 % 1_000_003).cast("string")).alias("k"),
-        F.col("id").alias("v"),
-    )
+def compare_routing() -> Iterator[tuple[str, float]]:
+    """Yield the best time of each way to shuffle."""
     strategy = as_moving(Mixed())
     row = Placing(strategy, strategy.start(N_PARTITIONS, 0), N_PARTITIONS).row(hash_seed(0))
 
@@ -46,25 +48,26 @@ def compare_routing() -> None:
             pass
         yield row
 
-    plan = spark.range(0, 1, 1, 1).mapInArrow(publish, PLACES)
-    plan = plan.toDF(*["plan_" + name for name in plan.columns])
-    joined = df.crossJoin(F.broadcast(plan)).withColumn("h", F.xxhash64("k", "plan_seed"))
-    worker = worker_column(F.col("h"), "plan_").cast("int").alias("w")
-    ways = {
-        "hash": df.repartition(N_PARTITIONS, "k"),
-        "process": joined.select("k", "v", worker).repartitionById(N_PARTITIONS, F.col("w")),
-        "route": route(df, "k", strategy="hash", workers=N_PARTITIONS),
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(ROUNDS + 1):
-        for name, way in ways.items():
-            begin = time.perf_counter()
-            way.write.format("noop").mode("overwrite").save()
-            seconds[name].append(time.perf_counter() - begin)
-    best = {name: min(times[1:]) for name, times in seconds.items()}
-    for name, value in best.items():
-        print(f"{name}: {value:.2f} s, {value / best['hash']:.2f} x")
-    spark.stop()
+    with spark_and_folder("keyed state", settings=QUIET) as (spark, _):
+        df = spark.range(0, N_ROWS, 1, 4).select(
+            F.concat(F.lit("key-"), (F.col("id") * 7919 % 1_000_003).cast("string")).alias("k"),
+            F.col("id").alias("v"),
+        )
+        plan = spark.range(0, 1, 1, 1).mapInArrow(publish, PLACES)
+        plan = plan.toDF(*["plan_" + name for name in plan.columns])
+        joined = df.crossJoin(F.broadcast(plan)).withColumn("h", F.xxhash64("k", "plan_seed"))
+        worker = worker_column(F.col("h"), "plan_").cast("int").alias("w")
+        ways = {
+            "hash": df.repartition(N_PARTITIONS, "k"),
+            "process": joined.select("k", "v", worker).repartitionById(N_PARTITIONS, F.col("w")),
+            "route": route(df, "k", strategy="hash", workers=N_PARTITIONS),
+        }
+        taken: dict[str, list[float]] = {name: [] for name in ways}
+        for turn, name in in_turns(ways, ROUNDS, "routing", first=-1):
+            took, _ = timed(lambda name=name: throw_away(ways[name]))
+            if turn >= 0:
+                taken[name].append(took)
+    yield from ((name, min(times)) for name, times in taken.items())
 
 
 class Extent(VectorAggregator):
@@ -107,55 +110,44 @@ class ExtentProcessor(Processor):
         return Update(results, states)
 
 
-def compare_aggregators(n_records: int = 60_000, n_keys: int = 15_000, n_batches: int = 6) -> None:
-    from skewless.spark import aggregate, process, session
-
-    settings = {"spark.log.level": "ERROR", "spark.sql.shuffle.partitions": "4"}
-    spark = session("keyed state", master="local[2]", settings=settings)
+def batches() -> Iterator[pa.Table]:
     rng = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        (root / "in").mkdir()
-        for batch in range(n_batches):
-            keys = [f"key-{key}" for key in (rng.zipf(1.3, n_records) % n_keys).tolist()]
-            table = pa.table({"k": keys, "v": rng.random(n_records)})
-            pq.write_table(table, root / "in" / f"{batch:03}.parquet")
-
-        def seconds(name: str) -> float:
-            reader = spark.readStream.schema("k string, v double").option("maxFilesPerTrigger", 1)
-            stream, ledger = reader.parquet(str(root / "in")), str(root / name / "ledger")
-            if name == "process":
-                results = process(stream, "k", ExtentProcessor(), workers=4, ledger=ledger)
-            else:
-                results = aggregate(stream, "k", {"extent": Extent()}, workers=4, mode="update")
-            times: list[float] = []
-            begin = time.perf_counter()
-
-            def keep(df: Any, _: int) -> None:
-                nonlocal begin
-                df.write.format("noop").mode("overwrite").save()
-                times.append(time.perf_counter() - begin)
-                begin = time.perf_counter()
-
-            writer = results.writeStream.outputMode("append" if name == "process" else "update")
-            writer = writer.option("checkpointLocation", str(root / name / "checkpoint"))
-            writer.foreachBatch(keep).trigger(availableNow=True).start().awaitTermination()
-            return float(np.median(times[1:]))
-
-        found = {name: seconds(name) for name in ("aggregate", "process")}
-    for name, value in found.items():
-        print(f"{name}: {value:.2f} s a micro-batch, {value / found['aggregate']:.2f} x")
-    spark.stop()
+    for _ in range(N_BATCHES):
+        keys = [f"key-{key}" for key in (rng.zipf(1.3, N_RECORDS) % N_KEYS).tolist()]
+        yield pa.table({"k": keys, "v": rng.random(N_RECORDS)})
 
 
-WAYS = {"routing": compare_routing, "aggregators": compare_aggregators}
+def compare_aggregators() -> Iterator[tuple[str, float]]:
+    """Yield the median time of a micro-batch in each way."""
+    settings = {**QUIET, "spark.sql.shuffle.partitions": "4"}
+    with spark_and_folder("keyed state", settings=settings) as (spark, root):
+        stream = file_stream(spark, "k string, v double", write_files(root / "in", batches()))
+        ledger = str(root / "process" / "ledger")
+        ways = {
+            "aggregate": aggregate(stream, "k", {"extent": Extent()}, workers=4, mode="update"),
+            "process": process(stream, "k", ExtentProcessor(), workers=4, ledger=ledger),
+        }
+        for name, results in ways.items():
+            written, times = batch_times(lambda df, _: throw_away(df))
+            mode = "append" if name == "process" else "update"
+            run_to_end(results, root / name, mode, written)
+            yield name, median(times[1:])
+
+
+WAYS: Mapping[str, Callable[[], Iterator[tuple[str, float]]]] = {
+    "routing": compare_routing,
+    "aggregators": compare_aggregators,
+}
 
 
 def main(
     what: Annotated[Literal["routing", "aggregators"], typer.Argument(help="What to compare.")],
 ) -> None:
-    """Print what keyed state costs, as ratios."""
-    WAYS[what]()
+    """Print what keyed state costs, as ratios to the first way."""
+    found = dict(WAYS[what]())
+    first = next(iter(found.values()))
+    for name, value in found.items():
+        print(f"{name}: {value:.2f} s, {value / first:.2f} x")
 
 
 if __name__ == "__main__":
