@@ -18,7 +18,7 @@ import pyarrow as pa
 import typer
 from rich.progress import track
 
-from benchmarks.on_spark.totals import Totals
+from benchmarks.on_spark.stateful_operators import Totals
 from benchmarks.records import (
     BENCHMARKS,
     Report,

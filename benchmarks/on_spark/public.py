@@ -18,10 +18,16 @@ from pyspark.sql import SparkSession
 from benchmarks.on_spark.turns import rounds, spark_and_folder
 from benchmarks.public import nexmark
 from benchmarks.public.auctions import Auctions
-from benchmarks.public.both_ways import Query, Run, run_stream
+from benchmarks.public.both_ways import (
+    APPLY,
+    TRANSFORM,
+    Query,
+    Run,
+    missing_for_transform,
+    run_stream,
+)
 from benchmarks.public.shuffle_records import ShuffleRecords
 from benchmarks.public.shufflebench import SCHEMAS, shufflebench
-from benchmarks.public.spark_state import APPLY, TRANSFORM, missing_for_transform
 from benchmarks.records import Report, Row, grouped, markdown, range_of, ratios, times
 
 PLAIN, OURS = "plain", "skewless"

@@ -25,6 +25,9 @@ from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, ratio
 from benchmarks.streams import write_files, zipf_keys
 from skewless.metrics import imbalance
 from skewless.spark import route, session
+from skewless.spark.state.planning.placing import PLACES, Placing, as_moving, worker_column
+from skewless.spark.state.tasks import hash_seed
+from skewless.strategies import Mixed
 
 WORKERS = 32
 WORK_US = 100
@@ -45,6 +48,19 @@ def jobs_of(df: DataFrame, names: Sequence[str]) -> dict[str, Callable[[], DataF
 def salted(df: DataFrame, salt: int) -> DataFrame:
     drawn = df.withColumn("salt", (F.rand(seed=1) * salt).cast("int"))
     return drawn.repartition(WORKERS, "key", "salt")
+
+
+def placed(df: DataFrame) -> DataFrame:
+    """Shuffle rows as `process` does: Spark looks up the worker in a plan, without Python."""
+    strategy = as_moving(Mixed())
+    row = Placing(strategy, strategy.start(WORKERS, 0), WORKERS).row(hash_seed(0))
+    plan = df.sparkSession.range(0, 1, 1, 1).mapInArrow(
+        lambda batches: (row for _ in batches), PLACES
+    )
+    plan = plan.toDF(*["plan_" + name for name in plan.columns])
+    joined = df.crossJoin(F.broadcast(plan)).withColumn("h", F.xxhash64("key", "plan_seed"))
+    worker = worker_column(F.col("h"), "plan_").cast("int").alias("w")
+    return joined.select(*df.columns, worker).repartitionById(WORKERS, F.col("w"))
 
 
 def with_work(n_records: int, repeats: int) -> Iterator[Row]:
@@ -68,6 +84,7 @@ def without_work(n_rows: int, repeats: int) -> Iterator[Row]:
     with spark_and_folder("shuffle") as (spark, folder):
         df = spark.read.parquet(str(write_files(folder / "in", stream(n_rows, 1.4, 4))))
         jobs = jobs_of(df, ("cascade", "cascade-ahead", "hash, routed"))
+        jobs["hash, as in process"] = partial(placed, df)
         for turn, name in in_turns(jobs, repeats, "no work", first=-1):
             took, _ = timed(lambda job=jobs[name]: throw_away(job()))
             about = {"comparison": "shuffle", "job": name, "turn": turn, "seconds": took}

@@ -16,23 +16,39 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import typer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.state import GroupStateTimeout
 from rich.progress import track
 
-from benchmarks.on_spark.totals import Totals
 from benchmarks.on_spark.turns import QUIET, file_stream, run_to_end, spark_and_folder
-from benchmarks.public.spark_state import ROCKSDB, missing_for_transform
+from benchmarks.public.both_ways import ROCKSDB, missing_for_transform
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, seconds
 from benchmarks.streams import write_files
-from skewless.spark import KeyProcessor, process
+from skewless.aggregations import VectorAggregator
+from skewless.spark import KeyProcessor, Processor, Update, aggregate, process
 
 OURS = "process"
-RESULT, STATE = Totals.result_schema, Totals.state_schema
+RESULT = "k string, n bigint, total double"
+STATE = "n bigint, total double"
 N_KEYS = 20_000
 WARM = 2  # micro-batches of each query that do not count
+
+
+class Totals(Processor):
+    """Counts and adds, all keys of a worker at once."""
+
+    state_schema = STATE
+    result_schema = RESULT
+
+    def update(self, keyed: Any) -> Update:
+        n = pc.add(keyed.states.field("n").fill_null(0), pa.array(np.diff(keyed.starts)))
+        sums = np.add.reduceat(keyed.records["v"].to_numpy(), keyed.starts[:-1])
+        total = pc.add(keyed.states.field("total").fill_null(0.0), pa.array(sums))
+        results = pa.table([keyed.keys["k"], n, total], ["k", "n", "total"])
+        return Update(results, pa.StructArray.from_arrays([n, total], ["n", "total"]))
 
 
 class TotalsOfKey(KeyProcessor):
@@ -47,6 +63,25 @@ class TotalsOfKey(KeyProcessor):
             n, total = n + 1, total + record["v"]
         new = {"n": n, "total": total}
         return [new], new
+
+
+class OwnTotals(VectorAggregator):
+    """The same as an aggregator, whose states are in Spark's store."""
+
+    inputs = ("v",)
+    state = STATE
+    result = "struct<n: bigint, total: double>"
+
+    def update(self, records: Any, keys: Any, n_keys: int) -> Any:
+        sums = np.bincount(keys, records["v"].to_numpy(), n_keys)
+        return {"n": np.bincount(keys, minlength=n_keys), "total": sums}
+
+    def merge(self, states: Any, keys: Any, n_keys: int) -> Any:
+        n, total = (np.bincount(keys, states[name].to_numpy(), n_keys) for name in ("n", "total"))
+        return {"n": n.astype(np.int64), "total": total}
+
+    def finish(self, states: Any) -> Any:
+        return pa.StructArray.from_arrays([states["n"], states["total"]], ["n", "total"])
 
 
 def spark_processors() -> tuple[Any, Any]:
@@ -97,6 +132,9 @@ def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
     found: dict[str, Callable[[DataFrame, Path], DataFrame]] = {
         OURS: ours(Totals()),
         "process, one key at a time": ours(TotalsOfKey()),
+        "aggregate": lambda df, _: aggregate(
+            df, "k", {"r": OwnTotals()}, workers=workers, mode="update"
+        ).select("k", "r.*"),
         "applyInPandasWithState": lambda df, _: df.groupBy("k").applyInPandasWithState(
             with_group_state, RESULT, STATE, "update", GroupStateTimeout.NoTimeout
         ),

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from benchmarks.on_spark.turns import file_stream, run_to_end
+from skewless.spark.session import SETTINGS
 
 PLAIN = "plain Spark"
 _BATCH = "batch"
+#: Spark's operators for states that are written in Python.
+TRANSFORM, APPLY = "transformWithState", "applyInPandasWithState"
+_STORE = "spark.sql.streaming.stateStore.providerClass"
+#: `transformWithState` needs the state store of RocksDB.
+ROCKSDB = {_STORE: SETTINGS[_STORE]}
+
+
+def missing_for_transform() -> str | None:
+    """Return what `transformWithState` needs and is missing; None if nothing is missing."""
+    if not hasattr(GroupedData, TRANSFORM):
+        return "this version of PySpark does not have it"
+    try:
+        there = importlib.util.find_spec("google.protobuf") is not None
+    except ModuleNotFoundError:  # there is no package `google` at all
+        there = False
+    return None if there else "the package protobuf is not installed"
 
 
 @dataclass(frozen=True)

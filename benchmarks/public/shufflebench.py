@@ -17,9 +17,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from benchmarks.public.both_ways import Query
+from benchmarks.public.both_ways import APPLY, ROCKSDB, TRANSFORM, Query, missing_for_transform
 from benchmarks.public.shuffle_records import RECORD, Rules
-from benchmarks.public.spark_state import APPLY, ROCKSDB, TRANSFORM, missing_for_transform
 from skewless.spark import KeyProcessor, process
 
 #: The columns of each folder.

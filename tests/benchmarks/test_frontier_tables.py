@@ -1,17 +1,11 @@
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.frontier import cells, front
 from benchmarks.frontier import tables as frontier_tables
-from benchmarks.records import read_records, replace_table
 from skewless import registry
-
-PROJECT = Path(__file__).parent.parent.parent
 
 
 def record(strategy, imbalance, replication, **others):
@@ -147,22 +141,6 @@ def test_speeds_are_makespans():
     assert "| fish | 1.020 | 1.020 | 1.020 | 1.020 |" in frontier_tables.speeds_table(records)
 
 
-# --- the page
-
-
-def page_and_records():
-    path = PROJECT / "benchmarks" / "results" / "frontier.jsonl"
-    page = (PROJECT / "docs" / "results" / "frontier.md").read_text(encoding="utf-8")
-    return page, read_records(path)
-
-
-def test_the_page_says_what_the_records_say():
-    page, records = page_and_records()
-    assert set(re.findall("<!-- table: (.*?) -->", page)) == set(frontier_tables.PARTS)
-    for name, part in frontier_tables.PARTS.items():
-        assert replace_table(page, name, part(records)) == page, f"run make frontier: {name}"
-
-
 def test_no_cell_was_measured_twice():
-    _, records = page_and_records()
+    records = frontier_tables.REPORT.read()
     assert len({cells.cell_of(r) for r in records}) == len(records)

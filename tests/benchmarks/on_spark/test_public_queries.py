@@ -13,9 +13,15 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from benchmarks.public import nexmark, shufflebench
 from benchmarks.public.auctions import Auctions
-from benchmarks.public.both_ways import Query, in_order, run_stream
+from benchmarks.public.both_ways import (
+    APPLY,
+    TRANSFORM,
+    Query,
+    in_order,
+    missing_for_transform,
+    run_stream,
+)
 from benchmarks.public.shuffle_records import Rules, ShuffleRecords
-from benchmarks.public.spark_state import APPLY, TRANSFORM, missing_for_transform
 
 pytestmark = pytest.mark.spark
 
