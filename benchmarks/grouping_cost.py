@@ -45,14 +45,10 @@ def measure(
         for z, keys in streams.items():
             for n_workers in workers:
                 for strategy in strategies:
-                    yield {
-                        "strategy": strategy.name,
-                        "workers": n_workers,
-                        "z": z,
-                        "repetition": repetition,
-                        "records": n_records,
-                        "ns_per_record": _ns_per_record(strategy, keys, n_workers, seed),
-                    }
+                    cell = {"strategy": strategy.name, "workers": n_workers, "z": z}
+                    took = _ns_per_record(strategy, keys, n_workers, seed)
+                    about = {"repetition": repetition, "records": n_records}
+                    yield cell | about | {"ns_per_record": took}
 
 
 def _ns_per_record(strategy: AnyStrategy, keys: Keys, n_workers: int, seed: int) -> float:
@@ -81,26 +77,22 @@ def table_to_pkg(records: Sequence[Row], n_workers: int = 128) -> str:
     """Return the ratios to `pkg`, as the papers give them: a column per exponent."""
     found = median_ratios(records, to="pkg")
     exponents = sorted({r["z"] for r in records})
-    return markdown(
-        ["strategy", *(f"z = {z}" for z in exponents)],
-        (
-            [name, *(f"{found[name, n_workers, z]:.1f}" for z in exponents)]
-            for name in grouped(records, "strategy")
-        ),
+    rows = (
+        [name, *(f"{found[name, n_workers, z]:.1f}" for z in exponents)]
+        for name in grouped(records, "strategy")
     )
+    return markdown(["strategy", *(f"z = {z}" for z in exponents)], rows)
 
 
 def table(records: Sequence[Row], z: float) -> str:
     """Return the ratios at one exponent: a row per strategy, a column per number of workers."""
     found = median_ratios(records)
     workers = sorted({r["workers"] for r in records})
-    return markdown(
-        ["strategy", *(f"n = {n}" for n in workers)],
-        (
-            [name, *(f"{found[name, n, z]:.1f}" for n in workers)]
-            for name in grouped(records, "strategy")
-        ),
+    rows = (
+        [name, *(f"{found[name, n, z]:.1f}" for n in workers)]
+        for name in grouped(records, "strategy")
     )
+    return markdown(["strategy", *(f"n = {n}" for n in workers)], rows)
 
 
 REPORT = Report(

@@ -48,14 +48,9 @@ def measure(
                     timing=TIMING if kind == KINDS[2] else None,
                 )
                 seconds = process_time() - begin
+                about = {"sources": n_sources, "kind": kind, "repetition": repetition}
                 if repetition >= 0:
-                    yield {
-                        "sources": n_sources,
-                        "kind": kind,
-                        "repetition": repetition,
-                        "records": run.n_records,
-                        "seconds": seconds,
-                    }
+                    yield about | {"records": run.n_records, "seconds": seconds}
 
 
 def table(records: Sequence[Row]) -> str:

@@ -37,16 +37,12 @@ class Setting(NamedTuple):
 #: Strategies that move keys cannot help a key that is heavier than a worker's share, so they get a
 #: stream without one.
 SETTINGS = {
-    "splitting": Setting(
-        "Zipf 1.4, 16 workers",
-        EvolvingZipf(z=1.4, n_keys=10_000, n_records=400_000, period=100_000),
-        16,
-    ),
-    "moving": Setting(
-        "Zipf 0.9, 8 workers",
-        EvolvingZipf(z=0.9, n_keys=10_000, n_records=400_000, period=100_000),
-        8,
-    ),
+    family: Setting(
+        f"Zipf {z}, {n_workers} workers",
+        EvolvingZipf(z=z, n_keys=10_000, n_records=400_000, period=100_000),
+        n_workers,
+    )
+    for family, z, n_workers in (("splitting", 1.4, 16), ("moving", 0.9, 8))
 }
 
 
@@ -57,13 +53,8 @@ def measure(names: Sequence[str]) -> Iterator[Row]:
         family = registry.make(name).traits.family
         if family not in baselines:
             baselines[family] = _run(BASELINE, family)
-        own = _run(name, family)
-        yield {
-            "strategy": name,
-            "about": SETTINGS[family].about,
-            **own,
-            "baseline": baselines[family],
-        }
+        about = {"strategy": name, "about": SETTINGS[family].about}
+        yield about | _run(name, family) | {"baseline": baselines[family]}
 
 
 def _run(name: str, family: str) -> Row:

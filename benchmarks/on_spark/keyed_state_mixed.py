@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -102,22 +102,16 @@ SCENARIOS = (
 )
 
 
-class PlacedZipf(FluctuatingZipf):
-    """Mixed's generator for keys whose first workers are given: those that a query has on Spark."""
-
-    first_workers: ClassVar[Workers]  # of each key, set by `stream`
-
-    def first_owners(self, seed: int) -> Workers:
-        """Return the given workers."""
-        return self.first_workers
-
-
 def stream(size: Size, f: float, first_workers: Workers | None = None) -> FluctuatingZipf:
     """Return the keys of all micro-batches; without `first_workers`, as the simulator has them."""
-    kind: type[FluctuatingZipf] = FluctuatingZipf
-    if first_workers is not None:
-        kind = type("PlacedZipf", (PlacedZipf,), {"first_workers": first_workers})
-    return kind(
+
+    class Placed(FluctuatingZipf):
+        """Mixed's generator, for keys that begin on the workers that a query has on Spark."""
+
+        def first_owners(self, seed: int) -> Workers:
+            return super().first_owners(seed) if first_workers is None else first_workers
+
+    return Placed(
         z=Z,
         n_keys=size.n_keys,
         n_records=size.n_records * size.n_batches,
