@@ -306,7 +306,7 @@ def main(
                 spark.stop()
             shutil.rmtree(name)
             Path(name).mkdir()
-    REPORT.write_tables()
+    REPORT.write(REPORT.read())
 
 
 if __name__ == "__main__":
