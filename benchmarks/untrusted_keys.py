@@ -1,12 +1,13 @@
 """Measure what a keyed hash for untrusted keys costs: routing with it against routing without."""
 
-import statistics
-import time
+from statistics import median
 
 import typer
 from pyspark.sql import functions as F
 
-from skewless.spark import route, session
+from benchmarks.on_spark.turns import in_turns, spark_and_folder, timed
+from benchmarks.records import Row, grouped, ratios
+from skewless.spark import route
 
 N_RECORDS = 2_000_000
 REPETITIONS = 5
@@ -19,28 +20,19 @@ KEYS = {
 
 def main() -> None:
     """Measure what a keyed hash for untrusted keys costs: routing with and without it."""
-    spark = session(master="local[2]")
-    records = spark.range(0, N_RECORDS, 1, 2)
-    for kind, key in KEYS.items():
-        seconds: dict[bool, list[float]] = {False: [], True: []}
-        for repetition in range(REPETITIONS + 1):
-            for untrusted in (False, True):
-                routed = route(
-                    records.select(F.expr(key).alias("k")),
-                    "k",
-                    workers=16,
-                    seed=1,
-                    untrusted_keys=untrusted,
-                )
-                begin = time.perf_counter()
-                routed.select(F.sum("worker")).collect()
-                if repetition:  # the first one warms up
-                    seconds[untrusted].append(time.perf_counter() - begin)
-        pairs = zip(seconds[True], seconds[False], strict=True)
-        ratio = statistics.median(keyed / plain for keyed, plain in pairs)
-        more = statistics.median(seconds[True]) - statistics.median(seconds[False])
-        print(f"{kind}: {ratio:.2f} times as long, {more / N_RECORDS * 1e9:+.0f} ns per record")
-    spark.stop()
+    with spark_and_folder("untrusted keys") as (spark, _):
+        for kind, key in KEYS.items():
+            keys = spark.range(0, N_RECORDS, 1, 2).select(F.expr(key).alias("k"))
+            records: list[Row] = []
+            for turn, untrusted in in_turns((False, True), REPETITIONS, kind, first=-1):
+                routed = route(keys, "k", workers=16, seed=1, untrusted_keys=untrusted)
+                took, _ = timed(routed.select(F.sum("worker")).collect)
+                records.append({"untrusted": untrusted, "turn": turn, "seconds": took})
+            ways = grouped([r for r in records if r["turn"] >= 0], "untrusted")
+            ratio = median(ratios(ways[True], ways[False]))
+            more = median(r["seconds"] for r in ways[True])
+            more -= median(r["seconds"] for r in ways[False])
+            print(f"{kind}: {ratio:.2f} times as long, {more / N_RECORDS * 1e9:+.0f} ns per record")
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.records import Row
 from experiments.reproduction.cells import Simulation
 from experiments.reproduction.figure import Cell, Figure, Paper, Size, read_figure
-from skewless.experiments.tables import Row
 
 
 @dataclass(frozen=True)

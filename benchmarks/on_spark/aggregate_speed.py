@@ -8,27 +8,36 @@ from __future__ import annotations
 
 import logging
 import re
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import typer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from rich.progress import track
 
-from benchmarks.tables import AGGREGATE_SPEED, write_spark_tables
+from benchmarks.on_spark.turns import in_turns, spark_and_folder, timed
+from benchmarks.records import (
+    BENCHMARKS,
+    Report,
+    Row,
+    grouped,
+    markdown,
+    ratios,
+    seconds,
+    times,
+    write_records,
+)
+from benchmarks.streams import cut, real_streams, write_files, zipf_keys
 from skewless import aggregations as aggs
-from skewless import workloads
-from skewless.experiments.tables import read_records, write_records
-from skewless.spark import aggregate, session
+from skewless.spark import aggregate
 
+AUTO = "auto"
 SALT = 8
 WORKERS = 8
 
@@ -86,81 +95,35 @@ READY: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 OWN: dict[str, Callable[[], Any]] = {"own": Vwap, "own, over columns": VectorVwap}
 
 
-def main(
-    data: Annotated[Path | None, typer.Option(help="Folder with real streams, Parquet.")] = None,
-    records: Annotated[int, typer.Option(help="At most so many records of a stream.")] = 3_000_000,
-    repeats: Annotated[int, typer.Option(help="Turns of each comparison.")] = 3,
-    slots: Annotated[int, typer.Option(help="Task slots of the local session.")] = 2,
-    only: Annotated[str, typer.Option(help="Streams to take: a regular expression.")] = "",
-    kinds: Annotated[str, typer.Option(help="Aggregations to take: the same.")] = "",
-) -> None:
-    """With `only` or `kinds`, what was measured before of others is kept."""
-    settings = {"spark.sql.shuffle.partitions": str(WORKERS)}
-    spark = session("aggregate", master=f"local[{slots}]", settings=settings)
-    results: list[dict[str, Any]] = []
-    if (only or kinds) and AGGREGATE_SPEED.exists():
-        results = [
-            record
-            for record in read_records(AGGREGATE_SPEED)
-            if not (re.search(only, record["stream"]) and re.search(kinds, record["aggregation"]))
-        ]
-    with tempfile.TemporaryDirectory() as name:
-        for stream, path in streams(Path(name), data, records).items():
-            if re.search(only, stream):
-                df = spark.read.parquet(str(path))
-                for measured in measure(stream, df, repeats, slots, kinds):
-                    results += measured
-                    if measured:  # of the warm-up nothing is kept, and nothing may be lost for it
-                        write_records(AGGREGATE_SPEED, results)
-    spark.stop()
-    print(f"raw records: {AGGREGATE_SPEED}")
-    write_spark_tables()
-
-
 def measure(
     stream: str, df: DataFrame, repeats: int, slots: int, kinds: str
-) -> Iterator[list[dict[str, Any]]]:
+) -> Iterator[list[Row]]:
     """Run all jobs of a stream and yield a turn's records; the first turn warms up."""
     jobs: dict[tuple[str, str], Callable[[], DataFrame]] = {}
     for name, (ours, plain) in READY.items():
-        jobs[name, "auto"] = lambda a=ours: aggregate(df, "k", {"r": a()}, workers=WORKERS)
-        jobs[name, "plain"] = lambda p=plain: df.groupBy("k").agg(p().alias("r"))
+        jobs[name, AUTO] = partial(aggregate, df, "k", {"r": ours()}, workers=WORKERS)
+        jobs[name, "plain"] = partial(df.groupBy("k").agg, plain().alias("r"))
     for name, own in OWN.items():
-        jobs[name, "auto"] = lambda a=own: aggregate(df, "k", {"r": a()}, workers=WORKERS)
-        jobs[name, "applyInPandas"] = lambda: in_pandas(df)
-        jobs[name, "salted applyInPandas"] = lambda: salted(df)
+        jobs[name, AUTO] = partial(aggregate, df, "k", {"r": own()}, workers=WORKERS)
+        # Both forms of the own aggregator have the same alternatives, which run once a turn.
+        jobs[name, "applyInPandas"] = partial(in_pandas, df)
+        jobs[name, "salted applyInPandas"] = partial(salted, df)
     jobs = {place: job for place, job in jobs.items() if re.search(kinds, place[0])}
     told, n_records = Told(), df.count()
-    for turn in track(range(-1, repeats), stream):
-        answers: dict[str, dict[str, Any]] = {}
-        results = []
-        shared: dict[str, tuple[float, pa.Table]] = {}
-        for (aggregation, job), make in jobs.items():
-            # Both forms of the own aggregator have the same alternatives, which run once a turn.
-            if job not in shared:
-                begin = time.perf_counter()
-                table = make().toArrow()
-                seconds = time.perf_counter() - begin
-                if "applyInPandas" in job:
-                    shared[job] = seconds, table
-            else:
-                seconds, table = shared[job]
-            require_equal(answers.setdefault(aggregation, {}), table)
-            form = told.form if job == "auto" else ""
-            if turn >= 0:
-                results.append(
-                    {
-                        "stream": stream,
-                        "aggregation": aggregation,
-                        "job": job,
-                        "form": form,
-                        "turn": turn,
-                        "seconds": seconds,
-                        "slots": slots,
-                        "records": n_records,
-                    }
-                )
-        yield results
+    results: dict[int, list[Row]] = {}
+    shared: dict[tuple[int, str], tuple[float, pa.Table]] = {}
+    answers: dict[str, dict[str, Any]] = {}
+    for turn, (aggregation, job) in in_turns(jobs, repeats, stream, first=-1):
+        found = shared.get((turn, job)) or timed(lambda run=jobs[aggregation, job]: run().toArrow())
+        if "applyInPandas" in job:
+            shared[turn, job] = found
+        require_equal(answers.setdefault(aggregation, {}), found[1])
+        about = {"stream": stream, "aggregation": aggregation, "job": job}
+        about["form"] = told.form if job == AUTO else ""
+        took = {"turn": turn, "seconds": found[0], "slots": slots, "records": n_records}
+        results.setdefault(turn, []).append(about | took)
+        if turn >= 0 and len(results[turn]) == len(jobs):
+            yield results[turn]
     told.end()
 
 
@@ -192,13 +155,13 @@ def in_pandas(df: DataFrame) -> DataFrame:
 
 
 def salted(df: DataFrame) -> DataFrame:
-    def partial(key: tuple[Any, ...], rows: pd.DataFrame) -> pd.DataFrame:
+    def summed(key: tuple[Any, ...], rows: pd.DataFrame) -> pd.DataFrame:
         above = (rows["x"] * rows["w"]).sum()
         return pd.DataFrame({"k": [key[0]], "a": [above], "b": [rows["w"].sum()]})
 
     salt = (F.rand(seed=1) * SALT).cast("int").alias("salt")
     parts = df.select("k", "x", "w", salt).groupBy("k", "salt")
-    sums = parts.applyInPandas(partial, "k string, a double, b double")
+    sums = parts.applyInPandas(summed, "k string, a double, b double")
     merged = sums.groupBy("k").agg(F.sum("a").alias("a"), F.sum("b").alias("b"))
     return merged.select("k", F.when(F.col("b") != 0, F.col("a") / F.col("b")).alias("r"))
 
@@ -216,41 +179,74 @@ def require_equal(answer: dict[str, Any], table: pa.Table) -> None:
             assert value == answer[key], key
 
 
-def streams(folder: Path, data: Path | None, n_records: int) -> dict[str, Path]:
-    """Return files with key k, x and w as numbers, and v to count, four parts each."""
-    found: dict[str, Path] = {}
-    for path in sorted(data.glob("*.parquet")) if data else []:
-        table = pq.read_table(path).slice(0, n_records)
-        found[path.stem] = write(folder / path.stem, table.column("key"))
-    zipf = {"10⁵ keys, even": (0.0, 100_000), "one key of 60 %": (None, 1_000)}
-    for name, (z, n_keys) in zipf.items():
-        if z is None:
-            rng = np.random.default_rng(0)
-            keys = np.where(rng.random(n_records) < 0.6, 0, rng.integers(0, n_keys, n_records))
-        else:
-            stream = workloads.make("zipf", z=z, n_keys=n_keys, n_records=n_records)
-            keys = np.concatenate(list(stream.chunks(seed=0)))
-        found[name] = write(folder / re.sub(r"\W", "-", name), pa.array(keys.astype(str)))
-    return found
+def streams(folder: Path, data: Path | None, n_records: int) -> Iterator[tuple[str, Path]]:
+    """Yield files with key k, x and w as numbers, and v to count, four parts each."""
+    for name, keys in real_streams(data, n_records):
+        yield name, write(folder / name, keys)
+    even = zipf_keys(0.0, 100_000, n_records)
+    yield "10⁵ keys, even", write(folder / "even", pa.array(even.astype(str)))
+    rng = np.random.default_rng(0)
+    hot = np.where(rng.random(n_records) < 0.6, 0, rng.integers(0, 1_000, n_records))
+    yield "one key of 60 %", write(folder / "hot", pa.array(hot.astype(str)))
 
 
 def write(folder: Path, keys: Any) -> Path:
     """Write records with these keys; numbers are multiples of 1/4, whose sums are exact."""
-    folder.mkdir()
     rng = np.random.default_rng(1)
     n = len(keys)
-    table = pa.table(
-        {
-            "k": keys,
-            "x": rng.integers(0, 4_000, n) / 4,
-            "w": rng.integers(1, 100, n).astype(np.float64),
-            "v": rng.integers(0, 5_000, n),
-        }
+    x, w = rng.integers(0, 4_000, n) / 4, rng.integers(1, 100, n).astype(np.float64)
+    return write_files(
+        folder, cut(pa.table({"k": keys, "x": x, "w": w, "v": rng.integers(0, 5_000, n)}), 4)
     )
-    size = -(-n // 4)
-    for number in range(4):
-        pq.write_table(table.slice(number * size, size), folder / f"{number}.parquet")
-    return folder
+
+
+def table(records: Sequence[Row]) -> str:
+    """Return one line per stream and aggregation: all jobs as ratios to the best alternative.
+
+    A ratio is taken between jobs of the same turn, and the table has the median over turns. The
+    best is the alternative with the smallest median time.
+    """
+    alternatives = [job for job in grouped(records, "job") if job != AUTO]
+    rows = []
+    for (stream, aggregation), chosen in grouped(records, "stream", "aggregation").items():
+        jobs = grouped(chosen, "job")
+        others = (job for job in jobs if job != AUTO)
+        best = min(others, key=lambda job: median(map(seconds, jobs[job])))
+        cells = [
+            times(ratios(jobs[job], jobs[best])) if job in jobs else ""
+            for job in (AUTO, *alternatives)
+        ]
+        rows.append([stream, aggregation, jobs[AUTO][0]["form"], best, *cells])
+    headings = ["stream", "aggregation", "auto is", "best other", "auto / best"]
+    return markdown([*headings, *[f"{job} / best" for job in alternatives]], rows)
+
+
+REPORT = Report("on_spark/aggregate_speed.jsonl", {(BENCHMARKS, "spark aggregate"): table})
+
+
+def main(
+    data: Annotated[Path | None, typer.Option(help="Folder with real streams, Parquet.")] = None,
+    records: Annotated[int, typer.Option(help="At most so many records of a stream.")] = 3_000_000,
+    repeats: Annotated[int, typer.Option(help="Turns of each comparison.")] = 3,
+    slots: Annotated[int, typer.Option(help="Task slots of the local session.")] = 2,
+    only: Annotated[str, typer.Option(help="Streams to take: a regular expression.")] = "",
+    kinds: Annotated[str, typer.Option(help="Aggregations to take: the same.")] = "",
+) -> None:
+    """With `only` or `kinds`, what was measured before of others is kept."""
+    results = [
+        record
+        for record in REPORT.read()
+        if not (re.search(only, record["stream"]) and re.search(kinds, record["aggregation"]))
+    ]
+    settings = {"spark.sql.shuffle.partitions": str(WORKERS)}
+    with spark_and_folder("aggregate", slots, settings) as (spark, folder):
+        for stream, path in streams(folder, data, records):
+            if re.search(only, stream):
+                df = spark.read.parquet(str(path))
+                for measured in measure(stream, df, repeats, slots, kinds):
+                    results += measured
+                    write_records(REPORT.path, results)  # as soon as it is known: it takes long
+    REPORT.write(results)
 
 
 if __name__ == "__main__":

@@ -7,22 +7,21 @@ these cells.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import typer
 
-from benchmarks.tables import BREAK_EVEN, write_break_even
-from skewless import registry, workloads
+from benchmarks.on_spark.spark_alternatives import OURS
+from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown
+from benchmarks.streams import real_streams, zipf_keys
+from skewless import registry
 from skewless.arrays import Keys, Workers
-from skewless.experiments.on_spark.alternatives import OURS
-from skewless.experiments.on_spark.break_even import PER_PAIR, best_other, costs_that_pay
-from skewless.experiments.tables import Row, write_records
 from skewless.keys import hash_keys
+from skewless.rounding import seconds_text
 from skewless.spark.diagnosis.alternatives import (
     LOCAL,
     ROUND_ROBIN,
@@ -30,7 +29,7 @@ from skewless.spark.diagnosis.alternatives import (
     round_robin,
     salted,
 )
-from skewless.spark.diagnosis.costs import Costs, Moving
+from skewless.spark.diagnosis.costs import ALIKE, Costs, Moving
 from skewless.spark.diagnosis.predicting import BASELINE, Job, routed
 from skewless.spark.diagnosis.sampled_keys import SampledKeys
 
@@ -40,25 +39,16 @@ TIMES = 10
 SLOTS = (8, 32, 128)
 PER_RECORD = (0.0, 5e-6, 50e-6, 500e-6)
 MOVING = {LOCAL: Moving.NONE, ROUND_ROBIN: Moving.DEALT, OURS: Moving.ROUTED}
-
-
-def main(
-    data: Annotated[Path | None, typer.Option(help="A folder of Parquet files with `key`.")] = None,
-) -> None:
-    results = [row for name, keys in streams(data) for row in measured(name, keys)]
-    write_records(BREAK_EVEN, results)
-    print(f"raw records: {BREAK_EVEN}")
-    write_break_even()
+#: Costs of a key on each worker that has it, in seconds.
+PER_PAIR = tuple(round(10.0 ** (step / 6), 9) for step in range(-36, 7))
 
 
 def streams(data: Path | None) -> Iterator[tuple[str, Keys]]:
     """Yield the key hashes of streams by name: Zipf, and the real ones in a folder."""
     for z in (0.6, 0.8, 1.0, 1.2, 1.4):
-        workload = workloads.make("zipf", z=z, n_keys=N_KEYS, n_records=N_RECORDS)
-        yield f"Zipf {z}", np.concatenate(list(workload.chunks(seed=0)))
-    for file in sorted(data.glob("*.parquet")) if data else ():
-        column = pq.read_table(file, columns=["key"]).slice(0, N_RECORDS).column("key")
-        yield file.stem, hash_keys(pa.chunked_array(column))
+        yield f"Zipf {z}", zipf_keys(z, N_KEYS, N_RECORDS)
+    for name, column in real_streams(data, N_RECORDS):
+        yield name, hash_keys(pa.chunked_array(column))
 
 
 def measured(stream: str, keys: Keys) -> Iterator[Row]:
@@ -72,29 +62,26 @@ def measured(stream: str, keys: Keys) -> Iterator[Row]:
             name: (np.bincount(workers, minlength=n), sample.pairs(workers, n))
             for name, (workers, n) in jobs(job).items()
         }
-        last = len(PER_PAIR) - 1
         for per_record in PER_RECORD:
             times = []
             for per_pair in PER_PAIR:
-                costs = Costs(per_record, per_pair)
-                priced = Job(sample, slots, slots, records, costs)
+                priced = Job(sample, slots, slots, records, Costs(per_record, per_pair))
                 times.append(
                     {
                         name: priced.seconds(*found, MOVING.get(name, Moving.SHUFFLED)) or 0.0
                         for name, found in counted.items()
                     }
                 )
+            row = {"stream": stream, "slots": slots, "per_record": per_record}
+            row |= dict.fromkeys(("from", "to", "below", "above"))
             pays = costs_that_pay(times)
-            yield {
-                "stream": stream,
-                "slots": slots,
-                "per_record": per_record,
-                "from": None if pays is None else PER_PAIR[pays[0]],
-                "to": None if pays is None else PER_PAIR[pays[1]],
+            if pays is not None:
+                first, last = pays
+                row |= {"from": PER_PAIR[first], "to": PER_PAIR[last]}
                 # What is the best just outside.
-                "below": None if pays is None else best_other(times[max(pays[0] - 1, 0)])[0],
-                "above": None if pays is None else best_other(times[min(pays[1] + 1, last)])[0],
-            }
+                row["below"] = best_other(times[max(first - 1, 0)])[0]
+                row["above"] = best_other(times[min(last + 1, len(times) - 1)])[0]
+            yield row
 
 
 def jobs(job: Job) -> dict[str, tuple[Workers, int]]:
@@ -110,6 +97,63 @@ def jobs(job: Job) -> dict[str, tuple[Workers, int]]:
         **{name: (workers, job.n_workers) for name, workers in plain.items()},
         LOCAL: (partitions.astype(np.int32), n_partitions),
     }
+
+
+def costs_that_pay(times: Sequence[Mapping[str, float]]) -> tuple[int, int] | None:
+    """Return the first and the last place where ours is the fastest by more than chance, or None.
+
+    `times` has the seconds of each job, by its name, for costs that grow.
+
+    >>> slow, fast = {"cascade-ahead": 2.0, "hash": 2.0}, {"cascade-ahead": 1.0, "hash": 2.0}
+    >>> costs_that_pay([slow, fast, fast, slow]), costs_that_pay([slow])
+    ((1, 2), None)
+    """
+    found = [number for number, one in enumerate(times) if best_other(one)[1] > ALIKE * one[OURS]]
+    return (found[0], found[-1]) if found else None
+
+
+def best_other(times: Mapping[str, float]) -> tuple[str, float]:
+    """Return the fastest job that is not ours, and its seconds."""
+    name = min((job for job in times if job != OURS), key=lambda job: times[job])
+    return name, times[name]
+
+
+def table(records: Sequence[Row]) -> str:
+    """Return a row per cost of a record and number of slots, and a column per stream."""
+    streams = grouped(records, "stream")
+    rows = []
+    for (per_record, slots), mine in grouped(records, "per_record", "slots").items():
+        cells = {record["stream"]: _cell(record) for record in mine}
+        row = [cells.get(stream, "–") for stream in streams]
+        rows.append([seconds_text(per_record), slots, *row])
+    return markdown(["a record costs", "slots", *streams], rows)
+
+
+def few(records: Sequence[Row]) -> str:
+    """Return the rows of 32 slots, for generated streams."""
+    return table([r for r in records if r["stream"].startswith("Zipf") and r["slots"] == 32])
+
+
+def _cell(record: Row) -> str:
+    if record["from"] is None:
+        return "never"
+    begin = f"{seconds_text(record['from'])} ({record['below']})"
+    if record["to"] >= PER_PAIR[-1]:
+        return f"from {begin} on"
+    return f"{begin} – {seconds_text(record['to'])} ({record['above']})"
+
+
+REPORT = Report(
+    "on_spark/break_even.jsonl",
+    {(BENCHMARKS, "break-even"): table, ("README.md", "break-even"): few},
+)
+
+
+def main(
+    data: Annotated[Path | None, typer.Option(help="A folder of Parquet files with `key`.")] = None,
+) -> None:
+    """Compute which costs of a key per worker let routing by key pay."""
+    REPORT.write(row for name, keys in streams(data) for row in measured(name, keys))
 
 
 if __name__ == "__main__":

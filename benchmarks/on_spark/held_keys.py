@@ -8,23 +8,33 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from statistics import median
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import typer
 from rich.progress import track
 
-from benchmarks.tables import HELD_KEYS, write_held_keys
-from skewless.experiments.tables import Row, write_records
+from benchmarks.on_spark.stateful_operators import Totals
+from benchmarks.records import (
+    BENCHMARKS,
+    Report,
+    Row,
+    grouped,
+    markdown,
+    range_of,
+    ratios,
+    seconds,
+    times,
+)
 from skewless.keys import hash_keys
 from skewless.spark.ledger import Ledger
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving
-from skewless.spark.state.processor import Processor, Update
 from skewless.spark.state.schemas import schema_text, shape_of
 from skewless.spark.state.tasks import StateTasks, hash_seed
 from skewless.spark.state.versions import version_files
@@ -35,40 +45,21 @@ N_WORKERS, N_TOUCHED, N_BATCHES = 8, 10_000, 10
 HELD = (100_000, 1_000_000)
 
 
-def main(
-    rounds: Annotated[int, typer.Option(min=1, help="Times that everything is measured.")] = 3,
-) -> None:
-    records: list[Row] = []
-    for number in track(range(1, rounds + 1), "rounds"):
+def measure(n_rounds: int) -> Iterator[Row]:
+    about = {"touched": N_TOUCHED, "workers": N_WORKERS}
+    for number in track(range(1, n_rounds + 1), "rounds"):
         for cold in (False, True):
             for n_held in HELD:
                 with tempfile.TemporaryDirectory() as folder:
-                    seconds = state_seconds(n_held, Path(folder), cold=cold)
-                records.append(
-                    {
-                        "held": n_held,
-                        "touched": N_TOUCHED,
-                        "workers": N_WORKERS,
-                        "cold": cold,
-                        "round": number,
-                        "seconds": seconds,
-                    }
-                )
-    write_records(HELD_KEYS, records)
-    print(f"raw records: {HELD_KEYS}")
-    write_held_keys()
+                    took = state_seconds(n_held, Path(folder), cold=cold)
+                yield {"held": n_held, **about, "cold": cold, "round": number, "seconds": took}
 
 
-class Totals(Processor):
-    state_schema = "n bigint, total double"
-    result_schema = "k string, n bigint"
+class Stamps:
+    """The stamps of the micro-batches: their numbers."""
 
-    def update(self, keyed: Any) -> Update:
-        n = pc.add(keyed.states.field("n").fill_null(0), pa.array(np.diff(keyed.starts)))
-        sums = np.add.reduceat(keyed.records["v"].to_numpy(), keyed.starts[:-1])
-        total = pc.add(keyed.states.field("total").fill_null(0.0), pa.array(sums))
-        results = pa.table([keyed.keys["k"], n], ["k", "n"])
-        return Update(results, pa.StructArray.from_arrays([n, total], ["n", "total"]))
+    def stamp(self, batch: int) -> int:
+        return batch
 
 
 def state_seconds(n_held: int, folder: Path, *, cold: bool) -> float:
@@ -85,7 +76,7 @@ def state_seconds(n_held: int, folder: Path, *, cold: bool) -> float:
     tasks = StateTasks(None, controller, Work(shape, sent), 100)  # type: ignore[arg-type]
     ledger = Ledger(str(folder)).of_run("run")
     rng = np.random.default_rng(0)
-    times = []
+    taken = []
     for batch in range(N_BATCHES + 1):
         chosen = np.arange(n_held) if not batch else rng.choice(n_held, N_TOUCHED, replace=False)
         keys = pa.array([f"key-{key}" for key in chosen.tolist()])
@@ -93,7 +84,7 @@ def state_seconds(n_held: int, folder: Path, *, cold: bool) -> float:
         nothing = pa.array(np.zeros(chosen.size, np.int32))
         values = pa.array(rng.random(chosen.size))
         whole = [pa.array(hashes.view(np.int64)), nothing, nothing, keys, values]
-        plan = controller.plan(ledger, batch, 0, shape)
+        plan = controller.plan(ledger, batch, 0, shape, Stamps())
         owners = plan.placing.owners(hashes)
         table = pa.table(whole, schema=sent.schema)
         parts = [table.filter(pa.array(owners == w)).combine_chunks() for w in range(N_WORKERS)]
@@ -102,8 +93,36 @@ def state_seconds(n_held: int, folder: Path, *, cold: bool) -> float:
         begin = time.process_time()
         for worker, part in enumerate(parts):
             tasks.step(ledger, plan, batch, worker, part)
-        times.append(time.process_time() - begin)
-    return float(np.median(times[1:]))
+        taken.append(time.process_time() - begin)
+    return float(np.median(taken[1:]))
+
+
+def table(records: Sequence[Row]) -> str:
+    """Return one line per number of keys; ratios are within one round."""
+    rows = []
+    by_kind = grouped(records, "cold", "held")
+    for (cold, n_held), mine in sorted(by_kind.items()):
+        found = ratios(mine, by_kind[cold, min(held for _, held in by_kind)], within="round")
+        rows.append(
+            [
+                "read anew in each micro-batch" if cold else "kept open",
+                *(f"{n_held:,}", f"{mine[0]['touched']:,}"),
+                f"{median(map(seconds, mine)):.3f}",
+                *(times(found), range_of(found), len(mine)),
+            ]
+        )
+    ratio = "CPU seconds per micro-batch | to the fewest keys held | lowest to highest"
+    return markdown(f"files of the state | keys held | keys touched | {ratio} | rounds", rows)
+
+
+REPORT = Report("on_spark/held_keys.jsonl", {(BENCHMARKS, "held keys"): table})
+
+
+def main(
+    rounds: Annotated[int, typer.Option(min=1, help="Times that everything is measured.")] = 3,
+) -> None:
+    """Measure a micro-batch of keyed state by the number of keys that are held."""
+    REPORT.write(measure(rounds))
 
 
 if __name__ == "__main__":

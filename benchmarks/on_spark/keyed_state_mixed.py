@@ -7,47 +7,128 @@ become sixteen. `--small` is a try of less than three minutes, which leaves the 
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Annotated, Any
+from statistics import fmean
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import typer
 
-from benchmarks.tables import KEYED_STATE, PROJECT, write_keyed_state_table
-from skewless.dashboard.keyed_state import write_keyed_state
-from skewless.experiments.on_spark import keyed_state
-from skewless.experiments.on_spark.keyed_state import (
-    SCENARIOS,
-    SEED,
-    SLOW_WORKER,
-    SLOWED,
-    SMALL,
-    STATE_BATCHES,
-    Scenario,
-    Size,
+from benchmarks.on_spark.keyed_state_page import write_keyed_state
+from benchmarks.on_spark.turns import (
+    QUIET,
+    batch_times,
+    file_stream,
+    run_to_end,
+    spark_and_folder,
+    throw_away,
+    timed,
 )
-from skewless.experiments.tables import Row, write_records
+from benchmarks.records import BENCHMARKS, PROJECT, Report, Row, grouped, markdown
+from benchmarks.streams import write_files
+from skewless.arrays import Workers
 from skewless.keys import hash_keys
 from skewless.metrics import imbalance
 from skewless.registry import strategy_of
-from skewless.spark import Processor, Update, process, scale_to, session
+from skewless.simulator import simulate
+from skewless.spark import Processor, Update, process, scale_to
 from skewless.spark.ledger import Ledger
 from skewless.spark.state.planning.placing import Placing, as_moving
-from skewless.spark.state.planning.state_plan import from_entry, read_entry
+from skewless.spark.state.planning.state_plan import from_entry
 from skewless.spark.state.tasks import hash_seed
 from skewless.spark.state.versions import bases
+from skewless.spark.state.versions.plan_files import read_entry
+from skewless.strategies import Mixed
+from skewless.workloads import FluctuatingZipf
 
 PAGE = PROJECT / "out" / "keyed_state.html"
-_BEGIN = datetime(2024, 1, 1, tzinfo=timezone.utc)
 SCHEMA = "key bigint, batch bigint, ts timestamp"
+_BEGIN = datetime(2024, 1, 1, tzinfo=timezone.utc)
+SEED = 0
+Z, F = 0.85, 1.0
+#: How many micro-batches the state of a key reaches back, as in the paper (w).
+STATE_BATCHES = 5
+#: Micro-batches between two changes of the keys' frequencies.
+CHANGES_EVERY = 3
+#: The worker that becomes slow, and how many times its work takes then.
+SLOW_WORKER, SLOWED = 3, 2.0
+#: Within this many micro-batches after an event, balance must be back.
+RECOVERY = 3
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a measurement is."""
+
+    n_workers: int = 16
+    n_keys: int = 100_000
+    n_records: int = 240_000  # of a micro-batch
+    n_batches: int = 12
+    work_us: float = 100.0  # of a record
+
+    @property
+    def event(self) -> int:
+        """The micro-batch from which on a worker is slow, or in which others join."""
+        return self.n_batches // 3
+
+
+#: For a trial that takes less than three minutes, even on a slow machine.
+SMALL = Size(n_workers=8, n_keys=5_000, n_records=16_000, n_batches=6)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What happens during a stream, and by which strategy keys are placed."""
+
+    name: str
+    strategy: str
+    f: float = 0.0
+    cost: Literal["records", "seconds"] = "records"
+    slows: bool = False
+    joins: bool = False  # half of the workers are there only after the event
+
+
+SCENARIOS = (
+    Scenario("fluctuation", "hash", f=F),
+    Scenario("fluctuation", "mixed", f=F),
+    Scenario("slow worker", "hash", cost="seconds", slows=True),
+    Scenario("slow worker", "mixed", cost="seconds", slows=True),
+    Scenario("new workers", "mixed", joins=True),
+)
+
+
+def stream(size: Size, f: float, first_workers: Workers | None = None) -> FluctuatingZipf:
+    """Return the keys of all micro-batches; without `first_workers`, as the simulator has them."""
+
+    class Placed(FluctuatingZipf):
+        """Mixed's generator, for keys that begin on the workers that a query has on Spark."""
+
+        def first_owners(self, seed: int) -> Workers:
+            return super().first_owners(seed) if first_workers is None else first_workers
+
+    return Placed(
+        z=Z,
+        n_keys=size.n_keys,
+        n_records=size.n_records * size.n_batches,
+        interval=size.n_records * CHANGES_EVERY,
+        f=f,
+        n_workers=size.n_workers,
+    )
+
+
+def measure_simulated(size: Size) -> Iterator[Row]:
+    """Yield a raw record for each micro-batch of the simulator, in which Mixed moves keys."""
+    settings: Row = {"n_workers": size.n_workers, "window": size.n_records, "seed": SEED}
+    run = simulate(Mixed(), stream(size, F), **settings, state_windows=STATE_BATCHES)
+    moved = {one.window + 1: one.moved_share for one in run.rebalances}
+    for batch, found in enumerate(run.by_window()["window_imbalance"]):
+        about = {"scenario": "simulator", "strategy": "mixed", "batch": batch}
+        yield {**about, "imbalance": found, "moved": moved.get(batch, 0.0)}
 
 
 class Recent(Processor):
@@ -89,61 +170,43 @@ class Recent(Processor):
         return Update(results, pa.StructArray.from_arrays([lists], ["batches"]))
 
 
-def write_batches(folder: Path, size: Size, f: float) -> None:
-    """Write a file for each micro-batch; load shifts between the workers that keys begin on."""
+def batches(size: Size, f: float) -> Iterator[pa.Table]:
+    """Yield the records of each micro-batch; load shifts between the workers that keys begin on."""
     ranks = pa.array(np.arange(1, size.n_keys + 1))
     seeds = pa.array(np.full(size.n_keys, hash_seed(SEED)), pa.int64())
     strategy = as_moving(strategy_of("mixed"))
     placing = Placing(strategy, strategy.start(size.n_workers, SEED), size.n_workers)
-    workload = keyed_state.stream(size, f, placing.owners(hash_keys(ranks, seeds)))
-    folder.mkdir(parents=True)
+    workload = stream(size, f, placing.owners(hash_keys(ranks, seeds)))
     for batch, keys in enumerate(workload.ranks(SEED, size.n_records)):
-        moment = _BEGIN + timedelta(seconds=batch)
-        table = pa.table(
-            {
-                "key": keys,
-                "batch": np.full(keys.size, batch),
-                "ts": pa.array([moment] * keys.size, pa.timestamp("us", "UTC")),
-            }
-        )
-        path = folder / f"{batch:03}.parquet"
-        pq.write_table(table, path)
-        os.utime(path, (1000 + batch, 1000 + batch))  # Spark reads the oldest file first
+        moment = [_BEGIN + timedelta(seconds=batch)] * keys.size
+        times = pa.array(moment, pa.timestamp("us", "UTC"))
+        yield pa.table({"key": keys, "batch": np.full(keys.size, batch), "ts": times})
 
 
 def measure(spark: Any, folder: Path, scenario: Scenario, size: Size) -> Iterator[Row]:
     """Yield a raw record for each micro-batch of a stream."""
-    write_batches(folder / "in", size, scenario.f)
-    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    write_files(folder / "in", batches(size, scenario.f))
     ledger = str(folder / "ledger")
-    n_first = size.n_workers // 2 if scenario.joins else size.n_workers
     results = process(
-        reader.parquet(str(folder / "in")),
+        file_stream(spark, SCHEMA, folder / "in"),
         "key",
         Recent(size.work_us, size.event if scenario.slows else None),
         strategy=scenario.strategy,
-        workers=n_first,
+        workers=size.n_workers // 2 if scenario.joins else size.n_workers,
         max_workers=size.n_workers,
         watermark=("ts", "0 seconds"),
         cost=scenario.cost,
         seed=SEED,
         ledger=ledger,
     )
-    seconds: list[float] = []
-    begin = time.perf_counter()
 
-    def keep(df: Any, number: int) -> None:
-        nonlocal begin
-        df.write.format("noop").mode("overwrite").save()
+    def write(df: Any, number: int) -> None:
+        throw_away(df)
         if scenario.joins and number == size.event - 1:
             scale_to(ledger, size.n_workers)
-        now = time.perf_counter()
-        seconds.append(now - begin)
-        begin = now
 
-    writer = results.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
-    query = writer.foreachBatch(keep).trigger(availableNow=True).start()
-    query.awaitTermination()
+    written, seconds = batch_times(write)
+    run_to_end(results, folder, write=written)
     for batch, wall in enumerate(seconds):
         yield _record(scenario, size, Ledger(ledger), batch, wall)
 
@@ -170,7 +233,7 @@ def _record(scenario: Scenario, size: Size, ledger: Ledger, batch: int, wall: fl
         n_held = sum(report.about["held"] for report in reports.values())
         arrived = sum(report.about["moved"] for report in reports.values())
         moved = held * arrived / max(n_held, 1)
-    return keyed_state.record(
+    return record(
         scenario,
         batch,
         size.event,
@@ -182,6 +245,83 @@ def _record(scenario: Scenario, size: Size, ledger: Ledger, batch: int, wall: fl
     )
 
 
+def record(scenario: Scenario, batch: int, event: int, **measured: Any) -> Row:
+    """Return the raw record of one micro-batch on Spark; something happens in micro-batch `event`.
+
+    What is measured: `loads` and `seconds` of each worker, the seconds of the whole micro-batch
+    (`wall`), the share of the state that moved (`moved`), and the imbalance that the plan has for
+    the loads that it was made from (`planned`).
+    """
+    about = {"scenario": scenario.name, "strategy": scenario.strategy, "batch": batch}
+    uneven = imbalance(measured["seconds" if scenario.cost == "seconds" else "loads"])
+    return {**about, "event": event, **measured, "imbalance": uneven}
+
+
+def table(records: Sequence[Row]) -> str:
+    """Return one line per scenario and strategy, one of the simulator, and how large it was."""
+    rows = []
+    runs = grouped(records, "scenario", "strategy")
+    for (scenario, strategy), mine in runs.items():
+        calm: dict[bool, list[Row]] = {True: [], False: []}
+        for row in mine[1:]:
+            calm[not _is_disturbed(row)].append(row)
+        rows.append(
+            [
+                f"{scenario}, {strategy}",
+                *(_mean(calm[False], "imbalance"), _mean(calm[True], "imbalance")),
+                _mean(mine[1:], "planned"),
+                _throughput(mine, runs.get((scenario, "hash"))) if strategy != "hash" else "",
+                f"{100 * fmean(row['moved'] for row in mine[1:]):.2f} %" if mine[1:] else "",
+                _recovered(mine),
+            ]
+        )
+    balance = "imbalance when loads change | imbalance otherwise | imbalance of plans"
+    headings = f"stream | {balance} | throughput / hash | state moved by a plan | recovers after"
+    sizes = {round(sum(r["loads"])) for r in records if "loads" in r}
+    text = " or ".join(f"{size:,}" for size in sorted(sizes))
+    return f"{markdown(headings, rows)}\n\nRecords in a micro-batch: {text or 'none'}."
+
+
+def _is_disturbed(row: Row) -> bool:
+    """Return whether loads are new in this micro-batch, so that no plan can know them."""
+    if "event" in row and row["scenario"] != "fluctuation":
+        return bool(row["event"] <= row["batch"] < row["event"] + RECOVERY)
+    return bool(row["batch"] % CHANGES_EVERY == 0)
+
+
+def _mean(rows: Sequence[Row], name: str) -> str:
+    values = [row[name] for row in rows if name in row]
+    return f"{fmean(values):.3f}" if values else ""
+
+
+def _throughput(mine: Sequence[Row], hashed: Sequence[Row] | None) -> str:
+    """Return the records per second of micro-batches as a ratio to hash on the same stream.
+
+    From the second micro-batch on: the first one starts Python, and nothing is planned yet.
+    """
+    if not hashed or "wall" not in mine[0]:
+        return ""
+    ours, theirs = (sum(r["wall"] for r in some[1:]) for some in (mine, hashed))
+    longest = [sum(max(r["seconds"]) for r in some[1:]) for some in (mine, hashed)]
+    return f"{theirs / ours:.2f} (work alone {longest[1] / longest[0]:.2f})"
+
+
+def _recovered(mine: Sequence[Row]) -> str:
+    """Return after how many micro-batches balance is what it was before the event, or nearly."""
+    if "event" not in mine[0] or mine[0]["scenario"] == "fluctuation":
+        return ""
+    event = mine[0]["event"]
+    before = [r["imbalance"] for r in mine[1:event]]
+    limit = 1.25 * max(before, default=0.0) + Mixed().tolerance
+    for row in mine[event:]:
+        if row["imbalance"] <= limit:
+            return f"{row['batch'] - event} micro-batches"
+    return "not"
+
+
+REPORT = Report("on_spark/keyed_state.jsonl", {(BENCHMARKS, "keyed state"): table})
+
+
 def main(
     small: Annotated[
         bool, typer.Option("--small", help="A short try; writes no document.")
@@ -189,29 +329,23 @@ def main(
     records_per_batch: Annotated[
         int | None, typer.Option("--records", help="Records of a micro-batch.", min=1)
     ] = None,
-    batches: Annotated[
-        int | None, typer.Option(help="Micro-batches of each stream.", min=1)
+    n_batches: Annotated[
+        int | None, typer.Option("--batches", help="Micro-batches of each stream.", min=1)
     ] = None,
     out: Annotated[Path, typer.Option(help="The file for the page with the plots.")] = PAGE,
 ) -> None:
     """Measure keyed state on Spark with Mixed's generator; write records, a table and a page."""
     size = SMALL if small else Size()
     size = replace(size, n_records=records_per_batch or size.n_records)
-    size = replace(size, n_batches=batches or size.n_batches)
-    settings = {
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-        # Reports of all micro-batches are read in the end.
-        "spark.sql.streaming.minBatchesToRetain": "1000",
-    }
-    spark = session("keyed state", master=f"local[{size.n_workers}]", settings=settings)
-    records = list(keyed_state.measure_simulated(size))
-    with tempfile.TemporaryDirectory() as folder:
+    size = replace(size, n_batches=n_batches or size.n_batches)
+    # Reports of all micro-batches are read in the end.
+    settings = {**QUIET, "spark.sql.streaming.minBatchesToRetain": "1000"}
+    settings["spark.sql.session.timeZone"] = "UTC"
+    records = list(measure_simulated(size))
+    with spark_and_folder("keyed state", size.n_workers, settings) as (spark, folder):
         for number, scenario in enumerate(SCENARIOS):
-            begin = time.perf_counter()
-            records += measure(spark, Path(folder) / str(number), scenario, size)
-            print(f"{scenario.label}: {time.perf_counter() - begin:.0f} s", flush=True)
-    spark.stop()
+            took, _ = timed(records.extend, measure(spark, folder / str(number), scenario, size))
+            print(f"{scenario.name}, {scenario.strategy}: {took:.0f} s", flush=True)
     out.parent.mkdir(parents=True, exist_ok=True)
     about = (
         f"{size.n_workers} workers, {size.n_keys:,} keys, {size.n_records:,} records in a "
@@ -220,11 +354,9 @@ def main(
     write_keyed_state(records, about, out)
     print(f"page: {out}")
     if small:
-        print(keyed_state.table(records))
-        return
-    write_records(KEYED_STATE, records)
-    print(f"raw records: {KEYED_STATE}")
-    write_keyed_state_table()
+        print(table(records))
+    else:
+        REPORT.write(records)
 
 
 if __name__ == "__main__":

@@ -7,28 +7,31 @@ first round is short and warms up. The rounds end early if another one would tak
 from __future__ import annotations
 
 import shutil
-import tempfile
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Annotated
 
 import typer
 from pyspark.sql import SparkSession
-from rich.progress import Progress
 
-from benchmarks.tables import PUBLIC, write_public
-from skewless.apps.public import nexmark
-from skewless.apps.public.auctions import Auctions
-from skewless.apps.public.query import Query
-from skewless.apps.public.running import Run, run_stream
-from skewless.apps.public.shuffle_records import ShuffleRecords
-from skewless.apps.public.shufflebench import SCHEMAS, shufflebench
-from skewless.apps.public.spark_state import APPLY, TRANSFORM, missing_for_transform
-from skewless.experiments.on_spark.public import OURS, PLAIN
-from skewless.experiments.tables import Row, write_records
-from skewless.spark import session
+from benchmarks.on_spark.turns import rounds, spark_and_folder
+from benchmarks.public import nexmark
+from benchmarks.public.auctions import Auctions
+from benchmarks.public.both_ways import (
+    APPLY,
+    TRANSFORM,
+    Query,
+    Run,
+    missing_for_transform,
+    run_stream,
+)
+from benchmarks.public.shuffle_records import ShuffleRecords
+from benchmarks.public.shufflebench import SCHEMAS, shufflebench
+from benchmarks.records import Report, Row, grouped, markdown, range_of, ratios, times
 
+PLAIN, OURS = "plain", "skewless"
+ABOUT = ("asks", "plain_verb", "our_verb")
 QUERIES: tuple[tuple[Query, Mapping[str, str]], ...] = (
     *((query, nexmark.SCHEMAS) for query in nexmark.QUERIES.values()),
     (shufflebench(), SCHEMAS),
@@ -43,59 +46,84 @@ def write_streams(folder: Path, events: int, records: int) -> None:
     ShuffleRecords(n_records=max(records // 20, 100)).write(folder / "warming")
 
 
-def one_round(
-    spark: SparkSession, inputs: Path, number: int, chosen: list[str], scratch: Path
-) -> Iterator[Row]:
-    """Run every query in both ways; the way that begins changes with the round."""
-    for query, schemas in QUERIES:
-        if chosen and query.name not in chosen:
-            continue
-        runs: dict[str, Run] = {}
-        for way in (PLAIN, OURS) if number % 2 else (OURS, PLAIN):
-            # Another one each time: Spark may still write into one that was deleted.
-            folder = scratch / f"{number}-{query.name}-{way}"
-            runs[way] = run_stream(spark, query, schemas, inputs, folder, ours=way == OURS)
-            shutil.rmtree(folder)
-        if not runs[PLAIN].results.equals(runs[OURS].results):
-            raise RuntimeError(f"{query.name}: the results of both ways differ")
-        for way, run in runs.items():
-            yield {
-                "query": query.name,
-                "asks": query.asks,
-                "plain_verb": query.plain_verb,
-                "our_verb": query.our_verb,
-                "way": way,
-                "round": number,
-                "n_streams": len(query.reads),
-                "batch_records": run.n_records,
-                "batch_seconds": run.seconds,
-                "rows": run.results.num_rows,
-            }
-
-
 def measure(
-    spark: SparkSession, folder: Path, rounds: int, minutes: float, chosen: list[str]
+    spark: SparkSession, folder: Path, n_rounds: int, minutes: float, chosen: Sequence[str]
 ) -> Iterator[Row]:
-    begin = time.perf_counter()
-    with Progress() as progress:
-        task = progress.add_task("rounds", total=rounds + 1)
-        for _ in one_round(spark, folder / "warming", 0, chosen, folder):
-            pass
-        progress.advance(task)
-        longest = 0.0
-        for number in range(1, rounds + 1):
-            now = time.perf_counter()
-            if longest and now - begin + longest > minutes * 60:
-                break
-            yield from one_round(spark, folder / "measured", number, chosen, folder)
-            longest = max(longest, time.perf_counter() - now)
-            progress.advance(task)
+    """Run every query in both ways in each round; the way that begins changes with the round."""
+    for number in rounds(n_rounds, minutes):
+        inputs = folder / ("measured" if number else "warming")
+        for query, schemas in QUERIES:
+            if chosen and query.name not in chosen:
+                continue
+            runs: dict[str, Run] = {}
+            for way in (PLAIN, OURS) if number % 2 else (OURS, PLAIN):
+                # Another one each time: Spark may still write into one that was deleted.
+                scratch = folder / f"{number}-{query.name}-{way}"
+                runs[way] = run_stream(spark, query, schemas, inputs, scratch, ours=way == OURS)
+                shutil.rmtree(scratch)
+            if not runs[PLAIN].results.equals(runs[OURS].results):
+                raise RuntimeError(f"{query.name}: the results of both ways differ")
+            for way, run in runs.items() if number else ():
+                yield {
+                    **{name: getattr(query, name) for name in ABOUT},
+                    **{"query": query.name, "way": way, "round": number},
+                    **{"n_streams": len(query.reads), "rows": run.results.num_rows},
+                    **{"batch_records": run.n_records, "batch_seconds": run.seconds},
+                }
+
+
+def table(records: Sequence[Row]) -> str:
+    """Return one line per query; the ratio is the median over rounds, each within one round."""
+    rows = []
+    for query, mine in grouped(records, "query").items():
+        ways = grouped(mine, "way")
+        both = [ways[PLAIN], ways[OURS]]
+        found = ratios(both[1], both[0], _speed, "round")
+        first = mine[0]
+        verb = first["our_verb"]
+        rows.append(
+            [
+                *(query, first["asks"], f"`{first['plain_verb']}`"),
+                verb if " " in verb else f"`{verb}`",
+                *(f"{median(map(_speed, runs)):,.0f}" for runs in both),
+                *(times(found), range_of(found)),
+                *(f"{_batch_seconds(runs):.2f}" for runs in both),
+                f"{first['rows']:,}",
+            ]
+        )
+    asked = "query | what it asks | plain Spark | skewless"
+    speed = "records/s: plain | records/s: skewless | skewless / plain | lowest to highest"
+    seconds = "batch in s: plain | batch in s: skewless"
+    return markdown(f"{asked} | {speed} | {seconds} | rows, equal", rows)
+
+
+def _speed(run: Row) -> float:
+    """Return records per second of all micro-batches."""
+    return float(sum(run["batch_records"]) / sum(run["batch_seconds"]))
+
+
+def _batch_seconds(runs: Sequence[Row]) -> float:
+    """Return the median time of a micro-batch of more than one record per stream."""
+    return float(
+        median(
+            seconds
+            for r in runs
+            for seconds, n in zip(r["batch_seconds"], r["batch_records"], strict=True)
+            if n > r["n_streams"]
+        )
+    )
+
+
+REPORT = Report(
+    "on_spark/public.jsonl",
+    {("docs/results/public-benchmarks.md", "public workloads"): table},
+)
 
 
 def main(
     events: Annotated[int, typer.Option(help="Events of NEXMark.")] = 400_000,
     records: Annotated[int, typer.Option(help="Records of ShuffleBench.")] = 20_000,
-    rounds: Annotated[int, typer.Option(help="How often each way is measured.")] = 3,
+    n_rounds: Annotated[int, typer.Option("--rounds", help="How often each way is measured.")] = 3,
     minutes: Annotated[
         float, typer.Option(help="Stops before a round that would exceed them.")
     ] = 5,
@@ -106,19 +134,13 @@ def main(
     for name in query or []:
         if name not in known:
             raise typer.BadParameter(f"--query must be one of {', '.join(known)}, not {name!r}")
-    settings = {"spark.sql.shuffle.partitions": "4", "spark.sql.session.timeZone": "UTC"}
     missing = missing_for_transform()
     if missing is not None:
         print(f"ShuffleBench's plain query is {APPLY}, not {TRANSFORM}: {missing}")
-    spark = session("public workloads", master="local[2]", settings=settings)
-    with tempfile.TemporaryDirectory() as folder:
-        write_streams(Path(folder), events, records)
-        # All at once: a run that fails leaves the records of the last one.
-        found = list(measure(spark, Path(folder), rounds, minutes, query or []))
-        write_records(PUBLIC, found)
-    spark.stop()
-    print(f"raw records: {PUBLIC}")
-    write_public()
+    settings = {"spark.sql.shuffle.partitions": "4", "spark.sql.session.timeZone": "UTC"}
+    with spark_and_folder("public workloads", settings=settings) as (spark, folder):
+        write_streams(folder, events, records)
+        REPORT.write(measure(spark, folder, n_rounds, minutes, query or []))
 
 
 if __name__ == "__main__":

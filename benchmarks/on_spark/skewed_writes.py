@@ -7,9 +7,7 @@ read again and compared.
 from __future__ import annotations
 
 import shutil
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,14 +17,14 @@ import pyarrow.parquet as pq
 import typer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from rich.progress import track
 
-from benchmarks.tables import SKEWED_WRITES, write_skewed_writes
-from skewless import workloads
-from skewless.experiments.on_spark.skewed_writes import OURS
-from skewless.experiments.tables import Row, write_records
-from skewless.spark import route, session
+from benchmarks.on_spark.turns import in_turns, spark_and_folder, timed
+from benchmarks.records import Report, Row, grouped, markdown, ratios, times
+from benchmarks.streams import write_files
+from skewless.spark import route
+from skewless.workloads import Zipf
 
+OURS = "route"
 WORKERS = 16
 SALT = 8
 Way = Callable[[DataFrame], DataFrame]
@@ -42,40 +40,32 @@ WAYS: dict[str, Way] = {
 }
 
 
-def make_records(folder: Path, n_records: int) -> None:
-    """Write records of tenants, a few of which have most of them, into eight files."""
-    stream = workloads.make("zipf", z=1.3, n_keys=300, n_records=n_records)
-    tenants = np.concatenate(list(stream.ranks(1)))
+def make_records(n_records: int) -> Iterator[pa.Table]:
+    """Yield records of tenants, a few of which have most of them, in eight tables."""
+    tenants = np.concatenate(list(Zipf(z=1.3, n_keys=300, n_records=n_records).ranks(1)))
     rng = np.random.default_rng(2)
-    folder.mkdir()
-    for number, part in enumerate(np.array_split(tenants, 8)):
-        table = pa.table(
-            {
-                "tenant": part,
-                "amount": rng.random(part.size),
-                "note": rng.integers(0, 1 << 60, part.size).astype(str),
-            }
-        )
-        pq.write_table(table, folder / f"{number}.parquet")
+    for part in np.array_split(tenants, 8):
+        note = rng.integers(0, 1 << 60, part.size).astype(str)
+        yield pa.table({"tenant": part, "amount": rng.random(part.size), "note": note})
 
 
 def measure(spark: SparkSession, folder: Path, turns: int) -> Iterator[Row]:
     records = spark.read.parquet(str(folder / "in"))
-    expected = records.agg(F.count("*"), F.sum("tenant"), F.sum(F.xxhash64("note") % 1000)).first()
-    for turn in track(range(-1, turns), "turns"):  # the first one warms up
-        for name, way in WAYS.items():
-            out = folder / "out"
-            shutil.rmtree(out, ignore_errors=True)
-            begin = time.perf_counter()
-            way(records).write.partitionBy("tenant").parquet(str(out))
-            seconds = time.perf_counter() - begin
-            if turn < 0:
-                continue
-            yield {"way": name, "turn": turn, "seconds": seconds} | sizes(out)
-        written = spark.read.parquet(str(out))
-        found = written.agg(F.count("*"), F.sum("tenant"), F.sum(F.xxhash64("note") % 1000)).first()
+    expected = digest(records)
+    for turn, name in in_turns(WAYS, turns, "turns", first=-1):
+        out = folder / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        writer = WAYS[name](records).write.partitionBy("tenant")
+        took, _ = timed(writer.parquet, str(out))
+        found = digest(spark.read.parquet(str(out)))
         if found != expected:
-            raise RuntimeError(f"the records that were written differ: {found}, not {expected}")
+            raise RuntimeError(f"{name}: what was written differs: {found}, not {expected}")
+        if turn >= 0:
+            yield {"way": name, "turn": turn, "seconds": took} | sizes(out)
+
+
+def digest(df: DataFrame) -> object:
+    return df.agg(F.count("*"), F.sum("tenant"), F.sum(F.xxhash64("note") % 1000)).first()
 
 
 def sizes(out: Path) -> Row:
@@ -94,18 +84,31 @@ def sizes(out: Path) -> Row:
     }
 
 
+def table(records: Sequence[Row]) -> str:
+    """Return one line per way; times are medians of ratios to `route` in the same turn."""
+    by_way = grouped(records, "way")
+    rows = []
+    for way, mine in by_way.items():
+        first = mine[0]
+        counts = [f"{first['files']:,}", f"{first['files_of_hottest']:,}"]
+        largest = f"{first['largest_file'] / 2**20:.1f} MiB"
+        task = f"{first['largest_task'] / first['mean_task']:.2f}"
+        rows.append([way, times(ratios(mine, by_way[OURS])), *counts, largest, task])
+    sizes = "files | files of the hottest key | largest file | largest task / mean"
+    return markdown(f"before the write | time / route | {sizes}", rows)
+
+
+REPORT = Report("on_spark/skewed_writes.jsonl", {("docs/skewed-writes.md", "skewed writes"): table})
+
+
 def main(
     records: Annotated[int, typer.Option(help="Records to write.")] = 3_000_000,
     turns: Annotated[int, typer.Option(help="How often each way is measured.")] = 3,
 ) -> None:
     """Measure all ways."""
-    spark = session("skewed writes", master="local[2]")
-    with tempfile.TemporaryDirectory() as folder:
-        make_records(Path(folder) / "in", records)
-        write_records(SKEWED_WRITES, measure(spark, Path(folder), turns))
-    spark.stop()
-    print(f"raw records: {SKEWED_WRITES}")
-    write_skewed_writes()
+    with spark_and_folder("skewed writes") as (spark, folder):
+        write_files(folder / "in", make_records(records))
+        REPORT.write(measure(spark, folder, turns))
 
 
 if __name__ == "__main__":

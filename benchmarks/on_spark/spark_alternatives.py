@@ -10,34 +10,38 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import socket
-import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, NamedTuple
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import typer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from rich.progress import track
 
-from benchmarks.tables import ALTERNATIVES, write_alternatives
-from skewless import workloads
-from skewless.experiments.tables import Row, read_records, write_records
+from benchmarks.on_spark.kinds_of_work import (
+    Work,
+    calling,
+    computing,
+    redis,
+    seconds_of_a_call,
+    sketching,
+    waiting,
+)
+from benchmarks.on_spark.turns import in_turns, timed
+from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, write_records
+from benchmarks.streams import cut, real_streams, write_files, zipf_keys
 from skewless.spark import hot_keys, route, session
+from skewless.spark.diagnosis.costs import ALIKE
 
-Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+#: The strategy of ours that the tables are about.
+OURS = "cascade-ahead"
+STRATEGIES = (OURS, "cascade", "pd-stream")
 SALTS = (2, 4, 8, 16, 32)
 N_FILES = 8
-WITHIN_S = 10.0  # a server of Redis starts in less than one
-_SCHEMA = pa.schema([("records", pa.int64()), ("keys", pa.int64())])
-_SKETCH = 32_768  # bytes of a partial result
 
 
 @dataclass(frozen=True)
@@ -78,12 +82,210 @@ CASES = (
 )
 
 
+def written_streams(
+    folder: Path, n_records: int, n_keys: int, data: Path | None
+) -> Iterator[tuple[str, Path]]:
+    """Yield streams by name: Zipf, and the real ones in a folder."""
+    generated = (
+        (f"Zipf {z}", pa.array(zipf_keys(z, n_keys, n_records).astype(str)))
+        for z in (0.0, 1.0, 1.4)
+    )
+    for name, keys in (*generated, *real_streams(data, n_records)):
+        yield name, write_files(folder / name, cut(pa.table({"key": keys}), N_FILES))
+
+
+@dataclass(frozen=True)
+class Job:
+    """A case on this machine: its work, and what that costs."""
+
+    case: Case
+    work: Work
+    per_record: float
+    per_pair: float
+
+    @classmethod
+    def of(cls, case: Case, port: int | None, even: DataFrame, slots: int) -> Job:
+        """Return the job; costs that are not given are measured on a stream of even keys."""
+        if case.kind == "waits":
+            work = waiting(case.per_record, case.per_pair)
+            return cls(case, work, case.per_record, case.per_pair)
+        if case.kind == "computes":
+            return cls(case, computing(case.per_record), case.per_record, 0.0)
+        if case.kind == "calls":
+            assert port is not None
+            return cls(case, calling(port), seconds_of_a_call(port), 0.0)
+        job = cls(case, sketching(), case.per_record, 0.0)
+        few, many = (
+            [job.run(jobs_of(even, slots)[name]()) for _ in range(2)][1]
+            for name in ("hash", "round-robin")
+        )
+        extra = (many["seconds"] - few["seconds"]) / (many["pairs"] - few["pairs"])
+        return cls(case, job.work, case.per_record, max(0.0, slots * extra))
+
+    def run(self, df: DataFrame) -> Row:
+        """Run it; return its seconds, and how many records and (key, worker) pairs it saw."""
+        keys = df.select("key")
+        if self.case.kind == "sketches":
+            made = keys.mapInArrow(self.work, "key string, records bigint, sketch binary")
+            found = made.groupBy("key").agg(
+                F.sum("records").alias("records"),
+                F.count("*").alias("keys"),
+                F.max("sketch").alias("sketch"),
+            )
+            sums = (F.sum(name).alias(name) for name in ("records", "keys"))
+            found = found.agg(*sums, F.max(F.length("sketch")))
+        else:
+            found = keys.mapInArrow(self.work, "records bigint, keys bigint")
+        took, rows = timed(found.toArrow)
+        n_records, n_pairs = (sum(rows[name].to_pylist()) for name in ("records", "keys"))
+        return {"seconds": took, "records": n_records, "pairs": n_pairs}
+
+
+def measured(job: Job, stream: str, df: DataFrame, slots: int, repeats: int) -> list[Row]:
+    """Return the raw records of one cell."""
+    costs: Row = {"per_record": job.per_record, "per_pair": job.per_pair}
+    report = hot_keys(df, "key", workers=slots, strategies=list(STRATEGIES), **costs)
+    predicted = report.fastest.strategy if report.fastest else None
+    jobs = jobs_of(df, slots)
+    job.run(jobs["cascade"]())  # starts the Python workers of all slots
+    cell = {"case": job.case.name, "stream": stream, "slots": slots}
+    return [
+        {**cell, "job": name, "turn": turn, **job.run(jobs[name]()), "predicted": predicted}
+        for turn, name in in_turns(jobs, repeats, f"{job.case.name}, {stream}, {slots} slots")
+    ]
+
+
+def jobs_of(df: DataFrame, slots: int) -> dict[str, Callable[[], DataFrame]]:
+    """Return the ways to partition the records, each as a function."""
+
+    def salted(n_salts: int) -> DataFrame:
+        salt = (F.rand(seed=1) * n_salts).cast("int")
+        return df.withColumn("salt", salt).repartition(slots, "key", "salt").drop("salt")
+
+    jobs: dict[str, Callable[[], DataFrame]] = {
+        "hash": lambda: df.repartition(slots, "key"),
+        "round-robin": lambda: df.repartition(slots),
+    }
+    for n_salts in SALTS:
+        if n_salts <= slots:
+            jobs[f"salt-{n_salts}"] = partial(salted, n_salts)
+    jobs["local"] = lambda: df
+    for name in reversed(STRATEGIES):
+        jobs[name] = partial(route, df, "key", strategy=name, workers=slots, seed=0)
+    return jobs
+
+
+class Cell(NamedTuple):
+    """One case on one stream: the seconds of each job, the best of its turns.
+
+    Whatever else runs on a machine can only make a turn longer.
+    """
+
+    case: str
+    stream: str
+    slots: int
+    seconds: dict[str, float]
+    predicted: str | None  # the job that was predicted to be the fastest
+
+    @property
+    def best_other(self) -> str:
+        """The fastest job that needs no strategy of ours."""
+        plain = {job: s for job, s in self.seconds.items() if _is_plain(job)}
+        return min(plain, key=lambda job: plain[job])
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast as the best alternative ours is."""
+        return self.seconds[self.best_other] / self.seconds[OURS]
+
+    @property
+    def is_predicted_well(self) -> bool:
+        """Whether the job that was predicted is the fastest, or nearly so."""
+        found = self.seconds.get(self.predicted or "")
+        return found is not None and found <= ALIKE * min(self.seconds.values())
+
+
+def cells(records: Sequence[Row]) -> Iterator[Cell]:
+    """Yield the cells of the raw records, in their order."""
+    for (case, stream, slots), there in grouped(records, "case", "stream", "slots").items():
+        jobs = grouped(there, "job")
+        best = {job: min(record["seconds"] for record in mine) for job, mine in jobs.items()}
+        yield Cell(case, stream, slots, best, there[0].get("predicted"))
+
+
+def table(records: Sequence[Row]) -> str:
+    """Return one row per cell: the times as ratios to ours, wins and losses."""
+    rows = []
+    for cell in cells(records):
+        times = {job: f"{took / cell.seconds[OURS]:.2f}" for job, took in cell.seconds.items()}
+        best = f"{cell.best_other} {times[cell.best_other]}"
+        verdict = "win" if cell.gain > ALIKE else "loss" if cell.gain * ALIKE < 1.0 else "tie"
+        named = f"{cell.predicted or '–'}{'' if cell.is_predicted_well else ' ✗'}"
+        plain = (times.get(job, "–") for job in ("hash", "round-robin"))
+        rows.append([cell.case, cell.stream, cell.slots, *plain, best, verdict, named])
+    to_ours = "hash / ours | round-robin / ours | best alternative / ours"
+    return markdown(f"case | stream | slots | {to_ours} | {OURS} | `hot_keys` names", rows)
+
+
+def by_case(records: Sequence[Row]) -> str:
+    """Return one row per case: on each stream, how many times as fast as the best other ours is."""
+    found = list(cells(records))
+    streams = dict.fromkeys(cell.stream for cell in found)
+    shown = {one[:3]: f"{one.gain:.2f} ({one.best_other})" for one in found}
+    rows = (
+        [case, slots, *(shown.get((case, stream, slots), "–") for stream in streams)]
+        for case, slots in dict.fromkeys((cell.case, cell.slots) for cell in found)
+    )
+    return markdown(["case", "slots", *streams], rows)
+
+
+def summary(records: Sequence[Row]) -> str:
+    """Return in one sentence how often ours wins, and how often the prediction is right."""
+    found = list(cells(records))
+    wins = sum(cell.gain > ALIKE for cell in found)
+    losses = sum(cell.gain * ALIKE < 1.0 for cell in found)
+    right = sum(cell.is_predicted_well for cell in found)
+    return (
+        f"Of {len(found)} cells, {OURS} wins {wins}, ties {len(found) - wins - losses} and loses "
+        f"{losses} against the best alternative. `hot_keys` names the fastest, or one within "
+        f"{ALIKE - 1:.0%} of it, in {right}."
+    )
+
+
+def _is_plain(job: str) -> bool:
+    return job in ("hash", "round-robin", "local") or job.startswith("salt-")
+
+
+REPORT = Report(
+    "on_spark/spark_alternatives.jsonl",
+    {
+        (BENCHMARKS, "alternatives"): table,
+        (BENCHMARKS, "alternatives summary"): summary,
+        ("README.md", "alternatives"): by_case,
+        ("README.md", "alternatives summary"): summary,
+    },
+)
+
+
+def keep(cell: list[Row]) -> None:
+    """Write the raw records of a cell in place of those that are there, in the order of `CASES`."""
+    same = ("case", "stream", "slots")
+    others = [one for one in REPORT.read() if any(one[name] != cell[0][name] for name in same)]
+    order = {case.name: place for place, case in enumerate(CASES)}
+    kept = sorted(
+        [*others, *cell],
+        key=lambda one: (order.get(one["case"], len(order)), one["slots"], one["stream"]),
+    )
+    write_records(REPORT.path, kept)
+
+
 def main(
     repeats: Annotated[int, typer.Option(help="Turns of each comparison.")] = 3,
     data: Annotated[Path | None, typer.Option(help="A folder of Parquet files with `key`.")] = None,
     only: Annotated[str, typer.Option(help="Cases whose name has this text.")] = "",
     most: Annotated[int, typer.Option(help="Records of a stream, at most.")] = 1 << 30,
 ) -> None:
+    """Measure cascade-ahead against what a user could write instead."""
     with contextlib.ExitStack() as stack:
         name = stack.enter_context(tempfile.TemporaryDirectory())
         port = stack.enter_context(redis())
@@ -104,286 +306,7 @@ def main(
                 spark.stop()
             shutil.rmtree(name)
             Path(name).mkdir()
-    print(f"raw records: {ALTERNATIVES}")
-    write_alternatives()
-
-
-def keep(cell: list[Row]) -> None:
-    """Write the raw records of a cell in place of those that are there, in the order of `CASES`."""
-    there = read_records(ALTERNATIVES) if ALTERNATIVES.exists() else []
-    same = ("case", "stream", "slots")
-    others = [one for one in there if any(one[name] != cell[0][name] for name in same)]
-    order = {case.name: place for place, case in enumerate(CASES)}
-    kept = sorted(
-        [*others, *cell],
-        key=lambda one: (order.get(one["case"], len(order)), one["slots"], one["stream"]),
-    )
-    write_records(ALTERNATIVES, kept)
-
-
-def written_streams(
-    folder: Path, n_records: int, n_keys: int, data: Path | None
-) -> Iterator[tuple[str, Path]]:
-    """Yield streams by name: Zipf, and the real ones in a folder."""
-    for z in (0.0, 1.0, 1.4):
-        workload = workloads.make("zipf", z=z, n_keys=n_keys, n_records=n_records)
-        keys = np.concatenate(list(workload.chunks(seed=0)))
-        yield f"Zipf {z}", write_files(folder / f"zipf-{z}", pa.array(keys.astype(str)))
-    for file in sorted(data.glob("*.parquet")) if data else ():
-        table = pq.read_table(file, columns=["key"]).slice(0, n_records)
-        yield file.stem, write_files(folder / file.stem, table.column("key"))
-
-
-def write_files(folder: Path, keys: Any) -> Path:
-    """Write the keys in their order, as files of equal size."""
-    folder.mkdir()
-    size = -(-len(keys) // N_FILES)
-    for number in range(N_FILES):
-        part = keys[number * size : (number + 1) * size]
-        pq.write_table(pa.table({"key": part}), folder / f"{number}.parquet")
-    return folder
-
-
-@dataclass(frozen=True)
-class Job:
-    """A case on this machine: its work, and what that costs."""
-
-    case: Case
-    work: Work
-    per_record: float
-    per_pair: float
-
-    @classmethod
-    def of(cls, case: Case, port: int | None, even: DataFrame, slots: int) -> Job:
-        """Return the job; costs that are not given are measured on a stream of even keys."""
-        if case.kind == "waits":
-            return cls(case, waiting(case), case.per_record, case.per_pair)
-        if case.kind == "computes":
-            return cls(case, computing(case), case.per_record, 0.0)
-        if case.kind == "calls":
-            assert port is not None
-            work = calling(port)
-            return cls(case, work, seconds_of_a_call(port), 0.0)
-        job = cls(case, sketching(), case.per_record, 0.0)
-        few, many = (
-            [job.run(jobs_of(even, slots)[name]()) for _ in range(2)][1]
-            for name in ("hash", "round-robin")
-        )
-        per_pair = max(0.0, slots * (many[0] - few[0]) / (many[2] - few[2]))
-        return cls(case, job.work, case.per_record, per_pair)
-
-    def run(self, df: DataFrame) -> tuple[float, int, int]:
-        """Run it; return its seconds, and how many records and (key, worker) pairs it saw."""
-        begin = time.perf_counter()
-        keys = df.select("key")
-        if self.case.kind == "sketches":
-            partial = keys.mapInArrow(self.work, "key string, records bigint, sketch binary")
-            merged = partial.groupBy("key").agg(
-                F.sum("records").alias("records"),
-                F.count("*").alias("keys"),
-                F.max("sketch").alias("sketch"),
-            )
-            rows = merged.agg(F.sum("records"), F.sum("keys"), F.max(F.length("sketch")))
-            n_records, n_pairs, _ = rows.first() or (0, 0, 0)
-            return time.perf_counter() - begin, int(n_records), int(n_pairs)
-        rows = keys.mapInArrow(self.work, "records bigint, keys bigint").toArrow()
-        seconds = time.perf_counter() - begin
-        return seconds, sum(rows["records"].to_pylist()), sum(rows["keys"].to_pylist())
-
-
-def measured(job: Job, stream: str, df: DataFrame, slots: int, repeats: int) -> list[Row]:
-    """Return the raw records of one cell."""
-    case = job.case
-    predicted = hot_keys(
-        df,
-        "key",
-        workers=slots,
-        strategies=["cascade-ahead", "cascade", "pd-stream"],
-        per_record=job.per_record,
-        per_pair=job.per_pair,
-    ).fastest
-    jobs = jobs_of(df, slots)
-    job.run(jobs["cascade"]())  # starts the Python workers of all slots
-    results = []
-    # Backwards in every second turn: a machine that becomes busy hits others.
-    turns = [(turn, name) for turn in range(repeats) for name in list(jobs)[:: 1 - 2 * (turn % 2)]]
-    for turn, name in track(turns, f"{case.name}, {stream}, {slots} slots"):
-        seconds, n_records, n_pairs = job.run(jobs[name]())
-        results.append(
-            {
-                "case": case.name,
-                "stream": stream,
-                "slots": slots,
-                "job": name,
-                "turn": turn,
-                "seconds": seconds,
-                "records": n_records,
-                "pairs": n_pairs,
-                "predicted": predicted.strategy if predicted else None,
-            }
-        )
-    return results
-
-
-def jobs_of(df: DataFrame, slots: int) -> dict[str, Callable[[], DataFrame]]:
-    """Return the ways to partition the records, each as a function."""
-
-    def salted(n_salts: int) -> DataFrame:
-        salt = (F.rand(seed=1) * n_salts).cast("int")
-        return df.withColumn("salt", salt).repartition(slots, "key", "salt").drop("salt")
-
-    return {
-        "hash": lambda: df.repartition(slots, "key"),
-        "round-robin": lambda: df.repartition(slots),
-        **{
-            f"salt-{n_salts}": lambda n_salts=n_salts: salted(n_salts)
-            for n_salts in SALTS
-            if n_salts <= slots
-        },
-        "local": lambda: df,
-        "pd-stream": lambda: route(df, "key", strategy="pd-stream", workers=slots, seed=0),
-        "cascade": lambda: route(df, "key", strategy="cascade", workers=slots, seed=0),
-        "cascade-ahead": lambda: route(df, "key", strategy="cascade-ahead", workers=slots, seed=0),
-    }
-
-
-def waiting(case: Case) -> Work:
-    """Return work that waits, for each record and for each key that is new to the task."""
-    per_record, per_pair, schema = case.per_record, case.per_pair, _SCHEMA
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        known: set[str] = set()
-        n_records = 0
-        for batch in batches:
-            before = len(known)
-            known.update(batch.column(0).unique().to_pylist())
-            n_records += batch.num_rows
-            time.sleep(batch.num_rows * per_record + (len(known) - before) * per_pair)
-        yield pa.RecordBatch.from_pylist([{"records": n_records, "keys": len(known)}], schema)
-
-    return work
-
-
-def computing(case: Case) -> Work:
-    """Return work that computes as long for each record, by as many rounds as that takes here."""
-    rounds, schema = rounds_for(case.per_record), _SCHEMA
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import zlib
-
-        known: set[str] = set()
-        n_records = 0
-        block = b"x" * 1024
-        for batch in batches:
-            for key in batch.column(0).to_pylist():
-                known.add(key)
-                sum_ = 0
-                for _ in range(rounds):
-                    sum_ = zlib.crc32(block, sum_)
-            n_records += batch.num_rows
-        yield pa.RecordBatch.from_pylist([{"records": n_records, "keys": len(known)}], schema)
-
-    return work
-
-
-def sketching() -> Work:
-    """Return work that makes a partial result for each key of the task."""
-    size = _SKETCH
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counts: dict[str, int] = {}
-        for batch in batches:
-            for count in batch.column(0).value_counts().to_pylist():
-                counts[count["values"]] = counts.get(count["values"], 0) + count["counts"]
-        keys = list(counts)
-        for begin in range(0, len(keys), 1000):
-            some = keys[begin : begin + 1000]
-            sketches = [key.encode()[:size].ljust(size, b"0") for key in some]
-            columns = [pa.array(some), pa.array([counts[key] for key in some]), pa.array(sketches)]
-            yield pa.RecordBatch.from_arrays(columns, ["key", "records", "sketch"])
-
-    return work
-
-
-@contextlib.contextmanager
-def redis() -> Iterator[int | None]:
-    """Start a server of Redis on this machine alone; yield its port, None without one."""
-    program = shutil.which("redis-server")
-    if program is None:
-        print("redis-server was not found: the case that calls it is left out")
-        yield None
-        return
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = int(found.getsockname()[1])
-    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-    server = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
-    try:
-        wait_for(server, port)
-        yield port
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def wait_for(server: subprocess.Popen[bytes], port: int) -> None:
-    """Return when the server answers; end the program if it has ended, or takes too long."""
-    deadline = time.monotonic() + WITHIN_S
-    while time.monotonic() < deadline:
-        with contextlib.suppress(ConnectionRefusedError), connection(port):
-            return
-        if server.poll() is not None:
-            raise SystemExit(f"redis-server ended with exit code {server.returncode} as it started")
-        time.sleep(0.05)
-    raise SystemExit(f"redis-server did not answer on port {port} within {WITHIN_S:g} s")
-
-
-def connection(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port))
-
-
-def calling(port: int) -> Work:
-    """Return work that counts each record in Redis, and waits for each answer."""
-    schema = _SCHEMA
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import socket
-
-        known: set[str] = set()
-        n_records = 0
-        server = socket.create_connection(("127.0.0.1", port))
-        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with server:
-            for batch in batches:
-                for key in batch.column(0).to_pylist():
-                    known.add(key)
-                    name = key.encode()
-                    server.sendall(b"*2\r\n$4\r\nINCR\r\n$%d\r\n%s\r\n" % (len(name), name))
-                    answer = server.recv(64)
-                    assert answer.startswith(b":"), answer
-                n_records += batch.num_rows
-        yield pa.RecordBatch.from_pylist([{"records": n_records, "keys": len(known)}], schema)
-
-    return work
-
-
-def seconds_of_a_call(port: int) -> float:
-    """Return how long one call takes, from one connection."""
-    batch = pa.RecordBatch.from_pydict({"key": ["a"] * 5_000})
-    begin = time.perf_counter()
-    list(calling(port)(iter([batch])))
-    return (time.perf_counter() - begin) / batch.num_rows
-
-
-def rounds_for(seconds: float) -> int:
-    """Return how many checksums of a kilobyte take so long on this machine."""
-    import zlib
-
-    block, n = b"x" * 1024, 20_000
-    begin = time.process_time()
-    for _ in range(n):
-        zlib.crc32(block)
-    return max(1, round(seconds * n / (time.process_time() - begin)))
+    REPORT.write(REPORT.read())
 
 
 if __name__ == "__main__":

@@ -7,27 +7,30 @@ first. Spark's `transformWithState` needs the package `protobuf`; without it, it
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import typer
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.state import GroupStateTimeout
 from rich.progress import track
 
-from benchmarks.tables import STATEFUL_OPERATORS, write_stateful_operators
-from skewless.apps.public.spark_state import ROCKSDB, missing_for_transform
-from skewless.experiments.on_spark import stateful_operators
-from skewless.experiments.tables import write_records
-from skewless.spark import KeyProcessor, Processor, Update, process, session
+from benchmarks.on_spark.turns import QUIET, file_stream, run_to_end, spark_and_folder
+from benchmarks.public.both_ways import ROCKSDB, missing_for_transform
+from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, seconds
+from benchmarks.streams import write_files
+from skewless.aggregations import VectorAggregator
+from skewless.spark import KeyProcessor, Processor, Update, aggregate, process
 
+OURS = "process"
 RESULT = "k string, n bigint, total double"
 STATE = "n bigint, total double"
 N_KEYS = 20_000
@@ -49,7 +52,7 @@ class Totals(Processor):
 
 
 class TotalsOfKey(KeyProcessor):
-    """The same, one key at a time."""
+    """The same as `Totals`, one key at a time."""
 
     state_schema = STATE
     result_schema = RESULT
@@ -62,9 +65,28 @@ class TotalsOfKey(KeyProcessor):
         return [new], new
 
 
+class OwnTotals(VectorAggregator):
+    """The same as an aggregator, whose states are in Spark's store."""
+
+    inputs = ("v",)
+    state = STATE
+    result = "struct<n: bigint, total: double>"
+
+    def update(self, records: Any, keys: Any, n_keys: int) -> Any:
+        sums = np.bincount(keys, records["v"].to_numpy(), n_keys)
+        return {"n": np.bincount(keys, minlength=n_keys), "total": sums}
+
+    def merge(self, states: Any, keys: Any, n_keys: int) -> Any:
+        n, total = (np.bincount(keys, states[name].to_numpy(), n_keys) for name in ("n", "total"))
+        return {"n": n.astype(np.int64), "total": total}
+
+    def finish(self, states: Any) -> Any:
+        return pa.StructArray.from_arrays([states["n"], states["total"]], ["n", "total"])
+
+
 def spark_processors() -> tuple[Any, Any]:
     """Return the same for Spark: with pandas frames, and with rows."""
-    from pyspark.sql.streaming import StatefulProcessor
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
     class Pandas(StatefulProcessor):
         def init(self, handle: Any) -> None:
@@ -86,7 +108,7 @@ def spark_processors() -> tuple[Any, Any]:
             for row in rows:
                 n, total = n + 1, total + row["v"]
             self.totals.update((n, total))
-            yield Row(k=key[0], n=n, total=total)
+            yield SparkRow(k=key[0], n=n, total=total)
 
     return Pandas(), Rows()
 
@@ -108,8 +130,11 @@ def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
         )
 
     found: dict[str, Callable[[DataFrame, Path], DataFrame]] = {
-        stateful_operators.OURS: ours(Totals()),
+        OURS: ours(Totals()),
         "process, one key at a time": ours(TotalsOfKey()),
+        "aggregate": lambda df, _: aggregate(
+            df, "k", {"r": OwnTotals()}, workers=workers, mode="update"
+        ).select("k", "r.*"),
         "applyInPandasWithState": lambda df, _: df.groupBy("k").applyInPandasWithState(
             with_group_state, RESULT, STATE, "update", GroupStateTimeout.NoTimeout
         ),
@@ -128,41 +153,48 @@ def ways(workers: int) -> dict[str, Callable[[DataFrame, Path], DataFrame]]:
     return found
 
 
-def make_records(folder: Path, n_batches: int, n_records: int) -> None:
-    """Write a file for each micro-batch; numbers are whole, so that sums do not depend on order."""
-    folder.mkdir()
+def make_records(n_batches: int, n_records: int) -> Iterator[pa.Table]:
+    """Yield a table for each micro-batch; numbers are whole, so sums do not depend on order."""
     rng = np.random.default_rng(3)
-    for number in range(n_batches):
+    for _ in range(n_batches):
         keys = rng.integers(0, N_KEYS, n_records)
-        table = {"k": [f"key-{key}" for key in keys], "v": rng.integers(0, 100, n_records) * 1.0}
-        pq.write_table(pa.table(table), folder / f"{number:03}.parquet", row_group_size=10_000)
+        values = rng.integers(0, 100, n_records) * 1.0
+        yield pa.table({"k": [f"key-{key}" for key in keys], "v": values})
 
 
-def measure(spark: SparkSession, folder: Path, n_batches: int, workers: int) -> Iterator[Any]:
+def keep(rows: dict[int, pa.Table], df: DataFrame, number: int) -> None:
+    rows[number] = df.toArrow().sort_by("k")
+
+
+def measure(spark: SparkSession, folder: Path, n_batches: int, workers: int) -> Iterator[Row]:
     """Run every way over all micro-batches; yield the seconds of each."""
     first: dict[int, pa.Table] = {}
     for name, way in track(ways(workers).items(), "ways"):
-        place = folder / name
-        place.mkdir()
-        stream = spark.readStream.schema("k string, v double").option("maxFilesPerTrigger", 1)
         rows: dict[int, pa.Table] = {}
-        mode = "append" if name.startswith(stateful_operators.OURS) else "update"
-        writer = (
-            way(stream.parquet(str(folder / "in")), place)
-            .writeStream.outputMode(mode)
-            .foreachBatch(lambda df, number, rows=rows: rows.update({number: df.toArrow()}))
-            .option("checkpointLocation", str(place / "checkpoint"))
-        )
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
-        seconds = {p["batchId"]: p["durationMs"]["addBatch"] / 1000 for p in query.recentProgress}
-        rows = {number: table.sort_by("k") for number, table in rows.items()}
+        answered = way(file_stream(spark, "k string, v double", folder / "in"), folder / name)
+        mode = "append" if name.startswith(OURS) else "update"
+        query = run_to_end(answered, folder / name, mode, partial(keep, rows))
+        took = {p["batchId"]: p["durationMs"]["addBatch"] / 1000 for p in query.recentProgress}
         first = first or rows
         for number in range(n_batches):
             if not rows[number].equals(first[number]):
                 raise RuntimeError(f"{name} gives other rows in micro-batch {number}")
             if number >= WARM:
-                yield {"way": name, "batch": number, "seconds": seconds[number]}
+                yield {"way": name, "batch": number, "seconds": took[number]}
+
+
+def table(records: Sequence[Row]) -> str:
+    """Return one line per way to keep state; ratios are to `process` in the same run."""
+    by_way = grouped(records, "way")
+    took = {way: median(map(seconds, mine)) for way, mine in by_way.items()}
+    rows = [
+        [way, len(mine), f"{took[way]:.2f} s", f"{took[way] / took[OURS]:.2f}"]
+        for way, mine in by_way.items()
+    ]
+    return markdown("way | micro-batches | median time | time / process", rows)
+
+
+REPORT = Report("on_spark/stateful_operators.jsonl", {(BENCHMARKS, "stateful operators"): table})
 
 
 def main(
@@ -171,19 +203,11 @@ def main(
     workers: Annotated[int, typer.Option(help="Workers, and partitions of Spark's state.")] = 8,
 ) -> None:
     """Measure all ways."""
-    settings = {
-        "spark.sql.shuffle.partitions": str(workers),
-        **ROCKSDB,
-        "spark.sql.streaming.numRecentProgressUpdates": "1000",
-        "spark.log.level": "ERROR",
-    }
-    spark = session("keyed state", master="local[2]", settings=settings)
-    with tempfile.TemporaryDirectory() as folder:
-        make_records(Path(folder) / "in", batches, records)
-        write_records(STATEFUL_OPERATORS, measure(spark, Path(folder), batches, workers))
-    spark.stop()
-    print(f"raw records: {STATEFUL_OPERATORS}")
-    write_stateful_operators()
+    settings = {"spark.sql.shuffle.partitions": str(workers), **ROCKSDB, **QUIET}
+    settings["spark.sql.streaming.numRecentProgressUpdates"] = "1000"
+    with spark_and_folder("keyed state", settings=settings) as (spark, folder):
+        write_files(folder / "in", make_records(batches, records), rows=10_000)
+        REPORT.write(measure(spark, folder, batches, workers))
 
 
 if __name__ == "__main__":

@@ -8,28 +8,26 @@ three rounds, no other begins that would take too long.
 from __future__ import annotations
 
 import shutil
-import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import mean, median
 from typing import Annotated, Any
 
 import typer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from rich.progress import Progress
 
-from benchmarks.tables import TPCH_Q5, write_tpch_q5
+from benchmarks.on_spark.turns import rounds, spark_and_folder
+from benchmarks.records import Report, Row, grouped, markdown, range_of, ratios, times
 from skewless.apps.records.outputs import ledger_beside
 from skewless.apps.tpch.generating import TpchStream
 from skewless.apps.tpch.tables import TableFiles, find_tables
 from skewless.apps.tpch_q5 import TpchQ5
-from skewless.experiments.on_spark.tpch_q5 import STRATEGIES
-from skewless.experiments.tables import Row, write_records
-from skewless.spark import session
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger import Ledger
 
+#: What is compared; the others are measured against the first one.
+STRATEGIES = ("hash", "mixed")
 N_WORKERS = 8
 #: The fewest rounds: a range needs some.
 LEAST_ROUNDS = 3
@@ -69,6 +67,7 @@ def run(
     for event in ended.recentProgress:
         number = event["batchId"]
         balance = read_balance(ledger, number, N_WORKERS)
+        assert balance is not None  # the stream has ended, so all reports are there
         reports = ledger.read_workers(number)
         batches.append(
             {
@@ -82,49 +81,63 @@ def run(
     return batches, in_order(spark.read.parquet(output).collect())
 
 
-def one_round(
-    spark: SparkSession, files: TableFiles, number: int, truth: list[tuple[Any, ...]], folder: Path
-) -> Iterator[Row]:
-    """Run both strategies; the one that begins changes with the round."""
-    for strategy in STRATEGIES if number % 2 else STRATEGIES[::-1]:
-        # Another one each time: Spark may still write into one that was deleted.
-        scratch = folder / f"{number}-{strategy}"
-        batches, results = run(spark, files, strategy, scratch)
-        shutil.rmtree(scratch)
-        if results != truth:
-            raise RuntimeError(f"{strategy}: the results differ from Spark SQL's")
-        yield {
-            "strategy": strategy,
-            "round": number,
-            "workers": N_WORKERS,
-            "rows": len(results),
-            "batches": batches,
-        }
+def measure(spark: SparkSession, folder: Path, n_rounds: int, minutes: float) -> Iterator[Row]:
+    """Run both strategies in each round; the one that begins changes with the round."""
+    inputs = {name: find_tables(str(folder / name)) for name in ("warming", "measured")}
+    truth = {name: by_spark_sql(spark, files) for name, files in inputs.items()}
+    for number in rounds(n_rounds, minutes, LEAST_ROUNDS):
+        name = "measured" if number else "warming"
+        for strategy in STRATEGIES if number % 2 else STRATEGIES[::-1]:
+            # Another one each time: Spark may still write into one that was deleted.
+            scratch = folder / f"{number}-{strategy}"
+            batches, results = run(spark, inputs[name], strategy, scratch)
+            shutil.rmtree(scratch)
+            if results != truth[name]:
+                raise RuntimeError(f"{strategy}: the results differ from Spark SQL's")
+            about = {"strategy": strategy, "round": number, "workers": N_WORKERS}
+            if number:
+                yield about | {"rows": len(results), "batches": batches}
 
 
-def measure(spark: SparkSession, folder: Path, rounds: int, minutes: float) -> Iterator[Row]:
-    """Yield what each strategy did in each round, after one that does not count."""
-    warming, measured = (find_tables(str(folder / name)) for name in ("warming", "measured"))
-    with Progress() as progress:
-        task = progress.add_task("rounds", total=rounds + 1)
-        for _ in one_round(spark, warming, 0, by_spark_sql(spark, warming), folder):
-            pass
-        progress.advance(task)
-        truth = by_spark_sql(spark, measured)
-        begin, longest = time.perf_counter(), 0.0
-        for number in range(1, rounds + 1):
-            now = time.perf_counter()
-            if number > LEAST_ROUNDS and now - begin + longest > minutes * 60:
-                break
-            yield from one_round(spark, measured, number, truth, folder)
-            longest = max(longest, time.perf_counter() - now)
-            progress.advance(task)
+def table(records: Sequence[Row]) -> str:
+    """Return one line per strategy; ratios are within one round, and the median over rounds.
+
+    The range is that of the rounds: the lowest and the highest of their ratios.
+    """
+    rows = []
+    runs = grouped(records, "strategy")
+    for strategy, mine in runs.items():
+        # The first micro-batch is placed by hash in any case: nothing is known yet.
+        later = [one for r in mine for one in r["batches"][1:]]
+        fullest = [1 + one["imbalance"] for one in later]
+        found = ratios(mine, runs[STRATEGIES[0]], _speed, "round")
+        rows.append(
+            [
+                *(f"`{strategy}`", f"{mean(fullest):.2f}", f"{max(fullest):.2f}"),
+                f"{mean(one['moved'] for one in later):.0f}",
+                f"{median(map(_speed, mine)):,.0f}",
+                *(times(found), range_of(found), len(mine), f"{mine[0]['rows']:,}"),
+            ]
+        )
+    balance = "fullest worker / mean | in the worst batch | keys moved per batch"
+    speed = "records/s | to hash | lowest to highest"
+    return markdown(f"strategy | {balance} | {speed} | rounds | rows, equal to Spark SQL", rows)
+
+
+def _speed(record: Row) -> float:
+    """Return records per second of all micro-batches but the first, which warms up."""
+    batches = record["batches"][1:]
+    return float(sum(one["records"] for one in batches) / sum(one["seconds"] for one in batches))
+
+
+REPORT = Report("on_spark/tpch_q5.jsonl", {("docs/applications.md", "tpch q5"): table})
 
 
 def main(
     items: Annotated[int, typer.Option(help="Line items.")] = 200_000,
-    rounds: Annotated[
-        int, typer.Option(min=LEAST_ROUNDS, help="How often each strategy is measured.")
+    n_rounds: Annotated[
+        int,
+        typer.Option("--rounds", min=LEAST_ROUNDS, help="How often each strategy is measured."),
     ] = 4,
     minutes: Annotated[
         float, typer.Option(help="After three rounds, none begins that would end later.")
@@ -132,18 +145,13 @@ def main(
 ) -> None:
     """Measure both strategies."""
     settings = {"spark.sql.shuffle.partitions": "4", "spark.sql.session.timeZone": "UTC"}
-    spark = session("TPC-H Q5", master="local[2]", settings=settings)
-    with tempfile.TemporaryDirectory() as folder:
-        TpchStream(n_items=items).write(Path(folder) / "measured")
+    with spark_and_folder("TPC-H Q5", settings=settings) as (spark, folder):
+        TpchStream(n_items=items).write(folder / "measured")
         few = max(items // 20, TpchStream.fewest(n_files=2))
-        TpchStream(n_items=few).write(Path(folder) / "warming")
-        # All at once: a run that fails leaves the records of the last one.
-        found = list(measure(spark, Path(folder), rounds, minutes))
+        TpchStream(n_items=few).write(folder / "warming")
+        found = measure(spark, folder, n_rounds, minutes)
         # In the order of the table, whichever began.
-        write_records(TPCH_Q5, sorted(found, key=lambda r: STRATEGIES.index(r["strategy"])))
-    spark.stop()
-    print(f"raw records: {TPCH_Q5}")
-    write_tpch_q5()
+        REPORT.write(sorted(found, key=lambda r: STRATEGIES.index(r["strategy"])))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.records import write_records
 from experiments.reproduction.catalogue import all_figures, select
 from experiments.reproduction.document import RECORDS, about_size, write_document
 from experiments.reproduction.figure import SIZES, Figure, Size
@@ -19,7 +20,6 @@ from skewless import parameters
 from skewless.cli import reading
 from skewless.cli.application import refusing_bad_input, stopped
 from skewless.cli.screen import progress_bar
-from skewless.experiments.tables import write_records
 
 _MOST_JOBS = 1024
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from benchmarks.records import Row
 from skewless import registry, workloads
-from skewless.experiments.tables import Row
 from skewless.simulator import simulate
 from skewless.simulator.timed.timing import Event, Timing
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.records import markdown, write_table
 from experiments.reproduction.catalogue import PAPERS
 from experiments.reproduction.figure import SIZES
 from experiments.reproduction.results import FAILED, MISSED, OUTCOMES, Result, summary, totals
-from skewless.experiments.tables import markdown, write_table
 from skewless.rounding import significant
 
 _PROJECT = Path(__file__).parents[2]

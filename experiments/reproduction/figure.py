@@ -13,9 +13,9 @@ try:
 except ModuleNotFoundError:  # Python 3.10, where pytest and mypy bring the same under this name
     import tomli as tomllib
 
+from benchmarks.records import Row
 from experiments.reproduction.numbers import WORDS, Call, Number, Numbers, check_number
 from experiments.reproduction.table import CASE, SEED, Column, Entry, Table
-from skewless.experiments.tables import Row
 
 #: Points of one curve: what is on the x axis, and what is on the y axis.
 Points = Sequence[tuple[Any, float]]

@@ -13,8 +13,8 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure as Picture
 
+from benchmarks.pictures import HIGHLIGHT, STRONG, STYLE
 from experiments.reproduction.results import Result
-from skewless.dashboard.pictures import HIGHLIGHT, STRONG, STYLE
 from skewless.private.files import write_private
 from skewless.rounding import significant
 

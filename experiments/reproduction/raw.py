@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.records import Row
 from experiments.reproduction.figure import Cell
 from skewless._sources import sources_digest
 from skewless.arguments import shown
-from skewless.experiments.tables import Row
 from skewless.private.files import PRIVATE, replace_file
 
 _LONGEST_NAME = 80  # of the readable part

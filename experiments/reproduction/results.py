@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.records import Row
 from experiments.reproduction.drawing import curves
 from experiments.reproduction.figure import Claim, Figure, Size
 from experiments.reproduction.numbers import Numbers
 from experiments.reproduction.runner import Failure, Outcome, failure
-from skewless.experiments.tables import Row
 from skewless.rounding import significant
 
 #: A figure as JSON has it.

@@ -12,9 +12,9 @@ from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, as_c
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.records import Row
 from experiments.reproduction import raw
 from experiments.reproduction.figure import Cell, Figure, Placed, Size
-from skewless.experiments.tables import Row
 
 #: Called with the number of cells that are done, and the number of all.
 Progress = Callable[[int, int], None]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skewless.experiments.tables import Row
+from benchmarks.records import Row
 
 #: Cells of other cases are found only by the name of their case.
 CASE = "case"

@@ -162,7 +162,7 @@ def test_a_stream_has_its_page_while_it_runs(spark, monkeypatch):
             assert history.look()
             seen.append(history.as_dict())
 
-    monkeypatch.setattr("skewless.cli.running.applications.serving", watched)
+    monkeypatch.setattr("skewless.cli.applications.run.serving", watched)
     result = run(
         *("run", "wordcount", "--generate", "2000", "--stream", "--dashboard"),
         *("--workers", "3", "--strategy", "cascade-ahead", "--json"),

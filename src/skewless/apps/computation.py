@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from skewless.apps.records.outputs import batch_column, ledger_beside
-from skewless.apps.running.streams import finish
+from skewless.apps.streams import finish
 from skewless.spark.aggregation.choosing import FORMS
 from skewless.spark.columns import quoted
 from skewless.spark.routing.route import DEFAULT_STRATEGY

@@ -12,8 +12,8 @@ from skewless.cli import (  # noqa: F401
     simulating,
 )
 from skewless.cli.application import app
+from skewless.cli.applications import commands  # noqa: F401
 from skewless.cli.diagnosing import command  # noqa: F401
-from skewless.cli.running import commands  # noqa: F401
 
 __all__ = ["app", "main"]
 

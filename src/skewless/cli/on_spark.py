@@ -35,7 +35,7 @@ def spark_session(
     master: str, scratch: Path, strategies: list[str], **settings: str
 ) -> Iterator[Any]:
     """Yield a session for these strategies; what Spark refuses becomes one line, exit code 1."""
-    from skewless.apps.running.sessions import SparkFailed, quiet_session
+    from skewless.apps.quiet_session import SparkFailed, quiet_session
 
     # The user's own strategies are loaded later, in the task.
     warm = ",".join(name for name in strategies if name in registry.names())

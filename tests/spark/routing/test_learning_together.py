@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
+from benchmarks.on_spark import learning_together
 from lanes import needs_a_long_stream
 from skewless import registry
 from skewless.arrays import Keys, Workers
-from skewless.experiments import learning_together
 from skewless.simulator.micro_batches import MicroBatches
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing import router as routers

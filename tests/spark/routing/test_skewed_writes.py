@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
-from skewless.experiments.on_spark import skewed_writes
+from benchmarks.on_spark import skewed_writes
 from skewless.spark import route
 
 pytestmark = pytest.mark.spark

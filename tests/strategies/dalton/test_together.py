@@ -9,7 +9,6 @@ import pytest
 from lanes import needs_a_long_stream, slow
 from reference.dalton import dalton_together as reference
 from reference.dalton.dalton import ReferenceDalton
-from skewless.experiments import learning_together
 from skewless.kernels.merge_history import RECENT
 from skewless.keys import hash_keys
 from skewless.simulator.cooperation import merge_and_fork
@@ -212,6 +211,9 @@ def test_merging_is_no_worse_than_not_merging_and_finds_no_more_hot_keys(sizes):
 @pytest.mark.statistics
 def test_uneven_batches_of_many_sources_are_as_balanced_as_one_source():
     """Which cold keys share a worker decides most, so means over several seeds are compared."""
+    pytest.importorskip("pyspark", reason="the benchmark with this stream also runs on Spark")
+    from benchmarks.on_spark import learning_together
+
     batches = [[hash_keys(keys) for keys in batch] for batch in learning_together.micro_batches()]
     n_workers, n_sources = learning_together.N_WORKERS, learning_together.N_SOURCES
     whole = np.concatenate(list(learning_together.STREAM.chunks(learning_together.SEED)))

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from benchmarks.records import Row
 from experiments.reproduction.papers.dalton.pipeline import EMIT, SCORE, Pipeline
 from skewless import registry, workloads
 from skewless.arrays import Keys, Workers
-from skewless.experiments.tables import Row
 from skewless.simulator.cooperation import cooperate
 from skewless.strategies.dalton.bandit import HOT_ABOVE, WATCH_ABOVE, Bandit, home_of
 from skewless.strategies.dalton.watched_keys import ALWAYS, take_row

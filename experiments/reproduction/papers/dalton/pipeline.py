@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from benchmarks.records import Row
 from experiments.reproduction.papers.dalton import slides
 from skewless import registry, workloads
 from skewless._jit import kernel
 from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
-from skewless.experiments.tables import Row
 from skewless.kernels.hashing import mix
 from skewless.parameters import MOST_PLACES
 from skewless.simulator.records import Records, decide

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.records import Row
 from experiments.reproduction.cells import Simulation
 from skewless import registry, workloads
 from skewless.arrays import Floats, Keys, Workers
-from skewless.experiments.tables import Row
 from skewless.kernels.xxhash64 import hash_ranks
 from skewless.simulator import simulate
 from skewless.strategies import Mixed

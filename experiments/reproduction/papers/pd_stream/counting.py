@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.records import Row
 from experiments.reproduction.fitting import fitted_z, harmonic
 from skewless import registry, workloads
 from skewless.arrays import Keys, Workers
-from skewless.experiments.tables import Row
 from skewless.kernels.hashing import seeded
 from skewless.kernels.head import is_hot
 from skewless.kernels.key_table import ABSENT, find_slot, get

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from skewless.apps.main_job.lookups import CountLookedUp
 from skewless.apps.records.drifting_words import SCHEMA
-from skewless.apps.running.streams import finish
+from skewless.apps.streams import finish
 from skewless.metrics import imbalance
 from skewless.spark import aggregate
 from skewless.spark.aggregation.windows import WINDOW

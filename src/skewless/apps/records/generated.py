@@ -25,45 +25,9 @@ _MOST_ITEMS = 20_000_000
 _SECONDS = 600
 _N_BATCHES = N_FILES // FILES_PER_BATCH
 _Rng = np.random.Generator
-_FIRST = [
-    "anna",
-    "bruno",
-    "clara",
-    "david",
-    "elena",
-    "felix",
-    "greta",
-    "hugo",
-    "irene",
-    "jonas",
-    "katja",
-    "lukas",
-]
-_LAST = [
-    "adler",
-    "bergmann",
-    "caspari",
-    "dietrich",
-    "engelhart",
-    "fontane",
-    "grossmann",
-    "hildebrand",
-]
-_TALK = [
-    "today",
-    "we",
-    "meet",
-    "in",
-    "the",
-    "town",
-    "hall",
-    "and",
-    "everybody",
-    "is",
-    "welcome",
-    "to",
-    "come",
-]
+_FIRST = "anna bruno clara david elena felix greta hugo irene jonas katja lukas"
+_LAST = "adler bergmann caspari dietrich engelhart fontane grossmann hildebrand"
+_TALK = "today we meet in the town hall and everybody is welcome to come"
 
 
 def write_generated(kind: str, folder: Path, n_records: int) -> None:
@@ -110,7 +74,7 @@ def _trades(rng: _Rng, symbols: Ints) -> dict[str, Any]:
 def _posts(rng: _Rng, ranks: Ints) -> dict[str, Any]:
     tags = ranks.reshape(-1, 2)
     n = len(tags)
-    words = rng.choice(_TALK, (n, 3))
+    words = rng.choice(_TALK.split(), (n, 3))
     n_tags = rng.integers(0, 3, n)
     texts = [
         " ".join([*some, *(f"#Tag{tag}" for tag in mine[:count])])
@@ -140,7 +104,8 @@ def _flows(rng: _Rng, sources: Ints) -> dict[str, Any]:
 def _voters(rng: _Rng, postcodes: Ints) -> dict[str, Any]:
     """Return names; a third of them has a doubled letter, like a typing error."""
     n = postcodes.size
-    names = rng.choice(_FIRST, n).astype(object) + " " + rng.choice(_LAST, n).astype(object)
+    first, last = (rng.choice(some.split(), n).astype(object) for some in (_FIRST, _LAST))
+    names = first + " " + last
     places = rng.integers(0, 12, n).tolist()
     wrong = (rng.random(n) < 1 / 3).tolist()
     typed = [

@@ -12,11 +12,11 @@ from rich.table import Table
 from skewless.arguments import MOST_WORKERS, printable, shown
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
+from skewless.cli.applications.options import DELIMITER
 from skewless.cli.diagnosing.keys import Asked, diagnose_in_memory, diagnose_on_spark
 from skewless.cli.diagnosing.logs import show_log
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.on_spark import require_spark
-from skewless.cli.running.options import DELIMITER
 from skewless.cli.screen import AsJson, console, print_json
 from skewless.diagnosis.key_candidates import Candidate, rank_columns
 from skewless.diagnosis.key_column import KeyReport

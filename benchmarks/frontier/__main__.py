@@ -1,0 +1,73 @@
+"""Measure every strategy in every cell of the frontier; write raw records, tables and pictures.
+
+Cells that have a record already are skipped, so an interrupted run goes on where it was.
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import track
+
+from benchmarks import pictures
+from benchmarks.frontier.cells import (
+    GROUPS,
+    SEED,
+    Cell,
+    cell_of,
+    cells,
+    in_order,
+    measure,
+    traces_in,
+)
+from benchmarks.frontier.front import points
+from benchmarks.frontier.tables import REPORT
+from benchmarks.records import write_records
+from skewless import registry
+
+
+def write_documents() -> None:
+    """Write the page's tables and the pictures from the records; measures nothing."""
+    REPORT.write_tables()
+    records = REPORT.read()
+    for group, n_workers in (("grid", 128), ("real", 64)):
+        found = points(records, group, n_workers)
+        if found:
+            pictures.frontier(found, pictures.PICTURES / f"frontier-{group}.svg")
+    # The load per worker that the README shows.
+    at = {cell_of(record): record for record in records}
+    shown = [at.get(Cell("grid", "zipf", 1.4, 32, 1, SEED, name)) for name in ("hash", "cascade")]
+    runs = [run for run in shown if run is not None]
+    if len(runs) == len(shown):
+        pictures.load_per_worker(runs, pictures.PICTURES / "load-per-worker.svg")
+
+
+def main(
+    data: Annotated[Path | None, typer.Option(help="Folder of Parquet files with `key`.")] = None,
+    only: Annotated[str | None, typer.Option(help="Some strategies, with commas.")] = None,
+    groups: Annotated[
+        str | None, typer.Option("--cells", help="Some groups of cells, with commas.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Also what has a record.")] = False,
+) -> None:
+    """Measure what has no record yet, then write the page and its pictures."""
+    names = only.split(",") if only else registry.names()
+    chosen = groups.split(",") if groups else list(GROUPS)
+    todo = cells(names, chosen, traces_in(data) if data else ())
+    if data is None and "real" in chosen:
+        print("no --data: the traces keep the records that they have")
+    kept = [r for r in REPORT.read() if not again or cell_of(r) not in todo]
+    write_records(REPORT.path, kept)
+    done = {cell_of(record) for record in kept}
+    todo = [cell for cell in todo if cell not in done]
+    with REPORT.path.open("a", encoding="utf-8") as lines:
+        for record in track(measure(todo, data), "simulating", total=len(todo)):
+            lines.write(json.dumps(record) + "\n")
+            lines.flush()
+    write_records(REPORT.path, in_order(REPORT.read()))
+    write_documents()
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,172 @@
+"""A query in two ways, by Spark's operators and by the verbs of skewless, run as a stream."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, GroupedData, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from benchmarks.on_spark.turns import file_stream, run_to_end
+from skewless.spark.session import SETTINGS
+
+PLAIN = "plain Spark"
+_BATCH = "batch"
+#: Spark's operators for states that are written in Python.
+TRANSFORM, APPLY = "transformWithState", "applyInPandasWithState"
+_STORE = "spark.sql.streaming.stateStore.providerClass"
+#: `transformWithState` needs the state store of RocksDB.
+ROCKSDB = {_STORE: SETTINGS[_STORE]}
+
+
+def missing_for_transform() -> str | None:
+    """Return what `transformWithState` needs and is missing; None if nothing is missing."""
+    if not hasattr(GroupedData, TRANSFORM):
+        return "this version of PySpark does not have it"
+    try:
+        there = importlib.util.find_spec("google.protobuf") is not None
+    except ModuleNotFoundError:  # there is no package `google` at all
+        there = False
+    return None if there else "the package protobuf is not installed"
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked, and the two ways to answer it; both work on batch DataFrames and on streams.
+
+    Parameters
+    ----------
+    reads
+        The folders of the streams that it reads, in the order of its arguments.
+    name, asks
+        Its short name, and the question in one line.
+    plain
+        The query as one would write it with Spark's own operators.
+    ours
+        The same with a verb of skewless; the second argument is the folder of its ledger.
+    plain_verb, our_verb
+        What each of them uses, for people. `our_verb` is "plain Spark" if skewless advises or
+        chooses that.
+    key
+        The columns that identify the row that another one replaces; without them, all rows count.
+    counts
+        An SQL condition for the rows that count: not those of records that only move the clock. It
+        is not part of the query, because Spark would then filter before it sees the times of these
+        records.
+    plain_settings
+        Settings of Spark that the plain query needs on a stream.
+    """
+
+    reads: tuple[str, ...]
+    name: str
+    asks: str
+    plain: Callable[[Sequence[DataFrame]], DataFrame]
+    ours: Callable[[Sequence[DataFrame], str | None], DataFrame]
+    plain_verb: str
+    our_verb: str
+    key: tuple[str, ...] = ()
+    counts: str = "true"
+    plain_settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mode(self) -> str:
+        """The output mode of the plain query."""
+        return "update" if self.key else "append"
+
+    @property
+    def our_mode(self) -> str:
+        """The output mode of ours; rows of a verb with a ledger are never replaced."""
+        return self.mode if self.our_verb == PLAIN else "append"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One query, run in one way.
+
+    Parameters
+    ----------
+    n_records
+        What each micro-batch read.
+    seconds
+        What each took. Those that only close windows have one record, or none.
+    results
+        The final results, in order.
+    """
+
+    n_records: tuple[int, ...]
+    seconds: tuple[float, ...]
+    results: pa.Table
+
+
+def run_stream(
+    spark: SparkSession,
+    query: Query,
+    schemas: Mapping[str, str],
+    inputs: Path,
+    folder: Path,
+    *,
+    ours: bool,
+) -> Run:
+    """Run a query over all files of `inputs`, one of each stream per micro-batch.
+
+    Checkpoint, ledger and results go into `folder`.
+    """
+    streams = [file_stream(spark, schemas[name], inputs / name) for name in query.reads]
+    if ours:
+        answered, mode = query.ours(streams, str(folder / "ledger")), query.our_mode
+    else:
+        answered, mode = query.plain(streams), query.mode
+    written = folder / "results"
+
+    def write(rows: DataFrame, batch: int) -> None:
+        rows.write.mode("overwrite").parquet(str(written / f"{_BATCH}={batch}"))
+
+    with _settings(spark, {} if ours else query.plain_settings):
+        batches = run_to_end(answered, folder, mode, write).recentProgress
+    columns = StructType([*answered.schema.fields, StructField(_BATCH, IntegerType())])
+    rows = spark.read.schema(columns).parquet(str(written))
+    return Run(
+        tuple(int(batch["numInputRows"]) for batch in batches),
+        tuple(batch["durationMs"]["triggerExecution"] / 1000 for batch in batches),
+        in_order(latest(rows, query).where(query.counts)),
+    )
+
+
+@contextlib.contextmanager
+def _settings(spark: SparkSession, chosen: Mapping[str, str]) -> Iterator[None]:
+    """Set these settings of the session, and restore the earlier ones at the end."""
+    before = {name: spark.conf.get(name, None) for name in chosen}
+    for name, value in chosen.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+def latest(rows: DataFrame, query: Query) -> DataFrame:
+    """Return the last row of each key, or all rows if none replaces another."""
+    if not query.key:
+        return rows.drop(_BATCH)
+    names = [name for name in rows.columns if name != _BATCH]
+    others = [name for name in names if name not in query.key]
+    last = F.max_by(F.struct(*others), _BATCH).alias("last")
+    return rows.groupBy(*query.key).agg(last).select(*query.key, "last.*").select(*names)
+
+
+def in_order(rows: DataFrame) -> pa.Table:
+    """Return the rows as a table, ordered by all columns."""
+    table = rows.toArrow()
+    ordered = table.sort_by([(name, "ascending") for name in table.column_names])
+    # Whether a column is nullable is not part of the results.
+    return ordered.cast(pa.schema([(field.name, field.type) for field in table.schema]))

@@ -1,0 +1,66 @@
+"""What benchmarks read: keys in memory, real streams in a folder, and Parquet files for Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skewless.arrays import Keys
+from skewless.workloads import CHUNK_SIZE, Workload, Zipf
+
+_FIRST_S = 1_767_225_600  # 2026-01-01 00:00 UTC
+
+
+class InMemory:
+    """Keys that are there already, for many runs over them."""
+
+    name: ClassVar[str] = "in memory"
+
+    def __init__(self, keys: Keys) -> None:
+        self.keys = keys
+        self.n_records: int | None = keys.size
+
+    @classmethod
+    def of(cls, workload: Workload, seed: int) -> InMemory:
+        """Return the keys of another workload."""
+        return cls(np.concatenate(list(workload.chunks(seed))))
+
+    def chunks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Keys]:
+        for first in range(0, self.keys.size, chunk_size):
+            yield self.keys[first : first + chunk_size]
+
+
+def zipf_keys(z: float, n_keys: int, n_records: int) -> Keys:
+    """Return the key hashes of a Zipf stream."""
+    return InMemory.of(Zipf(z=z, n_keys=n_keys, n_records=n_records), 0).keys
+
+
+def real_streams(data: Path | None, n_records: int) -> Iterator[tuple[str, Any]]:
+    """Yield the column `key` of each Parquet file in a folder, by the name of the file."""
+    for file in sorted(data.glob("*.parquet")) if data else ():
+        yield file.stem, pq.read_table(file, columns=["key"]).slice(0, n_records).column("key")
+
+
+def write_files(folder: Path, tables: Iterable[pa.Table], rows: int | None = None) -> Path:
+    """Write one file per table, with so many rows in a group; return the folder.
+
+    Spark takes files in the order of their times of modification.
+    """
+    folder.mkdir(parents=True)
+    for number, table in enumerate(tables):
+        path = folder / f"{number:06}.parquet"
+        pq.write_table(table, path, row_group_size=rows)
+        os.utime(path, (_FIRST_S + number, _FIRST_S + number))
+    return folder
+
+
+def cut(table: pa.Table, n: int) -> Iterator[pa.Table]:
+    """Yield `n` parts of a table, of equal size but for the last."""
+    size = -(-table.num_rows // n)
+    return (table.slice(number * size, size) for number in range(n))

@@ -1,5 +1,0 @@
-"""Public workloads that others published: NEXMark and ShuffleBench, by plain Spark and by skewless.
-
-`auctions` and `shuffle_records` make the streams. `nexmark` and `shufflebench` have the queries,
-each in two ways. `running` runs one of the two as a stream and keeps its results.
-"""

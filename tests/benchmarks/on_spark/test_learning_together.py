@@ -1,0 +1,48 @@
+"""The table of sources that learn together."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyspark", reason="the benchmark runs on Spark")
+
+from benchmarks.on_spark import learning_together
+from skewless.keys import hash_keys
+from skewless.workloads import Zipf
+
+
+def test_every_system_that_merges_has_a_row():
+    stream = Zipf(z=1.4, n_keys=1_000, n_records=40_000)
+    names = learning_together.systems()
+    assert {"fish", "dalton", "pstream", "pd-stream", "cascade", "cascade-ahead"} == set(names)
+    records = list(learning_together.measure(["fish", "cascade-ahead"], stream))
+    of_batches = ["alone", *learning_together.MERGED]
+    assert [r["variant"] for r in records] == [*of_batches, "with delay", *of_batches]
+    table = learning_together.table(records).splitlines()
+    assert len(table) == 4
+    assert table[2].startswith("| `fish` |")
+    assert table[2].count("/") == 7  # replicas per key of all but Spark
+
+
+def test_spark_and_the_simulator_have_the_same_keys():
+    """Spark got hashes for keys once, and hashed them again: other cold keys shared a worker."""
+    stream = Zipf(z=1.4, n_keys=1_000, n_records=50_001)
+    batches = list(learning_together.micro_batches(stream))
+    expected = np.concatenate(list(stream.chunks(learning_together.SEED)))
+    begin = 0
+    for sources, size in zip(batches, learning_together.UNEVEN, strict=False):
+        size = min(size, 50_001 - begin)
+        assert len(sources) == learning_together.N_SOURCES
+        found = np.empty(size, np.uint64)
+        for source, keys in enumerate(sources):
+            found[source :: learning_together.N_SOURCES] = hash_keys(keys)
+        np.testing.assert_array_equal(found, expected[begin : begin + size])
+        begin += size
+    assert begin == 50_001
+
+
+def test_workers_that_are_overloaded_in_turn_are_not_balanced():
+    """Over the whole stream they are, which hid that Dalton's sources overshoot together."""
+    n = learning_together.N_WORKERS
+    batches = np.repeat(np.arange(n), 10)
+    row = learning_together.measured("any", "merged", batches, batches, batches)
+    assert row["imbalance"] == n - 1

@@ -1,0 +1,89 @@
+"""The tables of speed on Spark: ratios inside one turn, and their medians over turns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the benchmark runs on Spark")
+from benchmarks.on_spark import (
+    aggregate_speed,
+    held_keys,
+    spark_speed,
+    stateful_operators,
+)
+
+
+def test_a_first_route_is_told_against_the_second_of_the_same_session() -> None:
+    def record(daemon: str, start: float, first: float, second: float) -> dict[str, Any]:
+        seconds = {"python_start_s": start, "first_route_s": first, "second_route_s": second}
+        return {"daemon": daemon, "kernels": "warm", **seconds}
+
+    records = [
+        *(record("ours", 8.0, 3.0, 2.0), record("theirs", 1.0, 4.0, 1.0)),
+        *(record("ours", 1.0, 1.0, 1.0), record("theirs", 1.0, 9.0, 2.0)),
+        *(record("ours", 6.0, 4.0, 2.0), record("theirs", 1.0, 8.0, 4.0)),
+    ]
+    assert spark_speed.first_route_table(records).splitlines()[2:] == [
+        "| ours | warm | 3.0 | 1.5 |",
+        "| theirs | warm | 0.5 | 4.0 |",
+    ]
+
+
+def test_an_aggregation_is_told_against_the_best_other_of_the_same_turn() -> None:
+    def record(aggregation: str, job: str, turn: int, seconds: float) -> dict[str, Any]:
+        about = {
+            "stream": "s",
+            "aggregation": aggregation,
+            "form": "local" if job == "auto" else "",
+        }
+        return {**about, "job": job, "turn": turn, "seconds": seconds}
+
+    records = [
+        *(record("own", "auto", 0, 1.0), record("own", "a", 0, 2.0), record("own", "b", 0, 9.0)),
+        *(record("own", "auto", 1, 3.0), record("own", "a", 1, 4.0), record("own", "b", 1, 2.0)),
+        *(record("own", "auto", 2, 3.0), record("own", "a", 2, 3.0), record("own", "b", 2, 9.0)),
+        *(record("n", "auto", 0, 2.0), record("n", "a", 0, 1.0)),
+    ]
+    assert (
+        aggregate_speed.table(records)
+        .splitlines()[0]
+        .endswith("| auto / best | a / best | b / best |")
+    )
+    assert aggregate_speed.table(records).splitlines()[2:] == [
+        "| s | own | local | a | 0.75 | 1.00 | 3.00 |",
+        "| s | n | local | a | 2.00 | 1.00 |  |",
+    ]
+
+
+def test_keyed_state_is_compared_with_process_by_medians() -> None:
+    times = {"process": [2.0, 1.0, 9.0], "applyInPandasWithState": [5.0, 3.0]}
+    records = [
+        {"way": way, "batch": batch, "seconds": seconds}
+        for way, all_seconds in times.items()
+        for batch, seconds in enumerate(all_seconds)
+    ]
+    lines = stateful_operators.table(records).splitlines()
+    assert lines[2:] == [
+        "| process | 3 | 2.00 s | 1.00 |",
+        "| applyInPandasWithState | 2 | 4.00 s | 2.00 |",
+    ]
+
+
+def test_held_keys_are_compared_within_a_round() -> None:
+    def record(held: int, cold: bool, number: int, seconds: float) -> dict[str, Any]:
+        about = {"held": held, "touched": 1_000, "cold": cold}
+        return {**about, "round": number, "seconds": seconds}
+
+    records = [
+        *(record(100, False, 1, 1.0), record(2_000, False, 1, 2.0)),
+        *(record(100, False, 2, 2.0), record(2_000, False, 2, 3.0)),
+        *(record(100, True, 1, 4.0), record(2_000, True, 1, 4.0)),
+    ]
+    assert held_keys.table(records).splitlines()[2:] == [
+        "| kept open | 100 | 1,000 | 1.500 | 1.00 | 1.00 – 1.00 | 2 |",
+        "| kept open | 2,000 | 1,000 | 2.500 | 1.75 | 1.50 – 2.00 | 2 |",
+        "| read anew in each micro-batch | 100 | 1,000 | 4.000 | 1.00 | – | 1 |",
+        "| read anew in each micro-batch | 2,000 | 1,000 | 4.000 | 1.00 | – | 1 |",
+    ]
