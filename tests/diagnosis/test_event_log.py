@@ -188,4 +188,4 @@ def test_names_that_look_like_markup_or_control_the_screen_are_shown_as_text(tmp
     said = run("diagnose", "--event-log", str(tmp_path / "log"))
     assert said.exit_code == 0, said.output
     assert "\x1b" not in said.stdout
-    assert "?[2J?No skew [/bold] ?" in said.stdout
+    assert "?[2J No skew [/bold] ?" in said.stdout

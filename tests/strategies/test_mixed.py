@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reference.rebalancing import even_arcs as reference_ring
@@ -45,8 +45,13 @@ some_windows = st.integers(1, 14).flatmap(
 some_rests = st.sampled_from([None, [0] * 5, [3, 0, 1, 8, 0], [50, 2, 2, 2, 2]])
 
 
+#: Here brute force without a bound on the table moves less state than MinMig does.
+TWO_PLANS = [([0] * 10 + [1], [0] * 11), ([0] * 7 + [3, 3, 1, 2], [0] * 9 + [1, 0])]
+
+
 @pytest.mark.parametrize("name", FAMILY)
 @settings(deadline=None, max_examples=60)
+@example(TWO_PLANS, 4, 1, 0.0, None, [50, 2, 2, 2, 2], True)
 @given(
     windows=some_windows,
     n_workers=st.integers(1, 5),

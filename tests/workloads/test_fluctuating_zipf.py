@@ -11,7 +11,7 @@ from reference import fluctuation
 from skewless import registry
 from skewless.kernels.hashing import draw
 from skewless.keys import hash_keys
-from skewless.strategies import Hash, MinMig, MinTable, Mixed, MixedBruteForce, Readj, Simple
+from skewless.strategies import MinMig, MinTable, Mixed, MixedBruteForce, Readj, Simple
 from skewless.strategy import AnyStrategy
 from skewless.workloads import FluctuatingZipf, Zipf
 from skewless.workloads.fluctuating_zipf import Frequencies, shift_load
@@ -114,7 +114,7 @@ def test_the_first_interval_is_plain_zipf_and_later_ones_are_not() -> None:
 
 @pytest.mark.parametrize(
     "strategy",
-    [Mixed(), MixedBruteForce(), MinTable(), MinMig(), Readj(), Simple(), Hash(ring=True)],
+    [Mixed(), MixedBruteForce(), MinTable(), MinMig(), Readj(), Simple()],
     ids=lambda strategy: strategy.name,
 )
 def test_owners_are_the_homes_of_all_strategies_with_a_table(strategy: AnyStrategy) -> None:

@@ -36,7 +36,7 @@ def whole(value: object) -> int:
 
 def short(value: object) -> str:
     """Return a name of the log; a missing one is empty, and the end of a long one is cut off."""
-    return "" if value is None else printable(str(value)[:_LONGEST])
+    return "" if value is None else printable(" ".join(str(value)[:_LONGEST].split()))
 
 
 def stage_operators(info: dict[str, Any]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 from skewless.arrays import Keys, Workers
 from skewless.simulator.syncing import take_over
 from skewless.state import copy_state
-from skewless.strategy import Condenses
+from skewless.strategy import Condenses, Infers
 
 
 class MicroBatches:
@@ -35,7 +35,8 @@ class MicroBatches:
         if self.plan is not None and isinstance(self._strategy, Condenses):
             return copy_state(self.plan)
         own = self.reports.get(source)
-        if own is None:
+        # Workers are idle when a micro-batch begins, so a backlog that was inferred is over.
+        if own is None or (self.plan is not None and isinstance(self._strategy, Infers)):
             own = self._strategy.start(self._n_workers, self._seed, source=source)
         return own if self.plan is None else take_over(self._strategy, self.plan, own, source)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from skewless.arrays import Floats, Workers
 from skewless.strategies.mixed import Mixed, n_in_table
+from skewless.strategies.rebalancing.compact_representation import Observed
+from skewless.strategies.rebalancing.goals import Goals
 from skewless.strategies.rebalancing.phases import Attempt, Problem
 
 
@@ -39,6 +42,11 @@ class MixedBruteForce(Mixed):
     """
 
     name: ClassVar[str] = "mixed-bf"
+
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
+        if self.max_entries is None:  # every attempt fits, and still moves more or less state
+            return replace(self, max_entries=observed.keys.size)._plan(observed, aims, capacities)
+        return super()._plan(observed, aims, capacities)
 
     def _search(self, task: Problem, room: float) -> Attempt:
         plans = (self._attempt(task, n_back) for n_back in range(n_in_table(task) + 1))

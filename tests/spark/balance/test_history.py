@@ -15,7 +15,7 @@ from skewless.spark.balance.history import History, find_history
 from skewless.spark.ledger.ledger import Entry, Ledger
 from spark.balance.reports import IDENTITY, source, worker
 from spark.state.chains import SCHEMA, chain, records
-from spark.state.without_spark import Query
+from spark.state.without_spark import Query, stamp_of
 
 
 def tree(folder):
@@ -253,7 +253,8 @@ def test_views_leave_out_what_is_half_done_or_was_given_up(tmp_path):
     history.look()
     assert [one["batch"] for one in history.as_dict()["batches"]] == [0, 1, 2, 3, 4]
     # The checkpoint is rolled back to batch 1, and the query goes on with two workers.
-    again = Query(folder, chain(), SCHEMA, strategy="mixed", workers=2, run="run-1")
+    log = {batch: stamp_of(records(200, batch)) for batch in range(2)}
+    again = Query(folder, chain(), SCHEMA, strategy="mixed", workers=2, run="run-1", checkpoint=log)
     again.step(2, records(70, 2))
     again.step(3, records(70, 3), workers=[1])  # the other worker has not reported yet
     outside = Ledger(str(folder))

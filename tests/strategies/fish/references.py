@@ -10,7 +10,7 @@ def reference(strategy, n_workers, seed, **more):
     parameters = {
         field: getattr(strategy, field)
         for field in strategy.__dataclass_fields__
-        if field != "name"
+        if field not in ("name", "state_version")
     }
     # The decimal fraction that is meant, so that what is equal on paper is equal.
     parameters["alpha"] = Fraction(strategy.alpha).limit_denominator(100)
