@@ -14,7 +14,7 @@ BATCH_MARK = "*"
 
 
 def balance_and_replicas(record: Row) -> tuple[float, float]:
-    """Return what a cell is judged by: over the whole stream, or means of windows under drift."""
+    """Return a cell's imbalance and replicas per key; for real streams, the means of windows."""
     if record["group"] == "real":
         return record["window_imbalance_mean"], record["window_replication_mean"]
     return record["imbalance"], record["replication"]
@@ -50,7 +50,7 @@ def title(record: Row) -> str:
 
 
 def points(records: Iterable[Row], group: str, n_workers: int) -> list[Row]:
-    """Return what a picture of the front needs: a panel per stream with this many workers."""
+    """Build the plot's points, one panel per stream with this many workers, and mark the front."""
     chosen = [r for r in records if r["group"] == group and r["workers"] == n_workers]
     found = []
     for panel, rows in by_cell(chosen, [group]).items():

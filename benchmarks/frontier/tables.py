@@ -65,7 +65,7 @@ def low_skew_table(records: Sequence[Row]) -> str:
 
 
 def sources_table(records: Sequence[Row]) -> str:
-    """Return what many sources cost, against one."""
+    """Build the table of imbalance and replicas with many sources, beside those with one."""
     seeded = [r for r in _of_group(records, "grid") if r["seed"] == SEED]
     one = grouped(seeded, "strategy", "z", "workers")
     rows = []

@@ -212,7 +212,7 @@ def measure(spark: Any, folder: Path, scenario: Scenario, size: Size) -> Iterato
 
 
 def _record(scenario: Scenario, size: Size, ledger: Ledger, batch: int, wall: float) -> Row:
-    """Return what the ledger tells of one micro-batch."""
+    """Build the raw record of one micro-batch from the ledger's plan and reports."""
     base = bases.complete(ledger, batch)
     assert base is not None
     reports = ledger.read_workers(batch)

@@ -125,7 +125,7 @@ def record(name: str, variant: str, imbalance: float, replication: float | None)
 
 
 def _with_delay(strategy: Any, stream: Zipf) -> Row:
-    """Return what Dalton's protocol gives: messages take time, and the interval adapts."""
+    """Build the raw record of Dalton's protocol: messages take time, and the interval adapts."""
     run = simulate(
         strategy,
         stream,

@@ -69,7 +69,7 @@ def digest(df: DataFrame) -> object:
 
 
 def sizes(out: Path) -> Row:
-    """Return what the files tell: a task writes the files with its number in their names."""
+    """Count and measure files and tasks; the name of a file has the number of its task."""
     files = list(out.rglob("*.parquet"))
     by_task: dict[str, int] = {}
     for file in files:

@@ -106,7 +106,7 @@ def first_routes(folder: Path, repeats: int) -> Iterator[Row]:
 
 
 def time_first_route(module: str, cache: Path) -> Row:
-    """Return what the first Python job, the first route and the second one take."""
+    """Return the seconds of the first Python job, of the first route and of the second one."""
     settings = {
         "spark.python.daemon.module": module,
         "spark.executorEnv.SKEWLESS_CACHE_DIR": str(cache),
@@ -179,7 +179,7 @@ def table(records: Sequence[Row], comparison: str) -> str:
 
 
 def first_route_table(records: Sequence[Row]) -> str:
-    """Return what beginning costs, case by case, against the second route of the same session."""
+    """Build the table of start-up times by case, divided by that of the session's second route."""
     rows = []
     for case, chosen in grouped(records, "daemon", "kernels").items():
         found = (

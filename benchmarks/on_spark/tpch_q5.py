@@ -36,7 +36,7 @@ LENGTH, SLIDE = "5 minutes", "1 minute"
 
 
 def by_spark_sql(spark: SparkSession, files: TableFiles) -> list[tuple[Any, ...]]:
-    """Return what plain Spark says, with its own windows and joins."""
+    """Compute the results with the windows and joins of plain Spark."""
     tables = files.read(spark)
     orders = tables.orders.withColumn("window", F.window("o_orderdate", LENGTH, SLIDE))
     items = tables.lineitem.withColumn("item_window", F.window("l_shipdate", LENGTH, SLIDE))
@@ -58,7 +58,7 @@ def in_order(rows: list[Any]) -> list[tuple[Any, ...]]:
 def run(
     spark: SparkSession, files: TableFiles, strategy: str, scratch: Path
 ) -> tuple[list[Row], list[tuple[Any, ...]]]:
-    """Return what each micro-batch did, and the results."""
+    """Run the query as a stream; return a row of measurements per micro-batch, and the results."""
     query = TpchQ5(window=LENGTH, slide=SLIDE, strategy=strategy, workers=N_WORKERS, seed=0)
     output, checkpoint = str(scratch / "results"), str(scratch / "checkpoint")
     ended = query.stream(files.read_stream(spark, 2), output, checkpoint)

@@ -26,7 +26,7 @@ ROCKSDB = {_STORE: SETTINGS[_STORE]}
 
 
 def missing_for_transform() -> str | None:
-    """Return what `transformWithState` needs and is missing; None if nothing is missing."""
+    """Return the reason why `transformWithState` cannot run here; None if it can."""
     if not hasattr(GroupedData, TRANSFORM):
         return "this version of PySpark does not have it"
     try:

@@ -33,7 +33,7 @@ _STATE = "n bigint, held binary"
 def consume(
     consumer: int, n: int, held: bytes | None, values: Sequence[bytes]
 ) -> tuple[list[tuple[int, int]], int, bytes]:
-    """Return what a consumer emits for these records, and its state: a number and some bytes.
+    """Return the pairs that a consumer emits, and its new state: a number and some bytes.
 
     The state has 32 bytes to 1 KB, by the consumer. Each record changes all of it, and the order
     of records matters.

@@ -79,7 +79,7 @@ def _numbers(claim: Mapping[str, Any]) -> list[str]:
 
 
 def misses(results: Sequence[Result]) -> str:
-    """Return what is not reproduced and what failed: the reason, and what shows it."""
+    """Build a section for each figure that was missed or failed: the reason, and the evidence."""
     parts = [_miss(one) for one in results if one["verdict"] in (MISSED, FAILED)]
     return "\n\n".join(parts) or "There is none."
 

@@ -31,7 +31,7 @@ class Size(NamedTuple):
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return what a file has; an error names the file."""
+    """Read a TOML file; an error names the file."""
     try:
         found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         return found
@@ -159,7 +159,7 @@ class Figure:
         return f"{self.paper.name}/{self.number.replace(' ', '-')}"
 
     def cells(self, size: Size) -> list[Placed]:
-        """Return what to measure for a size. Figures may share cells; each is measured once."""
+        """Build the figure's cells for a size. Figures may share cells; each is measured once."""
         placed = [one for grid in self.grids for one in _placed(self.paper, grid, size)]
         known: set[str] = set()
         for one in placed:
@@ -169,7 +169,7 @@ class Figure:
         return placed
 
     def numbers(self, rows: Sequence[Row], size: Size) -> Numbers:
-        """Return what computes the figure's numbers, from the rows of `cells`, in their order."""
+        """Build the `Numbers` of the figure from the rows of `cells`, in their order."""
         entries = [
             Entry(placed.axes, row) for placed, row in zip(self.cells(size), rows, strict=True)
         ]

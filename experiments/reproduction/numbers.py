@@ -118,7 +118,7 @@ class Numbers:
         return places
 
     def measured(self, spec: Number, axis: str, given: Mapping[str, Any]) -> list[Any]:
-        """Return what was measured along an axis, which must be the same for all parts."""
+        """Return the measured values of an axis, which must be the same for all parts."""
         found = [
             self.table.values(axis, **axes) for axes in _leaves(spec, given) if axis not in axes
         ]

@@ -110,7 +110,7 @@ def _claim(claim: Claim, numbers: Numbers) -> dict[str, Any]:
 
 
 def expected(claim: Claim) -> str:
-    """Return what a claim expects, for people: the published number with its rule, or a direction.
+    """Describe the expectation of a claim: the published number with its rule, or a direction.
 
     >>> expected(Claim("", "", {}, {"factor": 2.0, "above": 1.0}))
     '≈ 2'

@@ -101,7 +101,7 @@ def _stored(folder: Path, known: raw.Identity, digest: str, row: Row) -> Row | F
 
 
 def failure(error: BaseException) -> Failure:
-    """Return what went wrong as one line."""
+    """Build a failure from an error: its type and its message in one line."""
     return Failure(" ".join(f"{type(error).__name__}: {error}".split()))
 
 

@@ -71,7 +71,7 @@ class Table:
         return [float(value) for value in np.mean(np.asarray(rows, np.float64), axis=0)]
 
     def values(self, axis: str, **axes: Any) -> list[Any]:
-        """Return what was measured along an axis: numbers ascending, texts in their order."""
+        """Return the measured values of an axis: numbers ascending, texts in their order."""
         found = [entry.axes[axis] for entry in self._matching(axes) if axis in entry.axes]
         if not found:
             raise NotMeasuredError(f"no cell with {_shown(axes)} has an axis {axis!r}")

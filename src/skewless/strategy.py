@@ -165,13 +165,13 @@ class Condenses(Protocol[S]):
     """
 
     def condense(self, state: S) -> Any:
-        """Return what `merge_condensed` needs of `state`: arrays in a NamedTuple, all of them new.
+        """Build a NamedTuple of new arrays: the part of `state` that `merge_condensed` needs.
 
         The arrays may be of any length. Scratch, and what follows from other arrays, is left out.
         """
 
     def merge_condensed(self, parts: Sequence[Any], fresh: S) -> S:
-        """Return what `merge` returns for the states that `parts` were condensed from.
+        """Build the state that `merge` returns for the states that `parts` were condensed from.
 
         Condensing a merged state and merging it alone gives the same state again. `fresh` is a
         state for the same workers and the same seed. The result contains nothing that `fresh` has
@@ -276,7 +276,7 @@ class RescalesKeys(Protocol[S]):
     def rescale_keys(
         self, keys: Keys, state: S, n_workers: int, capacities: Floats | None = None
     ) -> tuple[S, Moves]:
-        """Return what `rescale` returns, and which of `keys` change worker, in their order."""
+        """Return the state of `rescale`, and which of `keys` change worker, in their order."""
 
 
 @runtime_checkable

@@ -154,7 +154,7 @@ class _Sources:
         return copies
 
     def measured(self) -> Measured:
-        """Return what all records of these sources cost."""
+        """Measure the imbalance, replicas and hot keys of all records of these sources."""
         workers, n_workers = np.concatenate(self.workers), self.stream.n_workers
         _, index = np.unique(np.concatenate(self.keys), return_inverse=True)
         return Measured(

@@ -199,7 +199,7 @@ def _is_same(one: NDArray[Any], other: NDArray[Any]) -> bool:
 def failures_elsewhere(
     strategies: Sequence[AnyStrategy], n_states: int, seed: int = 0, *, jit: bool = False
 ) -> list[str]:
-    """Return what a new process finds with this many tampered states of each strategy."""
+    """List the failures that a new process finds in this many tampered states of each strategy."""
     done = subprocess.run(
         [sys.executable, "-m", "skewless.checks"],
         input=pickle.dumps((list(strategies), n_states, seed)),

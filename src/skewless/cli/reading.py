@@ -164,7 +164,7 @@ _EVENT = "KIND@RECORD:worker=NUMBER, or at=RECORD,worker=NUMBER,kind=KIND"
 
 
 def events(texts: list[str]) -> list[Event]:
-    """Return what happens to workers.
+    """Parse the events that happen to workers.
 
     Texts are like `leave@1e5:worker=2`, or `at=1e5,worker=2,kind=leave`, which is the same.
     """

@@ -165,7 +165,7 @@ def sections_of(history: Record) -> list[Section]:
 
 
 def _kind(history: Record) -> str:
-    """Return what decides which cards and legends the page has."""
+    """Return a text that names the page's cards and the lengths of their legends."""
     found = [f"{section.root} {len(section.legend)}" for section in sections_of(history)]
     return ",".join(found) or "waiting"
 
@@ -184,7 +184,7 @@ def _columns(history: Record) -> list[dict[str, Any]]:
 
 
 def _figures(sources: _Sources) -> dict[str, Callable[[], Any]]:
-    """Return what makes each plot, by the root that it is."""
+    """Return the function that makes each plot, by the name of its root."""
     series = sources.series
     return {
         "load_map": lambda: _load_map(sources.map),

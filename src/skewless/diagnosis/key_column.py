@@ -71,7 +71,7 @@ class KeyReport:
         return one.slowest - 1.0 > HARMLESS + self.chance
 
     def of(self, strategy: str) -> Measured:
-        """Return what one of the strategies would do."""
+        """Return the measurements of one of the strategies."""
         return next(one for one in self.measured if one.strategy == strategy)
 
     @property

@@ -250,7 +250,7 @@ def _remedy(stage: Stage, cause: Cause, slowest: int) -> str:
 
 
 def _by_operators(stage: Stage, without: tuple[str, ...] = ()) -> str:
-    """Return what helps with the first known operator of a stage, or an empty text.
+    """Return the remedy for the first known operator of a stage, or an empty text.
 
     If generated code hides the operators of a stage, those of its query count.
     """

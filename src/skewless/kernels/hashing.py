@@ -58,7 +58,7 @@ def unseeded(hashes: Words, seed: Words) -> Keys:
 
 
 def _unmixed(x: Words) -> Words:
-    """Return what `mix` turns into `x`."""
+    """Return the words that `mix` turns into `x`."""
     x = _unshifted(x, 31) * _INVERSE_2
     x = _unshifted(x, 27) * _INVERSE_1
     return _unshifted(x, 30)

@@ -154,7 +154,7 @@ class Run:
         return ratios, windows.pairs[whole] / windows.keys[whole]
 
     def _plans(self) -> dict[str, Any]:
-        """Return what the controller did: over all windows, and over those that had a plan."""
+        """Summarise the rebalances: over all windows, and over those that had a plan."""
         planned = [r for r in self.rebalances if r.planned]
         last = self.rebalances[-1] if self.rebalances else None
         return {

@@ -191,7 +191,7 @@ def simulate(
 
 
 def _forwarding(strategy: AnyStrategy, n_sources: int, slides: int) -> Forwarding:
-    """Return what counts forwarded keys; raise ValueError unless the strategy can tell them."""
+    """Build the count of forwarded keys; raise ValueError unless the strategy can tell them."""
     if not isinstance(strategy, Forwards):
         raise ValueError(f"forwarding: {strategy.name} cannot tell which results need no merging")
     return Forwarding(strategy, n_sources, slides)

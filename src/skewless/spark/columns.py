@@ -71,7 +71,7 @@ def existing(df: DataFrame, name: str, argument: str) -> str:
 
 
 def named(df: DataFrame, text: str, argument: str) -> Column:
-    """Return what a text names: a column of `df`, or else a nested field or an SQL expression.
+    """Return the column that a text names: of `df`, or else a nested field or an SQL expression.
 
     A column with exactly this name comes first, even if the name has dots.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def first_line(error: Exception) -> str:
-    """Return what an error says, or its type if it says nothing."""
+    """Return the first line of an error's message, or its type if the message is empty."""
     return first_line_of(str(error), type(error).__name__)
 
 

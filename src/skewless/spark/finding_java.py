@@ -90,7 +90,7 @@ def major_version(text: str) -> int | None:
 
 
 def _ask(executable: Path, *arguments: str) -> str | None:
-    """Return what `java` says, or None when it does not run."""
+    """Return the output of `java`, or None if it does not run or fails."""
     command = [str(executable), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

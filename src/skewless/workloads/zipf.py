@@ -49,7 +49,7 @@ def _area_inverse(area: F64, z: F64) -> F64:
 
 
 def zipf_shape(z: float, n_keys: int) -> ZipfShape:
-    """Return what `zipf_rank` needs for Pr[rank i] ∝ i^−z, i = 1 … n_keys."""
+    """Compute the constants of `zipf_rank` for Pr[rank i] ∝ i^−z, i = 1 … n_keys."""
     z = float(z)
     return ZipfShape(
         z,

@@ -141,7 +141,7 @@ def counting(
     seed: int,
     z: float,
 ) -> Counting:
-    """Return what it costs to count keys in statistics windows of this length."""
+    """Build the cell that measures counting keys in statistics windows of this length."""
     n_records = min(size.records, 2_000_000)
     return Counting(statistics, stats_window=window, z=z, n_records=n_records, seed=seed)
 

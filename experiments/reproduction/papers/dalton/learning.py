@@ -27,7 +27,7 @@ class ForcedHotKeys(Pipeline):
     n_hot: int = 4
 
     def run(self) -> Row:
-        """Return what `Pipeline` does, and how many records and values the bandit looked at."""
+        """Return the row of `Pipeline`, with the share of hot records and the values compared."""
         share = self._share()
         values = share * self.n_workers
         timed = replace(self, emit=EMIT + values * SCORE)

@@ -115,7 +115,7 @@ class Counting:
         }
 
     def _counts(self) -> KeyCounts:
-        """Return what Dalton would count with; a table has room for the keys that there are."""
+        """Build the counts of Dalton's keys; a table has room for the keys that there are."""
         epsilon, delta = 1 / (8 * self.n_workers), 0.05
         room = min(self.stats_window, self.n_keys)
         if self.statistics == "count-min":

@@ -114,7 +114,7 @@ class Pipeline:
         return out
 
     def counted(self, keys: Ints, workers: Workers, reducers: SmallInts, watched: int) -> Row:
-        """Return what the stages did with records of these keys on these workers."""
+        """Count the work of each stage by slide; build the row of rates, balance and replicas."""
         n = keys.size // self.slide
         counts = np.zeros((n, slides.COLUMNS), np.int64)
         recent = self.recent or self.n_slides

@@ -111,7 +111,7 @@ def simulated(
 def routers(
     size: Size, *, strategy: str, stream: str, workers: int, seed: int
 ) -> counting.CountedLooks:
-    """Return what choosing a worker takes."""
+    """Build the cell that counts how many workers a source looks at for a record."""
     of = stream_of(stream, 0.0, size.records)
     return counting.CountedLooks(strategy, of, min(workers, size.workers), SOURCES, seed)
 
@@ -133,7 +133,7 @@ def sampling(size: Size, *, alpha: int, seed: int) -> counting.Sampling:
 
 
 def probabilities(size: Size, *, confidence: float, seed: int) -> counting.Probabilities:
-    """Return what counts in a window of 16 records may mean."""
+    """Build the cell of the probability table for a sampling window of 16 records."""
     return counting.Probabilities(16, confidence)
 
 

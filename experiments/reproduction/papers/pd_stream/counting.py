@@ -201,7 +201,7 @@ class Probabilities:
     confidence: float
 
     def run(self) -> Row:
-        """Return what the strategy itself would use."""
+        """Return the strategy's own probability for each count of a key in the window."""
         table = probability_table(self.length, self.confidence)
         return {str(count): float(table[count]) for count in range(1, self.length + 1)}
 

@@ -109,7 +109,7 @@ def merged(
 def aggregated(
     size: Size, *, strategy: str, seed: int, workers: int = 128, forwarding: bool = True
 ) -> counting.Aggregation:
-    """Return what must be merged."""
+    """Build the cell that counts the partial results that must be merged."""
     of = stream_of(size, "", 1.0)
     window = max(1, of["n_records"] // _MERGES)
     n_workers = min(workers, size.workers)
@@ -233,7 +233,7 @@ def _pairs(entry: Entry) -> float:
 
 
 def _top_key_load(entry: Entry) -> float:
-    """Return what one worker would have to do that has the most frequent key of ZF, z = 1."""
+    """Return the load of a worker with all records of the most frequent key of ZF, z = 1."""
     return float(entry.row["throughput"]) * _SERVICE * share_of_top(1.0, _KEYS)
 
 

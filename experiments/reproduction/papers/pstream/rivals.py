@@ -53,7 +53,7 @@ class Predictor(NamedTuple):
 
 
 def synopsis_bytes(f: float) -> int:
-    """Return what PStream's synopsis takes: 1 / p entries (Theorem 4), a key and its bits each.
+    """Return the bytes of PStream's synopsis: 1 / p entries (Theorem 4), a key and its bits each.
 
     >>> synopsis_bytes(0.01)
     2000
@@ -150,7 +150,7 @@ def heavy_in_cascade(state: CascadeState) -> Keys:
 
 
 def _cascade(f: float, seed: int) -> Predictor:
-    """Return what the routing of Cascade takes for heavy, looked at every few records.
+    """Build a predictor from the heavy keys of Cascade, which are read every few records.
 
     A record takes a hash and its spot; a heavy one, and one in sixteen others, a bucket as well.
     """

@@ -39,7 +39,7 @@ def nothing_parked() -> Parked:
 
 
 def with_room(before: Parked, n_more: int) -> Parked:
-    """Return what is parked, with room for this many records more."""
+    """Return the parked records, with room for this many more."""
     size = int(before.size[0])
     room = size + n_more
     if room <= before.until.size:

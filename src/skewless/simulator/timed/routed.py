@@ -37,7 +37,7 @@ def no_batch(n_sources: int) -> Batch:
 
 
 def by_source(before: Batch, new: Routed, first: int) -> Batch:
-    """Return what is left of a batch, and new records behind it, source by source.
+    """Build a batch of the records that are left and the new ones behind them, source by source.
 
     The first of the new records belongs to the source `first`, and so on in turn.
     """

@@ -324,7 +324,7 @@ def _layout(
     inputs: Mapping[str, Column],
     window: Window | None,
 ) -> dict[str, str]:
-    """Return what the state of our own merging is made of."""
+    """Return the layout of the state of our own merging, by the name of each part."""
     records = _records(df, key, inputs, window, None)
     partials = _partials(records.schema, key, aggregations, inputs, window)
     return state_layout(FORMAT, partials, list(key.names), list(aggregations), window)

@@ -55,7 +55,7 @@ class Source:
 
 
 def known_source(df: DataFrame, key: GroupingKey, workers: int) -> Source | None:
-    """Return what is known about the source of a batch; None if finding out costs too much.
+    """Build the `Source` of a batch, from a sample if needed; None if finding out costs too much.
 
     The sample is one job of at most two tasks, and each reads at most 262,144 records.
     """

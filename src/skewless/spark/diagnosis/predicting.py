@@ -132,7 +132,7 @@ def chosen_strategies(wanted: str | Iterable[str | AnyStrategy] | None) -> list[
 def predict(
     job: Job, strategies: Iterable[AnyStrategy], plain: Workers | None = None
 ) -> tuple[Prediction, ...]:
-    """Return what each strategy does with these records, and then what plain Spark can do.
+    """Build a prediction for each strategy with these records, and then for plain Spark's ways.
 
     Parameters
     ----------

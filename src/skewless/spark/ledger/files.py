@@ -147,7 +147,7 @@ def seal(content: bytes) -> bytes:
 
 
 def unseal(data: bytes | memoryview, where: str) -> bytes | memoryview:
-    """Return what `seal` was given, or raise LedgerCorrupt."""
+    """Return the content that was sealed, or raise LedgerCorrupt."""
     content, letters = data[:-_SEAL_BYTES], data[-_SEAL_BYTES:-_DIGEST_BYTES]
     if len(data) < _SEAL_BYTES or letters != _LETTERS:
         raise LedgerCorrupt(f"{where} is truncated or not a file of skewless: it has no seal")

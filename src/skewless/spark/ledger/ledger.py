@@ -149,7 +149,7 @@ class Ledger:
             )
 
     def identity(self) -> dict[str, Any] | None:
-        """Return what the ledger was claimed for, or None before it was claimed."""
+        """Read the identity that the ledger was claimed for; None before it was claimed."""
         there = self._files.read("identity.json")
         if there is None:
             return None

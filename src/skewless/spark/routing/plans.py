@@ -275,7 +275,7 @@ class PlanMaker:
         return Entry({})
 
     def _told(self, state: Any) -> Any:
-        """Return what the ledger keeps of a state: all of it, or less if a merge needs less."""
+        """Return the state as the ledger keeps it: whole, or condensed if a merge needs less."""
         return self.strategy.condense(state) if isinstance(self.strategy, Condenses) else state
 
     def _merged(self, parts: list[Any]) -> Any:
@@ -285,7 +285,7 @@ class PlanMaker:
         return self.strategy.merge(parts)  # type: ignore[attr-defined]
 
     def _entry(self, prefix: str, state: Any) -> Entry:
-        """Return what the ledger keeps of a state, as changes from a fresh state."""
+        """Build the ledger's entry of a state: its changes from a fresh state."""
         base, checksum = self._base
         found = {prefix + name: array for name, array in changes(self._told(state), base).items()}
         return Entry(found, {prefix + _BASE: checksum})
@@ -360,7 +360,7 @@ def _holds(entry: Entry, prefix: str) -> bool:
 
 
 def _only(entry: Entry, prefix: str) -> Entry:
-    """Return what an entry holds under a prefix."""
+    """Build an entry of only the arrays and values whose names begin with a prefix."""
     arrays = {name: array for name, array in entry.arrays.items() if name.startswith(prefix)}
     about = {name: value for name, value in entry.about.items() if name.startswith(prefix)}
     return Entry(arrays, about)

@@ -22,7 +22,7 @@ class Task:
 
 
 def this_task() -> Task:
-    """Return what Spark says about the task that runs this."""
+    """Read the partition, micro-batch, query, run and attempt of the task that runs this."""
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("this runs inside a Spark task only")

@@ -66,7 +66,7 @@ class Sending:
 def sending(
     df: DataFrame, key: GroupingKey, watermark: tuple[str, int] | None, order_by: list[str]
 ) -> Sending:
-    """Return what is sent to the workers."""
+    """Build the columns that are sent to workers, and the places where a worker finds them."""
     inputs = [internal(f"input_{number}") for number in range(len(df.columns))]
     extra: list[tuple[str, Column, StructField]] = []
     places: list[int] = []
@@ -224,7 +224,7 @@ def state_ledger(
     ledger: Ledger | None,
     untrusted: bool,
 ) -> QueryLedger:
-    """Return what finds the ledger of a query; raise ValueError if a stream has none."""
+    """Build the `QueryLedger` of a query; raise ValueError if a stream has no ledger."""
     identity: dict[str, Any] = {
         "process": 1,
         "key": ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in key.named_fields),

@@ -45,7 +45,7 @@ class Beginning:
 
 
 def beginning(ledger: Ledger, work: Work, plan: StatePlan, worker: int) -> Beginning:
-    """Return what `worker` holds at the beginning of the plan's batch."""
+    """Read the state that `worker` holds at the beginning of the plan's batch."""
     base, layout = plan.base, work.layout
     if base is None:
         return Beginning(HeldState(layout))

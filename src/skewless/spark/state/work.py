@@ -174,7 +174,7 @@ class Work:
         return _Part(pa.concat_tables(results), changed, nothing, costs, seconds)
 
     def _called_on_expiry(self, chosen: pa.Table, now: int | None) -> _Part:
-        """Return what `on_expiry` makes of states."""
+        """Call `on_expiry` for states; return its results and the changed states."""
         keyed = KeyedRecords(
             self._key_table(self.layout.keys(chosen)),
             only_records(self.sent.schema.empty_table(), self.sent),
@@ -240,7 +240,7 @@ class Work:
     def _called(
         self, keyed: KeyedRecords, hashes: Keys, seen: Ints, method: Callable[[Any], Update]
     ) -> _Part:
-        """Return what the processor returns for some keys; without keys, it is not called."""
+        """Call the processor for some keys and build the outcome; without keys, do not call it."""
         layout, counts = self.layout, np.diff(keyed.starts)
         if not len(keyed):
             none = self.shape.result_arrow.empty_table()

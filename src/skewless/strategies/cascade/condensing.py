@@ -94,7 +94,7 @@ def counters_of(
 
 
 def condense(state: CascadeState) -> CondensedCascade:
-    """Return what a merge needs of `state`."""
+    """Copy the fields of `state` that a merge needs, and only the counted keys."""
     filled, used = counted(state.heavy)
     reaches = state.cursors[REACH::CURSORS][used]
     wide = np.flatnonzero(reaches > 1)

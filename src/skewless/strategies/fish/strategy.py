@@ -253,7 +253,7 @@ class Fish:
         return other
 
     def merge(self, states: Sequence[FishState]) -> FishState:
-        """Return what all sources share: mean counts, largest M_k, mean times per record.
+        """Build the state that sources share: mean counts, largest M_k, mean times per record.
 
         Each source keeps its own waiting times. If every source balances what it sends itself, the
         sum is balanced. If all continued from the same waiting times instead, all would choose the

@@ -108,7 +108,7 @@ def worker_estimates(
 
 
 def _steps(seconds_per_record: Floats, utilisation: float) -> tuple[float, float]:
-    """Return what a record adds to the time, and what a tick is."""
+    """Return the seconds that a record adds to the time, and the seconds of a tick."""
     step = 1.0 / (utilisation * (1.0 / seconds_per_record).sum())
     return float(step), float(seconds_per_record.min() / TICKS)
 

@@ -252,7 +252,7 @@ class PhasedPlanning(TableRouting):
         return _COMPACT_ERROR if self.compact else 0.0
 
     def _vectors(self, observed: Observed, n_workers: int) -> Vectors:
-        """Return what plans are made over."""
+        """Build the vectors that plans are made over: kinds of similar keys, or one per key."""
         if self.compact:
             return compact(observed, 1 << self.discretisation, n_workers)
         return full(observed)

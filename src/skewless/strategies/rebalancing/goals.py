@@ -107,7 +107,7 @@ def goals(
     two_sided: bool = True,
     slack: float = 0.0,
 ) -> Goals:
-    """Return what the loads should be.
+    """Compute each worker's fair share and limits, and the keys that are pinned as giants.
 
     Parameters
     ----------

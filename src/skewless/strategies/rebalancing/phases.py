@@ -63,7 +63,7 @@ class Attempt(NamedTuple):
 def problem(
     vectors: Vectors, beta: float | None, capacities: Floats, rest: Floats, goals: Goals
 ) -> Problem:
-    """Return what all attempts share; β of the priority, or None for the highest cost first.
+    """Build the items that all attempts share; β of the priority, or None: highest cost first.
 
     `rest` is the load of each worker that no vector accounts for.
     """

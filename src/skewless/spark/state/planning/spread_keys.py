@@ -240,12 +240,12 @@ def _places(hashes: Keys, wanted: Keys) -> Ints:
 
 
 def spread_arrays(spread: SpreadKeys) -> dict[str, Any]:
-    """Return what a plan keeps in the ledger."""
+    """Build the arrays of spread keys that a plan keeps in the ledger."""
     return {f"spread.{name}": getattr(spread, name) for name in _ARRAYS}
 
 
 def spread_from(entry: Entry) -> SpreadKeys:
-    """Return what a plan in the ledger holds, or raise Unsound; older plans hold nothing."""
+    """Read the spread keys of a plan in the ledger, or raise Unsound; older plans have none."""
     if not any(f"spread.{name}" in entry.arrays for name in _ARRAYS):
         return SpreadKeys()
     hashes, parts, before, seen = (

@@ -117,7 +117,7 @@ def strategy_text(strategy: AnyStrategy) -> str:
 
 
 def to_entry(plan: StatePlan, seed: int) -> Entry:
-    """Return what the ledger keeps of a plan."""
+    """Build the ledger's entry of a plan."""
     placing = plan.placing
     fresh = _fresh(placing.strategy, placing.n_workers, seed, plan.about)
     arrays = {_PLACED + name: a for name, a in changes(placing.state, fresh).items()}
@@ -252,7 +252,7 @@ def _time(value: Any) -> int | None:
 
 
 def more_of(entry: Entry) -> dict[str, Any]:
-    """Return what a plan keeps for later ones, or raise LedgerCorrupt."""
+    """Return the fields that a plan keeps for later plans, or raise LedgerCorrupt."""
     more: Any = entry.about.get("more")
     try:
         pairs = [*more.get("meaning", {}).items(), *json.loads(more.get("schema") or "[]")]

@@ -128,7 +128,7 @@ def keep_report(
 
 
 def read_report(ledger: Ledger, base: Base, worker: int) -> WorkerReport:
-    """Return what the controller needs of a report, or raise LedgerCorrupt."""
+    """Read a worker's report from the ledger, or raise LedgerCorrupt."""
     name = member_name("workers", base.batch, base.run, worker)
     where = f"{shown(ledger.folder)}/{name}"
     data = open_folder(ledger.folder).read(name)
@@ -138,7 +138,7 @@ def read_report(ledger: Ledger, base: Base, worker: int) -> WorkerReport:
 
 
 def checked_report(entry: Entry) -> WorkerReport:
-    """Return what the controller needs of a report, or raise LedgerCorrupt."""
+    """Check an entry and build the worker's report, or raise LedgerCorrupt."""
     require_worker_report(entry)
     try:
         hashes = row_of(entry, "heavy", np.uint64)

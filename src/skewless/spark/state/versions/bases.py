@@ -80,7 +80,7 @@ def require_newest_run(ledger: Ledger) -> None:
 
 
 def base_of(ledger: Ledger, batch: int, offsets: OffsetLog) -> Base | None:
-    """Return what `batch` builds on; None for the first one.
+    """Find the version that `batch` builds on; None for the first batch.
 
     Raises LedgerMismatch if the ledger and the checkpoint do not belong together, and
     StateIncomplete if the batch before was evaluated only in part.

@@ -10,7 +10,7 @@ from skewless.spark.state.versions.names import plan_file
 
 
 def read_entry(ledger: Ledger, batch: int, run: str) -> Entry | None:
-    """Return what the ledger keeps of a plan, or None."""
+    """Read a plan's entry from the ledger; None if there is none."""
     name = plan_file(batch, run)
     data = open_folder(ledger.folder).read(name)
     return None if data is None else from_bytes(data, f"{shown(ledger.folder)}/{name}")

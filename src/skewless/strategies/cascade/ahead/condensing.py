@@ -42,7 +42,7 @@ class CondensedAhead(NamedTuple):
 
 
 def condense(state: AheadState) -> CondensedAhead:
-    """Return what a merge needs of `state`."""
+    """Copy the fields of `state` that a merge needs, and only the counted keys."""
     filled, used = counted(state.heavy)
     return CondensedAhead(
         owners=state.owners.copy(),
