@@ -32,7 +32,7 @@ def lend_session(spark, monkeypatch):
     def lent(*arguments, **settings):
         yield spark
 
-    for module in ("demo", "running.applications", "diagnosing.keys"):
+    for module in ("demo", "applications.run", "diagnosing.keys"):
         monkeypatch.setattr(f"skewless.cli.{module}.spark_session", lent)
 
 

@@ -166,7 +166,7 @@ def little_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     try:
         session = importlib.import_module("skewless.spark.session")
         monkeypatch.setattr(session, "find_java", lambda: tmp_path)
-        for module in ("demo", "running.applications", "diagnosing.keys"):
+        for module in ("demo", "applications.run", "diagnosing.keys"):
             monkeypatch.setattr(f"skewless.cli.{module}.spark_session", stop)
         monkeypatch.setattr("skewless.apps.records.drifting_words.DriftingWords.write", stop)
     except ModuleNotFoundError:  # without pyspark one line says so
