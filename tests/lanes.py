@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from skewless._jit import JIT_OFF
+from skewless.plumbing.compiling import JIT_OFF
 
 #: For tests of thousands of records and more: without compilation they would take minutes.
 needs_a_long_stream = pytest.mark.skipif(JIT_OFF, reason="routes a long stream")

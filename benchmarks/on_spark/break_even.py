@@ -21,7 +21,7 @@ from benchmarks.streams import real_streams, zipf_keys
 from skewless import registry
 from skewless.arrays import Keys, Workers
 from skewless.keys import hash_keys
-from skewless.rounding import seconds_text
+from skewless.plumbing.rounding import seconds_text
 from skewless.spark.diagnosis.alternatives import (
     LOCAL,
     ROUND_ROBIN,

@@ -38,7 +38,7 @@ from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.schemas import schema_text, shape_of
 from skewless.spark.state.tasks import StateTasks, hash_seed
 from skewless.spark.state.versions import version_files
-from skewless.spark.state.work import Work
+from skewless.spark.state.worker_step import Work
 from skewless.strategies import Hash
 
 N_WORKERS, N_TOUCHED, N_BATCHES = 8, 10_000, 10

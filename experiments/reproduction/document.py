@@ -10,7 +10,7 @@ from benchmarks.records import markdown, write_table
 from experiments.reproduction.catalogue import PAPERS
 from experiments.reproduction.figure import SIZES
 from experiments.reproduction.results import FAILED, MISSED, OUTCOMES, Result, summary, totals
-from skewless.rounding import significant
+from skewless.plumbing.rounding import significant
 
 _PROJECT = Path(__file__).parents[2]
 RECORDS = _PROJECT / "benchmarks" / "results" / "reproduction.jsonl"

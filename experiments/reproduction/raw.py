@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 from benchmarks.records import Row
 from experiments.reproduction.figure import Cell
-from skewless._sources import sources_digest
-from skewless.arguments import shown
-from skewless.private.files import PRIVATE, replace_file
+from skewless.plumbing.arguments import shown
+from skewless.plumbing.private_files import PRIVATE, replace_file
+from skewless.plumbing.source_digest import sources_digest
 
 _LONGEST_NAME = 80  # of the readable part
 

@@ -12,7 +12,7 @@ from experiments.reproduction.drawing import curves
 from experiments.reproduction.figure import Claim, Figure, Size
 from experiments.reproduction.numbers import Numbers
 from experiments.reproduction.runner import Failure, Outcome, failure
-from skewless.rounding import significant
+from skewless.plumbing.rounding import significant
 
 #: A figure as JSON has it.
 Result = dict[str, Any]

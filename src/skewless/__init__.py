@@ -6,8 +6,8 @@ of the records, and the hot keys keep changing.
 
 from importlib.metadata import version
 
-from skewless._jit import kernel
 from skewless.keys import hash_keys
+from skewless.plumbing.compiling import kernel
 from skewless.registry import get, make, names
 from skewless.simulator import Run, simulate
 from skewless.strategy import Merges, Moves, Rebalances, Report, Rescales, Strategy, Traits, Weighs

@@ -11,7 +11,7 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
-from skewless.arguments import LARGEST, shown, whole_number
+from skewless.plumbing.arguments import LARGEST, shown, whole_number
 
 __all__ = [
     "MOST_PLACES",

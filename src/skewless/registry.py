@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skewless import parameters
-from skewless.arguments import shown
+from skewless.plumbing.arguments import shown
 from skewless.strategies import ALL
 from skewless.strategy import AnyStrategy
 

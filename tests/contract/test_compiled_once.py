@@ -5,8 +5,8 @@ import pytest
 from numba.core.event import install_recorder
 
 from contract.cases import DEFAULTS
-from skewless._jit import JIT_OFF
 from skewless.arrays import read_only
+from skewless.plumbing.compiling import JIT_OFF
 from skewless.strategy import Weighs
 
 pytestmark = pytest.mark.skipif(JIT_OFF, reason="compilation is off")

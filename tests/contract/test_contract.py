@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from contract.cases import CASES, DEFAULTS, IDS, MERGING, without_own_streams
 from lanes import needs_a_long_stream, slow_except
-from skewless._jit import JIT_OFF
 from skewless.checks import STREAMS, Stream, applicable, check_strategy
 from skewless.kernels.hashing import mix
+from skewless.plumbing.compiling import JIT_OFF
 from skewless.strategies import Cascade
 
 #: `make test` checks the strategies as they are; `make test-slow` checks their variants.

@@ -7,7 +7,7 @@ import pytest
 
 from skewless.checks import CheckFailed, check_strategy
 from skewless.strategies import Hash, MinTable, Mixed, Readj
-from skewless.strategies.rebalancing import routing_table
+from skewless.strategies.mixed import routing_table
 from skewless.strategy import Moves, moves_between
 
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from skewless._jit import JIT_OFF
 from skewless.checks import CheckFailed, applicable, check_strategy
 from skewless.checks.merging import MERGED_STREAMS, N_SOURCES, UNEVEN, schedules
+from skewless.plumbing.compiling import JIT_OFF
 from skewless.state import copy_state
 from skewless.strategies import Hash, PartialKey, Shuffle
 from skewless.strategies.hash import HashState

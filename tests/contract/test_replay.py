@@ -3,8 +3,8 @@
 import pytest
 
 from contract.cases import CASES, IDS
-from skewless._jit import JIT_OFF
 from skewless.checks.replay import digests_elsewhere, routing_digest
+from skewless.plumbing.compiling import JIT_OFF
 
 
 @pytest.fixture(scope="module")

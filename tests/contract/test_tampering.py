@@ -13,8 +13,7 @@ from skewless.checks.tampering import (
     saved_states_are_accepted,
     stream_of,
 )
-from skewless.sound import Unsound, require_within
-from skewless.state import layout, named_arrays, restored
+from skewless.state import Unsound, layout, named_arrays, require_within, restored
 from skewless.strategies import Cascade, Hash
 from skewless.strategy import Traits
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from skewless._jit import kernel
 from skewless.arrays import Floats, Keys
 from skewless.kernels import space_saving as ss
+from skewless.plumbing.compiling import kernel
 
 
 @kernel

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.kernels.count_min import CountMinReference
-from skewless._jit import JIT_OFF, kernel
 from skewless.arrays import Floats, Keys
 from skewless.kernels import count_min as cm
+from skewless.plumbing.compiling import JIT_OFF, kernel
 
 
 @kernel

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from reference.kernels.distinct import estimate as reference_estimate
 from reference.kernels.distinct import n_distinct, registers_of
-from skewless._jit import kernel
 from skewless.kernels.distinct import add, estimate, registers
+from skewless.plumbing.compiling import kernel
 
 # Many leading zeros are as likely as none.
 hashes = st.builds(lambda bits, shift: bits >> shift, st.integers(0, 2**64 - 1), st.integers(0, 64))

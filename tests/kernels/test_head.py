@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skewless.kernels.head import head, is_hot
-from skewless.sound import Unsound
+from skewless.state import Unsound
 
 
 @settings(deadline=None)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from reference.kernels.hashing import mix
 from skewless.kernels.key_table import ABSENT, clear, find_slot, get, key_table, put, remove_slot
-from skewless.sound import Unsound
+from skewless.state import Unsound
 
 N_KEYS = 8
 N_SLOTS = key_table(N_KEYS).values.size

@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.kernels.least_loaded import least_loaded
-from skewless._jit import kernel
 from skewless.kernels.least_loaded import (
     CURSOR,
     FLOOR,
@@ -14,6 +13,7 @@ from skewless.kernels.least_loaded import (
     load_tree,
     update,
 )
+from skewless.plumbing.compiling import kernel
 
 
 @settings(deadline=None)

@@ -12,7 +12,7 @@ from skewless.kernels.merge_history import (
     merge_history,
     scale_of,
 )
-from skewless.sound import Unsound
+from skewless.state import Unsound
 
 HORIZON = 100
 

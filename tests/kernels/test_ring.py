@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.kernels.ring import ReferenceRing
-from skewless._jit import kernel
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.ring import candidates, owner, ring
+from skewless.plumbing.compiling import kernel
 from skewless.state import copy_state
 
 HASHES = np.random.default_rng(5).integers(0, 2**64, 20_000, np.uint64)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from kernels.summaries import as_dict, offer_all, offered, offers, true_weights, zipf
 from lanes import slow
 from reference.kernels.space_saving import SpaceSavingReference
-from skewless._jit import JIT_OFF
 from skewless.kernels import space_saving as ss
+from skewless.plumbing.compiling import JIT_OFF
 from skewless.state import copy_state
 
 #: A decay by a power of two is exact, as sums of the weights are.

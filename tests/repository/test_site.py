@@ -38,7 +38,11 @@ def site_pages() -> ModuleType:
         ("overview.md", "docs/spark.md", "spark.md"),
         ("overview.md", "docs/strategies/pkg.md", "strategies/pkg.md"),
         ("README.md", "strategies/", "strategies/README.md"),
-        ("exactly-once.md", "../tests/test_jit.py", "source/tests/test_jit.py.md"),
+        (
+            "exactly-once.md",
+            "../tests/plumbing/test_compiling.py",
+            "source/tests/plumbing/test_compiling.py.md",
+        ),
         ("spark.md", "https://example.org/a.md", "https://example.org/a.md"),
         ("spark.md", "#streams", "#streams"),
     ],

@@ -67,7 +67,7 @@ def pytest_sessionfinish() -> None:
         return
     import pyspark
 
-    from skewless._jit import JIT_OFF
+    from skewless.plumbing.compiling import JIT_OFF
 
     same = {"spark": pyspark.__version__, "mode": MODE}
     path = Path(RECORDS)

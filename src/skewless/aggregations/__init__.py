@@ -36,7 +36,7 @@ from skewless.aggregations.spread import Stddev, Variance
 from skewless.aggregations.sums import Count, Mean, Sum, WeightedMean
 from skewless.aggregations.types import parse_fields, parse_type
 from skewless.aggregations.vector_aggregator import PerColumn, VectorAggregator
-from skewless.broken_laws import LawBroken
+from skewless.plumbing.broken_laws import LawBroken
 
 __all__ = [
     "LAWS",

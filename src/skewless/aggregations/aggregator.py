@@ -14,8 +14,8 @@ import pyarrow.types as pt
 from skewless.aggregations.aggregation import Aggregation
 from skewless.aggregations.columns import by_group, plain
 from skewless.aggregations.types import parse_type
-from skewless.arguments import shown
 from skewless.arrays import Ints
+from skewless.plumbing.arguments import shown
 
 S = TypeVar("S")
 

@@ -18,7 +18,7 @@ from skewless.aggregations.random_records import random_records
 from skewless.aggregations.reducing import is_reducer, reducing
 from skewless.aggregations.types import parse_type
 from skewless.aggregations.vector_aggregator import OneKeyAtATime, PerColumn, VectorAggregator
-from skewless.broken_laws import require_kept
+from skewless.plumbing.broken_laws import require_kept
 
 _SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 8, 13, 30)
 _MAX_PARTS = 5

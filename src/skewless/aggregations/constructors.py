@@ -8,7 +8,7 @@ from skewless.aggregations.collecting import ApproxDistinct, Collect, CollectSet
 from skewless.aggregations.extremes import Max, Min, TopK
 from skewless.aggregations.spread import Stddev, Variance
 from skewless.aggregations.sums import Count, Mean, Sum, WeightedMean
-from skewless.arguments import shown
+from skewless.plumbing.arguments import shown
 
 
 def count(column: str | None = None) -> Count:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from skewless.aggregations.aggregator import Aggregator, require_returned, to_python
-from skewless.arguments import shown
+from skewless.plumbing.arguments import shown
 
 _METHODS = ("zero", "reduce", "merge", "finish")
 _DECLARED = ("inputs", "state", "result")

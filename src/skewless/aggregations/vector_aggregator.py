@@ -14,8 +14,8 @@ from skewless.aggregations.aggregation import Aggregation
 from skewless.aggregations.aggregator import Aggregator, require_declared, to_arrow
 from skewless.aggregations.columns import plain
 from skewless.aggregations.types import parse_fields, parse_type
-from skewless.arguments import shown
 from skewless.arrays import Ints
+from skewless.plumbing.arguments import shown
 
 #: A column as a user's code returns it.
 Column: TypeAlias = Any

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 
 from skewless.apps.computation import Computation
-from skewless.arguments import text
+from skewless.plumbing.arguments import text
 from skewless.spark.aggregation.windows import WINDOW, microseconds
 from skewless.spark.columns import existing, quoted
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from skewless import aggregations
 from skewless.apps.windowed import Windowed
-from skewless.arguments import whole
+from skewless.plumbing.arguments import whole
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from skewless.apps.application import require_duration
 from skewless.apps.computation import Computation, require_whole_keys
 from skewless.apps.tpch.tables import Tables
-from skewless.arguments import text
+from skewless.plumbing.arguments import text
 from skewless.spark import join
 from skewless.spark.aggregation.windows import WINDOW, microseconds
 from skewless.spark.state.arguments import AUTO

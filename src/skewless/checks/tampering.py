@@ -25,8 +25,7 @@ from skewless.arrays import Keys
 from skewless.checks.routing import expect_in_range, routed
 from skewless.checks.streams import Stream
 from skewless.kernels.hashing import GOLDEN
-from skewless.sound import Unsound
-from skewless.state import copy_state, named_arrays, restored
+from skewless.state import Unsound, copy_state, named_arrays, restored
 from skewless.strategy import AnyStrategy, Forks, Merges, Rebalances, Report
 
 Arrays = dict[str, NDArray[Any]]

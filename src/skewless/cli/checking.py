@@ -38,7 +38,7 @@ def check(
     if unsafe:
         raise stopped(
             f"a tampered state from a file is accepted, and then: {unsafe[0]}. Give the state "
-            "a method `check(fresh)` that refuses it; see skewless.sound",
+            "a method `check(fresh)` that refuses it; see skewless.state",
             1,
         )
     _tell(f"{_TAMPERED} tampered states are refused or safe", as_json)

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from skewless.arguments import seed_number, whole
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
 from skewless.cli.screen import AsJson, console, print_json, progress_bar, small_bars
+from skewless.plumbing.arguments import seed_number, whole
 
 _MOST_BATCHES = 30  # all are read at the end, and the ledger keeps the last 32
 _MOST_SLOTS = 1024  # each is a thread and a Python process

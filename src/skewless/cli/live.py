@@ -13,12 +13,12 @@ from typing import Annotated, Any
 
 import typer
 
-from skewless.arguments import path_text, whole
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.needs import needing_bokeh, needing_spark
 from skewless.cli.screen import AsJson, print_json
-from skewless.private.files import write_private
+from skewless.plumbing.arguments import path_text, whole
+from skewless.plumbing.private_files import write_private
 
 _LARGEST_PORT = 65_535
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from skewless import parameters, registry
-from skewless.arguments import path_text, shown, whole, whole_number
+from skewless.plumbing.arguments import path_text, shown, whole, whole_number
 from skewless.simulator import Event, Sync, Timing
 from skewless.strategy import AnyStrategy
 

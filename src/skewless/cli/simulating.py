@@ -12,12 +12,12 @@ import typer
 from rich.table import Table
 
 from skewless import workloads
-from skewless.arguments import MOST_WORKERS, seed_number, shown
 from skewless.arrays import Floats
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.screen import AsJson, bytes_text, console, print_json, progress_bar
-from skewless.rounding import seconds_text
+from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown
+from skewless.plumbing.rounding import seconds_text
 from skewless.simulator import Run, simulate
 from skewless.simulator.membership import Membership
 from skewless.simulator.starting import MOST_SOURCES

@@ -13,7 +13,7 @@ from bokeh.models import ColumnDataSource, Div, HoverTool, LabelSet, Span
 from bokeh.plotting import figure
 from bokeh.resources import INLINE
 
-from skewless.private.files import write_private
+from skewless.plumbing.private_files import write_private
 
 #: A report of `skewless diagnose` as plain data: see `KeyReport.as_dict`.
 Report = Mapping[str, Any]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from html import escape
 
 from skewless.dashboard.live_columns import Record, last_with_records, series
-from skewless.rounding import seconds_text
+from skewless.plumbing.rounding import seconds_text
 
 _LISTED_WORKERS = 6
 

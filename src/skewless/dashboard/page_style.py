@@ -12,7 +12,7 @@ from bokeh.document import Document
 from bokeh.embed import file_html
 from bokeh.resources import Resources
 
-from skewless.private.files import write_private
+from skewless.plumbing.private_files import write_private
 
 #: Distinguishable with colour-vision deficiencies, on white and on black.
 BLUE, ORANGE, GREEN, VIOLET, RED, GREY = (

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from skewless.arguments import shown
+from skewless.plumbing.arguments import shown
 
 Event = dict[str, Any]
 

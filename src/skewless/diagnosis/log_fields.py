@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from skewless.arguments import printable, shown
 from skewless.diagnosis.event_log import LogError
+from skewless.plumbing.arguments import printable, shown
 
 #: More than any count, size or time in a log. Sums of them still fit into an array of integers.
 BEYOND = 1 << 53

@@ -7,9 +7,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import Ints, Keys, Words, Workers
 from skewless.kernels.hashing import seed_array, seeded, to_worker
+from skewless.plumbing.compiling import kernel
 from skewless.strategy import Traits
 
 _ONE = np.uint64(1)

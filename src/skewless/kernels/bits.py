@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I64, U64, Words
+from skewless.plumbing.compiling import kernel
 
 _ONE = np.uint64(1)
 _BITS = np.uint64(63)

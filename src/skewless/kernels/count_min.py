@@ -24,10 +24,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless._jit import kernel
 from skewless.arrays import F64, U64, Floats, Ints, Words
 from skewless.kernels.hashing import seed_array, seeded
-from skewless.sound import MOST_WEIGHT, require_same, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_WEIGHT, require_same, require_within
 
 
 class CountMin(NamedTuple):

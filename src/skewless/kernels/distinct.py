@@ -13,8 +13,8 @@ import math
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, U64, Bytes
+from skewless.plumbing.compiling import kernel
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats
+from skewless.plumbing.compiling import kernel
 
 
 @kernel

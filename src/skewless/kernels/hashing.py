@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I32, I64, U64, Keys, Words
+from skewless.plumbing.compiling import kernel
 
 #: 2^64 divided by the golden ratio: multiples of it are spread evenly over all 64-bit numbers.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import U64, Floats
 from skewless.kernels.space_saving import SpaceSaving, offer, space_saving
-from skewless.sound import require_same
+from skewless.plumbing.compiling import kernel
+from skewless.state import require_same
 
 
 class Head(NamedTuple):

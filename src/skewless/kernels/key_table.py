@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless._jit import kernel
 from skewless.arrays import I32, I64, U64, Ints, SmallInts, Words
 from skewless.kernels.hashing import mix
-from skewless.sound import require_rows, require_that, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import require_rows, require_that, require_within
 
 ABSENT = -1
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I32, I64, Floats, Ints, SmallInts
-from skewless.sound import MOST_COUNTED, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, require_within
 
 FLOOR = 0
 CURSOR = 1

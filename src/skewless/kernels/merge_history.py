@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skewless.arrays import Floats, Ints
-from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_that, require_within
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_that, require_within
 
 #: Merges that are remembered. A source that was away for more keeps only its scale.
 N_MERGES = 32

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I32, I64, U64, Floats, Ints, SmallInts, Words, Workers
 from skewless.kernels.hashing import draw, seed_array
-from skewless.sound import MOST_COUNTED, require_same, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, require_same, require_within
 
 
 class Ring(NamedTuple):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skewless._jit import kernel
 from skewless.arrays import I64, Floats
+from skewless.plumbing.compiling import kernel
 
 
 @kernel

@@ -31,7 +31,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts
 from skewless.kernels.key_table import (
     ABSENT,
@@ -41,7 +40,8 @@ from skewless.kernels.key_table import (
     remove_slot,
     require_entries,
 )
-from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_within
 
 #: The unit at which stored counts are brought back to today's: far from the largest float.
 _LARGEST_UNIT = 1e200

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I32, Ints
+from skewless.plumbing.compiling import kernel
 
 
 @kernel

@@ -7,8 +7,8 @@ record of a null keeps its seed.
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I64, U64, Bytes, Ints, SmallInts, Words
+from skewless.plumbing.compiling import kernel
 
 #: The seed of the first column in Spark.
 SPARK_SEED = np.uint64(42)

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from skewless.arguments import whole
+from skewless.plumbing.arguments import whole
 from skewless.simulator.forwarding import Slide
 from skewless.simulator.simulate import simulate
 from skewless.simulator.starting import require_counts, require_parts

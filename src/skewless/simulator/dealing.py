@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless._jit import kernel
 from skewless.arrays import I64, Ints
+from skewless.plumbing.compiling import kernel
 
 _GAP = 16  # places: a line of cache, for numbers of 4 bytes
 

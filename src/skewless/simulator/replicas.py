@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I32, I64, U64, Bytes, Ints, Keys, Workers
 from skewless.kernels.distinct import add as add_distinct
 from skewless.kernels.distinct import estimate as estimate_distinct
 from skewless.kernels.distinct import registers
 from skewless.kernels.hashing import GOLDEN, mix
 from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table
+from skewless.plumbing.compiling import kernel
 
 N_KEYS, N_EXTRA = 0, 1
 _FIRST_SIZE = 1 << 12

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skewless.arguments import seed_number, shown, whole
 from skewless.parameters import as_dict
+from skewless.plumbing.arguments import seed_number, shown, whole
 from skewless.simulator.forwarding import Forwarding
 from skewless.simulator.membership import Membership
 from skewless.simulator.records import read_records

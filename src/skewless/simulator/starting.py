@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skewless.arguments import MOST_WORKERS, shown, whole
 from skewless.arrays import Floats
+from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
 from skewless.registry import strategy_of
 from skewless.state import state_bytes
 from skewless.strategy import AnyStrategy

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from skewless.arguments import shown, whole
 from skewless.parameters import require
+from skewless.plumbing.arguments import shown, whole
 from skewless.state import copy_state
 from skewless.strategy import Forks, Waits
 

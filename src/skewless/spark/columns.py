@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 )
 
 from skewless import parameters
-from skewless.arguments import shown
+from skewless.plumbing.arguments import shown
 from skewless.spark.arrow_types import NoArrowType, to_arrow_schema
 from skewless.spark.error_lines import first_line
 

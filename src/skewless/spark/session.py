@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from skewless.arguments import shown
+from skewless.plumbing.arguments import shown
 from skewless.spark.finding_java import find_java
 from skewless.spark.session_arguments import require_session
 from skewless.spark.worker_python import (

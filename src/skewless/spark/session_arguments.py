@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from skewless.arguments import shown, text
+from skewless.plumbing.arguments import shown, text
 
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _MEMORY = re.compile(r"([0-9]{1,15})([kmgt])b?", re.IGNORECASE)

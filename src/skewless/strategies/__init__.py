@@ -1,8 +1,6 @@
 """One file per small algorithm, one folder per system of several files; `ALL` is the registry.
 
 Each folder's `__init__.py` says what to read first, and which part of the paper each file holds.
-`rebalancing` holds what the strategies with a routing table share: `mixed`, `mixed_bf`,
-`min_table`, `min_mig`, `readj` and `simple`.
 """
 
 from skewless.strategies.cardinality import CardinalityMinimal, CountAffinity
@@ -14,17 +12,12 @@ from skewless.strategies.dkg import DKG
 from skewless.strategies.fish import Fish
 from skewless.strategies.hash import Hash
 from skewless.strategies.ideal import Ideal
-from skewless.strategies.min_mig import MinMig
-from skewless.strategies.min_table import MinTable
-from skewless.strategies.mixed import Mixed
-from skewless.strategies.mixed_bf import MixedBruteForce
+from skewless.strategies.mixed import MinMig, MinTable, Mixed, MixedBruteForce, Readj, Simple
 from skewless.strategies.partial_key import PartialKey
 from skewless.strategies.pd_stream import PdStream
 from skewless.strategies.prompt import Prompt
 from skewless.strategies.pstream import PStream
-from skewless.strategies.readj import Readj
 from skewless.strategies.shuffle import Shuffle
-from skewless.strategies.simple import Simple
 from skewless.strategies.w_choices import WChoices
 
 ALL = (

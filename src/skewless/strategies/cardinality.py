@@ -7,12 +7,12 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I64, Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table
 from skewless.parameters import MOST_PLACES, check_types, require, require_count
-from skewless.sound import MOST_COUNTED, require_same, require_that, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, require_same, require_that, require_within
 from skewless.strategy import Traits
 
 _AT_FIRST, _AT_SECOND = 1, 2

@@ -7,7 +7,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, Words, Workers, read_only
 from skewless.kernels.fewest_choices import fewest_choices
 from skewless.kernels.hashing import nth_hash, seed_array, seeded, to_worker, two_workers
@@ -16,7 +15,8 @@ from skewless.kernels.least_loaded import floor_cursor, least_count, require_cur
 from skewless.kernels.sorting import sort_descending
 from skewless.kernels.space_saving import list_shares
 from skewless.parameters import check_types, require, require_head
-from skewless.sound import MOST_COUNTED, require_same, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, require_same, require_within
 from skewless.strategy import Traits
 
 # Positions in `counters`.

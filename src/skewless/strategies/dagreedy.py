@@ -7,7 +7,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I32, I64, U64, Ints, Keys, SmallInts, Words, Workers, read_only
 from skewless.kernels.bits import add_worker, lowest_bit, without_lowest, words_for
 from skewless.kernels.hashing import seed_array, seeded, to_worker
@@ -22,7 +21,8 @@ from skewless.kernels.key_table import (
 )
 from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
 from skewless.parameters import MOST_PLACES, check_types, require_count
-from skewless.sound import MOST_COUNTED, require_same, require_that, require_within, require_workers
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, require_same, require_that, require_within, require_workers
 from skewless.strategy import Traits
 
 # Positions in `counters`.

@@ -7,13 +7,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import Floats, Ints, Keys, SmallInts, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.key_table import ABSENT, KeyTable, get, key_table, put
 from skewless.kernels.space_saving import SpaceSaving, entries, offer, space_saving
 from skewless.parameters import MOST_POINTS, check_types, require, require_count
-from skewless.sound import MOST_COUNTED, require_same, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, require_same, require_within
 from skewless.strategy import Moves, Report, Traits, rest_by_worker
 
 

@@ -7,12 +7,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import Floats, Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.ring import Ring, owner, ring
 from skewless.parameters import MOST_POINTS, check_types, require_count
-from skewless.sound import require_same
+from skewless.plumbing.compiling import kernel
+from skewless.state import require_same
 from skewless.strategy import Moves, Traits, moves_between
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from skewless.arrays import Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded_all
-from skewless.sound import MOST_COUNTED, require_same, require_within
+from skewless.state import MOST_COUNTED, require_same, require_within
 from skewless.strategy import Traits
 
 

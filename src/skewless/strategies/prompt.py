@@ -7,11 +7,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I64, Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded_all
 from skewless.kernels.least_loaded import first_least
-from skewless.sound import require_same
+from skewless.plumbing.compiling import kernel
+from skewless.state import require_same
 from skewless.strategy import Traits
 
 

@@ -7,10 +7,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import Ints, Keys, Workers, read_only
 from skewless.kernels.hashing import seed_array
-from skewless.sound import require_same, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import require_same, require_within
 from skewless.strategy import Traits
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from skewless import parameters
-from skewless.arguments import shown
+from skewless.plumbing.arguments import shown
 from skewless.workloads.alternating import Alternating
 from skewless.workloads.burst import Burst
 from skewless.workloads.evolving_zipf import EvolvingZipf

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Ints
 from skewless.kernels.hashing import draw, to_unit
 from skewless.parameters import check_types, require
+from skewless.plumbing.compiling import kernel
 from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, spans
 from skewless.workloads.zipf import ZipfShape, fill_zipf, require_zipf, zipf_shape
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skewless.arguments import shown
+from skewless.plumbing.arguments import shown
 
 #: It goes by the end of the file's name.
 BY_NAME = "auto"

@@ -9,12 +9,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless import registry
-from skewless._jit import kernel
-from skewless.arguments import seed_number
 from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts, Workers
 from skewless.kernels.hashing import draw
 from skewless.kernels.xxhash64 import hash_ranks
 from skewless.parameters import check_types, require
+from skewless.plumbing.arguments import seed_number
+from skewless.plumbing.compiling import kernel
 from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, segments, spans
 from skewless.workloads.zipf import fill_zipf, require_zipf, zipf_probabilities, zipf_shape
 

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from skewless.arguments import path_text, shown
 from skewless.arrays import Floats, Keys
 from skewless.keys import hash_keys
 from skewless.parameters import check_types, require
+from skewless.plumbing.arguments import path_text, shown
 from skewless.strategy import WeightError
 from skewless.workloads.delimiters import (
     BY_NAME,

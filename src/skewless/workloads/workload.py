@@ -8,9 +8,9 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from skewless.arguments import seed_number, whole
 from skewless.arrays import Floats, Ints, Keys, Words
 from skewless.kernels.xxhash64 import hash_ranks
+from skewless.plumbing.arguments import seed_number, whole
 
 #: Records per chunk, unless told otherwise: small enough for the cache, large enough for numpy.
 CHUNK_SIZE = 1 << 18

@@ -9,10 +9,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Ints
 from skewless.kernels.hashing import GOLDEN, draw, mix, to_unit
 from skewless.parameters import check_types, require
+from skewless.plumbing.compiling import kernel
 from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, spans
 
 _ABOVE_MINUS_1 = -1.0 + 2.0**-53

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.reproduction.papers.mixed.planning import Intervals, Planning, Timed, counted
 from skewless import registry
-from skewless.strategies.readj import readjust
+from skewless.strategies.mixed.readj import readjust
 from skewless.workloads import FluctuatingZipf
 
 MOVING = ["mixed", "mixed-bf", "min-table", "min-mig", "readj"]

@@ -19,7 +19,7 @@ from experiments.reproduction.papers.pstream.rivals import (
 )
 from lanes import needs_a_long_stream
 from skewless import workloads
-from skewless._jit import JIT_OFF
+from skewless.plumbing.compiling import JIT_OFF
 
 # Coins
 

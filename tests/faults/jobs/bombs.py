@@ -27,9 +27,9 @@ from skewless.spark.state.processor import KeyProcessor
 from skewless.strategies.cascade import Cascade, CascadeAhead
 from skewless.strategies.fish import Fish
 from skewless.strategies.hash import Hash
-from skewless.strategies.mixed import Mixed
-from skewless.strategies.readj import Readj
-from skewless.strategies.rebalancing import routing_table
+from skewless.strategies.mixed import routing_table
+from skewless.strategies.mixed.mixed import Mixed
+from skewless.strategies.mixed.readj import Readj
 from skewless.strategy import Moves
 
 

@@ -16,7 +16,7 @@ from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import PlanMaker
 from skewless.state import state_bytes
 from skewless.strategies.cascade import Cascade
-from skewless.strategies.mixed import Mixed
+from skewless.strategies.mixed.mixed import Mixed
 from skewless.strategy import Report
 from spark.routing.source_tasks import (
     N_RECORDS,

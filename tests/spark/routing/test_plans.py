@@ -14,7 +14,7 @@ from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import KEPT_BATCHES, PlanMaker
 from skewless.strategies.cascade import Cascade
-from skewless.strategies.mixed import Mixed
+from skewless.strategies.mixed.mixed import Mixed
 from skewless.strategies.partial_key import PartialKey
 from spark.routing.source_tasks import (
     N_RECORDS,

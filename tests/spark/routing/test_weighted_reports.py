@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skewless.sound import MOST_COUNTED
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
 from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import PlanMaker, cost_units
+from skewless.state import MOST_COUNTED
 from skewless.strategies import Mixed
-from skewless.strategies.rebalancing import routing_table
+from skewless.strategies.mixed import routing_table
 
 N_WORKERS = 4
 KEYS = np.arange(400, dtype=np.uint64)

@@ -91,7 +91,7 @@ def random_moves(seed: int = 0) -> Any:
     import numpy as np
 
     from skewless.strategies import Mixed
-    from skewless.strategies.rebalancing import routing_table
+    from skewless.strategies.mixed import routing_table
     from skewless.strategy import Moves
 
     @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from skewless.aggregations import LawBroken
 from skewless.spark import KeyProcessor, check_processor
 from skewless.spark.state.batch import BatchTasks
 from skewless.spark.state.schemas import shape_of
-from skewless.spark.state.work import Work
+from skewless.spark.state.worker_step import Work
 from spark.state.chains import BEGIN, SCHEMA
 from spark.state.operators.stepping import sent_columns
 from spark.state.test_expiry import Sessions
@@ -69,7 +69,9 @@ class KeepsItself(Sessions):
 def test_a_state_that_renews_itself_for_ever_is_refused_by_name(
     processor: KeyProcessor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skewless.spark.state.work._MOST_EXPIRIES", 20)  # 1,000 take a minute
+    monkeypatch.setattr(
+        "skewless.spark.state.worker_step._MOST_EXPIRIES", 20
+    )  # 1,000 take a minute
     message = f"{type(processor).__name__}: on_expiry was called 20 times"
     with pytest.raises(RuntimeError, match=message) as caught:
         at_once(processor, ("a", 0))

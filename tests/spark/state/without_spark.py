@@ -20,7 +20,7 @@ from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.schemas import schema_text, shape_of
 from skewless.spark.state.tasks import StateTasks, hash_seed
-from skewless.spark.state.work import Work
+from skewless.spark.state.worker_step import Work
 
 SEED = 7
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lanes import needs_a_long_stream
-from skewless._jit import kernel
 from skewless.arrays import F64, Floats, Keys
 from skewless.kernels.hashing import mix
+from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade import heavy_keys as hk
 
 some_keys = st.lists(st.integers(0, 40) | st.sampled_from([2**63, 2**64 - 1]), max_size=300)

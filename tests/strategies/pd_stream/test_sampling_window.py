@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.pd_stream.sampling_window import SamplingWindowReference
-from skewless._jit import kernel
+from skewless.plumbing.compiling import kernel
 from skewless.strategies.pd_stream.sampling_window import (
     N_FREE,
     NO_ROW,

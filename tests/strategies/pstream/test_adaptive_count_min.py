@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference.pstream.adaptive_count_min import AdaptiveCountMinReference
-from skewless._jit import JIT_OFF
 from skewless.arrays import Bytes, Keys
 from skewless.kernels.hashing import draw, seed_array, seeded
+from skewless.plumbing.compiling import JIT_OFF
 from skewless.strategies.pstream import adaptive_count_min as ada
 from skewless.strategies.pstream import count_min_predictor as cmp
 from skewless.strategies.pstream import hot_key_predictor as hp

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes import needs_a_long_stream
-from skewless._jit import JIT_OFF
 from skewless.kernels.hashing import seed_array
+from skewless.plumbing.compiling import JIT_OFF
 from skewless.strategies.pstream import hot_key_predictor as hp
 from skewless.strategies.pstream.coin_synopsis import (
     RUN,

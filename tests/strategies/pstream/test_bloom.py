@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.pstream.bloom import BagReference
-from skewless._jit import JIT_OFF, kernel
 from skewless.arrays import Bytes, Keys
+from skewless.plumbing.compiling import JIT_OFF, kernel
 from skewless.strategies.pstream import bloom as bf
 
 

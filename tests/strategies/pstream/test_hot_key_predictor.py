@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes import needs_a_long_stream
-from skewless._jit import JIT_OFF, kernel
 from skewless.arrays import Ints, Keys, SmallInts
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.key_table import ABSENT
+from skewless.plumbing.compiling import JIT_OFF, kernel
 from skewless.strategies.pstream import bloom as bf
 from skewless.strategies.pstream import hot_key_predictor as hp
 from skewless.strategies.pstream.coin_synopsis import (

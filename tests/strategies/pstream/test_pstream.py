@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lanes import needs_a_long_stream, slow
 from reference.pstream import pstream as reference
-from skewless._jit import JIT_OFF
+from skewless.plumbing.compiling import JIT_OFF
 from skewless.strategies import Hash
 from skewless.strategies.pstream import PStream
 from skewless.strategies.pstream.bloom import contains

@@ -13,9 +13,9 @@ import numpy as np
 
 from benchmarks.records import Row
 from skewless import registry, workloads
-from skewless._jit import kernel
 from skewless.arrays import I64, Ints, Keys
 from skewless.kernels.key_table import ABSENT, find_slot
+from skewless.plumbing.compiling import kernel
 from skewless.state import state_bytes
 from skewless.strategies.dalton.key_counts import (
     IN_TABLE,

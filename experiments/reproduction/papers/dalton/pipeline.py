@@ -17,10 +17,10 @@ import numpy as np
 from benchmarks.records import Row
 from experiments.reproduction.papers.dalton import slides
 from skewless import registry, workloads
-from skewless._jit import kernel
 from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
 from skewless.kernels.hashing import mix
 from skewless.parameters import MOST_PLACES
+from skewless.plumbing.compiling import kernel
 from skewless.simulator.records import Records, decide
 from skewless.simulator.starting import start_sources
 from skewless.simulator.syncing import merge_and_fork

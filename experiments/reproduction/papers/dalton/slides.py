@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Ints, SmallInts, Workers
+from skewless.plumbing.compiling import kernel
 
 # Columns of the counts of a slide.
 PEAK = 0  # records of the busiest worker over the last `recent` slides

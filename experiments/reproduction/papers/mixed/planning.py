@@ -21,10 +21,10 @@ from skewless.arrays import Floats, Keys, Workers
 from skewless.kernels.xxhash64 import hash_ranks
 from skewless.simulator import simulate
 from skewless.strategies import Mixed
-from skewless.strategies.readj import Readj
-from skewless.strategies.rebalancing.compact_representation import compact
-from skewless.strategies.rebalancing.controller import PhasedPlanning
-from skewless.strategies.rebalancing.phases import Attempt, Problem
+from skewless.strategies.mixed.compact_representation import compact
+from skewless.strategies.mixed.controller import PhasedPlanning
+from skewless.strategies.mixed.phases import Attempt, Problem
+from skewless.strategies.mixed.readj import Readj
 from skewless.strategy import AnyStrategy, Moves, Rebalances, Report
 from skewless.workloads import FluctuatingZipf
 from skewless.workloads.fluctuating_zipf import Frequencies

@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.records import Row
 from experiments.reproduction.papers.pstream import rivals
 from skewless import registry, workloads
-from skewless._jit import kernel
 from skewless.arrays import I64, U64, Bytes, Ints, Keys
 from skewless.kernels.hashing import seed_array
+from skewless.plumbing.compiling import kernel
 from skewless.strategies.pstream.coin_synopsis import heads
 from skewless.strategy import Rebalances
 

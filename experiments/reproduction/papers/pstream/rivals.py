@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skewless import registry
-from skewless._jit import kernel
 from skewless.arrays import Bytes, Floats, Keys
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.space_saving import SpaceSaving, offer, space_saving
+from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.state import COUNT_EVERY, HEAVY, CascadeState
 from skewless.strategies.fish.key_frequencies import (
     KeyFrequencies,

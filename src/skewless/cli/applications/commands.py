@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skewless.arguments import seed_number
 from skewless.cli.application import app
 from skewless.cli.applications.options import RunOptions, WindowOptions, taking
 from skewless.cli.applications.run import TABLES, run_application
+from skewless.plumbing.arguments import seed_number
 
 if TYPE_CHECKING:
     from skewless.apps.application import Application

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from skewless.arguments import MOST_WORKERS, path_text, seed_number, whole
 from skewless.cli import reading
 from skewless.cli.application import refusing_bad_input, stopped
 from skewless.cli.applications.options import RunOptions
@@ -17,6 +16,7 @@ from skewless.cli.live import serving
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
 from skewless.cli.screen import console, print_json, progress_bar
+from skewless.plumbing.arguments import MOST_WORKERS, path_text, seed_number, whole
 
 if TYPE_CHECKING:
     from skewless.apps.computation import Computation

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from skewless.arguments import MOST_WORKERS, printable, shown
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.applications.options import DELIMITER
@@ -21,6 +20,7 @@ from skewless.cli.screen import AsJson, console, print_json
 from skewless.diagnosis.key_candidates import Candidate, rank_columns
 from skewless.diagnosis.key_column import KeyReport
 from skewless.diagnosis.stragglers import SLOW
+from skewless.plumbing.arguments import MOST_WORKERS, printable, shown
 from skewless.workloads.trace import columns_of, delimiter_hint, is_remote
 
 _LISTED = 10

@@ -11,7 +11,7 @@ from skewless.cli.screen import console, print_json
 from skewless.diagnosis.event_log import is_compacted, read_events
 from skewless.diagnosis.stages import Application, summarise
 from skewless.diagnosis.stragglers import Straggler, find_stragglers
-from skewless.rounding import seconds_text
+from skewless.plumbing.rounding import seconds_text
 
 _LISTED = 10
 _LITTLE = 0.05  # of the time of a stage

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Ints
+from skewless.plumbing.compiling import kernel
 
 #: A latency falls into bucket ⌊8 · log2(seconds / 1 ns)⌋: each is 9 % wide.
 BUCKETS_PER_OCTAVE = 8

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts
 from skewless.kernels.hashing import draw, to_unit
+from skewless.plumbing.compiling import kernel
 from skewless.simulator.timed.in_flight import InFlight, remember
 from skewless.simulator.timed.measuring import Times, note
 from skewless.simulator.timed.parking import Parked, drop_first, park

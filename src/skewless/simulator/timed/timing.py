@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from skewless.arguments import shown
 from skewless.parameters import check_types, require
+from skewless.plumbing.arguments import shown
 
 _MOST_THREADS = 256
 _MOST_WAITING = 1 << 20

@@ -42,7 +42,7 @@ from skewless.spark.columns import (
     require_arrow_key,
     require_dataframe,
 )
-from skewless.spark.ledger.claims import Claim, claim_of, require_unclaimed
+from skewless.spark.ledger.query_identity import Claim, claim_of, require_unclaimed
 from skewless.spark.routing.arguments import routing_arguments, weight_column
 from skewless.spark.routing.query_ledger import QueryLedger
 from skewless.spark.routing.route import make_router, routed

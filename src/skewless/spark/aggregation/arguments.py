@@ -19,7 +19,7 @@ from skewless.aggregations import (
     is_reducer,
     reducing,
 )
-from skewless.arguments import shown
+from skewless.plumbing.arguments import shown
 from skewless.spark.aggregation.native_merging import is_native
 from skewless.spark.aggregation.windows import WATERMARK, WINDOW, Window, microseconds
 from skewless.spark.columns import GroupingKey, arrow_schema, existing, named

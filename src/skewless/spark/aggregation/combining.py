@@ -17,8 +17,8 @@ from skewless.spark.aggregation.blocks import Packing
 from skewless.spark.aggregation.partials import Partials, state_names
 from skewless.spark.columns import internal
 from skewless.spark.key_texts import ListedKey, key_text
-from skewless.spark.ledger.claims import Claim
 from skewless.spark.ledger.ledger import Entry
+from skewless.spark.ledger.query_identity import Claim
 from skewless.spark.routing.query_ledger import QueryLedger
 from skewless.spark.routing.this_task import this_task
 

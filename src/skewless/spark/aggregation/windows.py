@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from skewless.arguments import shown, text
+from skewless.plumbing.arguments import shown, text
 
 #: The column of the windows in the results.
 WINDOW = "window"

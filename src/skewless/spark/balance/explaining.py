@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from skewless.arguments import shown
-from skewless.private.files import write_private
+from skewless.plumbing.arguments import shown
+from skewless.plumbing.private_files import write_private
 from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.balance.prometheus import balance_metrics, exposition
 from skewless.spark.balance.text_tables import number, percent, printable, text_table

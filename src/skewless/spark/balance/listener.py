@@ -14,8 +14,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from skewless.arguments import path_text
-from skewless.private.files import append_private, replace_file
+from skewless.plumbing.arguments import path_text
+from skewless.plumbing.private_files import append_private, replace_file
 from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.balance.explaining import json_line
 from skewless.spark.balance.prometheus import FILE_MODE, Metric, balance_metrics, exposition

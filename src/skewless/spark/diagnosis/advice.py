@@ -10,7 +10,7 @@ import pandas as pd
 
 from skewless.diagnosis.key_column import MERGED_ALREADY
 from skewless.metrics import imbalance_by_chance
-from skewless.rounding import seconds_text
+from skewless.plumbing.rounding import seconds_text
 from skewless.spark.balance.balance import HotKey
 from skewless.spark.balance.text_tables import number, percent, printable, text_table
 from skewless.spark.diagnosis.alternatives import LOCAL, ROUND_ROBIN

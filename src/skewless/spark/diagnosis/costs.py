@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from skewless.arguments import shown
+from skewless.plumbing.arguments import shown
 
 # What it costs to bring records to their tasks, on a slow machine. On a fast one it is less. If the
 # work itself takes seconds, these costs do not decide.

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from skewless.arguments import LARGEST, MOST_WORKERS, seed_number, shown, text, whole
 from skewless.arrays import Keys, Workers
+from skewless.plumbing.arguments import LARGEST, MOST_WORKERS, seed_number, shown, text, whole
 from skewless.spark.balance.balance import HotKey
 from skewless.spark.columns import GroupingKey, Key, grouping_key, require_dataframe
 from skewless.spark.diagnosis.advice import HotKeys

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from skewless.arguments import shown
+from skewless.plumbing.arguments import shown
 from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import internal
 from skewless.spark.diagnosis.costs import Costs

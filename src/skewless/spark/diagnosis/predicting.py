@@ -9,8 +9,8 @@ import numpy as np
 from pyspark.sql import Column
 
 from skewless import metrics, registry
-from skewless.arguments import shown
 from skewless.arrays import Ints, Workers
+from skewless.plumbing.arguments import shown
 from skewless.simulator import simulate
 from skewless.spark.diagnosis.alternatives import (
     LOCAL,

@@ -7,10 +7,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.sound import MOST_COUNTED, Unsound, require_that, require_within
 from skewless.spark.key_texts import ListedKey
 from skewless.spark.ledger.files import Entry, LedgerCorrupt, one_line
-from skewless.state import restored
+from skewless.state import MOST_COUNTED, Unsound, require_that, require_within, restored
 
 S = TypeVar("S")
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from pyarrow import fs
 
-from skewless.arguments import shown as shortened
+from skewless.plumbing.arguments import shown as shortened
 from skewless.spark.ledger.local_folder import LocalFolder
 from skewless.spark.ledger.remote_folder import RemoteFolder
 

@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from skewless.arguments import LARGEST_SEED, MOST_WORKERS, path_text
+from skewless.plumbing.arguments import LARGEST_SEED, MOST_WORKERS, path_text
 from skewless.spark.ledger.files import (
     Entry,
     LedgerCorrupt,

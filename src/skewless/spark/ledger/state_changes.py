@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.sound import Unsound
-from skewless.state import named_arrays
+from skewless.state import Unsound, named_arrays
 
 _POSITIONS = "@"
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType
 
 from skewless import registry
-from skewless.arguments import MOST_WORKERS, whole
+from skewless.plumbing.arguments import MOST_WORKERS, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.columns import computed, existing, quoted
 from skewless.spark.ledger.ledger import Ledger

@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I64, U64, Ints, Keys
 from skewless.kernels.hashing import mix
-from skewless.sound import MOST_COUNTED
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED
 
 # Positions in `numbers`: keys in the table; the most that it takes; how many stay when it is full;
 # by how much a count may be too low.

@@ -32,15 +32,14 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Floats, Ints
-from skewless.sound import Unsound
 from skewless.spark.ledger.entry_checks import corrupt, require_plan, require_report, restored_from
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerMismatch
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
 from skewless.spark.routing.bounded_counts import BoundedCounts, add, bounded_counts, heaviest
-from skewless.spark.routing.plan_claims import made_or_awaited
+from skewless.spark.routing.plan_turns import made_or_awaited
 from skewless.spark.routing.speeds import last_batches, seconds_per_record, uses_speeds
 from skewless.spark.routing.worker_steps import Step, Steps, steps_about, steps_of
-from skewless.state import copy_state
+from skewless.state import Unsound, copy_state
 from skewless.strategy import (
     AnyStrategy,
     Condenses,

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 
 from skewless import parameters, registry
-from skewless.arguments import text
+from skewless.plumbing.arguments import text
 from skewless.spark.columns import (
     GroupingKey,
     Key,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skewless.arguments import MOST_WORKERS, seed_number, whole
+from skewless.plumbing.arguments import MOST_WORKERS, seed_number, whole
 
 MEASURED_SPEEDS = "measuredSpeeds"
 

@@ -19,10 +19,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from skewless.arrays import Floats
-from skewless.sound import MOST_COUNTED, Unsound, require_that, require_within
 from skewless.spark.ledger.entry_checks import corrupt, require_worker_report
 from skewless.spark.ledger.ledger import Entry
 from skewless.spark.routing.settings import MEASURED_SPEEDS
+from skewless.state import MOST_COUNTED, Unsound, require_that, require_within
 from skewless.strategy import AnyStrategy, Observes
 
 _LOGGER = logging.getLogger("skewless")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from skewless.arguments import MOST_WORKERS
-from skewless.sound import Unsound, require_that
+from skewless.plumbing.arguments import MOST_WORKERS
 from skewless.spark.ledger.entry_checks import corrupt
 from skewless.spark.ledger.ledger import Entry, Ledger
+from skewless.state import Unsound, require_that
 
 #: The number of workers, and their capacities if they were given.
 Step = tuple[int, tuple[float, ...] | None]

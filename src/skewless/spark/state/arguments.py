@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from skewless import registry
-from skewless.arguments import MOST_WORKERS, shown, whole
+from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.columns import (

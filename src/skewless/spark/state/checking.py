@@ -17,16 +17,16 @@ from pyspark import cloudpickle
 from skewless.aggregations.columns import plain
 from skewless.aggregations.grouping import group
 from skewless.aggregations.random_records import random_records
-from skewless.arguments import shown
 from skewless.arrays import Ints
-from skewless.broken_laws import require_kept
 from skewless.keys import hash_keys
+from skewless.plumbing.arguments import shown
+from skewless.plumbing.broken_laws import require_kept
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import Shape, shape_of
 from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.state_tables import FOREVER, LIVE, hashes_of, newest
-from skewless.spark.state.work import Work
+from skewless.spark.state.worker_step import Work
 
 _SIZES = (1, 2, 3, 4, 6, 9, 14, 30)
 _MOST_BATCHES = 5

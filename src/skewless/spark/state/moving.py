@@ -25,7 +25,7 @@ from skewless.spark.state.versions.state_tables import (
     newest,
 )
 from skewless.spark.state.versions.version_files import read, stack
-from skewless.spark.state.work import Work
+from skewless.spark.state.worker_step import Work
 
 
 @dataclass(frozen=True, eq=False)

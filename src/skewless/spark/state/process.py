@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from skewless.arguments import shown, text, whole
+from skewless.plumbing.arguments import shown, text, whole
 from skewless.spark.columns import GroupingKey, Key, grouping_key, internal, require_dataframe
 from skewless.spark.ledger.locating import given_ledger
 from skewless.spark.routing.key_hashes import hashed_key
@@ -31,14 +31,14 @@ from skewless.spark.state.arguments import (
     unique_columns,
 )
 from skewless.spark.state.batch import BatchTasks, planned
-from skewless.spark.state.parts import Parts
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import PLACES, worker_column
 from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import Shape, schema_text, shape_of
+from skewless.spark.state.spread_records import Parts
 from skewless.spark.state.tasks import StateTasks
 from skewless.spark.state.versions.offset_log import CHECKPOINT_SETTINGS
-from skewless.spark.state.work import Cost, Work
+from skewless.spark.state.worker_step import Cost, Work
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from skewless.aggregations.aggregator import to_python
-from skewless.arguments import shown
 from skewless.arrays import Floats, Ints
+from skewless.plumbing.arguments import shown
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

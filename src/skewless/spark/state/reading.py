@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from skewless.arguments import shown as shown_value
-from skewless.arguments import whole
+from skewless.plumbing.arguments import shown as shown_value
+from skewless.plumbing.arguments import whole
 from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger

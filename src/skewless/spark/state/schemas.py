@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType, TimestampType
 
 from skewless.aggregations.aggregator import to_arrow
 from skewless.aggregations.types import parse_type
-from skewless.arguments import shown
 from skewless.parameters import nearest
+from skewless.plumbing.arguments import shown
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import arrow_schema, require_arrow_types

@@ -39,7 +39,7 @@ from skewless.spark.state.versions.state_tables import (
     until_of,
 )
 from skewless.spark.state.versions.version_files import Version, merged, write
-from skewless.spark.state.work import Work, Worked, with_a_trace
+from skewless.spark.state.worker_step import Work, Worked, with_a_trace
 
 
 def hash_seed(seed: int) -> int:

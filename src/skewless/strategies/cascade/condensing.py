@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
-from skewless.sound import require_same, require_that, require_within
+from skewless.state import require_same, require_that, require_within
 from skewless.strategies.cascade.heavy_keys import PLACES, HeavyKeys, n_places
 from skewless.strategies.cascade.state import CURSORS, REACH, CascadeState, check_numbers
 

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats
 from skewless.kernels.hashing import nth_hash, seeded, to_unit
+from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.heavy_keys import (
     ABSENT,
     admit,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64
 from skewless.kernels.least_loaded import first_least
+from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.lower_bounds import least_of_rising
 from skewless.strategies.cascade.state import (
     CURSORS,

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Ints, Keys
-from skewless.sound import MOST_WEIGHT, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_WEIGHT, require_within
 
 #: Counters that a source has: more than heavy keys can exist.
 COUNTED_PER_WORKER = 16

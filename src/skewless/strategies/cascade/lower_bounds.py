@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I64, Floats
 from skewless.kernels.least_loaded import first_least
+from skewless.plumbing.compiling import kernel
 
 
 def lower_bounds(loads: Floats) -> Floats:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I64
+from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.counting import grade_all, watch
 from skewless.strategies.cascade.heavy_keys import n_places
 from skewless.strategies.cascade.state import (

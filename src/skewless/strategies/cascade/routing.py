@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I64, Floats, Keys, Workers
 from skewless.kernels.hashing import seeded, to_worker
+from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.counting import (
     FIRST_HEAVY,
     count,

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Ints, Keys, SmallInts, Words, Workers
 from skewless.kernels.hashing import to_worker, two_workers
-from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_that, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_that, require_within
 from skewless.strategies.cascade.heavy_keys import PLACES, HeavyKeys, n_places
 
 # Positions in `numbers`.

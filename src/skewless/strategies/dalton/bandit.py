@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, Words, Workers
 from skewless.kernels.hashing import draw, mix, seeded, to_unit, to_worker
 from skewless.kernels.key_table import ABSENT, get
 from skewless.kernels.merge_history import MergeHistory
-from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
 from skewless.strategies.dalton import slides
 from skewless.strategies.dalton.key_counts import KeyCounts, count, forget_counts
 from skewless.strategies.dalton.q_table import QTable, best, clear_row, keep, learn

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, U64, Ints
 from skewless.kernels import count_min as sketches
 from skewless.kernels.count_min import CountMin, count_min
 from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table
-from skewless.sound import MOST_COUNTED, require_same, require_that, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, require_same, require_that, require_within
 
 # Positions in `counters`.
 N_KEYS = 0  # keys met since the last clearing; with the sketch, at least this many

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Ints, SmallInts
-from skewless.sound import require_same, require_that, require_within
-from skewless.unordered import unordered_sum
+from skewless.plumbing.compiling import kernel
+from skewless.plumbing.order_free import unordered_sum
+from skewless.state import require_same, require_that, require_within
 
 _MOST_VALUE = 1e9  # rewards are a few units at most
 _MOST_KEPT = 2**30  # rewards that are told apart: (1 − γ)^m is 0 long before

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I32, I64, Ints, SmallInts
-from skewless.sound import MOST_COUNTED, require_same, require_that, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, require_same, require_that, require_within
 
 # Positions in `counters`.
 TOTAL = 0  # records in the window

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I32, I64, U64, Floats, Ints, SmallInts, Words
 from skewless.kernels.key_table import (
     ABSENT,
@@ -22,7 +21,8 @@ from skewless.kernels.key_table import (
     remove_slot,
     require_entries,
 )
-from skewless.sound import MOST_WEIGHT, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_WEIGHT, require_within
 
 #: Later than any period.
 ALWAYS = np.int64(2**62)

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I32, I64, U64, Floats, Ints, Words, Workers
 from skewless.kernels.bits import add_worker, words_for
 from skewless.kernels.hashing import nth_hash, seeded
 from skewless.kernels.ring import Ring, candidates, find_point, ring
-from skewless.sound import require_same, require_that, require_within, require_workers
+from skewless.plumbing.compiling import kernel
+from skewless.state import require_same, require_that, require_within, require_workers
 
 #: Words of a row before the set: the key, and how many candidates it has.
 HEADER = 2

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Ints
 from skewless.kernels.fewest_choices import fewest_choices
 from skewless.kernels.sorting import sort_descending
-from skewless.sound import require_same, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import require_same, require_within
 from skewless.strategies.fish.candidate_rows import (
     CandidateRows,
     fill_row,

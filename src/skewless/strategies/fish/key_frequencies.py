@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, Floats, Ints, Keys
 from skewless.kernels.space_saving import SpaceSaving, decay, list_shares, space_saving
-from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
 from skewless.strategies.fish.merged_summaries import merged_summary
 
 # Positions in `settings`.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from skewless.arrays import Floats
 from skewless.kernels.key_table import find_slot
 from skewless.kernels.space_saving import SpaceSaving, entries, space_saving, total
-from skewless.unordered import unordered_sum
+from skewless.plumbing.order_free import unordered_sum
 
 
 def merged_summary(

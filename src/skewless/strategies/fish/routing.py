@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I64, U64, Keys, Workers
 from skewless.kernels.key_table import ABSENT, find_slot
 from skewless.kernels.space_saving import admit
+from skewless.plumbing.compiling import kernel
 from skewless.strategies.fish.candidate_rows import HEADER, two_candidates, words_per_row
 from skewless.strategies.fish.hot_key_classification import FishState, grant, review
 from skewless.strategies.fish.key_frequencies import THETA, WEIGHT, fade

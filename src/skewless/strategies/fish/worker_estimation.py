@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, Floats, Ints
-from skewless.sound import MOST_COUNTED, require_same, require_that, require_within
-from skewless.state import copy_state
+from skewless.plumbing.compiling import kernel
+from skewless.plumbing.order_free import unordered_mean
+from skewless.state import MOST_COUNTED, copy_state, require_same, require_that, require_within
 from skewless.strategies.fish.worker_selection import (
     TICKS,
     WaitingTimes,
@@ -32,7 +32,6 @@ from skewless.strategies.fish.worker_selection import (
     set_seconds,
     waiting_times,
 )
-from skewless.unordered import unordered_mean
 
 # Positions in `clock`, all in seconds.
 ESTIMATED = 0  # t_pri: when waiting times were last estimated

@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Ints, Words
 from skewless.kernels.bits import lowest_bit, without_lowest, words_for
-from skewless.sound import MOST_COUNTED, require_that, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, require_that, require_within
 
 #: Ticks per record of the fastest worker: how finely speeds are told apart.
 TICKS = 1024

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I64, U64, Ints, Words
 from skewless.kernels.bits import lowest_bit, without_lowest, words_for
-from skewless.sound import MOST_COUNTED, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, require_within
 
 LEVEL = 0
 SIZE = 1

@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless._jit import kernel
 from skewless.arrays import U64, Ints, SmallInts, Words
-from skewless.sound import require_rows, require_that, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import require_rows, require_that, require_within
 
 #: The row of keys that are not in the window; its count is always 0.
 NO_ROW = np.uint32(0)

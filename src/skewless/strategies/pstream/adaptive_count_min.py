@@ -26,9 +26,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Bytes, Floats, Ints, Keys, Words
 from skewless.kernels.hashing import draw, seed_array, seeded
+from skewless.plumbing.compiling import kernel
 
 # Positions in `counters`.
 SLOT = 0  # number of the present slot, from 0

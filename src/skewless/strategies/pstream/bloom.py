@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I64, U64, Bytes, Ints, Words
 from skewless.kernels.hashing import mix, seeded, to_worker
-from skewless.sound import require_same
+from skewless.plumbing.compiling import kernel
+from skewless.state import require_same
 
 _SATURATED = np.uint8(255)
 _ONE = np.uint8(1)

@@ -33,7 +33,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Bytes, Floats, Ints, SmallInts, Words
 from skewless.kernels.bits import lowest_bit, without_lowest
 from skewless.kernels.hashing import draw, mix, seeded, to_unit, to_worker
@@ -46,7 +45,8 @@ from skewless.kernels.key_table import (
     remove_slot,
     require_entries,
 )
-from skewless.sound import MOST_COUNTED, require_same, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, require_same, require_within
 
 # Positions in `counters`.
 SIZE = 0  # entries in use

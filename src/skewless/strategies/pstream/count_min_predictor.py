@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import U64, Bytes, Floats, Keys
 from skewless.kernels.count_min import CountMin, add, count_min, estimate
+from skewless.plumbing.compiling import kernel
 
 
 class CountMinPredictor(NamedTuple):

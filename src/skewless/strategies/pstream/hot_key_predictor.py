@@ -22,13 +22,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Bytes, Floats, Ints, Keys, SmallInts, Words
 from skewless.kernels import distinct
 from skewless.kernels.hashing import seeded
 from skewless.kernels.key_table import ABSENT
 from skewless.kernels.merge_history import MergeHistory, merge_history
-from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
+from skewless.plumbing.compiling import kernel
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
 from skewless.strategies.pstream import bloom as bf
 from skewless.strategies.pstream.bloom import (
     CountingBloom,

@@ -8,12 +8,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import Ints, Keys, SmallInts, Words, Workers, read_only
 from skewless.kernels.hashing import draw, seed_array, seeded, to_worker
 from skewless.parameters import check_types, require
-from skewless.sound import require_same, require_within
-from skewless.state import copy_state
+from skewless.plumbing.compiling import kernel
+from skewless.state import copy_state, require_same, require_within
 from skewless.strategies.pstream.coin_synopsis import RUN, heads, next_long_run
 from skewless.strategies.pstream.hot_key_predictor import (
     RECORDS,

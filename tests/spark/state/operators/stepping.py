@@ -16,7 +16,7 @@ from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.state_tables import LIVE, hashes_of, newest
-from skewless.spark.state.work import Work
+from skewless.spark.state.worker_step import Work
 from spark.state.chains import BEGIN, in_order, random_moves
 from spark.state.without_spark import Query
 

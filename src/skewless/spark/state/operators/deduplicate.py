@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from skewless._jit import kernel
 from skewless.arrays import Ints, Words
+from skewless.plumbing.compiling import kernel
 from skewless.spark.columns import Key, require_dataframe
 from skewless.spark.state.arguments import unique_columns
 from skewless.spark.state.operators.held_rows import (

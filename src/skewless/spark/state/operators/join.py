@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from skewless.arguments import shown
+from skewless.plumbing.arguments import shown
 from skewless.spark.columns import existing, grouping_key, quoted
 from skewless.spark.state.arguments import free_names, unique_columns
 from skewless.spark.state.operators.join_processor import (
@@ -27,9 +27,9 @@ from skewless.spark.state.operators.spreading import (
     Spreading,
     named_keys,
 )
-from skewless.spark.state.parts import Parts, hashable
 from skewless.spark.state.planning.spread_keys import SpreadRule
 from skewless.spark.state.process import processed
+from skewless.spark.state.spread_records import Parts, hashable
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

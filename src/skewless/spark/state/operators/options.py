@@ -8,10 +8,10 @@ from numpy.typing import ArrayLike
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
-from skewless.arguments import shown
+from skewless.plumbing.arguments import shown
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.state.arguments import time_and_delay
-from skewless.spark.state.work import Cost
+from skewless.spark.state.worker_step import Cost
 from skewless.strategy import AnyStrategy
 
 

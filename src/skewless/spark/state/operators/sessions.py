@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from skewless.aggregations import Aggregation, ApproxDistinct
-from skewless.arguments import shown
+from skewless.plumbing.arguments import shown
 from skewless.spark.aggregation.arguments import (
     AnyAggregation,
     chosen_aggregations,

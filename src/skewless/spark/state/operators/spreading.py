@@ -12,9 +12,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
-from skewless.arguments import MOST_WORKERS, shown, whole
+from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
 from skewless.spark.columns import internal, quoted
-from skewless.spark.state.parts import any_null, in_parts
+from skewless.spark.state.spread_records import any_null, in_parts
 
 #: The column of the part, unless the user names the keys.
 PART = internal("part")

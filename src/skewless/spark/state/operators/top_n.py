@@ -12,8 +12,8 @@ from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from skewless.aggregations.columns import lists, plain
 from skewless.aggregations.ordering import is_orderable, order_keys_and_nulls
-from skewless.arguments import whole
 from skewless.arrays import Ints
+from skewless.plumbing.arguments import whole
 from skewless.spark.columns import Key, arrow_schema, existing, grouping_key, require_dataframe
 from skewless.spark.state.arguments import free_names, unique_columns
 from skewless.spark.state.operators.held_rows import held

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from skewless.arguments import MOST_WORKERS, whole
+from skewless.plumbing.arguments import MOST_WORKERS, whole
 from skewless.spark.ledger.files import LedgerCorrupt
 from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger

@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from skewless.arrays import Ints, Keys
 from skewless.keys import hash_keys
-from skewless.sound import require_that, require_within
 from skewless.spark.ledger.entry_checks import row_of
 from skewless.spark.ledger.files import Entry
 from skewless.spark.ledger.ledger import LedgerMismatch
 from skewless.spark.state.planning.worker_reports import WorkerReport
+from skewless.state import require_that, require_within
 
 #: A key with fewer records in a micro-batch, or in a batch DataFrame, is not detected as hot.
 LEAST_RECORDS = 1_000

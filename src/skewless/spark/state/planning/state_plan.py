@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from skewless import parameters
-from skewless.arguments import MOST_WORKERS
 from skewless.arrays import Floats, Keys, Workers
-from skewless.sound import MOST_WEIGHT, Unsound, require_that, require_within
+from skewless.plumbing.arguments import MOST_WORKERS
 from skewless.spark.ledger.entry_checks import corrupt, restored_from, row_of
 from skewless.spark.ledger.files import Entry
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
 from skewless.spark.state.planning.placing import Placing, speeds_of, unlearned
 from skewless.spark.state.planning.spread_keys import SpreadKeys, spread_arrays, spread_from
 from skewless.spark.state.versions.bases import Base
+from skewless.state import MOST_WEIGHT, Unsound, require_that, require_within
 from skewless.strategy import AnyStrategy
 
 _PLACED = "placed."

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Floats, Ints, Keys
-from skewless.sound import MOST_COUNTED, MOST_WEIGHT, Unsound, require_that, require_within
 from skewless.spark.key_texts import ListedKey
 from skewless.spark.ledger.entry_checks import corrupt, require_worker_report, row_of
 from skewless.spark.ledger.files import Entry, LedgerCorrupt, from_bytes, to_bytes
@@ -21,6 +20,7 @@ from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.names import member_name, run_name
 from skewless.spark.state.versions.bases import Base
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, Unsound, require_that, require_within
 
 #: The most keys that a worker lists one by one.
 HEAVY_KEYS = 1 << 12

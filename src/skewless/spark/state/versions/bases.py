@@ -15,8 +15,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from skewless.arguments import MOST_WORKERS
-from skewless.sound import MOST_COUNTED, Unsound, require_that
+from skewless.plumbing.arguments import MOST_WORKERS
 from skewless.spark.ledger.entry_checks import corrupt
 from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
@@ -31,6 +30,7 @@ from skewless.spark.state.versions.names import (
 )
 from skewless.spark.state.versions.offset_log import OffsetLog
 from skewless.spark.state.versions.plan_files import read_entry
+from skewless.state import MOST_COUNTED, Unsound, require_that
 
 _LOGGER = logging.getLogger("skewless")
 _NOT_FOUND = (

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints, Keys, Workers
-from skewless.sound import require_same
+from skewless.state import require_same
 from skewless.strategies.cascade.ahead.state import RECORDS, SCALE, AheadState, check_numbers
 from skewless.strategies.cascade.condensing import check_counted, counted, counters_of
 from skewless.strategies.cascade.heavy_keys import HeavyKeys, largest_together

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, Floats, Keys
 from skewless.kernels.hashing import nth_hash, seeded, to_unit
+from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.ahead.state import (
     BLOCKS,
     EPOCH,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64
+from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.ahead.counting import STEPS_PER_RECORD
 from skewless.strategies.cascade.ahead.ranking import sort_listed
 from skewless.strategies.cascade.ahead.sharing import CLOSE, share_out

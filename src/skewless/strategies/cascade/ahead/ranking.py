@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64, U64, SmallInts
+from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.ahead.state import BYTE_VALUES, Buffers
 
 _CLASSES = 64

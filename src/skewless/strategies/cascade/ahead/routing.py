@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import I64, Floats, Keys, Workers
+from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.ahead.counting import count_block, remember
 from skewless.strategies.cascade.ahead.placing import place_block
 from skewless.strategies.cascade.ahead.state import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from skewless._jit import kernel
 from skewless.arrays import F64, I64
 from skewless.kernels.hashing import mix
+from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.ahead.state import SCALE, AheadState
 from skewless.strategies.cascade.state import following, slot_of
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints, Keys, SmallInts, Words, Workers
-from skewless.sound import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
+from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
 from skewless.strategies.cascade.heavy_keys import HeavyKeys
 
 # Positions in `numbers`.

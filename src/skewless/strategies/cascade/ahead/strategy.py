@@ -12,6 +12,7 @@ import numpy as np
 from skewless.arrays import Floats, Keys, Workers, read_only
 from skewless.kernels.hashing import seed_array
 from skewless.parameters import check_types, require
+from skewless.plumbing.order_free import unordered_mean
 from skewless.state import copy_state
 from skewless.strategies.cascade.ahead.condensing import (
     CondensedAhead,
@@ -44,7 +45,6 @@ from skewless.strategies.cascade.heavy_keys import (
 )
 from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides
 from skewless.strategy import Traits, require_all_stay
-from skewless.unordered import unordered_mean
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,221 @@
+"""The one place that compiles: `kernel` turns a plain loop into machine code.
+
+Compilation is paid once per machine. The compiled code of a module goes into a folder whose name
+holds a digest of the module and of all that it imports. Without that, numba would look only at the
+file of the outermost function, and keep calling an old version of a kernel in another file.
+
+Several processes may need the same kernel at the same moment (Spark starts many Python workers at
+once), and filling numba's cache from several processes at once is known to crash. So the process
+that compiles first holds a file lock, and the others wait and load.
+
+numba unpickles what it finds in its cache, which can run any code. So the folder is one that no
+other user can write to or replace.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numba.core import config as numba_config
+from numba.core import event as numba_event
+from numba.core.compiler_lock import global_compiler_lock
+
+from skewless.plumbing.private_files import PRIVATE
+from skewless.plumbing.private_folders import private_folder
+from skewless.plumbing.source_digest import sources_digest
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows: no advisory locks, so no shared cache either
+    fcntl = None  # type: ignore[assignment]
+
+_LOG = logging.getLogger(__name__)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: True when NUMBA_DISABLE_JIT is set: kernels then run as the plain Python that they are.
+JIT_OFF = bool(numba_config.DISABLE_JIT)
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """Return the folder of all compiled kernels.
+
+    `SKEWLESS_CACHE_DIR` names its parent; without it, the user's cache folder does. Where that
+    cannot be used (a Spark executor without a home), this process gets a new folder and compiles
+    again. The folder belongs to this user and has mode 0700, and no other user can replace it.
+    """
+    name = "kernels"
+    asked = os.environ.get("SKEWLESS_CACHE_DIR")
+    if asked:
+        try:
+            return _writable(Path(asked) / name)
+        except OSError as error:
+            raise OSError(
+                f"SKEWLESS_CACHE_DIR={asked} cannot hold compiled kernels: {error}. "
+                "Set SKEWLESS_CACHE_DIR to a folder that can be written by you alone."
+            ) from None
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    try:
+        return _writable(Path(home).expanduser() / "skewless" / name)
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
+        _LOG.warning(
+            "kernels are compiled for this process alone, because the cache folder cannot be "
+            "used: %s. Set SKEWLESS_CACHE_DIR to a folder that can be written by you alone.",
+            error,
+        )
+    return _folder_of_this_process()
+
+
+def _writable(folder: Path) -> Path:
+    """Return the folder, made and checked, or raise OSError."""
+    real = private_folder(folder)
+    with tempfile.TemporaryFile(dir=real):
+        return real
+
+
+def _folder_of_this_process() -> Path:
+    """Return a new folder with an unguessable name; it is removed when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="skewless-"))
+    atexit.register(_remove, folder, os.getpid())
+    try:
+        return _writable(folder)
+    except OSError as error:
+        raise OSError(
+            f"no folder can hold compiled kernels: {error}. "
+            "Set SKEWLESS_CACHE_DIR to a folder that can be written by you alone."
+        ) from None
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # not a fork, which uses the folder of its parent
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Progress(numba_event.Listener):  # type: ignore[misc]
+    """Says on standard error that kernels are being compiled, once that takes a while.
+
+    Standard output is for results, and in Spark's daemon for the port.
+    """
+
+    def __init__(self) -> None:
+        self.ours: set[Any] = set()  # dispatchers; other libraries compile too
+        self.due_s = 1.0
+        self._open: list[float] = []  # when each kernel began that is not complete
+        self._n_kernels, self._seconds = 0, 0.0
+        self._why = "compiling kernels, which later runs on this machine find ready: "
+
+    def on_start(self, event: numba_event.Event) -> None:
+        if event.data["dispatcher"] in self.ours:
+            self._open.append(time.monotonic())
+            self._say()
+
+    def on_end(self, event: numba_event.Event) -> None:
+        if event.data["dispatcher"] in self.ours:
+            began = self._open.pop()
+            self._n_kernels += 1
+            if not self._open:  # else a kernel that calls this one is being compiled
+                self._seconds += time.monotonic() - began
+            self._say()
+
+    def _say(self) -> None:
+        seconds = self._seconds + (time.monotonic() - self._open[0] if self._open else 0.0)
+        if seconds < self.due_s:
+            return
+        line = f"skewless: {self._why}{self._n_kernels} kernels in {seconds:.0f} s so far"
+        print(line, file=sys.stderr, flush=True)
+        self._why = ""
+        self.due_s = seconds + _SAY_EVERY_S
+
+
+_SAY_EVERY_S = 10.0
+_PROGRESS = _Progress()
+numba_event.register("numba:compile", _PROGRESS)
+
+
+@contextlib.contextmanager
+def _compiling_alone(path: Path) -> Iterator[None]:
+    """Hold the lock of one kernel, across threads and processes.
+
+    The compiler's own thread lock comes first: a thread that holds a file lock and waits for the
+    compiler would otherwise block the thread that compiles and waits for the file lock.
+    Between processes there is no deadlock, because no kernel calls itself through others.
+    """
+    with global_compiler_lock:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+
+def _folder_name(function: Callable[..., Any]) -> str:
+    """Return the name of the folder for the kernels of a function's module.
+
+    numba's cache is by file, and stores types by their names. If a file was imported under another
+    name before, or its classes were renamed since, numba would try to import what does not exist.
+    So each version of each module has its own folder.
+    """
+    source = Path(function.__code__.co_filename)
+    if not source.is_file():
+        return function.__module__
+    return f"{function.__module__}-{sources_digest(function.__module__, source)}"
+
+
+def kernel(function: F) -> F:
+    """Compile `function` on first use, cached on disk, without fastmath and without the GIL.
+
+    A kernel cannot allocate: the caller passes in whatever it fills.
+
+    The result is called like the function it came from, from Python and from other kernels. It
+    keeps the pure Python under `.py_func`. With NUMBA_DISABLE_JIT=1 it *is* pure Python, and
+    integer overflow, which hashing relies on, stays silent as it is in machine code.
+    """
+    if JIT_OFF:
+
+        @functools.wraps(function)
+        def interpreted(*args: Any) -> Any:
+            with np.errstate(over="ignore"):
+                return function(*args)
+
+        return interpreted  # type: ignore[return-value]
+
+    # Without numba's reference counting: a kernel owns no array, and counting the references to a
+    # state's arrays at each call would cost many times the work itself. It also makes the
+    # compiler refuse a kernel that allocates.
+    dispatcher = numba.njit(nogil=True, _nrt=False, forceinline=True)(function)
+    if fcntl is None:  # pragma: no cover - Windows
+        return dispatcher
+
+    folder = private_folder(cache_folder() / _folder_name(function))
+    before = numba_config.CACHE_DIR
+    numba_config.CACHE_DIR = str(folder)
+    try:
+        dispatcher.enable_caching()
+    finally:
+        numba_config.CACHE_DIR = before
+
+    compile_signature = dispatcher.compile
+    lock = folder / f"{function.__qualname__.replace('<locals>', '_')}.lock"
+
+    def compile_alone(signature: Any) -> Any:
+        with _compiling_alone(lock):
+            return compile_signature(signature)
+
+    dispatcher.compile = compile_alone
+    _PROGRESS.ours.add(dispatcher)
+    return dispatcher  # type: ignore[no-any-return]

@@ -1,1 +1,0 @@
-"""Private data of one user: `files` writes files for this user only, `folders` checks folders."""

@@ -1,0 +1,385 @@
+"""What a worker does with the records of a batch: expires states, updates them, makes results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.aggregations.columns import plain
+from skewless.arrays import Floats, Ints, Keys
+from skewless.plumbing.arguments import shown
+from skewless.spark.state.grouping import Grouped, SentColumns, grouped, only_records, times_of
+from skewless.spark.state.planning.spread_keys import part_hashes
+from skewless.spark.state.processor import KeyedRecords, Update, moment
+from skewless.spark.state.schemas import EXPIRES, Shape
+from skewless.spark.state.versions.column_room import FEWER_RECORDS, is_too_large
+from skewless.spark.state.versions.held_state import Found, HeldState, weight
+from skewless.spark.state.versions.same_keys import Flags
+from skewless.spark.state.versions.state_tables import (
+    FOREVER,
+    LIVE,
+    NO_TIME,
+    UNTIL,
+    StateLayout,
+    find,
+    forgotten,
+    hashes_of,
+    live_of,
+    newest,
+    seen_of,
+    until_of,
+)
+from skewless.state import MOST_WEIGHT
+
+#: How the cost of a key is measured: its records, or the seconds that they took.
+Cost = Literal["records", "seconds"]
+#: How often in a row a state may end while the watermark does not change.
+_MOST_EXPIRIES = 1_000
+_ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Worked:
+    """The outcome of one batch on one worker.
+
+    The arrays have one number per row of `changed`, which has a row for each key that had records
+    or whose state expired.
+    """
+
+    results: pa.Table
+    changed: pa.Table
+    was_held: Any  # flags
+    old_bytes: Ints
+    new_bytes: Ints
+    counts: Ints  # records
+    costs: Floats
+    n_second: Ints  # records of the second stream, if there is one
+    latest: int | None  # time of a record, in microseconds
+    n_records: int
+    n_late: int
+    seconds: float
+    latest_second: int | None = None  # the same for the second stream, if there is one
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The outcome of one call of the processor; `changed` is in the order of the keys."""
+
+    results: pa.Table
+    changed: pa.Table
+    counts: Ints
+    costs: Floats
+    seconds: float = 0.0
+    found: Found | None = None  # what was held of the keys of `changed`
+    n_second: Ints | None = None  # records of the second stream
+
+
+@dataclass(frozen=True)
+class Work:
+    """How records become results and states; independent of where states are kept."""
+
+    shape: Shape
+    sent: SentColumns
+    cost: Cost = "records"
+    batch_column: str | None = None  # has the number of the micro-batch
+
+    @cached_property
+    def layout(self) -> StateLayout:
+        """What states look like in files."""
+        return StateLayout(self.sent.key_schema, self.shape.state_arrow)
+
+    def rows(self, results: pa.Table, batch: int) -> list[pa.RecordBatch]:
+        """Return results as Spark gets them, with the number of their micro-batch if asked for."""
+        if self.batch_column is not None:
+            numbers = pa.array(np.full(results.num_rows, batch, np.int64))
+            results = results.append_column(self.batch_column, numbers)
+        found: list[pa.RecordBatch] = results.combine_chunks().to_batches(_ROWS_AT_ONCE)
+        return found
+
+    def do(
+        self,
+        records: pa.Table,
+        held: HeldState,
+        before: int | None,
+        now: int | None,
+        *,
+        expiries: int = _MOST_EXPIRIES,
+    ) -> Worked:
+        """Return the outcome for these records; `before` and `now` are watermarks.
+
+        Expired states are processed first, because the records are all later. `expiries` is how
+        often in a row a state may end.
+        """
+        times = times_of(records, self.sent)
+        latest, second, n_late = None, None, 0
+        if times is not None and times.size:
+            latest, second = self._latest(records, times)
+            stays = (times > (NO_TIME if now is None else now)) | (times == NO_TIME)
+            n_late = times.size - int(stays.sum())
+            if n_late:
+                records, times = records.filter(pa.array(stays)), times[stays]
+        expiry = self._ended(held.ended(before, now), now, expiries)
+        update = self._updated(records, times, held, expiry.changed, now)
+        worked = self._joined(held, expiry, update, latest, n_late)
+        return worked if second is None else replace(worked, latest_second=second)
+
+    def _latest(self, records: pa.Table, times: Ints) -> tuple[int | None, int | None]:
+        """Return the latest time of the records, and that of a second stream among them."""
+        name = self.shape.processor.second_stream
+        flags = np.zeros(times.size, np.bool_)
+        if name is not None:
+            flags = _flags(only_records(records, self.sent), name)
+        first, second = (int(t.max(initial=NO_TIME)) for t in (times[~flags], times[flags]))
+        return (None if first == NO_TIME else first), (None if second == NO_TIME else second)
+
+    def _ended(self, due: pa.Table, now: int | None, at_once: int) -> _Part:
+        """Return the outcome for states that have expired, by `expires` or by the ttl.
+
+        The earlier of the two ends a state, even if the watermark has passed both. A state that is
+        kept may end again by `now`, up to `at_once` times.
+        """
+        layout, limit = self.layout, NO_TIME if now is None else now
+        calls: list[tuple[pa.Table, _Part]] = []
+        tables: list[pa.Table] = []
+        while due.num_rows and len(calls) < at_once:
+            expires, idle_from = self._expires(layout.states(due)), self._idle_from(seen_of(due))
+            own = (expires <= limit) & (expires <= idle_from)
+            chosen = due.filter(pa.array(own))
+            call = self._called_on_expiry(chosen, now)
+            calls.append((chosen, call))
+            until = self._expires(layout.states(call.changed))
+            renewed, idle = until > expires[own], idle_from[own] <= limit
+            # A state that is kept unchanged would come here without end, and the ttl would never
+            # end it. So it comes again in the next micro-batch, unless the ttl has passed.
+            gone = idle & ~renewed
+            tables += [
+                call.changed,
+                forgotten(layout, due.filter(pa.array(~own))),
+                forgotten(layout, chosen.filter(pa.array(gone))),
+            ]
+            again = live_of(call.changed) & renewed & ((until <= limit) | idle)
+            due = call.changed.filter(pa.array(again))
+        changed = newest(layout, tables)
+        nothing, costs = np.zeros(changed.num_rows, np.int64), np.zeros(changed.num_rows)
+        for chosen, call in calls:
+            costs[find(layout, changed, hashes_of(chosen), layout.keys(chosen))] += call.costs
+        results = [call.results for _, call in calls] or [self.shape.result_arrow.empty_table()]
+        seconds = sum(call.seconds for _, call in calls)
+        return _Part(pa.concat_tables(results), changed, nothing, costs, seconds)
+
+    def _called_on_expiry(self, chosen: pa.Table, now: int | None) -> _Part:
+        """Call `on_expiry` for states; return its results and the changed states."""
+        keyed = KeyedRecords(
+            self._key_table(self.layout.keys(chosen)),
+            only_records(self.sent.schema.empty_table(), self.sent),
+            np.zeros(chosen.num_rows + 1, np.int64),
+            self.layout.states(chosen),
+            moment(now),
+        )
+        # Expiry does not count as a record: the ttl counts from the last record.
+        seen = seen_of(chosen)
+        return self._called(keyed, hashes_of(chosen), seen, self.shape.processor.on_expiry)
+
+    def _updated(
+        self, records: pa.Table, times: Ints | None, held: HeldState, ended: pa.Table, now: Any
+    ) -> _Part:
+        """Return the outcome for the records; `ended` are states that expiry has just changed."""
+        group = grouped(records, times, self.sent)
+        found = held.find(group.hashes, group.keys)
+        states, seen = found.states, found.seen
+        rows = find(self.layout, ended, group.hashes, group.keys)
+        if (rows >= 0).any():
+            both = pa.concat_arrays([states, self.layout.states(ended)])
+            own = np.arange(rows.size)
+            states = both.take(pa.array(np.where(rows >= 0, rows + rows.size, own)))
+            seen = np.where(rows >= 0, seen_of(ended)[rows], seen)
+        keyed = KeyedRecords(
+            self._key_table(group.keys), group.records, group.starts, states, moment(now)
+        )
+        seen = np.maximum(seen, group.latest())
+        part = self._called(keyed, group.hashes, seen, self.shape.processor.update)
+        return replace(part, found=found, n_second=self._of_second_stream(group))
+
+    def _of_second_stream(self, group: Grouped) -> Ints:
+        """Return for each key its records of the second stream."""
+        if self.shape.processor.second_stream is None or not group.hashes.size:
+            return np.zeros(group.hashes.size, np.int64)
+        flags = _flags(group.records, self.shape.processor.second_stream)
+        counts: Ints = np.add.reduceat(flags.astype(np.int64), group.starts[:-1])
+        return counts
+
+    def copies(self, rows: pa.Table, number: int, second: bool) -> pa.Table:
+        """Return the first rows of a new part of these keys, which are spread now.
+
+        `rows` are the states of the keys' parts 0. The new part gets the rows that they hold of the
+        second stream, or of the first one.
+        """
+        layout = self.layout
+        rows = rows.filter(pa.array(layout.keys(rows)[-1].to_numpy() == 0))
+        *keys, parts = layout.keys(rows)
+        keys.append(pa.array(np.full(len(parts), number), parts.type))
+        keyed = KeyedRecords(
+            self._key_table(keys),
+            only_records(self.sent.schema.empty_table(), self.sent),
+            np.zeros(len(parts) + 1, np.int64),
+            layout.states(rows),
+        )
+        shared = self.shape.processor.shared(keyed, second)  # type: ignore[attr-defined]
+        states = self.shape.states_of(Update(None, shared), keyed)
+        hashes = part_hashes(hashes_of(rows), np.full(len(parts), number))
+        seen = seen_of(rows)
+        table = layout.table(hashes, keys, states, self._until(states, seen), seen)
+        return table.filter(table.column(LIVE))
+
+    def _called(
+        self, keyed: KeyedRecords, hashes: Keys, seen: Ints, method: Callable[[Any], Update]
+    ) -> _Part:
+        """Call the processor for some keys and build the outcome; without keys, do not call it."""
+        layout, counts = self.layout, np.diff(keyed.starts)
+        if not len(keyed):
+            none = self.shape.result_arrow.empty_table()
+            return _Part(none, layout.empty(), counts, np.empty(0))
+        begin = time.perf_counter()
+        try:
+            update = method(keyed)
+            if not isinstance(update, Update):
+                raise ValueError(
+                    f"{type(self.shape.processor).__name__}: {method.__name__} must return "
+                    f"Update(results, states), not {shown(update)}"
+                )
+            results = self.shape.results_of(update)
+            states = self.shape.states_of(update, keyed)
+        except pa.ArrowException as error:
+            if not is_too_large(error):
+                raise
+            raise RuntimeError(
+                f"{type(self.shape.processor).__name__}: a column of results or states of a worker "
+                f"would hold more than Arrow's 2 GiB: {FEWER_RECORDS}"
+            ) from error
+        seconds = time.perf_counter() - begin
+        until = self._until(states, seen)
+        keys = [column.combine_chunks() for column in keyed.keys.columns]
+        changed = layout.table(hashes, keys, states, until, seen)
+        return _Part(results, changed, counts, self._costs(update, counts, seconds), seconds)
+
+    def _costs(self, update: Update, counts: Ints, seconds: float) -> Floats:
+        """Return the cost of each key; seconds of the whole call are divided by records."""
+        if self.cost == "records":
+            return counts.astype(np.float64)
+        if update.costs is not None:
+            costs: Floats = np.asarray(update.costs, np.float64)
+            fits = costs.shape == counts.shape and np.all(costs >= 0)
+            if fits and costs.sum() <= MOST_WEIGHT:
+                return costs
+            raise ValueError(
+                f"{type(self.shape.processor).__name__}: costs must be one number of at least 0 "
+                f"for each of the {counts.size} keys, and at most {MOST_WEIGHT:g} together"
+            )
+        shares = counts if counts.any() else np.ones(counts.size)
+        parts: Floats = seconds * shares / shares.sum()
+        return parts
+
+    def _expires(self, states: Any) -> Ints:
+        """Return when states end by their field `expires`."""
+        if EXPIRES not in self.shape.state.names:
+            return np.full(len(states), FOREVER)
+        ends = states.flatten()[self.shape.state.names.index(EXPIRES)].cast(pa.int64())
+        micros: Ints = ends.fill_null(FOREVER).to_numpy(zero_copy_only=False).copy()
+        return micros
+
+    def _idle_from(self, seen: Ints) -> Ints:
+        """Return when states end by the ttl, if no record comes."""
+        ends = np.full(seen.size, FOREVER)
+        if self.shape.ttl is not None:
+            known = seen != NO_TIME
+            ends[known] = np.minimum(seen[known], FOREVER - self.shape.ttl) + self.shape.ttl
+        return ends
+
+    def _until(self, states: Any, seen: Ints) -> Ints:
+        """Return when states end, by `expires` or by the ttl."""
+        until: Ints = np.minimum(self._expires(states), self._idle_from(seen))
+        return until
+
+    def renewed(self, table: pa.Table) -> pa.Table:
+        """Return states that may have been written with another ttl, with the ends of this one."""
+        until = self._until(self.layout.states(table), seen_of(table))
+        place = table.schema.get_field_index(UNTIL)
+        return table.set_column(place, self.layout.schema.field(UNTIL), pa.array(until, pa.int64()))
+
+    def expired(self, states: pa.Table, now: int) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """Yield results and the states that are left, until no state expires by `now`.
+
+        States that `on_expiry` keeps may end by `now` as well. Raises RuntimeError if that does not
+        stop.
+        """
+        nothing = self.sent.schema.empty_table()
+        n_calls = 0
+        while (until_of(states) <= now).any():
+            if n_calls == _MOST_EXPIRIES:
+                raise RuntimeError(
+                    f"{type(self.shape.processor).__name__}: on_expiry was called "
+                    f"{_MOST_EXPIRIES:,} times, and still keeps states whose `expires` has passed: "
+                    "return a null state for them, or set their `expires` to null"
+                )
+            n_calls += 1
+            held = HeldState(self.layout, arrived=states)
+            worked = self.do(nothing, held, None, now, expiries=1)
+            states = newest(self.layout, [states, worked.changed])
+            states = states.filter(states.column(LIVE)).combine_chunks()
+            yield worked.results, states
+
+    def _key_table(self, keys: list[Any]) -> pa.Table:
+        return pa.table(keys, schema=self.layout.key)
+
+    def _joined(
+        self, held: HeldState, expiry: _Part, update: _Part, latest: int | None, n_late: int
+    ) -> Worked:
+        """Return both parts as one; a key that is in both counts by its update."""
+        layout = self.layout
+        changed = newest(layout, [expiry.changed, update.changed])
+        hashes, keys = hashes_of(changed), layout.keys(changed)
+        counts, costs = np.zeros(changed.num_rows, np.int64), np.zeros(changed.num_rows)
+        n_second = np.zeros(changed.num_rows, np.int64)
+        for part in (expiry, update):
+            seconds = part.counts * 0 if part.n_second is None else part.n_second
+            if part.changed is changed:
+                counts, costs, n_second = part.counts, part.costs, seconds
+                break
+            at = find(layout, changed, hashes_of(part.changed), layout.keys(part.changed))
+            counts[at] += part.counts
+            costs[at] += part.costs
+            n_second[at] += seconds
+        # Without expiry, the rows are those that the update has looked up.
+        found = update.found if not expiry.changed.num_rows else held.find(hashes, keys)
+        assert found is not None
+        return Worked(
+            pa.concat_tables([expiry.results, update.results]),
+            changed,
+            found.is_held,
+            found.bytes,
+            weight(layout, changed),
+            counts,
+            costs,
+            n_second,
+            latest,
+            int(update.counts.sum()),
+            n_late,
+            expiry.seconds + update.seconds,
+        )
+
+
+def _flags(records: pa.Table, name: str) -> Flags:
+    """Return which records are of the second stream."""
+    flags: Flags = plain(records.column(name)).fill_null(False).to_numpy(zero_copy_only=False)
+    return flags
+
+
+def with_a_trace(worked: Worked) -> pa.Table:
+    """Return the rows to write: those of keys that had a state before or have one now."""
+    return worked.changed.filter(pa.array(worked.was_held | live_of(worked.changed)))

@@ -1,0 +1,267 @@
+"""What the strategies with a routing table share: routing, rescaling, and when to make a plan."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from skewless.arrays import Floats, Keys, Workers, read_only
+from skewless.parameters import check_types, require
+from skewless.strategies.mixed import routing_table
+from skewless.strategies.mixed.compact_representation import (
+    Observed,
+    Orders,
+    Vectors,
+    compact,
+    full,
+)
+from skewless.strategies.mixed.goals import (
+    Excess,
+    Goals,
+    excess,
+    goals,
+    with_giants_pinned,
+    worker_loads,
+)
+from skewless.strategies.mixed.phases import Attempt, Problem, attempt, problem
+from skewless.strategies.mixed.routing_table import Entries, TableState
+from skewless.strategy import (
+    Moves,
+    Report,
+    Traits,
+    moves_between,
+    require_all_stay,
+    rest_by_worker,
+)
+
+#: Plans for one report. Goals depend on where keys are, so each could seem better than the last.
+_MOST_PLANS = 100
+#: A load this many standard deviations from its mean is not due to chance.
+_CHANCE = 3.0
+#: What discretised costs may add to the load of a worker, in fair shares. Without it, plans would
+#: be made again and again for errors that the next plan has too.
+_COMPACT_ERROR = 0.02
+
+
+def no_moves() -> Moves:
+    """Return the moves of a rebalance that moves nothing."""
+    none = np.empty(0, np.int32)
+    return Moves(np.empty(0, np.uint64), none, none)
+
+
+@dataclass(frozen=True)
+class TableRouting(ABC):
+    """A routing table over a ring, and a controller that makes a plan when loads are uneven.
+
+    Parameters
+    ----------
+    tolerance
+        θ_max: how far from its fair share the load of a worker may be, above or below.
+    keep_unreported
+        Keep table entries of keys that the report does not name, because they may have state. Set
+        it to False if a report names every key that has state: the table then forgets keys that
+        are gone. A report with a `rest` does not name every key. So an entry is forgotten only if
+        its worker has no rest: then all records of that worker are accounted for.
+    forget_after
+        Forget an entry after this many reports in a row without its key; None: never. On Spark a
+        report is one micro-batch, and a key that is not in it may come back. The key then goes
+        home, and `Moves` names it like any other that moves.
+    pin_giants
+        A key above the limit of every worker stays where it is, and lighter keys of its worker
+        leave. The fair share of the others is computed without both. False: the paper's reading,
+        by which the giant is the first key to be given up, comes back, and its neighbours stay.
+    two_sided
+        A worker with too little load also causes a new plan, which fills it.
+    """
+
+    state_version: ClassVar[int] = 2  # in version 1 the ring had random points
+
+    tolerance: float = 0.08
+    keep_unreported: bool = True
+    forget_after: int | None = 1_000
+    pin_giants: bool = True
+    two_sided: bool = True
+
+    def __post_init__(self) -> None:  # noqa: D105
+        check_types(self)
+        allowed = 0 <= self.tolerance < float("inf")
+        require(self, "tolerance", allowed, "a finite number of at least 0")
+        lasts = self.forget_after is None or self.forget_after >= 1
+        require(self, "forget_after", lasts, "at least 1, or None")
+
+    @property
+    def traits(self) -> Traits:
+        """Moving, with one worker per key; a rescale moves as few keys as possible."""
+        return Traits(family="moving", fan_out=1, minimal_rescale=True)
+
+    def start(self, n_workers: int, seed: int, *, source: int = 0) -> TableState:
+        """Return the ring with an empty table."""
+        return routing_table.start_table(n_workers, seed)
+
+    def route(self, keys: Keys, state: TableState, out: Workers) -> None:
+        """Fill `out` with the worker of each record."""
+        routing_table.route_by_table(read_only(keys), state, out)
+
+    def route_weighted(self, keys: Keys, weights: Floats, state: TableState, out: Workers) -> None:
+        """Fill `out` as `route` does: the cost of records counts in reports, not in routing."""
+        routing_table.route_by_table(read_only(keys), state, out)
+
+    def rescale(
+        self, state: TableState, n_workers: int, capacities: Floats | None = None
+    ) -> TableState:
+        """Return the state for other workers; the next rebalance evens out their loads."""
+        require_all_stay(type(self).__name__, capacities)
+        return routing_table.rescaled(state, n_workers, capacities)
+
+    def rescale_keys(
+        self, keys: Keys, state: TableState, n_workers: int, capacities: Floats | None = None
+    ) -> tuple[TableState, Moves]:
+        """Return the state for other workers, and which of `keys` change worker by it."""
+        rescaled = self.rescale(state, n_workers, capacities)
+        before, after = routing_table.owners(keys, state), routing_table.owners(keys, rescaled)
+        return rescaled, moves_between(keys, before, after)
+
+    def rebalance(self, report: Report, state: TableState) -> tuple[TableState, Moves]:
+        """Return the plan for the next window; while loads are within bounds, the same as before.
+
+        A plan is made from the plan that it replaces, so a second one might improve on the first.
+        Plans are made until one is not worth its moves. So the same report, given again, moves
+        nothing. If the report has a `noise`, a load within three such standard deviations is
+        within bounds, whatever the tolerance.
+        """
+        observed = self._observed(report, state)
+        if report.keys.size == 0:
+            return state, no_moves()
+        state = state._replace(n_reports=state.n_reports + 1)
+        entries = routing_table.all_entries(state)
+        named = routing_table.is_among(entries.keys, observed.keys)
+        others = entries.part(~named)
+        targets = self._targets(observed, state.capacities, report.noise)
+        moves = moves_between(observed.keys, observed.owners, targets)
+        kept = others
+        if moves.keys.size:  # without a new plan the table does not grow, and nothing need go
+            kept = self._kept(others, observed, state, int((targets != observed.homes).sum()))
+            gone = others.part(~routing_table.is_among(others.keys, kept.keys))
+            moves = Moves(
+                np.concatenate((moves.keys, gone.keys)),
+                np.concatenate((moves.origins, gone.workers)),
+                np.concatenate((moves.targets, routing_table.homes(gone.keys, state))),
+            )
+        if entries.keys.size or moves.keys.size:
+            state = routing_table.moved(state, observed.keys, observed.homes, targets, kept)
+        return state, moves
+
+    def _observed(self, report: Report, state: TableState) -> Observed:
+        """Return the report with the owners and homes of its keys; refuse impossible numbers."""
+        rest = rest_by_worker(report, state.capacities.size)
+        parts = (("loads", report.loads), ("state_sizes", report.state_sizes), ("rest", rest))
+        for name, values in parts:
+            if values.size and not 0.0 <= values.min() <= values.max() < np.inf:  # false for NaN
+                raise ValueError(f"{name} of a report must be finite numbers of at least 0")
+        owners, homes = routing_table.owners_and_homes(report.keys, state)
+        loads, sizes = report.loads, report.state_sizes
+        orders = Orders(loads, sizes)
+        return Observed(report.keys, loads, sizes, owners, homes, rest, orders=orders)
+
+    def _targets(self, observed: Observed, capacities: Floats, noise: float = 0.0) -> Workers:
+        """Return the worker that each observed key should have; `noise` is that of the report."""
+        slack = max(self._slack(), _CHANCE * noise - self.tolerance)
+        for _ in range(_MOST_PLANS):
+            aims = goals(
+                observed,
+                self.tolerance,
+                capacities,
+                pin_giants=self.pin_giants,
+                two_sided=self.two_sided,
+                slack=slack,
+            )
+            if self._excess(observed, observed.owners, aims).total <= 0.0:
+                return observed.owners
+            pinned = with_giants_pinned(observed, aims)
+            targets, aims = self._plan(pinned, aims, capacities)
+            before = self._excess(observed, observed.owners, aims)
+            after = self._excess(observed, targets, aims)
+            if not after.is_better(before):
+                return observed.owners
+            observed = observed._replace(owners=targets)
+        return observed.owners
+
+    def _excess(self, observed: Observed, owners: Workers, aims: Goals) -> Excess:
+        loads = worker_loads(owners, observed.costs, aims.fair.size) + observed.rest
+        return excess(loads, aims)
+
+    def _kept(
+        self, others: Entries, observed: Observed, state: TableState, n_entries: int
+    ) -> Entries:
+        """Return which entries of keys that are not reported stay beside `n_entries` new ones.
+
+        If the bound has no room for all, the entries go whose keys were last named longest ago.
+        """
+        if not self.keep_unreported:
+            others = others.part(observed.rest[others.workers] > 0.0)
+        if self.forget_after is not None:
+            others = others.part(others.named_in > state.n_reports[0] - self.forget_after)
+        bound = self._most_entries()
+        room = others.keys.size if bound is None else max(bound - n_entries, 0)
+        if others.keys.size <= room:
+            return others
+        latest = np.argsort(-others.named_in, kind="stable")[:room]
+        stays = np.zeros(others.keys.size, np.bool_)
+        stays[latest] = True
+        return others.part(stays)
+
+    def _slack(self) -> float:
+        """Return by how much, in fair shares, a plan may miss what it aims at."""
+        return 0.0
+
+    def _most_entries(self) -> int | None:
+        """Return the bound on the table (A_max), if there is one."""
+        return None
+
+    @abstractmethod
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
+        """Return the new worker of each key, and the goals that the plan could aim at.
+
+        Pinned keys are at their workers and stay there.
+        """
+
+
+@dataclass(frozen=True)
+class PhasedPlanning(TableRouting):
+    """The family of Mixed: plans in phases, over keys or over vectors of similar keys.
+
+    Parameters
+    ----------
+    compact
+        Plan over discretised vectors of keys instead of single keys.
+    discretisation
+        r: the degree of discretisation is R = 2^r.
+    """
+
+    compact: bool = False
+    discretisation: int = 3
+
+    def __post_init__(self) -> None:  # noqa: D105
+        super().__post_init__()
+        require(self, "discretisation", 0 <= self.discretisation <= 30, "between 0 and 30")
+
+    def _slack(self) -> float:
+        return _COMPACT_ERROR if self.compact else 0.0
+
+    def _vectors(self, observed: Observed, n_workers: int) -> Vectors:
+        """Build the vectors that plans are made over: kinds of similar keys, or one per key."""
+        if self.compact:
+            return compact(observed, 1 << self.discretisation, n_workers)
+        return full(observed)
+
+    def _problem(
+        self, vectors: Vectors, observed: Observed, aims: Goals, speeds: Floats, beta: float | None
+    ) -> Problem:
+        return problem(vectors, beta, speeds, observed.rest, aims)
+
+    def _attempt(self, task: Problem, n_back: int) -> Attempt:
+        """Return one plan. All plans of the family are made here, so they can be counted."""
+        return attempt(task, n_back)

@@ -1,0 +1,154 @@
+"""Mixed: a routing table of bounded size over a hash ring, changed with few moves of state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from skewless.arrays import Floats, Workers
+from skewless.parameters import require
+from skewless.strategies.mixed.compact_representation import Observed
+from skewless.strategies.mixed.goals import Goals, relaxed
+from skewless.strategies.mixed.min_mig import MinMig
+from skewless.strategies.mixed.phases import Attempt, Problem, new_owners
+
+
+@dataclass(frozen=True)
+class Mixed(MinMig):
+    """Move little state, and send keys home only as far as the bound on the table requires.
+
+    A key is on its owner of a ring unless the routing table names another worker. When a worker is
+    overloaded, the controller tries a plan with n = 0 keys sent home. While the table is too
+    large, it tries again with n larger by the excess. The smallest state goes home first.
+    Overloaded workers give up keys with the highest cost^β / state first. LLFD places them.
+
+    **Guarantee**: one worker per key. Nothing moves while all workers are within the tolerance of
+    their fair share, and the same report moves nothing twice. After a rebalance (not compact,
+    workers equally fast) no worker is above (1 + tolerance) of the mean if no key costs more than
+    tolerance · mean. Larger keys may not fit; but whenever some assignment is perfectly even, no
+    worker is above the larger of it and 1 + (1 − 1/n)/3, up to a step of 5 % of the excess.
+
+    Parameters
+    ----------
+    tolerance
+        θ_max: how far from its fair share the load of a worker may be, above or below.
+    keep_unreported
+        Keep table entries of keys that the report does not name, as they may have state.
+    forget_after
+        Forget an entry after this many reports in a row without its key; None: never.
+    pin_giants
+        A key above the limit of every worker stays where it is, and lighter keys of its worker
+        leave. The fair share of the others is computed without both. False: as in the paper.
+    two_sided
+        A worker with too little load also causes a new plan, which fills it.
+    compact
+        Plan over vectors of similar keys with discretised costs and sizes, not over single keys.
+        Balance is then kept up to what discretisation adds.
+    discretisation
+        r: with `compact`, large values become multiples of R = 2^r.
+    beta
+        How much more the load of a key counts than its state when keys to move are chosen.
+    max_entries
+        A_max: the bound on table entries; None: there is none, and this is `MinMig`. Where a plan
+        needs room, the entries go whose keys were last reported longest ago, then those of the
+        lightest keys, whatever that costs in balance.
+
+    **Deviations from the paper**: giants are pinned, workers with too little are filled, a plan
+    must be worth its moves, a key that no worker accepts has a place, n grows by the excess, and
+    the bound on the table is kept. The complete list, with reasons, is in
+    `docs/strategies/mixed.md`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skewless.strategy import Report
+    >>> strategy = Mixed()
+    >>> state = strategy.start(2, seed=184)
+    >>> keys = np.arange(1, 7, dtype=np.uint64)  # of which the ring gives 3 and 5 to worker 0
+    >>> loads = np.array([5.0, 4.0, 3.0, 2.0, 1.0, 1.0])
+    >>> sizes = np.array([9.0, 1.0, 3.0, 2.0, 1.0, 1.0])
+    >>> state, moves = strategy.rebalance(Report(keys, loads, sizes), state)
+    >>> moves.keys.tolist(), moves.origins.tolist(), moves.targets.tolist()
+    ([2], [1], [0])
+
+    References
+    ----------
+    Fang, Zhang, Fu, Zhang, Zhou, Zhu, "Parallel stream processing against workload skewness and
+    variance", HPDC 2017: Alg. 1 (LLFD), Alg. 4 (Mixed), section IV (compact form).
+    """
+
+    name: ClassVar[str] = "mixed"
+
+    max_entries: int | None = 3_000
+
+    def __post_init__(self) -> None:  # noqa: D105
+        super().__post_init__()
+        enough = self.max_entries is None or self.max_entries >= 0
+        require(self, "max_entries", enough, "at least 0, or None")
+
+    def _most_entries(self) -> int | None:
+        return self.max_entries
+
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
+        """Alg. 4; neighbours of giants take half of the table, and more where others leave room."""
+        vectors = self._vectors(observed, capacities.size)
+        if self.max_entries is None:
+            task = self._problem(vectors, observed, aims, capacities, self.beta)
+            return new_owners(task, self._attempt(task, 0), observed, self.beta), aims
+        whole, half = self.max_entries, self.max_entries // 2
+        room = whole - n_pinned_away(observed)
+        # What neighbours of giants may take of the table: in round 1 all of it, in round 2 what
+        # the other keys leave (at least half), in round 3 half. Each round must ask for less than
+        # the one before, otherwise it would repeat that one. So round 2 may be left out.
+        most = whole
+        while True:
+            feasible = relaxed(aims, observed, most)
+            task = self._problem(vectors, observed, feasible, capacities, self.beta)
+            plan = self._search(task, room)
+            if plan.n_entries <= room:
+                return new_owners(task, plan, observed, self.beta), feasible
+            if most == half or not aims.closed.any():
+                break
+            owners = new_owners(task, plan, observed, self.beta)
+            neighbours = (owners != observed.homes) & aims.closed[observed.homes]
+            left_by_others = room - (plan.n_entries - int(neighbours.sum()))
+            if left_by_others < 0:  # the neighbours are not what is too many
+                break
+            is_round_2_next = most == whole and left_by_others < whole
+            most = max(left_by_others, half) if is_round_2_next else half
+        feasible = relaxed(aims, observed, half)
+        task = self._problem(vectors, observed, feasible, capacities, None)  # as MinTable does
+        plan = self._attempt(task, observed.keys.size)
+        return _heaviest_away(new_owners(task, plan, observed, None), observed, whole), feasible
+
+    def _search(self, task: Problem, room: float) -> Attempt:
+        """Alg. 4: return the first plan whose table has `room`, or the one of an empty table."""
+        in_table = n_in_table(task)
+        n_back = 0
+        while True:
+            plan = self._attempt(task, n_back)
+            if plan.n_entries <= room or n_back == in_table:
+                return plan
+            n_back = min(in_table, n_back + plan.n_entries - int(max(room, 0)))
+
+
+def _heaviest_away(owners: Workers, observed: Observed, most: int) -> Workers:
+    """Return `owners` with all keys at home but the `most` heaviest of those that are not."""
+    away = np.flatnonzero(owners != observed.homes)
+    lightest = away[np.argsort(-observed.costs[away], kind="stable")[most:]]
+    owners[lightest] = observed.homes[lightest]
+    return owners
+
+
+def n_pinned_away(observed: Observed) -> int:
+    """Return how many pinned keys are in the table."""
+    if observed.pinned is None:
+        return 0
+    return int((observed.owners != observed.homes)[observed.pinned].sum())
+
+
+def n_in_table(task: Problem) -> int:
+    """Return how many of the observed keys are in the table (N_A)."""
+    return int(task.vectors.counts[task.vector[task.in_table]].sum())

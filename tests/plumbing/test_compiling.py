@@ -1,0 +1,305 @@
+import logging
+import os
+import pickle
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from skewless.kernels.hashing import mix
+from skewless.plumbing import compiling
+
+pytestmark = pytest.mark.skipif(compiling.JIT_OFF, reason="compilation is off")
+
+PROGRAM = """
+import numpy as np
+from skewless.strategies import w_choices
+strategy = w_choices.WChoices()
+out = np.full(1000, -1, np.int32)
+strategy.route(np.arange(1000, dtype=np.uint64) % 7, strategy.start(8, 1), out)
+print(out.sum(), sum(w_choices._route.stats.cache_misses.values()))
+"""
+
+
+@pytest.mark.slow
+def test_many_processes_may_fill_the_cache_at_once(tmp_path):
+    environment = {**os.environ, "SKEWLESS_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "0"}
+    crowd = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM], env=environment, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    answers = [process.communicate()[0].split() for process in crowd]
+    assert {process.returncode for process in crowd} == {0}
+    assert len({answer for answer, _ in answers}) == 1
+    # One process compiled, the others waited and loaded.
+    assert sorted(misses for _, misses in answers) == ["0", "0", "0", "1"]
+
+
+MODULE = """
+from typing import NamedTuple
+import numpy as np
+from skewless import kernel
+
+class State(NamedTuple):
+    loads: np.ndarray
+
+@kernel
+def first(state):
+    return state.loads[0]
+"""
+
+
+@pytest.mark.slow
+def test_a_file_may_be_imported_under_two_names(tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "own.py").write_text(MODULE)
+    for folder, name in ((tmp_path / "package", "own"), (tmp_path, "package.own")):
+        program = f"import numpy as np, {name} as own; print(own.first(own.State(np.arange(3))))"
+        assert _printed(program, folder, tmp_path / "cache") == "0\n"
+
+
+@pytest.mark.slow
+def test_a_state_class_may_be_renamed(tmp_path):
+    for name in ("State", "Loads"):
+        (tmp_path / "own.py").write_text(MODULE.replace("State", name))
+        program = f"import numpy as np, own; print(own.first(own.{name}(np.arange(3))))"
+        assert _printed(program, tmp_path, tmp_path / "cache") == "0\n"
+
+
+@pytest.mark.slow
+def test_compiling_is_reported_on_standard_error_and_loading_is_not(tmp_path):
+    (tmp_path / "own.py").write_text(MODULE)
+    program = (
+        "import numpy as np, own; from skewless.plumbing import compiling; "
+        "compiling._PROGRESS.due_s = 0.0; "
+        "print(own.first(own.State(np.arange(3))))"
+    )
+    environment = {**os.environ, "SKEWLESS_CACHE_DIR": str(tmp_path / "cache")}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            env={**environment, "NUMBA_DISABLE_JIT": "0"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for _ in range(2)
+    ]
+    assert [done.stdout for done in said] == ["0\n", "0\n"]
+    first, second = (done.stderr.splitlines() for done in said)
+    assert len(first) == 1
+    assert first[0].startswith("skewless: compiling kernels")
+    assert second == []
+
+
+def test_progress_is_told_every_ten_seconds_and_not_for_a_moment(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(compiling.time, "monotonic", lambda: now[0])
+    progress = compiling._Progress()
+    progress.ours.add("ours")
+    ours, theirs = SimpleNamespace(data={"dispatcher": "ours"}), SimpleNamespace(data=THEIRS)
+
+    def compiles(event, seconds, inside=()):
+        progress.on_start(event)
+        for one in inside:
+            compiles(*one)
+        now[0] += seconds
+        progress.on_end(event)
+
+    compiles(theirs, 60)
+    compiles(ours, 0.9)
+    assert capsys.readouterr().err == ""
+    now[0] += 60  # work of another kind
+    compiles(ours, 4, [(ours, 5), (ours, 3)])
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("skewless: compiling kernels")
+    assert line.endswith(": 2 kernels in 6 s so far")
+    compiles(ours, 4)
+    assert capsys.readouterr().err == "skewless: 5 kernels in 17 s so far\n"
+
+
+THEIRS = {"dispatcher": "theirs"}
+
+
+def _printed(program: str, folder: Path, cache: Path) -> str:
+    """Return what a process of its own prints, with its kernels in `cache`."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={**os.environ, "SKEWLESS_CACHE_DIR": str(cache)},
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+    )
+    return done.stdout
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Let the cache folder be looked for anew, by the environment of this test."""
+    monkeypatch.delenv("SKEWLESS_CACHE_DIR", raising=False)
+    compiling.cache_folder.cache_clear()
+    yield monkeypatch
+    compiling.cache_folder.cache_clear()
+
+
+OUTER = """
+from {import_}
+from skewless.plumbing.compiling import kernel
+
+@kernel
+def outer(x):
+    return inner(x) + 1
+"""
+
+
+INNER = """
+from skewless.plumbing.compiling import kernel
+
+@kernel
+def inner(x):
+    return x + {added}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("import_", ["parts.inner import inner", ".inner import inner"])
+def test_a_kernel_follows_the_files_it_imports(tmp_path, import_):
+    package = tmp_path / "parts"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "outer.py").write_text(OUTER.format(import_=import_))
+    program = """
+from parts.outer import outer
+print(outer(1), sum(outer.stats.cache_misses.values()))
+"""
+    for added, misses in ((1, 1), (1, 0), (20, 1), (1, 0)):
+        inner = "from skewless.plumbing.compiling import kernel\n\n@kernel\ndef inner(x):\n"
+        inner += f"    return x + {added}\n"
+        (package / "inner.py").write_text(inner)
+        (package / "other.py").write_text(f"# not imported: {added}")
+        printed = _printed(program, tmp_path, tmp_path / "cache")
+        assert printed.split() == [str(added + 2), str(misses)]
+
+
+def test_no_folder_that_can_be_written_is_said_clearly(fresh, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    fresh.setenv("SKEWLESS_CACHE_DIR", str(blocked))
+    with pytest.raises(OSError, match="Set SKEWLESS_CACHE_DIR to a folder that can"):
+        compiling.cache_folder()
+
+
+def test_a_cache_folder_that_others_write_to_is_refused_with_what_to_do(fresh, tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    fresh.setenv("SKEWLESS_CACHE_DIR", str(shared / "cache"))
+    with pytest.raises(OSError, match=r"SKEWLESS_CACHE_DIR=.*mode 0777.*chmod go-w") as refused:
+        compiling.cache_folder()
+    assert "\n" not in str(refused.value)
+
+
+def test_without_a_home_the_folder_is_new_and_private(fresh, tmp_path, caplog):
+    """A folder under a name that can be guessed may hold files of another user."""
+    name = _without_a_home(fresh, tmp_path)
+    planted = tmp_path / "tmp" / f"skewless-{os.getuid()}" / name
+    planted.mkdir(parents=True)
+    with caplog.at_level(logging.WARNING):
+        found = compiling.cache_folder()
+    assert found.parent == tmp_path / "tmp"
+    assert found not in planted.parents
+    assert stat.S_IMODE(found.stat().st_mode) == 0o700
+    assert "SKEWLESS_CACHE_DIR" in caplog.text
+    compiling.cache_folder.cache_clear()
+    assert compiling.cache_folder() != found
+
+
+def test_a_temporary_folder_that_others_can_rename_is_refused(fresh, tmp_path):
+    _without_a_home(fresh, tmp_path)
+    (tmp_path / "tmp").chmod(0o777)
+    with pytest.raises(OSError, match=r"no folder can hold compiled kernels: .*mode 0777"):
+        compiling.cache_folder()
+
+
+def _without_a_home(monkeypatch: pytest.MonkeyPatch, folder: Path) -> str:
+    """Leave only a folder for temporary files; return the name that kernels would have."""
+    monkeypatch.setenv("SKEWLESS_CACHE_DIR", str(folder))
+    name = compiling.cache_folder().name
+    compiling.cache_folder.cache_clear()
+    monkeypatch.delenv("SKEWLESS_CACHE_DIR")
+    (folder / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "file"))
+    (folder / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "tmp"))
+    return name
+
+
+class Planted:
+    """Touches a file when it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self):
+        return Path.touch, (self.trace,)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_kernels_that_another_user_planted_are_not_loaded(tmp_path):
+    cache, trace = tmp_path / "cache", tmp_path / "trace"
+    program = "import numpy as np; from skewless.kernels.hashing import mix; mix(np.uint64(1))"
+    _printed(program, tmp_path, cache)
+    indexes = list(cache.rglob("*.nbi"))
+    assert indexes
+    for index in indexes:
+        # numba reads its version and then the index, which it unpickles.
+        with index.open("rb") as file:
+            version = pickle.load(file)
+        index.write_bytes(pickle.dumps(version) + pickle.dumps(Planted(trace)))
+    with pytest.raises(subprocess.CalledProcessError):
+        _printed(program, tmp_path, cache)
+    assert trace.exists()  # the planted file does run code where it is believed
+    trace.unlink()
+    os.chown(cache / "kernels", 54_321, 54_321)
+    with pytest.raises(subprocess.CalledProcessError):
+        _printed(program, tmp_path, cache)
+    assert not trace.exists()
+
+
+def test_locks_are_for_this_user_alone_and_follow_no_link(fresh, tmp_path):
+    fresh.setenv("SKEWLESS_CACHE_DIR", str(tmp_path))
+    lock = compiling.cache_folder() / "one.lock"
+    with compiling._compiling_alone(lock):
+        pass
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    lock.unlink()
+    lock.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"), compiling._compiling_alone(lock):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_kernel_that_allocates_is_refused():
+    @compiling.kernel
+    def allocates(n):
+        return np.zeros(n)
+
+    with pytest.raises(Exception, match=r"NRT|allocat|returning"):
+        allocates(3)
+
+
+def test_compiled_and_plain_agree():
+    with np.errstate(over="ignore"):
+        for x in (0, 1, 2**63, 2**64 - 1):
+            assert int(mix(np.uint64(x))) == int(mix.py_func(np.uint64(x)))
