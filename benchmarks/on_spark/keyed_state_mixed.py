@@ -35,7 +35,7 @@ from skewless.arrays import Workers
 from skewless.keys import hash_keys
 from skewless.metrics import imbalance
 from skewless.registry import strategy_of
-from skewless.simulator import simulate
+from skewless.simulator import Measuring, simulate
 from skewless.spark import Processor, Update, process, scale_to
 from skewless.spark.ledger import Ledger
 from skewless.spark.state.planning.placing import Placing, as_moving
@@ -124,7 +124,8 @@ def stream(size: Size, f: float, first_workers: Workers | None = None) -> Fluctu
 def measure_simulated(size: Size) -> Iterator[Row]:
     """Yield a raw record for each micro-batch of the simulator, in which Mixed moves keys."""
     settings: Row = {"n_workers": size.n_workers, "window": size.n_records, "seed": SEED}
-    run = simulate(Mixed(), stream(size, F), **settings, state_windows=STATE_BATCHES)
+    measuring = Measuring(state_windows=STATE_BATCHES)
+    run = simulate(Mixed(), stream(size, F), **settings, measuring=measuring)
     moved = {one.window + 1: one.moved_share for one in run.rebalances}
     for batch, found in enumerate(run.by_window()["window_imbalance"]):
         about = {"scenario": "simulator", "strategy": "mixed", "batch": batch}

@@ -76,7 +76,6 @@ _OF_SIMULATOR = {
     "event:": "--event:",
     "events:": "--event:",
     "sync:": "--sync:",
-    "sync_delay": "--sync-delay",
     "slides:": "--slides:",
     "forwarding:": "--forwarding:",
     "capacities": "--capacities",

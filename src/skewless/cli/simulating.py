@@ -18,9 +18,9 @@ from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.screen import AsJson, bytes_text, console, print_json, progress_bar
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown
 from skewless.plumbing.rounding import seconds_text
-from skewless.simulator import Run, simulate
+from skewless.simulator import Cluster, Measuring, Run, simulate
 from skewless.simulator.membership import Membership
-from skewless.simulator.starting import MOST_SOURCES
+from skewless.simulator.starting import MOST_SLIDES, MOST_SOURCES
 from skewless.simulator.timed.timing import require_events
 from skewless.simulator.window_records import write_windows
 from skewless.strategy import AnyStrategy, Begins, Forwards, Merges, Rescales
@@ -237,7 +237,7 @@ def simulate_command(
                 "--forwarding: none of the chosen strategies reports what needs merging"
             )
         clock = reading.timing(timing or [])
-        n_slides = reading.count(slides, "--slides", least=1, most=1 << 20)
+        n_slides = reading.count(slides, "--slides", least=1, most=MOST_SLIDES)
         if n_slides > 1 and (clock is None or not clock.merge):
             _require_forwarding(chosen, asked=forwarding)
         happens = reading.events(event or [])
@@ -261,14 +261,15 @@ def simulate_command(
             n_sources=n_sources,
             seed=seed,
             window=records_per_window,
-            capacities=cell.speeds,
-            sync=together if together is not None and isinstance(cell.strategy, Merges) else 0,
-            slides=n_slides,
-            forwarding=forwarding and isinstance(cell.strategy, Forwards),
-            timing=clock,
-            events=happens,
-            keep_loads=windows is not None,
             horizon=records_per_interval,
+            sync=together if together is not None and isinstance(cell.strategy, Merges) else 0,
+            cluster=Cluster(cell.speeds, happens),
+            measuring=Measuring(
+                slides=n_slides,
+                forwarding=forwarding and isinstance(cell.strategy, Forwards),
+                keep_loads=windows is not None,
+            ),
+            timing=clock,
             progress=progress,
         )
 

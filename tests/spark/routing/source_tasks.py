@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Keys, Workers
-from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.syncing import merge_and_fork
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import PlanMaker

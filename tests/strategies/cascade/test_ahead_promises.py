@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skewless import make, metrics
-from skewless.simulator import simulate
+from skewless.simulator import Cluster, simulate
 from skewless.state import copy_state, named_arrays, state_bytes
 from skewless.strategies.cascade import CascadeAhead
 from skewless.strategies.cascade.ahead.state import EXPECTED, RECORDS, TABLE
@@ -123,7 +123,9 @@ def test_many_sources_are_balanced_together():
 def test_workers_of_different_speed_are_balanced_in_windows():
     workload = Zipf(z=1.0, n_keys=1_000_000, n_records=200_000)
     speeds = 1.0 + np.arange(N_WORKERS) % 2
-    run = simulate(CascadeAhead(), workload, n_workers=N_WORKERS, seed=1, capacities=speeds)
+    run = simulate(
+        CascadeAhead(), workload, n_workers=N_WORKERS, seed=1, cluster=Cluster(capacities=speeds)
+    )
     assert run.summary()["makespan_ratio"] <= 1.03
 
 

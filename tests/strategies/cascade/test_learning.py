@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.syncing import merge_and_fork
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.cascade.heavy_keys import n_places

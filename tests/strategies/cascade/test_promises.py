@@ -7,7 +7,7 @@ from lanes import needs_a_long_stream
 from reference.cascade.cascade import CascadeReference
 from skewless import metrics
 from skewless.kernels.hashing import seeded
-from skewless.simulator import simulate
+from skewless.simulator import Cluster, simulate
 from skewless.strategies import Hash
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.cascade.state import (
@@ -169,7 +169,11 @@ def test_forgiven_records_are_not_made_up():
 def test_faster_workers_get_more():
     capacities = np.repeat([1.0, 2.0], 8)
     run = simulate(
-        Cascade(), Zipf(z=1.4, n_records=1_000_000), n_workers=16, seed=3, capacities=capacities
+        Cascade(),
+        Zipf(z=1.4, n_records=1_000_000),
+        n_workers=16,
+        seed=3,
+        cluster=Cluster(capacities=capacities),
     )
     # The promise, with levels in records per capacity, is about half of this.
     assert metrics.imbalance(run.loads, capacities) < 1e-3

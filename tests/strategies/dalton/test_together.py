@@ -11,7 +11,7 @@ from reference.dalton import dalton_together as reference
 from reference.dalton.dalton import ReferenceDalton
 from skewless.kernels.merge_history import RECENT
 from skewless.keys import hash_keys
-from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.syncing import merge_and_fork
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.dalton import Dalton
 from skewless.strategies.dalton.bandit import HOT_ABOVE, RECORDS, SCALE

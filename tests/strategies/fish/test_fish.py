@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from lanes import needs_a_long_stream
 from skewless.kernels.ring import owner
-from skewless.simulator import simulate
+from skewless.simulator import Cluster, simulate
 from skewless.strategies.fish import Fish
 from skewless.strategies.fish.candidate_rows import headers
 from skewless.strategies.fish.worker_estimation import TICK, estimate
@@ -258,7 +258,7 @@ def test_speeds_are_respected_only_with_the_heuristic():
     speeds = np.tile([1.0, 2.0], 16)
     makespan = {
         heuristic: simulate(
-            Fish(heuristic=heuristic), workload, n_workers=32, capacities=speeds
+            Fish(heuristic=heuristic), workload, n_workers=32, cluster=Cluster(capacities=speeds)
         ).summary()["makespan_ratio"]
         for heuristic in (True, False)
     }

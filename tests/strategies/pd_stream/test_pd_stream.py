@@ -9,7 +9,7 @@ from reference.pd_stream import pd_stream as reference
 from reference.pd_stream.pd_stream import PdStreamReference, needed_workers, search_probability
 from skewless.checks import check_strategy
 from skewless.kernels.hashing import seeded, two_workers
-from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.syncing import merge_and_fork
 from skewless.strategies.partial_key import PartialKey
 from skewless.strategies.pd_stream import PdStream
 from skewless.strategies.pd_stream.floor_set import floor_set, members

@@ -1,0 +1,40 @@
+"""`simulate` with everything about messages counted in rounds, in which each source routes once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+from skewless.simulator import Exchange, Measuring, Sync, simulate
+from skewless.strategy import Forwards
+
+
+def cooperate(
+    strategy, workload, *, n_sources, interval=10_000, delay=0, work=0, adaptive=False, **options
+):
+    """Return the run of sources that learn together, with its exchanges in rounds."""
+    bounds = {}
+    if adaptive:
+        bounds["shortest"] = n_sources * options.pop("shortest", 1)
+        if (longest := options.pop("longest", None)) is not None:
+            bounds["longest"] = n_sources * longest
+    several = isinstance(delay, Sequence)
+    run = simulate(
+        strategy,
+        workload,
+        n_sources=n_sources,
+        sync=Sync(
+            n_sources * interval,
+            delay=[n_sources * one for one in delay] if several else n_sources * delay,
+            work=(lambda at: n_sources * work(at // n_sources))
+            if callable(work)
+            else n_sources * work,
+            adaptive=adaptive,
+            **bounds,
+        ),
+        measuring=Measuring(forwarding=isinstance(strategy, Forwards)),
+        **options,
+    )
+    n = n_sources
+    syncs = [Exchange(s.sent // n, s.received // n, s.interval // n, s.n_late) for s in run.syncs]
+    return SimpleNamespace(**{**vars(run), "syncs": tuple(syncs)})
