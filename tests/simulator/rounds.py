@@ -10,14 +10,23 @@ from skewless.strategy import Forwards
 
 
 def cooperate(
-    strategy, workload, *, n_sources, interval=10_000, delay=0, work=0, adaptive=False, **options
+    strategy,
+    workload,
+    *,
+    n_sources,
+    interval,
+    delay=0,
+    work=0,
+    adaptive=False,
+    shortest=1,
+    longest=None,
+    **options,
 ):
     """Return the run of sources that learn together, with its exchanges in rounds."""
     bounds = {}
     if adaptive:
-        bounds["shortest"] = n_sources * options.pop("shortest", 1)
-        if (longest := options.pop("longest", None)) is not None:
-            bounds["longest"] = n_sources * longest
+        bounds["shortest"] = n_sources * shortest
+        bounds["longest"] = None if longest is None else n_sources * longest
     several = isinstance(delay, Sequence)
     run = simulate(
         strategy,
