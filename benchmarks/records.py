@@ -106,7 +106,7 @@ def grouped(records: Iterable[Row], *columns: str) -> dict[Any, list[Row]]:
 
 
 def seconds(record: Row) -> float:
-    """Return how long it took."""
+    """Measure the seconds of a call."""
     return float(record["seconds"])
 
 

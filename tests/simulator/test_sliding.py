@@ -19,7 +19,7 @@ def _keys(*keys):
 
 
 def _stage(slides, **options):
-    """Return how long each slide is merged, if all records are done at 0."""
+    """Compute when each slide is merged, if all records are done at 0."""
     stage = MergeStage(Timing(merge=1.0), **options)
     ends = []
     for number, (keys, workers, merging) in enumerate(slides):

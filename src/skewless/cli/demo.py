@@ -150,7 +150,7 @@ def log_settings(folder: Path | None) -> dict[str, str]:
 
 
 def comparison(summaries: list[dict[str, Any]]) -> str:
-    """Return how much faster the last strategy was than each of the others.
+    """Compute the speed-up of the last strategy over each of the others.
 
     >>> runs = [{"strategy": "hash", "records_per_second": 2}, {"strategy": "cascade"}]
     >>> runs[1]["records_per_second"] = 3

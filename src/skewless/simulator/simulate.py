@@ -170,7 +170,7 @@ def _forwarding(strategy: AnyStrategy, n_sources: int, slides: int) -> Forwardin
 
 
 def _require_sync(sync: int | Sync, strategy: AnyStrategy) -> Sync | None:
-    """Return how sources learn together; raise ValueError unless the strategy can."""
+    """Build the exchange of sources, if there is one; raise ValueError unless the strategy can."""
     if not isinstance(sync, Sync):
         interval = whole(sync, "sync")
         if not interval:

@@ -329,7 +329,7 @@ class Simulation:
 
 
 def _entries(state: Any) -> int:
-    """Return how many keys the routing table of a moving strategy has."""
+    """Count the keys in the routing table of a moving strategy."""
     return int(state.n_entries[0]) if hasattr(state, "n_entries") else 0
 
 

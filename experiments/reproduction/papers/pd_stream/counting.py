@@ -231,7 +231,7 @@ class Distinct:
         }
 
     def _expected(self, n_records: int) -> float:
-        """Return how many keys occur: rank by rank at first, then in stretches of equal ranks."""
+        """Count the keys that occur: rank by rank at first, then in stretches of equal ranks."""
         n_exact = min(self.n_keys, 10_000)
         edges = np.unique(np.geomspace(n_exact + 1, self.n_keys + 1, 20_000).astype(np.int64))
         ranks = np.concatenate([np.arange(1.0, n_exact + 1), (edges[:-1] + edges[1:] - 1) / 2])

@@ -93,7 +93,7 @@ def predictor(kind: str, f: float, memory: int, window: int, seed: int) -> Predi
 
 @kernel
 def _tosses(seed: Keys, first: int, n: int, most: int) -> int:
-    """Return how many coins some records toss, each until tails or `most` heads."""
+    """Count the coins that some records toss, each until tails or `most` heads."""
     total = 0
     for record in range(first, first + n):
         total += min(heads(seed[0], record) + 1, most)

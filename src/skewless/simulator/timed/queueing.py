@@ -265,6 +265,6 @@ def advance(
 
 
 def waiting(queues: Queues, time: float) -> Ints:
-    """Return how many records wait for each worker at a time, those in service not counted."""
+    """Count the records that wait for each worker at a time, without those in service."""
     counts: Ints = (queues.begun > time).sum(axis=1)
     return counts

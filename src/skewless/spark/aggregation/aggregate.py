@@ -304,7 +304,7 @@ def _partials(
     inputs: Mapping[str, Column],
     window: Window | None,
 ) -> Partials:
-    """Return how records become partial results; aggregations find inputs by the user's names."""
+    """Build what turns records into partial results; inputs are found by the user's names."""
     fields = [field for field in schema.fields if field.name != _COST]
     ours = [field.name for field in fields[: len(fields) - len(inputs)]]
     kinds = arrow_schema(StructType(fields), "aggs").types

@@ -155,7 +155,7 @@ class PlanMaker:
         return next_plan
 
     def _measured(self, ledger: Ledger, before: int, plan: Entry) -> dict[str, Floats]:
-        """Return how long the workers took, if that is used."""
+        """Read the times that the workers took, if they are used."""
         if not (self.measures_speeds and uses_speeds(self.strategy)):
             return {}
         return last_batches(plan, ledger.read_workers(before), self.n_workers)

@@ -75,7 +75,7 @@ def last_batches(plan: Entry, reports: Mapping[int, Entry], n_workers: int) -> d
 
 
 def seconds_per_record(plan: Mapping[str, Floats]) -> Floats | None:
-    """Return how long a record takes each worker, or None while that is not known.
+    """Compute the seconds per record of each worker; None while they are not known.
 
     The time is that of a task with as many records as a task has on average. So it does not depend
     on how many a worker was sent, and where a task costs much more than its records, workers are

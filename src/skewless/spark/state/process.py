@@ -233,7 +233,7 @@ def _with_batch(result: StructType, name: object) -> StructType:
 
 
 def _n_kept(conf: Any) -> int:
-    """Return how many versions are kept: as many as Spark keeps micro-batches.
+    """Count the versions to keep: as many as Spark keeps micro-batches.
 
     Spark does not check every way in which this can be set.
     """

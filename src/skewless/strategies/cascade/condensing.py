@@ -71,7 +71,7 @@ def check_counted(part: Any, fresh: Any) -> None:
 
 
 def counted(heavy: HeavyKeys) -> tuple[NDArray[np.uint8], Ints]:
-    """Return how many keys of each bucket are counted, and the places of all of them."""
+    """Count the keys of each bucket, and list the places of all of them."""
     size = n_places(heavy)
     used = np.flatnonzero(heavy.counts[:size] > 0.0)
     filled = np.bincount(used // PLACES, minlength=size // PLACES).astype(np.uint8)

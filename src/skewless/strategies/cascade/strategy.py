@@ -187,7 +187,7 @@ class Cascade:
         return state
 
     def _rooms(self, n_workers: int) -> Floats:
-        """Return how far from the mean keys leave a worker, where an average record weighs 1."""
+        """Compute how far above the mean keys leave a worker, where an average record weighs 1."""
         room = self.tolerance * _HORIZON / n_workers
         most_room = max(_LEAST_ROOM_HEAVY, _HEAVY_PER_LIGHT * room)
         rooms = np.zeros(ROOMS)
@@ -364,7 +364,7 @@ def _begin_block(state: CascadeState, n_records: int, since: int, left: int) -> 
 
 
 def _since_sweep(part: CascadeState | CondensedCascade) -> int:
-    """Return how many records the present epoch has by now."""
+    """Count the records of the present epoch so far."""
     counters = part.counters
     return int(counters[RECORDS] - (counters[SWEEP_AT] - counters[EPOCH]))
 

@@ -101,7 +101,7 @@ class _Message:
         return self.part * count / max(n_counted, n_expected, 1)
 
     def new(self, key: int) -> float:
-        """Return how many records of a key that is hot over all are new."""
+        """Count the new records of a key that is hot over all."""
         row = self.rows.get(key)
         hot = self.state.hot
         return 0.0 if row is None else float(hot.counts[row] + hot.untold[row])

@@ -105,7 +105,7 @@ def count(counts: KeyCounts, key: U64) -> F64:
 
 @kernel
 def count_of(counts: KeyCounts, key: U64) -> F64:
-    """Return how often `key` has occurred, without counting."""
+    """Look up the count of `key`, without counting it again."""
     if counts.counters[SKETCHES] == 0:
         known = counts.table.values[find_slot(counts.table, key)]
         if known != ABSENT:

@@ -113,7 +113,7 @@ def fill(window: SlideLoads, loads: Ints, slide: int) -> None:
 
 @kernel
 def room(window: SlideLoads) -> I64:
-    """Return how many records the present slide still takes."""
+    """Count the records that the present slide still takes."""
     return window.counters[SLIDE] - window.counters[RECORDS]
 
 

@@ -143,12 +143,12 @@ def _heaviest_away(owners: Workers, observed: Observed, most: int) -> Workers:
 
 
 def n_pinned_away(observed: Observed) -> int:
-    """Return how many pinned keys are in the table."""
+    """Count the pinned keys in the table."""
     if observed.pinned is None:
         return 0
     return int((observed.owners != observed.homes)[observed.pinned].sum())
 
 
 def n_in_table(task: Problem) -> int:
-    """Return how many of the observed keys are in the table (N_A)."""
+    """Count the observed keys in the table (N_A)."""
     return int(task.vectors.counts[task.vector[task.in_table]].sum())

@@ -97,7 +97,7 @@ class CoinSynopsis(NamedTuple):
 
 
 def entries_for(rate: float) -> int:
-    """Return how many entries a synopsis needs that declines at `rate`.
+    """Compute the entries that a synopsis needs that declines at `rate`.
 
     >>> entries_for(0.01)
     285
@@ -148,7 +148,7 @@ def set_rate(synopsis: CoinSynopsis, rate: F64) -> None:
 
 @kernel
 def heads(seed: U64, record: I64) -> I64:
-    """Return how many heads record number `record` tosses before tails; 64 at most.
+    """Toss the coin of record number `record`: the heads before tails, 64 at most.
 
     One draw is 64 coins: heads are zeros, counted from the lowest bit.
     """
@@ -319,7 +319,7 @@ def merge_vectors(synopses: Sequence[CoinSynopsis], missed: Sequence[float]) -> 
 
 
 def _missed_shifts(synopsis: CoinSynopsis, key: int, most: float) -> int:
-    """Return how many of `most` shifts came after the bits of `key`, which came at any time."""
+    """Draw how many of `most` shifts came after the bits of `key`, which came at any time."""
     own = np.uint64(seeded(np.uint64(key), synopsis.seeds[1]))
     word = np.uint64(draw(own, synopsis.counters[GENERATION]))
     age, rounding = to_unit(word), to_unit(np.uint64(mix(word)))

@@ -111,7 +111,7 @@ def _horizon(predictor: HotKeyPredictor) -> float:
 
 
 def _missed(predictors: Sequence[HotKeyPredictor]) -> list[float]:
-    """Return how many shifts a bit of each source has missed at most since the last merge.
+    """Bound the shifts that a bit of each source has missed since the last merge.
 
     These are for long runs of sources that it did not know of, as before the first merge. That the
     parts of known sources vary from batch to batch evens out.
