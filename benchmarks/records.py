@@ -106,7 +106,7 @@ def grouped(records: Iterable[Row], *columns: str) -> dict[Any, list[Row]]:
 
 
 def seconds(record: Row) -> float:
-    """Measure the seconds of a call."""
+    """Return the seconds of a record."""
     return float(record["seconds"])
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown
 from benchmarks.streams import real_streams, zipf_keys
 from skewless import registry
 from skewless.arrays import Keys, Workers
+from skewless.cli.option import option
 from skewless.keys import hash_keys
 from skewless.plumbing.rounding import seconds_text
 from skewless.spark.diagnosis.alternatives import (
@@ -150,7 +150,7 @@ REPORT = Report(
 
 
 def main(
-    data: Annotated[Path | None, typer.Option(help="A folder of Parquet files with `key`.")] = None,
+    data: Path | None = option(None, "A folder of Parquet files with `key`."),
 ) -> None:
     """Compute which costs of a key per worker let routing by key pay."""
     REPORT.write(row for name, keys in streams(data) for row in measured(name, keys))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import typer
@@ -15,6 +15,7 @@ from skewless import workloads
 from skewless.arrays import Floats
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
+from skewless.cli.option import option
 from skewless.cli.screen import AsJson, bytes_text, console, print_json, progress_bar
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown
 from skewless.plumbing.rounding import seconds_text
@@ -124,84 +125,50 @@ def _report_strategies_without_speeds(chosen: Sequence[AnyStrategy]) -> None:
 
 @app.command("simulate")
 def simulate_command(
-    strategy: Annotated[
-        str,
-        typer.Option(help=reading.STRATEGIES),
-    ],
-    workers: Annotated[str, typer.Option(help="Number of workers; several: 16,32.")] = "16",
-    sources: Annotated[
-        str, typer.Option(help="Number of sources; record i goes to source i mod that number.")
-    ] = "1",
-    seed: Annotated[int, typer.Option(help="Seed of workload and routing.")] = 0,
-    zipf: Annotated[float | None, typer.Option(help="Exponent of the Zipf distribution.")] = None,
-    keys: Annotated[str | None, typer.Option(help="Number of keys, e.g. 1e5.")] = None,
-    records: Annotated[str | None, typer.Option(help="Number of records, e.g. 1e6.")] = None,
-    workload: Annotated[
-        str | None, typer.Option(help="A workload by name; see `skewless workloads`.")
-    ] = None,
-    with_: Annotated[
-        list[str] | None, typer.Option("--with", help="Set a workload parameter: name=value.")
-    ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file: Parquet, CSV, JSON lines, or text, whose words are the records."
-        ),
-    ] = None,
-    key: Annotated[str | None, typer.Option(help="The trace's key column(s).")] = None,
-    weight: Annotated[
-        str | None, typer.Option(help="The trace's column with what a record costs.")
-    ] = None,
-    limit: Annotated[
-        str | None, typer.Option(help="Read at most this many records of the trace.")
-    ] = None,
-    window: Annotated[str, typer.Option(help="Records per window.")] = "10000",
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Set a strategy parameter: name=value.")
-    ] = None,
-    capacities: Annotated[
-        str | None,
-        typer.Option(help="Relative speeds, separated by commas; a short list is repeated."),
-    ] = None,
-    sync: Annotated[
-        str,
-        typer.Option(
-            help="Records between two merges of the sources' states; 0: never. Or "
-            "interval=RECORDS[,delay=RECORDS][,work=RECORDS][,adaptive=yes]."
-        ),
-    ] = "0",
-    horizon: Annotated[
-        str,
-        typer.Option(help="Records over which load is balanced; 0: each window separately."),
-    ] = "0",
-    sync_delay: Annotated[
-        str, typer.Option(help="Records from a merge to its answer, for --sync.")
-    ] = "0",
-    timing: Annotated[
-        list[str] | None,
-        typer.Option(help="Give the run a clock: name=value, such as service=1e-4."),
-    ] = None,
-    event: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="speed|stop|leave|fail|join@RECORD:worker=NUMBER[,value=X]; for fail, "
-            "queued=replayed (if not given) or queued=lost."
-        ),
-    ] = None,
-    slides: Annotated[
-        str,
-        typer.Option(
-            help="Slides per window, for overlapping windows; --window is then one slide."
-        ),
-    ] = "1",
-    forwarding: Annotated[
-        bool,
-        typer.Option("--forwarding", help="Count which results need no merging (dalton)."),
-    ] = False,
-    windows: Annotated[
-        Path | None,
-        typer.Option(help="Write a row per window to this Parquet file; its folder is created."),
-    ] = None,
+    strategy: str = option(..., reading.STRATEGIES),
+    workers: str = option("16", "Number of workers; several: 16,32."),
+    sources: str = option("1", "Number of sources; record i goes to source i mod that number."),
+    seed: int = option(0, "Seed of workload and routing."),
+    zipf: float | None = option(None, "Exponent of the Zipf distribution."),
+    keys: str | None = option(None, "Number of keys, e.g. 1e5."),
+    records: str | None = option(None, "Number of records, e.g. 1e6."),
+    workload: str | None = option(None, "A workload by name; see `skewless workloads`."),
+    with_: list[str] | None = option(None, "Set a workload parameter: name=value.", "--with"),
+    trace: Path | None = option(
+        None, "A file: Parquet, CSV, JSON lines, or text, whose words are the records."
+    ),
+    key: str | None = option(None, "The trace's key column(s)."),
+    weight: str | None = option(None, "The trace's column with what a record costs."),
+    limit: str | None = option(None, "Read at most this many records of the trace."),
+    window: str = option("10000", "Records per window."),
+    set_: list[str] | None = option(None, "Set a strategy parameter: name=value.", "--set"),
+    capacities: str | None = option(
+        None, "Relative speeds, separated by commas; a short list is repeated."
+    ),
+    sync: str = option(
+        "0",
+        "Records between two merges of the sources' states; 0: never. Or "
+        "interval=RECORDS[,delay=RECORDS][,work=RECORDS][,adaptive=yes].",
+    ),
+    horizon: str = option("0", "Records over which load is balanced; 0: each window separately."),
+    sync_delay: str = option("0", "Records from a merge to its answer, for --sync."),
+    timing: list[str] | None = option(
+        None, "Give the run a clock: name=value, such as service=1e-4."
+    ),
+    event: list[str] | None = option(
+        None,
+        "speed|stop|leave|fail|join@RECORD:worker=NUMBER[,value=X]; for fail, "
+        "queued=replayed (if not given) or queued=lost.",
+    ),
+    slides: str = option(
+        "1", "Slides per window, for overlapping windows; --window is then one slide."
+    ),
+    forwarding: bool = option(
+        False, "Count which results need no merging (dalton).", "--forwarding"
+    ),
+    windows: Path | None = option(
+        None, "Write a row per window to this Parquet file; its folder is created."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Route a stream by one or more strategies and measure balance, replicas and cost."""

@@ -44,8 +44,8 @@ def simulate(
     window: int = 10_000,
     horizon: int = 0,
     sync: int | Sync = 0,
-    cluster: Cluster = Cluster(),  # noqa: B008 (frozen)
-    measuring: Measuring = Measuring(),  # noqa: B008 (frozen)
+    cluster: Cluster = Cluster(),
+    measuring: Measuring = Measuring(),
     timing: Timing | None = None,
     progress: Progress | None = None,
 ) -> Run:
