@@ -77,7 +77,6 @@ class Auctions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         check_types(self)
         for name in ("n_batches", "hot_auctions", "hot_bidders", "hot_sellers", "hot_channels"):
             require(self, name, getattr(self, name) >= 1, "at least 1")

@@ -104,7 +104,6 @@ class Claim:
     expects: Mapping[str, float]
 
     def __post_init__(self) -> None:
-        """Refuse a claim that nothing could decide."""
         unknown = set(self.expects) - {*RULES, "above", "below"}
         rules = [rule for rule in RULES if rule in self.expects]
         if left := re.findall(r"\{\w+\}", f"{self.says} {self.ours} {self.expects}"):

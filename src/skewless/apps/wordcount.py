@@ -33,7 +33,6 @@ class WordCount(Windowed):
     key: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a key without columns."""
         if not self.key or not all(self.key):
             raise ValueError(f"--key must name at least one column, not {','.join(self.key)!r}")
         super().__post_init__()

@@ -44,7 +44,6 @@ class SlidingPartials:
     """The partial results of the last slides: those of older ones have expired."""
 
     def __init__(self, n_slides: int) -> None:
-        """Begin with no slide."""
         # The pairs of each slide, and the keys that need merging; None: all of them do.
         self._slides: deque[tuple[Partials, Keys | None]] = deque(maxlen=n_slides)
 
@@ -72,7 +71,6 @@ class Forwarding:
     """What each source has sent in the current slide, and which results need merging at its end."""
 
     def __init__(self, strategy: Forwards[Any], n_sources: int, n_slides: int = 1) -> None:
-        """Begin with an empty window."""
         self.slides: list[Slide] = []
         self._strategy = strategy
         self._routed: list[list[tuple[Keys, Workers]]] = [[] for _ in range(n_sources)]

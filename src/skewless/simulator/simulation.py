@@ -50,7 +50,6 @@ class Simulation:
         state_windows: int,
         horizon: int,
     ) -> None:
-        """Begin with these states, before the first record."""
         self.strategy = strategy
         self.states = states
         self.tally = tally

@@ -74,7 +74,6 @@ class Measuring:
     chunk_size: int = 1 << 18
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         check_types(self)
         require_count(self, "state_windows", "max_pairs", "chunk_size")
         require_count(self, "slides", most=MOST_SLIDES)

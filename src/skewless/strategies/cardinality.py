@@ -143,7 +143,7 @@ class CardinalityMinimal:
     measure: Literal["keys", "sum"] = "keys"
     window: int = 100_000
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require(self, "measure", self.measure in ("keys", "sum"), "'keys' or 'sum'")
         require_count(self, "window", most=MOST_PLACES)
@@ -202,7 +202,7 @@ class CountAffinity:
     measure: Literal["records", "keys"] = "records"
     window: int = 100_000
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require(self, "measure", self.measure in ("records", "keys"), "'records' or 'keys'")
         require_count(self, "window", most=MOST_PLACES)

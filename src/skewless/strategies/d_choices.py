@@ -142,7 +142,7 @@ class DChoices:
     epsilon: float = 1e-4
     refresh: int = 10_000
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require_head(self)
         require(self, "epsilon", self.epsilon >= 0, "at least 0")

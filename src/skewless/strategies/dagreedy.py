@@ -246,7 +246,7 @@ class DAGreedy:
     interval: int = 100_000
     hot_divisor: int = 100
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require_count(self, "interval", "hot_divisor", most=MOST_PLACES)
 

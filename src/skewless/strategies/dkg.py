@@ -140,7 +140,7 @@ class DKG:
     buckets: int = 2
     relearn: bool = False
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require(self, "theta", self.theta > 0, "above 0")
         require(self, "theta", self.theta >= 1e-6, "at least 1e-6")

@@ -87,7 +87,7 @@ class Hash:
     ring: bool = False
     virtual_nodes: int = 128
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require_count(self, "virtual_nodes", most=MOST_POINTS)
 

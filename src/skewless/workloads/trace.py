@@ -98,7 +98,6 @@ class Trace:
     delimiter: str = BY_NAME
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be read."""
         path = path_text(self.path, "trace: path", "the path of a file or folder")
         object.__setattr__(self, "path", path)
         if isinstance(self.key, str):

@@ -107,7 +107,6 @@ class Intervals:
     """
 
     def __init__(self, stream: FluctuatingZipf, seed: int, window: int) -> None:
-        """Begin before the first interval."""
         self.stream, self.seed, self.number = stream, seed, 0
         self.frequencies: Frequencies = stream.start(seed)
         keys: Keys = np.empty(stream.n_keys, np.uint64)

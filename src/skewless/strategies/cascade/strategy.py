@@ -136,7 +136,7 @@ class Cascade:
         "nothing"
     )
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require(self, "tolerance", 0 < self.tolerance < math.inf, "a finite number above 0")
         parts = ("nothing", "splitting", "grading", "fading", "yielding", "handicaps")

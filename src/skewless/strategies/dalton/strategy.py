@@ -132,7 +132,7 @@ class Dalton:
     hybrid: bool = True
     forwarding: bool = True
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require(self, "learning_rate", 0 < self.learning_rate <= 1, "above 0 and at most 1")
         require(self, "exploration", 0 <= self.exploration <= 1, "from 0 to 1")

@@ -125,7 +125,7 @@ class Fish:
     ring: bool = True
     virtual_nodes: int = 128
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require(self, "alpha", 0 <= self.alpha <= 1, "from 0 to 1")
         require_count(self, "epoch")

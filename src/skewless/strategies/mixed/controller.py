@@ -85,7 +85,7 @@ class TableRouting(ABC):
     pin_giants: bool = True
     two_sided: bool = True
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         allowed = 0 <= self.tolerance < float("inf")
         require(self, "tolerance", allowed, "a finite number of at least 0")
@@ -244,7 +244,7 @@ class PhasedPlanning(TableRouting):
     compact: bool = False
     discretisation: int = 3
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "discretisation", 0 <= self.discretisation <= 30, "between 0 and 30")
 

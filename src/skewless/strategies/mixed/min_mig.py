@@ -53,7 +53,7 @@ class MinMig(PhasedPlanning):
 
     beta: float = 1.5
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "beta", 0 <= self.beta <= 10, "between 0 and 10")
 

@@ -83,7 +83,7 @@ class Mixed(MinMig):
 
     max_entries: int | None = 3_000
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         super().__post_init__()
         enough = self.max_entries is None or self.max_entries >= 0
         require(self, "max_entries", enough, "at least 0, or None")

@@ -96,7 +96,7 @@ class PdStream:
     count_incoming: bool = False
     adaptive: bool = False
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require(self, "alpha", 0 < self.alpha <= 1_000, "above 0 and at most 1,000")
         require(self, "theta", self.theta > 0, "above 0")

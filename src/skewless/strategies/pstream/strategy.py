@@ -146,7 +146,7 @@ class PStream:
     interval: float = 1.0
     false_positive_rate: float = 0.01
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         in_range = f"from {_SMALLEST_F} to 1"
         for name, value in (("f", self.f), ("least_f", self.least_f)):

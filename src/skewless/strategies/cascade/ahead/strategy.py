@@ -91,7 +91,7 @@ class CascadeAhead:
 
     tolerance: float = 0.03
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require(self, "tolerance", 0 < self.tolerance < math.inf, "a finite number above 0")
 
