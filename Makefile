@@ -18,6 +18,8 @@ CASES ?= 2000
 # Compiled kernels stay inside the project, and Spark uses the same Python.
 export SKEWLESS_CACHE_DIR ?= $(CURDIR)/.venv/kernels
 export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
+# Whatever the shell says: without bytecode, each of hundreds of processes would compile all modules.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-core test-slow test-nojit test-statistics test-faults test-nightly test-browser test-matrix
