@@ -76,7 +76,6 @@ class Cell:
 
 
 def cell_of(record: Row) -> Cell:
-    """Return the cell of a record."""
     return Cell(**{field.name: record[field.name] for field in fields(Cell)})
 
 

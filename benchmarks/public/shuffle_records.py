@@ -104,7 +104,6 @@ class ShuffleRecords:
         require(self, "seed", self.seed >= 0, "at least 0")
 
     def records(self, batch: int) -> pa.Table:
-        """Return the records of one micro-batch."""
         begin, end = (self.n_records * i // self.n_batches for i in (batch, batch + 1))
         rng = np.random.default_rng([self.seed, batch])
         content = rng.bytes((end - begin) * self.record_bytes)

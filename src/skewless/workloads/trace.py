@@ -335,6 +335,5 @@ def _format_by_name(file: Path) -> str:
 
 
 def _hash_words(file: Path) -> Iterator[Keys]:
-    """Yield the hashes of the words of a text."""
     for batch in word_batches(file):
         yield hash_keys(batch.column(0))

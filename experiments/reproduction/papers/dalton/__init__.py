@@ -310,7 +310,6 @@ def _converged(table: Table, **axes: Any) -> float:
 
 
 def _interval(table: Table, phase: int, **axes: Any) -> float:
-    """Return the interval at the end of a phase."""
     return table.series("intervals", **axes)[phase - 1]
 
 

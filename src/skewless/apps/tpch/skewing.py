@@ -113,7 +113,6 @@ class Skew:
         return ranked_keys(keys, groups, self.z, np.random.default_rng([self.seed, number]))
 
     def _drawn(self, rows: DataFrame, column: str, ranked: RankedKeys) -> DataFrame:
-        """Return the rows with other keys in a column."""
         sent = rows.sparkSession.sparkContext.broadcast(ranked)
         schema = rows.schema
         names = rows.columns
