@@ -232,7 +232,7 @@ def test_a_missing_file_is_refused_at_once(tmp_path: Path) -> None:
         Trace(path=str(tmp_path / "none.parquet"))
     with pytest.raises(ValueError, match="trace: path must be the path of a file or folder"):
         Trace()
-    with pytest.raises(ValueError, match="trace: path must be a folder with files in it"):
+    with pytest.raises(ValueError, match="trace: there are no files in"):
         Trace(path=str(tmp_path))
 
 
