@@ -257,58 +257,49 @@ def simulate_command(
         console().print(comparison_table(runs))
 
 
+#: The columns of the table for people, by their headings.
+_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "workers": lambda row: str(row["workers"]),
+    "imbalance": lambda row: f"{row['imbalance']:.2g}",
+    "replicas / key": lambda row: (
+        f"{'' if row['replication_exact'] else '≈'}{row['replication']:.4f}"
+    ),
+    "window imbalance": lambda row: f"{row['window_imbalance_mean']:.2g}",
+    "window replicas": lambda row: f"{row['window_replication_mean']:.3f}",
+    "makespan": lambda row: f"{row['makespan_ratio']:.3f}",
+    "ns / record": lambda row: f"{row['ns_per_record']:.1f}",
+    "state": lambda row: bytes_text(row["state_bytes"]),
+}
+_TIMED: dict[str, Callable[[dict[str, Any]], str]] = {
+    "records / s": lambda row: f"{row['throughput']:,.0f}",
+    "latency": lambda row: seconds_text(row["latency_mean"]),
+    "99 %": lambda row: seconds_text(row["latency_p99"]),
+}
+_FAILED = ("lost", "replayed")
+
+
 def comparison_table(runs: list[Run]) -> Table:
     """Return the table for people: one row per run, and the limit as the last row."""
-    first = runs[0].summary()
+    rows = [run.summary() for run in runs]
+    first = rows[0]
     title = (
         f"{first['workload']}: {first['records']:,} records, {first['keys']:,} keys, "
         f"{first['sources']} source(s), windows of {first['window']:,} records"
     )
-    if merging := [row for run in runs if "syncs" in (row := run.summary())]:
-        title += f", merged {max(row['syncs'] for row in merging):,} times"
+    if merges := [row["syncs"] for row in rows if "syncs" in row]:
+        title += f", merged {max(merges):,} times"
+    columns = dict(_COLUMNS)
+    if "throughput" in first:
+        columns |= _TIMED
+        if any(row[name] for row in rows for name in _FAILED):
+            columns |= {name: lambda row, name=name: f"{row[name]:,}" for name in _FAILED}  # type: ignore[misc]
     table = Table(title=title, title_justify="left", box=None)
     table.add_column("strategy", no_wrap=True)
-    timed = "throughput" in first
-    failed = timed and any(run.summary()["lost"] or run.summary()["replayed"] for run in runs)
-    for heading in (
-        "workers",
-        "imbalance",
-        "replicas / key",
-        "window imbalance",
-        "window replicas",
-        "makespan",
-        "ns / record",
-        "state",
-        *(("records / s", "latency", "99 %") if timed else ()),
-        *(("lost", "replayed") if failed else ()),
-    ):
+    for heading in columns:
         table.add_column(heading, justify="right", no_wrap=True)
-    for run in runs:
-        row = run.summary()
-        times = (
-            (
-                f"{row['throughput']:,.0f}",
-                seconds_text(row["latency_mean"]),
-                seconds_text(row["latency_p99"]),
-            )
-            if timed
-            else ()
-        )
-        table.add_row(
-            row["strategy"],
-            str(row["workers"]),
-            f"{row['imbalance']:.2g}",
-            f"{'' if row['replication_exact'] else '≈'}{row['replication']:.4f}",
-            f"{row['window_imbalance_mean']:.2g}",
-            f"{row['window_replication_mean']:.3f}",
-            f"{row['makespan_ratio']:.3f}",
-            f"{row['ns_per_record']:.1f}",
-            bytes_text(row["state_bytes"]),
-            *times,
-            *((f"{row['lost']:,}", f"{row['replayed']:,}") if failed else ()),
-        )
-    for n, limit in sorted({(r.n_workers, r.summary()["replication_limit"]) for r in runs}):
-        table.add_row(
-            "the limit", str(n), "0", f"{limit:.4f}", "0", "", "1.000", "", "", style="dim"
-        )
+    for row in rows:
+        table.add_row(row["strategy"], *(text(row) for text in columns.values()))
+    for n, limit in sorted({(row["workers"], row["replication_limit"]) for row in rows}):
+        best = (str(n), "0", f"{limit:.4f}", "0", "", "1.000", "", "")
+        table.add_row("the limit", *best, style="dim")
     return table
