@@ -25,7 +25,7 @@ from skewless.strategies.cascade import Cascade
 from skewless.strategies.cascade.counting import is_heavy
 from skewless.strategies.cascade.heavy_keys import find as find_heavy
 from skewless.strategies.cascade.heavy_keys import first_place
-from skewless.strategies.cascade.state import CURSORS, REACH, following, home_of, stride_of
+from skewless.strategies.cascade.state import following, home_of, stride_of
 from skewless.strategies.dagreedy import RECORDS
 from skewless.strategies.dalton.bandit import WINDOW
 from skewless.strategies.pd_stream.hot_key_probability import probability_table
@@ -73,7 +73,7 @@ def _of_cascade(state: Any, key: np.uint64) -> int:
     hashed = np.uint64(seeded(key, state.seed[0]))
     place = find_heavy(state.heavy, first_place(state.heavy, hashed), key)
     if place != ABSENT and is_heavy(state, place):
-        return int(state.cursors[place * CURSORS + REACH])
+        return int(state.cursors["reach"][place])
     out: Workers = np.empty(1, np.int32)
     Cascade().route(np.array([key]), copy_state(state), out)
     at, stride, n_looks = home_of(state, hashed), stride_of(state, hashed), 1
@@ -98,7 +98,7 @@ def _n_bits(words: Any) -> int:
 
 
 def _cascade_entries(state: Any) -> int:
-    reaches = state.cursors.reshape(-1, CURSORS)[:, REACH]
+    reaches = state.cursors["reach"]
     n_places = state.heavy.counts.size
     return sum(int(reaches[p]) for p in range(n_places) if is_heavy(state, p))
 

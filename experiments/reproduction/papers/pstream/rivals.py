@@ -18,7 +18,7 @@ from skewless.arrays import Bytes, Floats, Keys
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.space_saving import SpaceSaving, offer, space_saving
 from skewless.plumbing.compiling import kernel
-from skewless.strategies.cascade.state import COUNT_EVERY, HEAVY, CascadeState
+from skewless.strategies.cascade.state import COUNT_EVERY, CascadeState
 from skewless.strategies.fish.key_frequencies import (
     KeyFrequencies,
     fade,
@@ -145,7 +145,7 @@ def _observe_fading(state: KeyFrequencies, keys: Keys, hot: Bytes) -> None:
 def heavy_in_cascade(state: CascadeState) -> Keys:
     """Return the keys that this source of Cascade calls heavy."""
     counts = state.heavy.counts
-    keys: Keys = state.heavy.keys[(counts > 0) & (counts >= state.numbers[HEAVY])]
+    keys: Keys = state.heavy.keys[(counts > 0) & (counts >= state.numbers["heavy"])]
     return keys
 
 

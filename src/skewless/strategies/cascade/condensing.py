@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
+from skewless.arrays import Floats, Ints, Keys, Rows, SmallInts, Workers
 from skewless.state import require_same, require_that, require_within
 from skewless.strategies.cascade.heavy_keys import PLACES, HeavyKeys, n_places
-from skewless.strategies.cascade.state import CURSORS, REACH, CascadeState, check_numbers
+from skewless.strategies.cascade.state import CascadeState, check_numbers
 
 
 class CondensedCascade(NamedTuple):
@@ -34,8 +34,8 @@ class CondensedCascade(NamedTuple):
     watched: Floats  # and what their counts were then; the other counts are the same
     wide: SmallInts  # which of the keys use more than one worker
     reaches: SmallInts  # and how many
-    numbers: Floats
-    counters: Ints
+    numbers: Rows
+    counters: Rows
 
     @property
     def grows(self) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ def counters_of(
 def condense(state: CascadeState) -> CondensedCascade:
     """Copy the fields of `state` that a merge needs, and only the counted keys."""
     filled, used = counted(state.heavy)
-    reaches = state.cursors[REACH::CURSORS][used]
+    reaches = state.cursors["reach"][used]
     wide = np.flatnonzero(reaches > 1)
     counts, watched = state.heavy.counts[used], state.watched[used]
     recent = np.flatnonzero(watched != counts)

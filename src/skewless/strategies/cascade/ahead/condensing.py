@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import Floats, Ints, Keys, Workers
+from skewless.arrays import Floats, Keys, Rows, Workers
 from skewless.state import require_same
-from skewless.strategies.cascade.ahead.state import RECORDS, SCALE, AheadState, check_numbers
+from skewless.strategies.cascade.ahead.state import AheadState, check_numbers
 from skewless.strategies.cascade.condensing import check_counted, counted, counters_of
 from skewless.strategies.cascade.heavy_keys import HeavyKeys, largest_together
 
@@ -25,8 +25,8 @@ class CondensedAhead(NamedTuple):
     keys: Keys
     counts: Floats
     unit: Floats
-    numbers: Floats
-    counters: Ints
+    numbers: Rows
+    counters: Rows
 
     @property
     def grows(self) -> tuple[str, ...]:
@@ -71,10 +71,10 @@ def carried_levels(part: AheadState | CondensedAhead) -> Floats:
     None is further from the mean than an average record. So the next interval corrects rounding
     errors, but not what a whole interval left unbalanced.
     """
-    if part.counters[RECORDS] == 0:
+    if part.counters[0]["records"] == 0:
         kept: Floats = part.levels.copy()
         return kept
     mean = np.average(part.levels, weights=1.0 / part.costs)
-    scale = part.numbers[SCALE]
+    scale = part.numbers[0]["scale"]
     levels: Floats = np.clip(part.levels - mean, -scale, scale)
     return levels
