@@ -24,7 +24,7 @@ from skewless.simulator.syncing import (
     take_over,
 )
 from skewless.simulator.tally import Windows
-from skewless.strategy import AnyStrategy, Forwards
+from skewless.strategy import AnyStrategy
 from skewless.workloads.workload import Workload
 
 __all__ = ["Cooperation", "cooperate", "merge_and_fork", "next_interval", "take_over"]
@@ -99,7 +99,7 @@ def cooperate(
             adaptive=adaptive,
             **bounds,
         ),
-        forwarding=isinstance(strategy, Forwards),
+        forwarding=hasattr(strategy, "forwards"),
         max_pairs=max_pairs,
     )
     syncs = [

@@ -27,7 +27,6 @@ from skewless.strategies.cascade.heavy_keys import find as find_heavy
 from skewless.strategies.cascade.heavy_keys import first_place
 from skewless.strategies.cascade.state import following, home_of, stride_of
 from skewless.strategies.dagreedy import RECORDS
-from skewless.strategies.dalton.bandit import WINDOW
 from skewless.strategies.pd_stream.hot_key_probability import probability_table
 from skewless.strategies.pd_stream.sampling_window import row_of
 from skewless.workloads.zipf import Zipf
@@ -54,7 +53,7 @@ def _of_dagreedy(state: Any, key: np.uint64) -> int:
 def _of_dalton(state: Any, key: np.uint64) -> int:
     """The value of each worker where the key is hot; the others are hashed."""
     row = get(state.hot.table, key)
-    hot = row != ABSENT and state.hot.until[row] >= state.counters[WINDOW]
+    hot = row != ABSENT and state.hot.until[row] >= state.counters[0]["window"]
     return state.window.loads.size if hot else 1
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from skewless.arrays import Floats, Ints, Keys, Rows, Workers, read_only
 from skewless.kernels.hashing import seed_array
-from skewless.parameters import check_types, require
+from skewless.parameters import check_types, require, require_all_stay
 from skewless.plumbing.order_free import unordered_mean
 from skewless.state import copy_state
 from skewless.strategies.cascade.condensing import (
@@ -45,7 +45,7 @@ from skewless.strategies.cascade.state import (
     WAITING,
     CascadeState,
 )
-from skewless.strategy import Traits, require_all_stay
+from skewless.strategy import Traits
 
 _HORIZON = 10_000  # records over which the tolerance is promised
 _LEAST_ROOM_LIGHT = 7.5  # records: below that, chance alone would move light keys

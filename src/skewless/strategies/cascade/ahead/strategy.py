@@ -11,7 +11,7 @@ import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers, read_only
 from skewless.kernels.hashing import seed_array
-from skewless.parameters import check_types, require
+from skewless.parameters import check_types, require, require_all_stay
 from skewless.plumbing.order_free import unordered_mean
 from skewless.state import copy_state
 from skewless.strategies.cascade.ahead.condensing import (
@@ -34,7 +34,7 @@ from skewless.strategies.cascade.heavy_keys import (
     largest_together,
 )
 from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides
-from skewless.strategy import Traits, require_all_stay
+from skewless.strategy import Traits
 
 
 @dataclass(frozen=True)
