@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -200,26 +200,14 @@ def slot_of(hashed: U64, n_slots: I64) -> I64:
     return np.int64(to_worker(hashed, n_slots))
 
 
-class HasOrders(Protocol):
-    """A state that gives each key its order of workers."""
-
-    @property
-    def owners(self) -> Workers:
-        """The worker of each slot."""
-
-    @property
-    def strides(self) -> Ints:
-        """The steps that visit all workers once before they visit one again."""
-
-
 @kernel
-def home_of(state: HasOrders, hashed: U64) -> I64:
-    """Return the first worker in the order of a key."""
+def home_of(state: Any, hashed: U64) -> I64:
+    """Return the first worker in the order of a key; both states of Cascade have orders."""
     return np.int64(state.owners[slot_of(hashed, state.owners.size)])
 
 
 @kernel
-def stride_of(state: HasOrders, hashed: U64) -> I64:
+def stride_of(state: Any, hashed: U64) -> I64:
     """Return the stride of a key, from the half of its hash that does not give its slot."""
     _, number = two_workers(hashed, state.strides.size)
     return state.strides[np.int64(number)]

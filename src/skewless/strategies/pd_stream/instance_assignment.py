@@ -28,6 +28,7 @@ from skewless.strategies.pd_stream.sampling_window import (
     SIZE,
     SamplingWindow,
     admit,
+    enter,
     find,
     leave,
 )
@@ -130,30 +131,18 @@ def _next_stage(state: PdStreamState) -> I64:
 
 
 @kernel
-def _enter(
+def _find_and_enter(
     state: PdStreamState, hashed: U64, length: U64, place: U64, size: U64, n_free: U64
 ) -> tuple[U64, U64, U64]:
-    """Let a record enter the window, and the oldest leave one that is full (l. 18–22).
-
-    The end of the loop in `route` does the same for a record whose row it has found already.
-    """
+    """Let a record enter the window whose row is not known yet."""
     window = state.window
-    mask = np.uint64(window.ring.size - 1)
     slot = find(window, hashed)
     row = np.uint64(window.rows[slot])
     if row == NO_ROW:
         row = np.uint64(admit(window, hashed, slot, n_free))
         n_free -= _ONE
         state.sizes[row] = 0
-    window.counts[row] += 1
-    oldest = np.uint64(window.ring[(place - length) & mask])
-    window.ring[place] = row
-    place = (place + _ONE) & mask
-    if size == length:
-        n_free = leave(window, oldest, n_free)
-    else:
-        size += _ONE
-    return place, size, n_free
+    return enter(window, row, length, place, size, n_free)
 
 
 @kernel
@@ -216,18 +205,12 @@ def route(keys: Keys, state: PdStreamState, out: Workers) -> None:
             n_pending += 1
             if n_pending == step:
                 for j in range(step):
-                    place, size, n_free = _enter(
+                    place, size, n_free = _find_and_enter(
                         state, state.pending[j], length, place, size, n_free
                     )
                 n_pending = 0
             continue
-        window.counts[row] += 1  # l. 18
-        window.ring[place] = row
-        place = (place + _ONE) & mask
-        if size == length:
-            n_free = leave(window, oldest, n_free)  # l. 19–22
-        else:
-            size += _ONE
+        place, size, n_free = enter(window, np.uint64(row), length, place, size, n_free)
     window.counters[PLACE] = place
     window.counters[SIZE] = size
     window.counters[N_FREE] = n_free
