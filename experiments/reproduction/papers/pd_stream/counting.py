@@ -26,7 +26,6 @@ from skewless.strategies.cascade.counting import is_heavy
 from skewless.strategies.cascade.heavy_keys import find as find_heavy
 from skewless.strategies.cascade.heavy_keys import first_place
 from skewless.strategies.cascade.state import following, home_of, stride_of
-from skewless.strategies.dagreedy import RECORDS
 from skewless.strategies.pd_stream.hot_key_probability import probability_table
 from skewless.strategies.pd_stream.sampling_window import row_of
 from skewless.workloads.zipf import Zipf
@@ -44,8 +43,9 @@ def _of_w_choices(state: Any, key: np.uint64) -> int:
 
 def _of_dagreedy(state: Any, key: np.uint64) -> int:
     """A score for each worker where the key is hot; the others are hashed."""
-    length, hot_above = state.settings
-    begins = state.counters[RECORDS] % length == 0  # the counts are forgotten before this record
+    length, hot_above = state.settings[0].item()
+    # The counts are forgotten before the first record of an interval.
+    begins = state.counters[0]["records"] % length == 0
     count = 0 if begins else max(0, int(state.counts.values[find_slot(state.counts, key)]))
     return state.loads.size if count + 1 > hot_above else 1
 

@@ -114,12 +114,8 @@ def refill(
     `charge_failure`: after a failure in `_route_common`, `_route_one` repeats the same search for
     the same record, and only the repetition is charged.
     """
-    cursor, mark, levels, waiting = (
-        state.cursors[place],
-        state.marks[place],
-        state.levels,
-        state.waiting,
-    )
+    cursor, mark = state.cursors[place], state.marks[place]
+    levels, waiting = state.levels, state.waiting
     rooms, scale = state.rooms[0], state.numbers[0]["scale"]
     if cursor["reach"] <= FEW:
         cursor["next"] = 0
