@@ -281,7 +281,7 @@ class Cascade:
         numbers["weight"] = 0.0
         numbers["old_weight"] = unordered_mean([_faded(part)[0] for part in parts])
         numbers["old_records"] = unordered_mean([_faded(part)[1] for part in parts])
-        watched = [part.numbers[0]["watched"] / part.unit[0] for part in parts]
+        watched = [part.numbers[0]["watched"] / part.counted.unit[0] for part in parts]
         numbers["watched"] = unordered_mean(watched)
         firsts = {float(part.numbers[0]["first"]) for part in parts} - {0.0}
         numbers["first"] = min(firsts, default=0.0)
