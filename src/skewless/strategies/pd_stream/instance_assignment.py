@@ -145,7 +145,8 @@ def _find_and_enter(
         row = np.uint64(admit(window, hashed, slot, n_free))
         n_free -= _ONE
         state.sizes[row] = 0
-    return enter(window, row, length, place, size, n_free)
+    oldest = np.uint64(window.ring[(place - length) & np.uint64(window.ring.size - 1)])
+    return enter(window, row, oldest, length, place, size, n_free)
 
 
 @kernel
@@ -213,7 +214,9 @@ def route(keys: Keys, state: PdStreamState, out: Workers) -> None:
                     )
                 n_pending = 0
             continue
-        place, size, n_free = enter(window, np.uint64(row), length, place, size, n_free)
+        place, size, n_free = enter(
+            window, np.uint64(row), np.uint64(oldest), length, place, size, n_free
+        )
     window.counters[PLACE] = place
     window.counters[SIZE] = size
     window.counters[N_FREE] = n_free

@@ -153,21 +153,19 @@ def _close_gap(window: SamplingWindow, gap: U64) -> None:
 
 @kernel
 def enter(
-    window: SamplingWindow, row: U64, length: U64, place: U64, size: U64, n_free: U64
+    window: SamplingWindow, row: U64, oldest: U64, length: U64, place: U64, size: U64, n_free: U64
 ) -> tuple[U64, U64, U64]:
-    """Let a record of this row enter, and the oldest leave a window that is full.
+    """Let a record of this row enter, and that of the row `oldest` leave a window that is full.
 
     Alg. 2, l. 18–22. Return the three counters, which a loop keeps in variables.
     """
-    mask = np.uint64(window.ring.size - 1)
-    oldest = np.uint64(window.ring[(place - length) & mask])
     window.counts[row] += 1
     window.ring[place] = row
     if size == length:
         n_free = leave(window, oldest, n_free)
     else:
         size += _ONE
-    return (place + _ONE) & mask, size, n_free
+    return (place + _ONE) & np.uint64(window.ring.size - 1), size, n_free
 
 
 def append(window: SamplingWindow, hashed: np.uint64) -> None:
@@ -179,7 +177,9 @@ def append(window: SamplingWindow, hashed: np.uint64) -> None:
         row = admit(window, hashed, slot, n_free)
         n_free -= _ONE
     capacity = np.uint64(window.free.size - 1)
-    window.counters[:] = enter(window, np.uint64(row), capacity, place, size, n_free)
+    window.counters[:] = enter(
+        window, np.uint64(row), np.uint64(NO_ROW), capacity, place, size, n_free
+    )
 
 
 def window_keys(window: SamplingWindow) -> Words:
