@@ -16,19 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 from pyspark.sql.types import DataType, DecimalType
 
-from skewless.aggregations import (
-    ApproxDistinct,
-    Collect,
-    CollectSet,
-    Count,
-    Distinct,
-    Max,
-    Mean,
-    Min,
-    Sum,
-    TopK,
-    WeightedMean,
-)
+from skewless import aggregations as aggs
 from skewless.spark.aggregation.partials import state_names
 from skewless.spark.aggregation.plain_queries import largest
 from skewless.spark.columns import internal
@@ -47,20 +35,20 @@ def _ratio(_: Any, states: Sequence[Column]) -> Column:
 
 #: For each aggregation: the result from the state columns of a group.
 _SCALARS: dict[type[Any], Merge] = {
-    Count: lambda _, states: F.coalesce(F.sum(states[0]), F.lit(0)),
-    Sum: lambda _, states: F.sum(states[0]),
-    Mean: _ratio,
-    Min: lambda _, states: F.min(states[0]),
-    Max: lambda _, states: F.max(states[0]),
-    WeightedMean: _ratio,
+    aggs.Count: lambda _, states: F.coalesce(F.sum(states[0]), F.lit(0)),
+    aggs.Sum: lambda _, states: F.sum(states[0]),
+    aggs.Mean: _ratio,
+    aggs.Min: lambda _, states: F.min(states[0]),
+    aggs.Max: lambda _, states: F.max(states[0]),
+    aggs.WeightedMean: _ratio,
 }
 #: Those whose state is a list: the result from its values, one a row.
 _LISTS: dict[type[Any], Merge] = {
-    Distinct: lambda _, values: F.size(F.collect_set(values[0])),
-    ApproxDistinct: lambda agg, values: F.approx_count_distinct(values[0], agg.relative_error),
-    TopK: lambda agg, values: largest(values[0], agg.k),
-    Collect: lambda _, values: F.collect_list(values[0]),
-    CollectSet: lambda _, values: F.collect_set(values[0]),
+    aggs.Distinct: lambda _, values: F.size(F.collect_set(values[0])),
+    aggs.ApproxDistinct: lambda agg, values: F.approx_count_distinct(values[0], agg.relative_error),
+    aggs.TopK: lambda agg, values: largest(values[0], agg.k),
+    aggs.Collect: lambda _, values: F.collect_list(values[0]),
+    aggs.CollectSet: lambda _, values: F.collect_set(values[0]),
 }
 
 
@@ -89,7 +77,7 @@ def merge_natively(
             names = state_names(name, n_states[name])
             states = [F.col(state) for state in names]
             merged = _SCALARS[type(aggregation)](aggregation, states)
-            if isinstance(aggregation, Mean) and isinstance(kind, DecimalType):
+            if isinstance(aggregation, aggs.Mean) and isinstance(kind, DecimalType):
                 merged = _decimal_mean(
                     aggregation, states, partials.schema[names[0]].dataType, kind
                 )
@@ -97,7 +85,7 @@ def merge_natively(
     return partials.groupBy(*grouping).agg(*results)
 
 
-def _decimal_mean(mean: Mean, states: Sequence[Column], total: DataType, kind: Any) -> Column:
+def _decimal_mean(mean: aggs.Mean, states: Sequence[Column], total: DataType, kind: Any) -> Column:
     """Return a mean of decimals, rounded once.
 
     Spark's quotient of decimals has 38 digits in all. If fewer than ten of them are beyond those of

@@ -65,10 +65,9 @@ def state_layout(
         "state key": ", ".join(f"{n}: {kind}" for n, kind in zip(key, kinds, strict=True)),
         "state windows": _window_text(window),
     }
-    chosen = zip(results, partials.aggregations.values(), strict=True)
-    for number, (result, aggregation) in enumerate(chosen, start=1):
-        states = aggregation.state_types(partials.input_types(aggregation))
-        held = ", ".join(map(type_text, states))
+    chosen = zip(results, partials.aggregations.items(), strict=True)
+    for number, (result, (name, aggregation)) in enumerate(chosen, start=1):
+        held = ", ".join(type_text(field.type) for field in partials.states[name])
         layout[f"state {number}"] = f"{result} = {described(aggregation)}: {held}"
     return layout
 

@@ -16,7 +16,7 @@ from skewless.parameters import nearest
 from skewless.plumbing.arguments import shown
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.arrow_types import from_arrow_schema
-from skewless.spark.columns import arrow_schema, require_arrow_types
+from skewless.spark.columns import arrow_schema
 from skewless.spark.ledger.ledger import LedgerMismatch
 from skewless.spark.state.processor import (
     KeyedRecords,
@@ -167,7 +167,7 @@ def _struct(processor: Processor, attribute: str) -> StructType:
     for one in lower:
         if lower.count(one) > 1:
             raise ValueError(f"{name}: {attribute} names the field {one!r} twice")
-    require_arrow_types(struct, f"{name}: {attribute}")
+    arrow_schema(struct, f"{name}: {attribute}")
     return struct
 
 

@@ -63,7 +63,7 @@ class Sessions(Processor):
         time: str,
         inputs: Mapping[str, str],
         aggregations: Mapping[str, Aggregation],
-        types: Mapping[str, pa.Field],
+        types: Mapping[str, pa.DataType],
     ) -> None:
         self.gap, self.time = gap, time
         # States and watermark depend on the gap. So a ledger with another gap is refused.
@@ -77,7 +77,7 @@ class Sessions(Processor):
         held_fields = [(START, pa.int64()), (END, pa.int64()), (RECORDS, pa.int64())]
         results = [(START, kind), (END, kind), (RECORDS, LongType())]
         for name, one in self.aggregations.items():
-            own = [types[column].type for column in one.inputs]
+            own = [types[column] for column in one.inputs]
             kinds = one.state_types(own)
             names = [f"{name}_{place}" for place in range(len(kinds))]
             self.partials.append((one, names, kinds))

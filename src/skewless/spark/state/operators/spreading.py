@@ -14,6 +14,7 @@ from pyspark.sql.types import StructField
 
 from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
 from skewless.spark.columns import internal, quoted
+from skewless.spark.records import Records
 from skewless.spark.state.spread_records import any_null, in_parts
 
 #: The column of the part, unless the user names the keys.
@@ -82,7 +83,7 @@ class PlannedKeys:
 
 
 def named_keys(
-    df: DataFrame, spread: Any, keys: Sequence[StructField], how: str, keeps_right: bool
+    records: Records, spread: Any, keys: Sequence[StructField], how: str, keeps_right: bool
 ) -> NamedKeys | None:
     """Return the keys that a user names by `spread`, or None; raise ValueError for bad ones."""
     if spread is None:
@@ -105,8 +106,8 @@ def named_keys(
             raise ValueError(f"spread: {shown(given)} is not a key of {names} without nulls")
         number = whole(parts, f"spread: {shown(given)}", least=1, most=MOST_WORKERS)
         try:
-            typed = [df[quoted(f.name)] == F.lit(v) for f, v in zip(keys, values, strict=True)]
-            df.select(*typed)
+            typed = [records.column(f.name) == F.lit(v) for f, v in zip(keys, values, strict=True)]
+            records.df.select(*typed)
         except (PySparkException, TypeError, AttributeError) as error:
             raise ValueError(f"spread: {shown(given)} cannot be compared with the key") from error
         found.append((tuple(values), number))
