@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from skewless.aggregations.aggregator import to_python
+from skewless.aggregations.python_values import to_python
 from skewless.arrays import Floats, Ints
 from skewless.plumbing.arguments import shown
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType, TimestampType
 
-from skewless.aggregations.aggregator import to_arrow
+from skewless.aggregations.python_values import to_arrow
 from skewless.aggregations.types import parse_type
 from skewless.parameters import nearest
 from skewless.plumbing.arguments import shown
