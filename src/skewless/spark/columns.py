@@ -8,16 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DoubleType,
-    FloatType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql import types as T
 
 from skewless.spark.arrow_types import NoArrowType, to_arrow_schema
 
@@ -38,7 +29,7 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def arrow_schema(schema: StructType, argument: str) -> pa.Schema:
+def arrow_schema(schema: T.StructType, argument: str) -> pa.Schema:
     """Return the Arrow schema, everything nullable; raise ValueError if Arrow lacks a type."""
     for field in schema.fields:
         if is_made_of(field.dataType, _is_collated):
@@ -53,19 +44,19 @@ def arrow_schema(schema: StructType, argument: str) -> pa.Schema:
         raise ValueError(f"{argument}: Arrow has no type for this ({kinds}): {error}") from error
 
 
-def like_spark_groups(column: Column, kind: DataType) -> Column:
+def like_spark_groups(column: Column, kind: T.DataType) -> Column:
     """Return the key column as `groupBy` takes it: one NaN, and no negative zero, at any depth."""
-    if not is_made_of(kind, lambda part: isinstance(part, DoubleType | FloatType)):
+    if not is_made_of(kind, lambda part: isinstance(part, T.DoubleType | T.FloatType)):
         return column
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         return F.transform(column, lambda item: like_spark_groups(item, kind.elementType))
-    if isinstance(kind, StructType):
+    if isinstance(kind, T.StructType):
         fields = [
             like_spark_groups(column.getField(field.name), field.dataType).alias(field.name)
             for field in kind.fields
         ]
         return F.when(column.isNotNull(), F.struct(*fields))
-    if isinstance(kind, DoubleType | FloatType):
+    if isinstance(kind, T.DoubleType | T.FloatType):
         nan = F.lit(float("nan")).cast(kind)
         zero = F.lit(0.0).cast(kind)
         return F.when(F.isnan(column), nan).when(column == zero, zero).otherwise(column)
@@ -83,15 +74,17 @@ def is_made_of(kind: Any, matches: Callable[[Any], bool]) -> bool:
 
 
 def _is_collated(kind: Any) -> bool:
-    return isinstance(kind, StringType) and not kind.isUTF8BinaryCollation()
+    return isinstance(kind, T.StringType) and not kind.isUTF8BinaryCollation()
 
 
 def _nullable(kind: Any) -> Any:
     """Return the type with nulls allowed everywhere, as in the Arrow data that Spark sends."""
-    if isinstance(kind, StructType):
-        return StructType([StructField(f.name, _nullable(f.dataType), True) for f in kind.fields])
-    if isinstance(kind, ArrayType):
-        return ArrayType(_nullable(kind.elementType), True)
-    if isinstance(kind, MapType):
-        return MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
+    if isinstance(kind, T.StructType):
+        return T.StructType(
+            [T.StructField(f.name, _nullable(f.dataType), True) for f in kind.fields]
+        )
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_nullable(kind.elementType), True)
+    if isinstance(kind, T.MapType):
+        return T.MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
     return kind

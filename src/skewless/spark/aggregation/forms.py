@@ -31,7 +31,7 @@ from skewless.spark.routing.arguments import RoutingArguments, weight_column
 from skewless.spark.routing.query_ledger import QueryLedger
 from skewless.spark.routing.route import make_router, routed
 from skewless.spark.routing.speeds import log_unused, uses_speeds
-from skewless.spark.slots import ANY_PARTITIONS, check_slots, even_slots
+from skewless.spark.slots import check_slots, even_slots
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
 
@@ -108,7 +108,7 @@ class Combined:
         """Return partial results merged by us, in blocks, with state."""
         partials, window = self.asked.partials, self.asked.window
         places = even_slots(N_SLOTS)
-        check_slots(self.asked.records.spark, places, ANY_PARTITIONS)
+        check_slots(self.asked.records.spark, places)
         closes = window is not None and self.late.is_given
         chosen = mode or ("append" if closes else "update")
         packed = self._combined(Packing(partials, places))

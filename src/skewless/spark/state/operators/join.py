@@ -10,23 +10,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from skewless.plumbing.arguments import shown
-from skewless.spark.columns import quoted
+from skewless.spark.columns import internal, quoted
 from skewless.spark.records import Records
 from skewless.spark.state.arguments import Placement, event_time, free_names, span
-from skewless.spark.state.operators.join_processor import (
-    LEFT,
-    RIGHT,
-    SIDE,
-    TIME,
-    Join,
-    Side,
-)
-from skewless.spark.state.operators.spreading import (
-    PART,
-    PlannedKeys,
-    Spreading,
-    named_keys,
-)
+from skewless.spark.state.operators.join_processor import LEFT, RIGHT, SIDE, TIME, Join, Side
+from skewless.spark.state.operators.spreading import NamedKeys, named_keys
 from skewless.spark.state.planning.spread_keys import SpreadRule
 from skewless.spark.state.process import processed
 from skewless.spark.state.spread_records import Parts, hashable
@@ -34,6 +22,8 @@ from skewless.spark.state.spread_records import Parts, hashable
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+#: The column of the part, unless the user names the keys: plans spread hot keys that they detect.
+_PART = internal("part")
 #: Whether records without a match are returned: of the left side, of the right side.
 _KEPT = {
     "inner": (False, False),
@@ -139,11 +129,10 @@ def join(
     may = (not _KEPT[how][1], not _KEPT[how][0])
     rule = SpreadRule(may, length, detects=spread is None)
     contents = [(side.name, hashable(_kinds(side))) for side in sides]
-    parts = Parts(rule, PART, names, SIDE, (contents[0], contents[1]))
-    chosen: Spreading = PlannedKeys() if named is None else named
-    both = _both(left, right, names, (time, other), sides, chosen)
+    parts = Parts(rule, _PART, names, SIDE, (contents[0], contents[1]))
+    both = _both(left, right, names, (time, other), sides, named)
     return processed(
-        Records.of(both).by([*names, chosen.column]),
+        Records.of(both).by([*names, _PART if named is None else named.column]),
         processor,
         placement,
         watermark=(TIME, f"{delay} microseconds"),
@@ -157,7 +146,7 @@ def _both(
     names: list[str],
     times: tuple[str, str],
     sides: tuple[Side, Side],
-    spreading: Spreading,
+    named: NamedKeys | None,
 ) -> DataFrame:
     """Return the records of both sides: key, time, side, and the record in a column of its side."""
 
@@ -171,8 +160,11 @@ def _both(
     def chosen(
         df: DataFrame, is_right: Column, content: Column, time: Column, rows: list[Column]
     ) -> DataFrame:
-        with_parts = spreading.with_parts(df, names, content, is_right)
-        columns = [with_parts[quoted(name)] for name in [*names, spreading.column]]
+        part = _PART if named is None else named.column
+        with_parts = df.withColumn(part, F.lit(0))
+        if named is not None:
+            with_parts = named.with_parts(df, names, content, is_right)
+        columns = [with_parts[quoted(name)] for name in [*names, part]]
         return with_parts.select(*columns, is_right.alias(SIDE), time.alias(TIME), *rows)
 
     if left is right:
