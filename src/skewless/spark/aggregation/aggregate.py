@@ -85,13 +85,6 @@ def aggregate(
     ... )
     """
     asked = asked_for(Records.of(df).by(key), aggs, window, watermark, mode)
-    given = routing_arguments(
-        df,
-        workers=workers,
-        capacities=capacities,
-        seed=seed,
-        ledger=ledger,
-        untrusted_keys=untrusted_keys,
-    )
+    given = routing_arguments(df, workers, capacities, seed, ledger, untrusted_keys)
     choice = choose(asked.records, asked.aggs, strategy, given, weight)
     return FORMS[choice.form](asked, choice, given, weight).results(mode).toDF(*asked.names)

@@ -24,7 +24,7 @@ from skewless.spark.columns import internal, like_spark_groups
 _HAS_TOP_K = "k" in inspect.signature(F.max_by).parameters
 
 
-def largest(column: Column, k: int) -> Column:
+def _largest(column: Column, k: int) -> Column:
     """Return the k largest values of a group that are not null, largest first; null if none.
 
     On Spark 4.1 a group holds all its values until they are sorted.
@@ -35,15 +35,15 @@ def largest(column: Column, k: int) -> Column:
     return F.when(F.count(column) > 0, F.slice(values, 1, k))
 
 
-#: From an aggregation and the columns that it reads to its result; the first two are special.
-_RESULTS: dict[type[Any], Callable[..., Column]] = {
+#: From an aggregation and the columns that it reads to its result.
+RESULTS: dict[type[Any], Callable[..., Column]] = {
     aggs.Sum: lambda _, column: F.sum(column),
     aggs.Mean: lambda _, column: F.avg(column),
     aggs.Min: lambda _, column: F.min(column),
     aggs.Max: lambda _, column: F.max(column),
     aggs.Distinct: lambda _, column: F.count_distinct(column),
     aggs.ApproxDistinct: lambda agg, column: F.approx_count_distinct(column, agg.relative_error),
-    aggs.TopK: lambda agg, column: largest(column, agg.k),
+    aggs.TopK: lambda agg, column: _largest(column, agg.k),
     aggs.Collect: lambda _, column: F.collect_list(column),
     aggs.CollectSet: lambda _, column: F.collect_set(column),
     aggs.Variance: lambda agg, column: (F.var_pop if agg.population else F.var_samp)(column),
@@ -57,7 +57,7 @@ _BY_EQUALITY = (aggs.Distinct, aggs.CollectSet, aggs.TopK)
 
 def has_plain_query(aggregation: Any) -> bool:
     """Return whether Spark has an aggregate for this."""
-    return type(aggregation) in _RESULTS
+    return type(aggregation) in RESULTS
 
 
 def plain_type(aggregation: Any, asked: Asked) -> DataType | None:
@@ -65,7 +65,7 @@ def plain_type(aggregation: Any, asked: Asked) -> DataType | None:
     if not has_plain_query(aggregation):
         return None
     columns = [asked.inputs[name] for name in aggregation.inputs]
-    result = _RESULTS[type(aggregation)](aggregation, *columns)
+    result = RESULTS[type(aggregation)](aggregation, *columns)
     return asked.records.df.groupBy().agg(result).schema[0].dataType
 
 
@@ -87,7 +87,7 @@ def plain_query(asked: Asked) -> DataFrame:
         ):  # Spark refuses count_distinct
             result = F.size(F.collect_set(*columns)).cast("bigint")
         else:
-            result = _RESULTS[type(aggregation)](aggregation, *columns)
+            result = RESULTS[type(aggregation)](aggregation, *columns)
         results.append(result.alias(internal(f"result_{number}")))
     return records.groupBy(*grouping).agg(*results)
 

@@ -42,7 +42,6 @@ class RoutingArguments:
 
 def routing_arguments(
     df: DataFrame,
-    *,
     workers: Any = None,
     capacities: ArrayLike | None = None,
     seed: Any = None,
