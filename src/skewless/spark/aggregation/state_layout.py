@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql.types import DecimalType, StructField, StructType
 
-from skewless.aggregations import Aggregation, PerColumn, PerKey, Reducing
+from skewless.aggregations import Aggregation, PerColumn, Reducing
 from skewless.spark.aggregation.partials import Partials
 from skewless.spark.aggregation.windows import Window, microseconds
 
@@ -122,7 +122,7 @@ def described(aggregation: Aggregation) -> str:
     underscore. Texts among them are replaced by a digest: they may be secrets.
     """
     one: Any = aggregation
-    if isinstance(aggregation, PerKey | PerColumn):
+    if isinstance(aggregation, PerColumn):
         one = aggregation.aggregator
     inputs = one.inputs
     if isinstance(one, Reducing):  # it shows the user's object by its address
