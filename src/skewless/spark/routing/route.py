@@ -15,13 +15,8 @@ from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 
 from skewless import parameters, registry
 from skewless.plumbing.arguments import text
-from skewless.spark.columns import (
-    GroupingKey,
-    Key,
-    grouping_key,
-    quoted,
-    require_dataframe,
-)
+from skewless.spark.columns import quoted
+from skewless.spark.records import GroupingKey, Key, Records
 from skewless.spark.routing.arguments import (
     RoutingArguments,
     require_rescaling,
@@ -99,8 +94,7 @@ def route(
     --------
     >>> route(orders, "customer", strategy="cascade-ahead", workers=64)  # doctest: +SKIP
     """
-    require_dataframe(df)
-    by = grouping_key(df, key)
+    records = Records.of(df).by(key)
     given = routing_arguments(
         df,
         workers=workers,
@@ -109,15 +103,16 @@ def route(
         ledger=ledger,
         untrusted_keys=untrusted_keys,
     )
-    router = make_router(df, by, strategy, given)
+    router = make_router(df, records.key, strategy, given)
     text(column, "column", "a name for the new column")
-    if column.lower() in [name.lower() for name in df.columns]:  # Spark would replace it
+    if column.lower() in [name.lower() for name in records.names]:  # Spark would replace it
         raise ValueError(
-            f"column: the DataFrame has a column {column!r} already; it has {', '.join(df.columns)}"
+            f"column: the DataFrame has a column {column!r} already; it has "
+            + ", ".join(records.names)
         )
-    cost = None if weight is None else weight_column(df, weight, router.plans.strategy)
+    cost = None if weight is None else weight_column(records, weight, router.plans.strategy)
     require_skewless(df.sparkSession)
-    return routed(df, router, by, cost, column)
+    return routed(df, router, records.key, cost, column)
 
 
 def make_router(
@@ -126,10 +121,12 @@ def make_router(
     strategy: str | AnyStrategy,
     given: RoutingArguments,
     state: Mapping[str, str] | None = None,
+    stacklevel: int = 3,
 ) -> Router:
     """Return the router for these arguments; raise ValueError if the strategy cannot use them.
 
-    `state` holds what else must not have changed since the ledger was written first.
+    `state` holds what else must not have changed since the ledger was written first. `stacklevel`
+    leads to the user's call, for a warning.
     """
     chosen = registry.strategy_of(strategy)
     if given.capacities is not None:
@@ -153,7 +150,7 @@ def make_router(
         warnings.warn(
             "no ledger: every micro-batch begins with nothing learned. Give ledger=, a folder "
             "beside the checkpoint, or set spark.skewless.ledger",
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
     if not df.isStreaming and given.seed is None:
         log_seed(query.seed)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
+from skewless.spark.state.arguments import Placed
 from skewless.spark.state.grouping import received
 from skewless.spark.state.planning.placing import Placing, speeds_of, unlearned
 from skewless.spark.state.planning.spread_keys import MOST_KEYS, all_parts, warn_of_left_out
@@ -18,26 +19,21 @@ from skewless.spark.state.tasks import hash_seed
 from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.state_tables import FOREVER, LIVE, until_of
 from skewless.spark.state.worker_step import Work
-from skewless.strategy import AnyStrategy, Rebalances, Report
+from skewless.strategy import Rebalances, Report
 
 _HEAVY_KEYS = 1 << 12
 
 
 def planned(
-    df: DataFrame,
-    hashed: Sequence[Column],
-    strategy: AnyStrategy,
-    n_workers: int,
-    seed: int,
-    parts: Parts | None = None,
-    capacities: Sequence[float] | None = None,
+    df: DataFrame, hashed: Sequence[Column], place: Placed, parts: Parts | None = None
 ) -> pa.RecordBatch:
     """Return the row by which the JVM routes; unless keys go by hash, this reads all keys once.
 
     `hashed` are the columns that are hashed together with the seed. With `parts`, hot keys are
-    spread. `capacities` are relative speeds of the workers.
+    spread.
     """
-    speeds = speeds_of(capacities, n_workers)
+    strategy, n_workers, seed = place.strategy, place.workers, place.query.seed
+    speeds = speeds_of(place.capacities, n_workers)
     placing = Placing(strategy, unlearned(strategy, n_workers, seed, speeds), n_workers)
     moves = isinstance(strategy, Rebalances)
     if n_workers == 1 or not (moves or (parts is not None and parts.detects)):
