@@ -44,7 +44,7 @@ def logged(work: str, folder: Path, settings: list[str], *, ends_well: bool = Tr
 
 def told(log: Path) -> dict[str, list[dict[str, Any]]]:
     """Return what the command says in JSON, by kind."""
-    result = run("diagnose", "--event-log", str(log), "--json")
+    result = run("diagnose", "log", str(log), "--json")
     assert result.exit_code == 0, result.output
     found: dict[str, list[dict[str, Any]]] = {}
     for one in map(json.loads, result.stdout.splitlines()):
@@ -109,7 +109,7 @@ def test_the_log_of_the_demo_names_the_stage_that_scores_words(tmp_path: Path) -
     environment = os.environ | {"JAVA_HOME": str(find_java()), "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert f"Spark's log of the job: skewless diagnose --event-log {folder}" in done.stdout
+    assert f"Spark's log of the job: skewless diagnose log {folder}" in done.stdout
     (log,) = (one for one in folder.iterdir() if not one.name.startswith("."))
     found = told(log)
     # Every word is scored by a function over the records of a partition, after a shuffle by word.
