@@ -25,7 +25,7 @@ ROLLED = [
     "spark.eventLog.compress=true",
     "spark.eventLog.compression.codec=zstd",
 ]
-PLAIN = ["spark.eventLog.rolling.enabled=false", "spark.eventLog.compress=false"]
+LZ4 = ["spark.eventLog.rolling.enabled=false", *ROLLED[2:3], "spark.eventLog.compression.codec=lz4"]
 ZSTD = ["spark.eventLog.rolling.enabled=false", *ROLLED[2:]]
 
 
@@ -42,9 +42,9 @@ def logged(work: str, folder: Path, settings: list[str], *, ends_well: bool = Tr
     return log
 
 
-def told(log: Path) -> dict[str, list[dict[str, Any]]]:
+def told(log: Path, *options: str) -> dict[str, list[dict[str, Any]]]:
     """Return what the command says in JSON, by kind."""
-    result = run("diagnose", "log", str(log), "--json")
+    result = run("diagnose", "log", str(log), "--json", *options)
     assert result.exit_code == 0, result.output
     found: dict[str, list[dict[str, Any]]] = {}
     for one in map(json.loads, result.stdout.splitlines()):
@@ -56,7 +56,7 @@ def told(log: Path) -> dict[str, list[dict[str, Any]]]:
     ("work", "settings", "operator", "remedy"),
     [
         ("records", ROLLED, "MapInArrow", "skewless.spark.route in place of the repartition"),
-        ("keys", PLAIN, "FlatMapGroupsInPandas", "skewless.spark.aggregate with an Aggregator"),
+        ("keys", LZ4, "FlatMapGroupsInPandas", "skewless.spark.aggregate with an Aggregator"),
     ],
 )
 def test_the_stage_of_the_hot_key_is_named(
@@ -66,10 +66,16 @@ def test_the_stage_of_the_hot_key_is_named(
     if settings is ROLLED:
         assert len(log_files(log)) > 1
         assert all(file.name.endswith(".zstd") for file in log_files(log))
-    found = told(log)
+    found = told(log, "--slots", "4")
     (application,) = found["application"]
     assert application["complete"]
     assert not application["skew_ruled_out"]
+    own, more = found["what-if"]
+    # The replay has all times of the log; only what waited for what is a model.
+    assert own["slots"] == 2
+    assert own["seconds"] == pytest.approx(own["measured_seconds"], rel=0.1)
+    assert more["slots"] == 4
+    assert more["balanced_seconds"] < more["seconds"] <= own["seconds"]
     assert "unfinished" not in found
     # Of all stages, one has a task with many more records.
     (one,) = (straggler for straggler in found["straggler"] if straggler["cause"] == "records")
