@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from skewless.simulator import Exchange, Measuring, Sync, simulate
 
 
-
 def cooperate(
     strategy,
     workload,
