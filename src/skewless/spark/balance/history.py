@@ -26,7 +26,7 @@ from skewless.spark.balance.seen_batches import (
     total_of,
     users_key,
 )
-from skewless.spark.balance.text_tables import printable
+from skewless.plumbing.text_tables import printable
 from skewless.spark.ledger.folder import Folder, open_folder, shown
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import (
