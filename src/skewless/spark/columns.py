@@ -139,7 +139,7 @@ def grouping_key(df: DataFrame, key: Key) -> GroupingKey:
         raise ValueError(f"key names a column twice: {', '.join(names)}")
     fields = df.select(*columns).schema.fields
     for name, field in zip(names, fields, strict=True):
-        if _some(field.dataType, lambda kind: isinstance(kind, MapType | VariantType)):
+        if not can_be_hashed(field.dataType):
             kind = field.dataType.simpleString()
             raise ValueError(f"key: column {name!r} is of type {kind}, which Spark cannot hash")
     return GroupingKey(tuple(columns), tuple(names), tuple(fields))
@@ -191,6 +191,11 @@ def require_arrow_types(schema: StructType, argument: str) -> None:
 def require_arrow_key(key: GroupingKey) -> None:
     """Raise ValueError that names the column if a part of the key has no Arrow type."""
     require_arrow_types(StructType([*key.fields]), "key")
+
+
+def can_be_hashed(kind: DataType) -> bool:
+    """Return whether Spark has a hash for values of this type."""
+    return not _some(kind, lambda part: isinstance(part, MapType | VariantType))
 
 
 def like_spark_groups(column: Column, kind: DataType) -> Column:

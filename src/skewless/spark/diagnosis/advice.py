@@ -11,8 +11,8 @@ import pandas as pd
 from skewless.diagnosis.key_column import MERGED_ALREADY
 from skewless.metrics import imbalance_by_chance
 from skewless.plumbing.rounding import seconds_text
-from skewless.spark.balance.balance import HotKey
 from skewless.plumbing.text_tables import number, percent, printable, text_table
+from skewless.spark.balance.balance import HotKey
 from skewless.spark.diagnosis.alternatives import LOCAL, ROUND_ROBIN
 from skewless.spark.diagnosis.costs import (
     ALIKE,

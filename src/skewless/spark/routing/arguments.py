@@ -107,6 +107,11 @@ def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) ->
             f"weight: strategy {strategy.name!r} does not weigh records; {', '.join(able)} do: "
             "use one of them, or leave out weight"
         )
+    return cost_column(df, weight)
+
+
+def cost_column(df: DataFrame, weight: str | Column) -> Column:
+    """Return what records cost as numbers; what cannot be a cost counts as 1."""
     column = weight if isinstance(weight, Column) else df[quoted(existing(df, weight, "weight"))]
     field = computed(df, column, "weight")
     if not isinstance(field.dataType, NumericType):

@@ -10,11 +10,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
+from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state.grouping import received
 from skewless.spark.state.planning.placing import Placing, speeds_of, unlearned
 from skewless.spark.state.planning.spread_keys import MOST_KEYS, all_parts, warn_of_left_out
 from skewless.spark.state.spread_records import Parts
-from skewless.spark.state.tasks import hash_seed
 from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.state_tables import FOREVER, LIVE, until_of
 from skewless.spark.state.worker_step import Work
