@@ -1,4 +1,4 @@
-"""Batch DataFrames: one pass finds the heavy keys, and one micro-batch does all the work."""
+"""Batch DataFrames: keys are counted and planned first, and one micro-batch does all the work."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
+from skewless.planning.packing import first_homes
+from skewless.spark.routing.planned.counting import count_keys
 from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state.grouping import received
 from skewless.spark.state.planning.placing import Placing, speeds_of, unlearned
@@ -32,7 +34,9 @@ def planned(
     parts: Parts | None = None,
     capacities: Sequence[float] | None = None,
 ) -> pa.RecordBatch:
-    """Return the row by which the JVM routes; unless keys go by hash, this reads all keys once.
+    """Return the row by which the JVM routes for a strategy that the user named.
+
+    Unless keys go by hash, this reads all keys once.
 
     `hashed` are the columns that are hashed together with the seed. With `parts`, hot keys are
     spread. `capacities` are relative speeds of the workers.
@@ -43,15 +47,20 @@ def planned(
     if n_workers == 1 or not (moves or (parts is not None and parts.detects)):
         return placing.row(hash_seed(seed))
     whole = F.xxhash64(*hashed, F.lit(hash_seed(seed)).cast("bigint"))
-    columns = [F.count(F.lit(1)).alias("first")] if parts is None else parts.counts(df)
-    counts = df.groupBy(whole.alias("hash")).agg(*columns)
-    of_key = F.col("first") if parts is None else F.col("first") + F.col("second")
-    observed = Observation()
-    counted = counts.observe(observed, F.sum(of_key).alias("records"))
-    heavy = counted.orderBy(F.desc(of_key), "hash").limit(_HEAVY_KEYS).collect()
-    total = float(observed.get["records"] or 0)
-    hashes = np.array([row["hash"] for row in heavy], np.int64).view(np.uint64)
-    loads = np.array([sum(row[1:]) for row in heavy], np.float64)
+    if parts is None:
+        counts = count_keys(df, whole, first_homes(n_workers).size).counts
+        total = float(counts.buckets.sum())
+        heaviest = np.lexsort((counts.hashes, -counts.loads))[:_HEAVY_KEYS]
+        hashes, loads = counts.hashes[heaviest], counts.loads[heaviest]
+    else:
+        sides = df.groupBy(whole.alias("hash")).agg(*parts.counts(df))
+        of_key = F.col("first") + F.col("second")
+        observed = Observation()
+        counted = sides.observe(observed, F.sum(of_key).alias("records"))
+        heavy = counted.orderBy(F.desc(of_key), "hash").limit(_HEAVY_KEYS).collect()
+        total = float(observed.get["records"] or 0)
+        hashes = np.array([row["hash"] for row in heavy], np.int64).view(np.uint64)
+        loads = np.array([sum(row[1:]) for row in heavy], np.float64)
     # Hashing spreads the light keys evenly, or in proportion to the speeds.
     shares = np.ones(n_workers) if speeds is None else speeds
     rest = max(0.0, total - float(loads.sum())) * shares / shares.sum()
@@ -87,13 +96,14 @@ class BatchTasks:
     """What the tasks of a batch DataFrame do."""
 
     work: Work
-    row: pa.RecordBatch
+    row: pa.RecordBatch | None = None  # by which the JVM routes, where a strategy is named
 
     def publish(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the one row by which the JVM routes; the input is ignored."""
         for _ in batches:
             pass
-        yield self.row
+        if self.row is not None:
+            yield self.row
 
     def process(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the results of one worker; states that can expire do so after its last record."""

@@ -14,6 +14,8 @@ from skewless.plumbing.arguments import shown, text, whole
 from skewless.spark.columns import GroupingKey, Key, grouping_key, internal, require_dataframe
 from skewless.spark.ledger.locating import given_ledger
 from skewless.spark.routing.key_hashes import hashed_key
+from skewless.spark.routing.planned.placing import hashed_with_worker
+from skewless.spark.routing.planned.plan_keys import made_plan
 from skewless.spark.routing.settings import are_untrusted
 from skewless.spark.state.arguments import (
     HASH,
@@ -82,7 +84,8 @@ def process(
         What to compute: an object of your class derived from `Processor` or `KeyProcessor`.
     strategy
         How keys are placed: "mixed", "min-table", "min-mig", "readj", "hash", or a strategy object
-        with other parameters, such as `Mixed(tolerance=0.2, max_entries=500)`. "auto" is "mixed".
+        with other parameters, such as `Mixed(tolerance=0.2, max_entries=500)`. "auto" is "mixed"
+        for a stream. A batch is planned first, as by `plan_keys(…, whole_keys=True)`.
     workers
         The number of workers. None: `spark.skewless.workers`; else the number before the restart;
         else `spark.sql.shuffle.partitions`. A restart may give another number. If the ledger is a
@@ -206,6 +209,24 @@ def processed(
     require_skewless(df.sparkSession)
     spark = df.sparkSession
     is_spread = df.isStreaming
+    if not df.isStreaming and parts is None and isinstance(strategy, str) and strategy == "auto":
+        planned_first = made_plan(
+            df,
+            by,
+            numbers.first,
+            query.seed,
+            capacities=capable,
+            untrusted=untrusted,
+            whole_keys=True,
+        )
+        at_worker = hashed_with_worker(
+            df.select(*sends.columns),
+            GroupingKey(tuple(sends.key), by.names, by.fields),
+            planned_first,
+            WORKER,
+        ).select(HASH, WORKER, *_names(sends))
+        placed = at_worker.repartitionById(numbers.first, F.col(WORKER))
+        return placed.mapInArrow(BatchTasks(work).process, result)
     if df.isStreaming:
         folders = (spark.conf.get(name, None) for name in CHECKPOINT_SETTINGS)
         checkpoints = tuple(str(folder) for folder in folders if folder)
@@ -253,7 +274,7 @@ def _routed(
 
     `is_spread` says whether some keys may be in several parts.
     """
-    names = [name for name in sends.sent.schema.names if name not in (HASH, WORKER)]
+    names = _names(sends)
     keys = sends.key
     chosen = sends.columns
     if digests is not None:
@@ -271,6 +292,10 @@ def _routed(
     # function, Spark would leave out all tasks of a micro-batch without records, and the version
     # of that micro-batch would be missing.
     return with_worker.repartitionById(n, F.col(WORKER))
+
+
+def _names(sends: Sending) -> list[str]:
+    return [name for name in sends.sent.schema.names if name not in (HASH, WORKER)]
 
 
 def _require_times(df: DataFrame, shape: Shape, has_watermark: bool) -> None:

@@ -39,21 +39,24 @@ def seeded_hash(key: GroupingKey, seed: int, *, untrusted: bool) -> Column:
 
 def count_keys(
     df: DataFrame,
-    key: GroupingKey,
     hashed: Column,
     n_buckets: int,
     *,
     weight: Column | None = None,
-    named: bool = False,
+    named: GroupingKey | None = None,
 ) -> Counted:
-    """Return the load of every bucket of hashes, and its heaviest keys; this runs one job."""
-    parts = [internal(f"key_{place}") for place in range(len(key.names))] if named else []
-    grouped = [column.alias(part) for column, part in zip(key.grouped, parts, strict=False)]
+    """Return the load of every bucket of hashes, and its heaviest keys; this runs one job.
+
+    With the names of a key, records are grouped by the key too, which takes longer.
+    """
+    columns_of_key = [] if named is None else named.grouped
+    parts = [internal(f"key_{place}") for place in range(len(columns_of_key))]
+    grouped = [column.alias(part) for column, part in zip(columns_of_key, parts, strict=True)]
     load = F.count(F.lit(1)) if weight is None else F.sum(weight)
     counts = df.groupBy(hashed.alias(_HASH), *grouped).agg(load.cast("double").alias(_LOAD))
     columns = [F.col(_HASH), F.col(_LOAD)]
-    if named:
-        columns.append(_name(key, parts).alias(_NAME))
+    if named is not None:
+        columns.append(_name(named, parts).alias(_NAME))
     bucket = F.pmod(F.col(_HASH), F.lit(n_buckets).cast("bigint")).alias(_BUCKET)
     table = _tops(counts.select(*columns, bucket), columns, listed_per_bucket(n_buckets)).toArrow()
     sums = np.zeros(n_buckets)
@@ -61,7 +64,7 @@ def count_keys(
     tops = table[_TOP].combine_chunks().flatten()
     hashes: Keys = tops.field(_HASH).to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
     loads: Floats = tops.field(_LOAD).to_numpy(zero_copy_only=False).astype(np.float64)
-    names = tops.field(_NAME).to_pylist() if named else None
+    names = tops.field(_NAME).to_pylist() if named is not None else None
     n_keys = int(table[_KEYS].to_numpy().sum())
     return Counted(KeyCounts(hashes, loads, sums, n_keys), names)
 

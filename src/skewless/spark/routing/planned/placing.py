@@ -24,7 +24,7 @@ from skewless.spark.columns import GroupingKey, can_be_hashed, internal, quoted
 from skewless.spark.routing.planned.counting import seeded_hash
 from skewless.spark.routing.planned.inputs import input_of
 
-_HASH, _DEALT, _LISTED = internal("hash"), internal("dealt"), internal("listed")
+HASH, _DEALT, _LISTED = internal("hash"), internal("dealt"), internal("listed")
 _WORKER, _CELLS = internal("whole"), internal("cells")
 _CHECKSUM = "spark.sql.shuffle.orderIndependentChecksum"
 CHECKSUMS = (f"{_CHECKSUM}.enabled", f"{_CHECKSUM}.enableFullRetryOnMismatch")
@@ -36,12 +36,17 @@ _TABLE = pa.schema([(_LISTED, pa.int64()), (_WORKER, pa.int32()), (_CELLS, pa.li
 
 def with_worker(df: DataFrame, key: GroupingKey, plan: KeyPlan, column: str) -> DataFrame:
     """Return `df` with the worker of each record in `column`, the last one; nothing is moved."""
+    return hashed_with_worker(df, key, plan, column).drop(HASH)
+
+
+def hashed_with_worker(df: DataFrame, key: GroupingKey, plan: KeyPlan, column: str) -> DataFrame:
+    """Return `df` with the hash of the key, `HASH`, and the worker of each record in `column`."""
     made = plan.made
-    home = _home(F.col(_HASH), plan)
-    hashed = df.withColumn(_HASH, seeded_hash(key, made.seed, untrusted=made.untrusted))
+    home = _home(F.col(HASH), plan)
+    hashed = df.withColumn(HASH, seeded_hash(key, made.seed, untrusted=made.untrusted))
     if not plan.table:
-        return hashed.withColumn(column, home).drop(_HASH)
-    internals = [_HASH, _LISTED, _WORKER, _CELLS]
+        return hashed.withColumn(column, home)
+    internals = [_LISTED, _WORKER, _CELLS]
     worker = F.col(_WORKER)
     if plan.split:
         hashed = hashed.withColumn(_DEALT, _dealing(df, made.seed))
@@ -52,7 +57,7 @@ def with_worker(df: DataFrame, key: GroupingKey, plan: KeyPlan, column: str) -> 
         split = F.when(is_one, cell["one"]).otherwise(cell["other"])
         worker = F.coalesce(worker, F.when(cells.isNotNull(), split))
     table = df.sparkSession.createDataFrame(_table(plan))
-    joined = hashed.join(F.broadcast(table), F.col(_HASH) == F.col(_LISTED), "left")
+    joined = hashed.join(F.broadcast(table), F.col(HASH) == F.col(_LISTED), "left")
     return joined.withColumn(column, F.coalesce(worker, home)).drop(*internals)
 
 

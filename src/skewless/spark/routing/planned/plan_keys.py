@@ -183,7 +183,8 @@ def made_plan(
     n_buckets = first_homes(n_workers, capacities).size
     begin = time.perf_counter()
     records = df if is_cheap else df.sample(fraction=_SAMPLED, seed=seed >> 1)
-    found = count_keys(records, key, hashed, n_buckets, weight=cost, named=named)
+    asked = key if named else None
+    found = count_keys(records, hashed, n_buckets, weight=cost, named=asked)
     if not is_cheap:
         found = _scaled(found, 1 / _SAMPLED)
     packed = pack(found.counts, n_workers, capacities, tolerance, whole_keys=whole_keys)
