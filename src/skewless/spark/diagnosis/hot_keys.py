@@ -18,7 +18,6 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from skewless.arrays import Keys, Workers
 from skewless.plumbing.arguments import LARGEST, MOST_WORKERS, seed_number, shown, text, whole
 from skewless.spark.balance.balance import HotKey
-from skewless.spark.columns import GroupingKey, Key, grouping_key, require_dataframe
 from skewless.spark.diagnosis.advice import HotKeys
 from skewless.spark.diagnosis.costs import Costs, cost
 from skewless.spark.diagnosis.measuring import measure
@@ -26,6 +25,7 @@ from skewless.spark.diagnosis.predicting import Job, chosen_strategies, predict
 from skewless.spark.diagnosis.sampled_keys import SampledKeys
 from skewless.spark.diagnosis.timing_work import Work
 from skewless.spark.key_texts import key_text
+from skewless.spark.records import GroupingKey, Key, Records
 from skewless.spark.routing.arguments import number_of_workers
 from skewless.spark.routing.settings import given_workers
 from skewless.spark.worker_python import is_local
@@ -118,7 +118,7 @@ def hot_keys(
     >>> hot_keys(orders, "customer", workers=64, per_record=2e-5, per_pair=5e-3).fastest
     ... # doctest: +SKIP
     """
-    require_dataframe(df)
+    records = Records.of(df)
     if df.isStreaming:
         raise ValueError(
             "df is a stream, which cannot be read beforehand: put observe_hot_keys(df, key) into "
@@ -132,7 +132,7 @@ def hot_keys(
     seeded = seed_number(seed)
     n_slots = _slots(df, slots)
     costs = _given_costs(per_record, per_pair, work)
-    by = grouping_key(df, key)
+    by = records.by(key).key
     columns = by.grouped
     batch_size = int(df.sparkSession.conf.get(_BATCH_SIZE) or 0)
     # For Spark, 0 and less mean no limit.
@@ -181,9 +181,9 @@ def observe_hot_keys(
     >>> query = observe_hot_keys(orders, "customer").writeStream.start()  # doctest: +SKIP
     >>> print(observed_hot_keys(query.lastProgress, workers=64))  # doctest: +SKIP
     """
-    require_dataframe(df)
+    records = Records.of(df)
     text(name, "name", "a name for the observation")
-    return df.observe(name, *_counts(grouping_key(df, key), top))
+    return df.observe(name, *_counts(records.by(key).key, top))
 
 
 def observed_hot_keys(

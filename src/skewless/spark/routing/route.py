@@ -15,13 +15,8 @@ from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 
 from skewless import parameters, registry
 from skewless.plumbing.arguments import shown, text
-from skewless.spark.columns import (
-    GroupingKey,
-    Key,
-    grouping_key,
-    quoted,
-    require_dataframe,
-)
+from skewless.spark.columns import quoted
+from skewless.spark.records import GroupingKey, Key, Records
 from skewless.spark.routing.arguments import (
     RoutingArguments,
     require_rescaling,
@@ -116,11 +111,12 @@ def route(
     >>> route(orders, "customer", workers=64)  # doctest: +SKIP
     >>> route(orders, "customer", strategy="cascade-ahead", workers=64)  # doctest: +SKIP
     """
-    require_dataframe(df)
+    records = Records.of(df).by(key)
     text(column, "column", "a name for the new column")
-    if column.lower() in [name.lower() for name in df.columns]:  # Spark would replace it
+    if column.lower() in [name.lower() for name in records.names]:  # Spark would replace it
         raise ValueError(
-            f"column: the DataFrame has a column {column!r} already; it has {', '.join(df.columns)}"
+            f"column: the DataFrame has a column {column!r} already; it has "
+            + ", ".join(records.names)
         )
     if plan is not None:
         others = {
@@ -129,10 +125,9 @@ def route(
             "weight": weight,
             "seed": seed,
             "untrusted_keys": untrusted_keys,
-            "strategy": None if strategy == AUTO else strategy,
+            "strategy": None if isinstance(strategy, str) and strategy == AUTO else strategy,
         }
-        return placed(df, _planned_key(df, key, plan, others), plan, column)
-    by = grouping_key(df, key)
+        return placed(records, _followed(records, plan, others), column)
     given = routing_arguments(
         df,
         workers=workers,
@@ -143,24 +138,21 @@ def route(
     )
     if isinstance(strategy, str) and strategy == AUTO:
         if not df.isStreaming and input_of(df).is_cheap:
-            return placed(df, by, _plan(df, by, weight, given), column)
+            return placed(records, _plan(records, weight, given), column)
         strategy = DEFAULT_STRATEGY
-    router = make_router(df, by, strategy, given)
-    cost = None if weight is None else weight_column(df, weight, router.plans.strategy)
+    router = make_router(df, records.key, strategy, given)
+    cost = None if weight is None else weight_column(records, weight, router.plans.strategy)
     require_skewless(df.sparkSession)
-    return routed(df, router, by, cost, column)
+    return routed(df, router, records.key, cost, column)
 
 
-def _plan(
-    df: DataFrame, key: GroupingKey, weight: str | Column | None, given: RoutingArguments
-) -> KeyPlan:
+def _plan(records: Records, weight: str | Column | None, given: RoutingArguments) -> KeyPlan:
     """Return the plan of a batch that is cheap to count."""
     seed = draw_seed() if given.seed is None else given.seed
     if given.seed is None:
         log_seed(seed)
     return made_plan(
-        df,
-        key,
+        records,
         given.workers,
         seed,
         capacities=given.capacities,
@@ -169,18 +161,17 @@ def _plan(
     )
 
 
-def _planned_key(
-    df: DataFrame, key: Key, plan: object, others: Mapping[str, object]
-) -> GroupingKey:
-    """Return the key of a given plan; raise ValueError if the plan cannot be followed."""
+def _followed(records: Records, plan: object, others: Mapping[str, object]) -> KeyPlan:
+    """Return the plan that was given; raise ValueError if these records cannot follow it."""
     if not isinstance(plan, KeyPlan):
         raise ValueError(f"plan must be a KeyPlan, as plan_keys returns it, not {shown(plan)}")
-    if df.isStreaming:
+    if records.is_stream:
         raise ValueError("plan: df is a stream, and streams are decided online: leave out plan")
     given = [name for name, value in others.items() if value is not None]
     if given:
         raise ValueError(f"plan: give it without {', '.join(given)}, which the plan has already")
-    return plan.key_of(df, key)
+    plan.require_key(records)
+    return plan
 
 
 def make_router(
@@ -189,10 +180,12 @@ def make_router(
     strategy: str | AnyStrategy,
     given: RoutingArguments,
     state: Mapping[str, str] | None = None,
+    stacklevel: int = 3,
 ) -> Router:
     """Return the router for these arguments; raise ValueError if the strategy cannot use them.
 
-    `state` holds what else must not have changed since the ledger was written first.
+    `state` holds what else must not have changed since the ledger was written first. `stacklevel`
+    leads to the user's call, for a warning.
     """
     chosen = registry.strategy_of(strategy)
     if given.capacities is not None:
@@ -216,7 +209,7 @@ def make_router(
         warnings.warn(
             "no ledger: every micro-batch begins with nothing learned. Give ledger=, a folder "
             "beside the checkpoint, or set spark.skewless.ledger",
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
     if not df.isStreaming and given.seed is None:
         log_seed(query.seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +11,12 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from skewless.planning.packing import first_homes
+from skewless.spark.records import Records
 from skewless.spark.routing.planned.counting import count_keys
+from skewless.spark.routing.planned.placing import with_worker
+from skewless.spark.routing.planned.plan_keys import made_plan
 from skewless.spark.routing.seeds import hash_seed
+from skewless.spark.state.arguments import WORKER, Placed, Sending
 from skewless.spark.state.grouping import received
 from skewless.spark.state.planning.placing import Placing, speeds_of, unlearned
 from skewless.spark.state.planning.spread_keys import MOST_KEYS, all_parts, warn_of_left_out
@@ -20,28 +24,23 @@ from skewless.spark.state.spread_records import Parts
 from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.state_tables import FOREVER, LIVE, until_of
 from skewless.spark.state.worker_step import Work
-from skewless.strategy import AnyStrategy, Rebalances, Report
+from skewless.strategy import Rebalances, Report
 
 _HEAVY_KEYS = 1 << 12
 
 
 def planned(
-    df: DataFrame,
-    hashed: Sequence[Column],
-    strategy: AnyStrategy,
-    n_workers: int,
-    seed: int,
-    parts: Parts | None = None,
-    capacities: Sequence[float] | None = None,
+    df: DataFrame, hashed: Sequence[Column], place: Placed, parts: Parts | None = None
 ) -> pa.RecordBatch:
-    """Return the row by which the JVM routes for a strategy that the user named.
+    """Return the row by which the JVM routes for a strategy that the user named, or for a join.
 
     Unless keys go by hash, this reads all keys once.
 
     `hashed` are the columns that are hashed together with the seed. With `parts`, hot keys are
-    spread. `capacities` are relative speeds of the workers.
+    spread.
     """
-    speeds = speeds_of(capacities, n_workers)
+    strategy, n_workers, seed = place.strategy, place.workers, place.query.seed
+    speeds = speeds_of(place.capacities, n_workers)
     placing = Placing(strategy, unlearned(strategy, n_workers, seed, speeds), n_workers)
     moves = isinstance(strategy, Rebalances)
     if n_workers == 1 or not (moves or (parts is not None and parts.detects)):
@@ -91,12 +90,29 @@ def planned(
     return placing.row(hash_seed(seed), spread)
 
 
+def planned_first(records: Records, sends: Sending, place: Placed) -> DataFrame:
+    """Return the records in the partitions of their workers by a plan that keeps keys whole."""
+    speeds = speeds_of(place.capacities, place.workers)
+    plan = made_plan(
+        records,
+        place.workers,
+        place.query.seed,
+        capacities=None if speeds is None else tuple(speeds.tolist()),
+        untrusted=place.untrusted,
+        whole_keys=True,
+    )
+    sent = records.df.select(*sends.columns)
+    key = replace(records.key, columns=tuple(sends.key))
+    found = with_worker(Records(sent, sent.schema, key), plan, WORKER)
+    return found.select(*sends.sent.schema.names).repartitionById(place.workers, F.col(WORKER))
+
+
 @dataclass(frozen=True, eq=False)
 class BatchTasks:
     """What the tasks of a batch DataFrame do."""
 
     work: Work
-    row: pa.RecordBatch | None = None  # by which the JVM routes, where a strategy is named
+    row: pa.RecordBatch | None = None  # None: the records are routed by a plan of keys
 
     def publish(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the one row by which the JVM routes; the input is ignored."""

@@ -13,8 +13,9 @@ from pyspark.sql import types as T
 
 from skewless.arrays import Floats, Keys
 from skewless.planning.packing import KeyCounts, listed_per_bucket
-from skewless.spark.columns import GroupingKey, internal
+from skewless.spark.columns import internal
 from skewless.spark.key_texts import LONGEST_TEXT
+from skewless.spark.records import GroupingKey
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.seeds import hash_seed
 

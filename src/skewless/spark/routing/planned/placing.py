@@ -10,6 +10,7 @@ lose records of a split key, and double others.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,8 @@ from pyspark.sql import functions as F
 from skewless.kernels.hashing import seed_array
 from skewless.planning.key_plan import KeyPlan
 from skewless.planning.packing import Piece
-from skewless.spark.columns import GroupingKey, can_be_hashed, internal, quoted
+from skewless.spark.columns import can_be_hashed, internal, quoted
+from skewless.spark.records import Records
 from skewless.spark.routing.planned.counting import seeded_hash
 from skewless.spark.routing.planned.inputs import input_of
 
@@ -34,22 +36,23 @@ _CELL = pa.struct([("cut", pa.int64()), ("one", pa.int32()), ("other", pa.int32(
 _TABLE = pa.schema([(_LISTED, pa.int64()), (_WORKER, pa.int32()), (_CELLS, pa.list_(_CELL))])
 
 
-def with_worker(df: DataFrame, key: GroupingKey, plan: KeyPlan, column: str) -> DataFrame:
-    """Return `df` with the worker of each record in `column`, the last one; nothing is moved."""
-    return hashed_with_worker(df, key, plan, column).drop(HASH)
+def placed(records: Records, plan: KeyPlan, column: str) -> DataFrame:
+    """Return records with the worker of each in `column`, in the partition of that worker."""
+    with_workers = with_worker(records, plan, column).drop(HASH)
+    return with_workers.repartitionById(plan.n_workers, F.col(quoted(column)))
 
 
-def hashed_with_worker(df: DataFrame, key: GroupingKey, plan: KeyPlan, column: str) -> DataFrame:
-    """Return `df` with the hash of the key, `HASH`, and the worker of each record in `column`."""
-    made = plan.made
+def with_worker(records: Records, plan: KeyPlan, column: str) -> DataFrame:
+    """Return records with the hash of the key, `HASH`, and the worker; nothing is moved."""
+    made, df = plan.made, records.df
     home = _home(F.col(HASH), plan)
-    hashed = df.withColumn(HASH, seeded_hash(key, made.seed, untrusted=made.untrusted))
+    hashed = df.withColumn(HASH, seeded_hash(records.key, made.seed, untrusted=made.untrusted))
     if not plan.table:
         return hashed.withColumn(column, home)
     internals = [_LISTED, _WORKER, _CELLS]
     worker = F.col(_WORKER)
     if plan.split:
-        hashed = hashed.withColumn(_DEALT, _dealing(df, made.seed))
+        hashed = hashed.withColumn(_DEALT, _dealing(records, made.seed))
         internals.append(_DEALT)
         cells, dealt = F.col(_CELLS), F.col(_DEALT)
         cell = F.get(cells, F.pmod(dealt, F.size(cells).cast("bigint")).cast("int"))
@@ -59,11 +62,6 @@ def hashed_with_worker(df: DataFrame, key: GroupingKey, plan: KeyPlan, column: s
     table = df.sparkSession.createDataFrame(_table(plan))
     joined = hashed.join(F.broadcast(table), F.col(HASH) == F.col(_LISTED), "left")
     return joined.withColumn(column, F.coalesce(worker, home)).drop(*internals)
-
-
-def placed(df: DataFrame, key: GroupingKey, plan: KeyPlan, column: str) -> DataFrame:
-    """Return `df` with the worker of each record in `column`, in the partition of that worker."""
-    return with_worker(df, key, plan, column).repartitionById(plan.n_workers, F.col(quoted(column)))
 
 
 def alias_cells(pieces: Sequence[Piece]) -> list[dict[str, int]]:
@@ -109,18 +107,18 @@ def _home(hashed: Column, plan: KeyPlan) -> Column:
     return F.get(array, F.pmod(hashed, F.lit(homes.size).cast("bigint")).cast("int"))
 
 
-def _dealing(df: DataFrame, seed: int) -> Column:
+def _dealing(records: Records, seed: int) -> Column:
     """Return the number by which the records of split keys are dealt."""
     salt = F.lit(int(seed_array(seed, 4)[3].view(np.int64))).cast("bigint")
-    if input_of(df).repeats or _has_checksums(df):
+    if input_of(records.df).repeats or _has_checksums(records.spark):
         return F.xxhash64(F.monotonically_increasing_id(), salt)
-    return F.xxhash64(*_content(df), salt)
+    return F.xxhash64(*_content(records), salt)
 
 
-def _content(df: DataFrame) -> list[Column]:
+def _content(records: Records) -> list[Column]:
     """Return the columns whose values decide, or raise ValueError if there are none."""
-    names = [name.lower() for name in df.columns]
-    unique = [field for field in df.schema.fields if names.count(field.name.lower()) == 1]
+    names = [name.lower() for name in records.names]
+    unique = [field for field in records.schema.fields if names.count(field.name.lower()) == 1]
     columns = [F.col(quoted(f.name)) for f in unique if can_be_hashed(f.dataType)]
     if not columns:
         raise ValueError(
@@ -131,9 +129,9 @@ def _content(df: DataFrame) -> list[Column]:
     return columns
 
 
-def _has_checksums(df: DataFrame) -> bool:
+def _has_checksums(spark: Any) -> bool:
     """Return whether Spark notices a retried task that sends its records elsewhere."""
     try:
-        return all(df.sparkSession.conf.get(name) == "true" for name in CHECKSUMS)
+        return all(spark.conf.get(name) == "true" for name in CHECKSUMS)
     except PySparkException:  # Spark before these settings
         return False

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -21,7 +21,8 @@ from skewless.planning.planned_keys import Made
 from skewless.plumbing.arguments import shown
 from skewless.plumbing.text_tables import number, percent
 from skewless.simulator.starting import require_capacities
-from skewless.spark.columns import GroupingKey, Key, grouping_key, internal, require_dataframe
+from skewless.spark.columns import internal
+from skewless.spark.records import Key, Records
 from skewless.spark.routing.arguments import cost_column, number_of_workers
 from skewless.spark.routing.planned.counting import Counted, count_keys, seeded_hash
 from skewless.spark.routing.planned.inputs import input_of
@@ -64,27 +65,25 @@ class KeyPlan(planning.KeyPlan):
 
     def fit(self, df: DataFrame, *, weight: str | Column | None = None) -> Fit:
         """Count what each worker would get of the records of `df`; this reads them once."""
-        require_dataframe(df)
-        key = self.key_of(df)
-        cost = F.lit(1.0) if weight is None else cost_column(df, weight)
-        costed = df.withColumn(_LOAD, cost)
-        found = with_worker(costed, key, self, _WORKER).groupBy(_WORKER).agg(F.sum(_LOAD))
+        records = Records.of(df).by(list(self.made.key))
+        self.require_key(records)
+        cost = F.lit(1.0) if weight is None else cost_column(records, weight)
+        costed = replace(records, df=df.withColumn(_LOAD, cost))
+        found = with_worker(costed, self, _WORKER).groupBy(_WORKER).agg(F.sum(_LOAD))
         loads = [0.0] * self.n_workers
         for worker, load in found.collect():
             loads[worker] = float(load)
         return Fit(tuple(loads), imbalance(loads, self.capacities), self.imbalance)
 
-    def key_of(self, df: DataFrame, key: Key | None = None) -> GroupingKey:
-        """Return the key of the plan in `df`; raise ValueError if it is another one."""
-        made = self.made
-        by = grouping_key(df, list(made.key) if key is None else key)
-        kinds = tuple(field.dataType.simpleString() for field in by.fields)
-        if (by.names, kinds) != (made.key, made.types):
+    def require_key(self, records: Records) -> None:
+        """Raise ValueError unless these records have the key of the plan."""
+        made, key = self.made, records.key
+        kinds = tuple(field.dataType.simpleString() for field in key.fields)
+        if (key.names, kinds) != (made.key, made.types):
             raise ValueError(
                 f"plan is for the key {_typed(made.key, made.types)}, not "
-                f"{_typed(by.names, kinds)}: hashes of other types differ"
+                f"{_typed(key.names, kinds)}: hashes of other types differ"
             )
-        return by
 
 
 def plan_keys(
@@ -135,10 +134,9 @@ def plan_keys(
     >>> print(plan)  # doctest: +SKIP
     >>> route(orders, "customer", plan=plan)  # doctest: +SKIP
     """
-    require_dataframe(df)
-    if df.isStreaming:
+    records = Records.of(df).by(key)
+    if records.is_stream:
         raise ValueError("df is a stream, which cannot be counted beforehand: route decides online")
-    by = grouping_key(df, key)
     spark = df.sparkSession
     n_workers = number_of_workers(df, given_workers(workers, spark))
     speeds = None
@@ -146,8 +144,7 @@ def plan_keys(
         speeds = tuple(require_capacities(capacities, n_workers, may_be_0=True).tolist())
     seeded = given_seed(seed, spark)
     return made_plan(
-        df,
-        by,
+        records,
         n_workers,
         draw_seed() if seeded is None else seeded,
         capacities=speeds,
@@ -160,8 +157,7 @@ def plan_keys(
 
 
 def made_plan(
-    df: DataFrame,
-    key: GroupingKey,
+    records: Records,
     n_workers: int,
     seed: int,
     *,
@@ -173,7 +169,8 @@ def made_plan(
     named: bool = False,
 ) -> KeyPlan:
     """Return the plan for arguments that are checked; `named`: the plan has the keys as text."""
-    cost = None if weight is None else cost_column(df, weight)
+    df, key = records.df, records.key
+    cost = None if weight is None else cost_column(records, weight)
     kinds = tuple(field.dataType.simpleString() for field in key.fields)
     is_cheap = input_of(df).is_cheap
     weighed = weight if weight is None or isinstance(weight, str) else "a computed weight"
@@ -182,9 +179,9 @@ def made_plan(
     hashed = seeded_hash(key, seed, untrusted=untrusted)
     n_buckets = first_homes(n_workers, capacities).size
     begin = time.perf_counter()
-    records = df if is_cheap else df.sample(fraction=_SAMPLED, seed=seed >> 1)
+    counted_df = df if is_cheap else df.sample(fraction=_SAMPLED, seed=seed >> 1)
     asked = key if named else None
-    found = count_keys(records, hashed, n_buckets, weight=cost, named=asked)
+    found = count_keys(counted_df, hashed, n_buckets, weight=cost, named=asked)
     if not is_cheap:
         found = _scaled(found, 1 / _SAMPLED)
     packed = pack(found.counts, n_workers, capacities, tolerance, whole_keys=whole_keys)
