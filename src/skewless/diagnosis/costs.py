@@ -58,8 +58,18 @@ class Costs:
         return records * self.per_record + pairs * self.per_pair
 
 
-def cost(value: object, name: str) -> float:
-    """Return a cost in seconds, or raise ValueError."""
+def given_costs(
+    per_record: object, per_pair: object, names: tuple[str, str] = ("per_record", "per_pair")
+) -> Costs | None:
+    """Return the costs that a user gave, or None; raise ValueError for one that is no time."""
+    if per_record is None and per_pair is None:
+        return None
+    given = zip((per_record, per_pair), names, strict=True)
+    record, pair = (0.0 if one is None else _seconds(one, name) for one, name in given)
+    return Costs(record, pair)
+
+
+def _seconds(value: object, name: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         seconds = float(value)
         if math.isfinite(seconds) and seconds >= 0.0:

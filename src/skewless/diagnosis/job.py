@@ -1,4 +1,4 @@
-"""The key hashes of a job as its tasks see them: by partition, in order."""
+"""A job before it runs: the keys of its records by partition, its workers, slots and costs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from skewless.arrays import Ints, Keys, Workers
+from skewless.diagnosis.costs import Costs, Moving, makespan
 from skewless.workloads.workload import CHUNK_SIZE, spans
 
 #: Above this many places, (key, worker) pairs are counted by sorting instead of in a table.
@@ -26,12 +27,15 @@ class SampledKeys:
         One hash per record.
     partitions
         How many of the records each partition has; None: there is one partition.
+    hashed
+        Where the engine's own hash sends each record; None: by the strategy `hash`.
     """
 
     name: ClassVar[str] = "sample"
 
     keys: Keys
     partitions: tuple[int, ...] | None = None
+    hashed: Workers | None = None
 
     @property
     def n_records(self) -> int:
@@ -42,6 +46,10 @@ class SampledKeys:
     def n_keys(self) -> int:
         """How many distinct keys there are."""
         return int(self._distinct[0])
+
+    def n_above(self, records: float) -> int:
+        """Return how many keys have more records than this."""
+        return int((np.bincount(self._distinct[1]) > records).sum())
 
     def chunks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Keys]:
         """Yield the key hashes in order."""
@@ -60,7 +68,7 @@ class SampledKeys:
         step = max(1, -(-self.n_records // most))
         return SampledKeys(np.ascontiguousarray(self.keys[::step]))
 
-    def pairs(self, places: Ints | Workers, n_places: int) -> Ints:
+    def pairs(self, places: Workers, n_places: int) -> Ints:
         """Return the number of distinct keys at each place; record i is at `places[i]`."""
         n_keys, index = self._distinct
         if n_keys * n_places <= _MOST_PLACES:
@@ -76,3 +84,49 @@ class SampledKeys:
         """The number of distinct keys, and the number of each record's key among them."""
         distinct, index = np.unique(self.keys, return_inverse=True)
         return distinct.size, index.astype(np.int64, copy=False)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is known about a job before it runs.
+
+    Parameters
+    ----------
+    sample
+        The keys of its records, or of some of them.
+    n_workers, n_slots
+        Tasks after the routing, and tasks that run at the same time.
+    records
+        How many records there are; the sample may have fewer.
+    costs
+        What the work costs; None: not known.
+    seed
+        Of the strategies.
+    batch_size
+        Records that the engine hands to a strategy at a time.
+    window
+        Records of a micro-batch, where the sample is taken for a stream. None: a few micro-batches
+        of a thinner sample.
+    """
+
+    sample: SampledKeys
+    n_workers: int
+    n_slots: int
+    records: int
+    costs: Costs | None = None
+    seed: int = 0
+    batch_size: int = 10_000
+    window: int | None = None
+
+    def seconds(self, loads: Ints, pairs: Ints, moving: Moving) -> float | None:
+        """Return the time of tasks with this many records and keys each; None without costs.
+
+        A sample has fewer records than the job, and may have fewer keys: the job has at least the
+        pairs of the sample.
+        """
+        if self.costs is None:
+            return None
+        scale = self.records / self.sample.n_records if self.sample.n_records else 1.0
+        each = map(self.costs.seconds, (scale * loads).tolist(), pairs.tolist())
+        sources = [scale * (part.stop - part.start) for part in self.sample.sources()]
+        return makespan(each, self.n_slots) + moving.seconds(sources, self.n_slots)
