@@ -112,12 +112,7 @@ def route(
     >>> route(orders, "customer", strategy="cascade-ahead", workers=64)  # doctest: +SKIP
     """
     records = Records.of(df).by(key)
-    text(column, "column", "a name for the new column")
-    if column.lower() in [name.lower() for name in records.names]:  # Spark would replace it
-        raise ValueError(
-            f"column: the DataFrame has a column {column!r} already; it has "
-            + ", ".join(records.names)
-        )
+    require_new(column, records)
     if plan is not None:
         others = {
             "workers": workers,
@@ -144,6 +139,16 @@ def route(
     cost = None if weight is None else weight_column(records, weight, router.plans.strategy)
     require_skewless(df.sparkSession)
     return routed(df, router, records.key, cost, column)
+
+
+def require_new(column: object, records: Records) -> None:
+    """Raise ValueError unless this can be the name of one more column."""
+    name = text(column, "column", "a name for the new column")
+    if name.lower() in [one.lower() for one in records.names]:  # Spark would replace it
+        raise ValueError(
+            f"column: the DataFrame has a column {name!r} already; it has "
+            + ", ".join(records.names)
+        )
 
 
 def _plan(records: Records, weight: str | Column | None, given: RoutingArguments) -> KeyPlan:

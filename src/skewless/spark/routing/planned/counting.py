@@ -44,17 +44,20 @@ def count_keys(
     n_buckets: int,
     *,
     weight: Column | None = None,
+    per_key: float = 0.0,
     named: GroupingKey | None = None,
 ) -> Counted:
     """Return the load of every bucket of hashes, and its heaviest keys; this runs one job.
 
-    With the names of a key, records are grouped by the key too, which takes longer.
+    Each key has `per_key` load besides that of its records. With the names of a key, records are
+    grouped by the key too, which takes longer.
     """
     columns_of_key = [] if named is None else named.grouped
     parts = [internal(f"key_{place}") for place in range(len(columns_of_key))]
     grouped = [column.alias(part) for column, part in zip(columns_of_key, parts, strict=True)]
     load = F.count(F.lit(1)) if weight is None else F.sum(weight)
-    counts = df.groupBy(hashed.alias(_HASH), *grouped).agg(load.cast("double").alias(_LOAD))
+    load = load.cast("double") + F.lit(per_key) if per_key else load.cast("double")
+    counts = df.groupBy(hashed.alias(_HASH), *grouped).agg(load.alias(_LOAD))
     columns = [F.col(_HASH), F.col(_LOAD)]
     if named is not None:
         columns.append(_name(named, parts).alias(_NAME))

@@ -52,7 +52,7 @@ def with_worker(records: Records, plan: KeyPlan, column: str) -> DataFrame:
     internals = [_LISTED, _WORKER, _CELLS]
     worker = F.col(_WORKER)
     if plan.split:
-        hashed = hashed.withColumn(_DEALT, _dealing(records, made.seed))
+        hashed = hashed.withColumn(_DEALT, dealing(records, made.seed))
         internals.append(_DEALT)
         cells, dealt = F.col(_CELLS), F.col(_DEALT)
         cell = F.get(cells, F.pmod(dealt, F.size(cells).cast("bigint")).cast("int"))
@@ -107,7 +107,7 @@ def _home(hashed: Column, plan: KeyPlan) -> Column:
     return F.get(array, F.pmod(hashed, F.lit(homes.size).cast("bigint")).cast("int"))
 
 
-def _dealing(records: Records, seed: int) -> Column:
+def dealing(records: Records, seed: int) -> Column:
     """Return the number by which the records of split keys are dealt."""
     salt = F.lit(int(seed_array(seed, 4)[3].view(np.int64))).cast("bigint")
     if input_of(records.df).repeats or _has_checksums(records.spark):

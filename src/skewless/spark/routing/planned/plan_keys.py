@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from skewless import planning
 from skewless.metrics import imbalance
 from skewless.planning.key_plan import plan_of
-from skewless.planning.packing import KeyCounts, first_homes, pack
+from skewless.planning.packing import KeyCounts, Packed, first_homes, pack
 from skewless.planning.planned_keys import Made
 from skewless.plumbing.arguments import shown
 from skewless.plumbing.text_tables import number, percent
@@ -92,6 +92,7 @@ def plan_keys(
     workers: int | None = None,
     *,
     weight: str | Column | None = None,
+    per_key: float = 0.0,
     capacities: ArrayLike | None = None,
     tolerance: float = TOLERANCE,
     whole_keys: bool = False,
@@ -118,6 +119,8 @@ def plan_keys(
         The number of workers. None: as for `route`.
     weight
         What a record costs: a numeric column. Null, NaN, infinity and negative numbers count as 1.
+    per_key
+        What a key costs the worker that has it, once, in records: to load a model, to open a file.
     capacities
         Relative speeds of the workers, one number for each. A worker of capacity 0 gets no records.
     tolerance
@@ -149,7 +152,8 @@ def plan_keys(
         draw_seed() if seeded is None else seeded,
         capacities=speeds,
         weight=weight,
-        tolerance=allowed_imbalance(tolerance),
+        per_key=_at_least_0(per_key, "per_key"),
+        tolerance=_at_least_0(tolerance, "tolerance"),
         untrusted=are_untrusted(untrusted_keys, spark),
         whole_keys=is_whole(whole_keys),
         named=True,
@@ -163,28 +167,36 @@ def made_plan(
     *,
     capacities: Sequence[float] | None = None,
     weight: str | Column | None = None,
+    per_key: float = 0.0,
     tolerance: float = TOLERANCE,
     untrusted: bool = False,
     whole_keys: bool = False,
     named: bool = False,
+    packing: Callable[[KeyCounts], Packed] | None = None,
 ) -> KeyPlan:
-    """Return the plan for arguments that are checked; `named`: the plan has the keys as text."""
+    """Return the plan for arguments that are checked.
+
+    `named`: the plan has the keys as text. `packing`: in another way than by `pack`.
+    """
     df, key = records.df, records.key
     cost = None if weight is None else cost_column(records, weight)
     kinds = tuple(field.dataType.simpleString() for field in key.fields)
     is_cheap = input_of(df).is_cheap
     weighed = weight if weight is None or isinstance(weight, str) else "a computed weight"
     counted = "exact" if is_cheap else "sample"
-    made = Made(key.names, kinds, seed, tolerance, untrusted, weighed, counted)
+    made = Made(key.names, kinds, seed, tolerance, untrusted, weighed, per_key, counted)
     hashed = seeded_hash(key, seed, untrusted=untrusted)
     n_buckets = first_homes(n_workers, capacities).size
     begin = time.perf_counter()
     counted_df = df if is_cheap else df.sample(fraction=_SAMPLED, seed=seed >> 1)
     asked = key if named else None
-    found = count_keys(counted_df, hashed, n_buckets, weight=cost, named=asked)
+    found = count_keys(counted_df, hashed, n_buckets, weight=cost, per_key=per_key, named=asked)
     if not is_cheap:
         found = _scaled(found, 1 / _SAMPLED)
-    packed = pack(found.counts, n_workers, capacities, tolerance, whole_keys=whole_keys)
+    if packing is None:
+        packed = pack(found.counts, n_workers, capacities, tolerance, whole_keys=whole_keys)
+    else:
+        packed = packing(found.counts)
     plan = KeyPlan(**plan_of(found.counts, packed, made, capacities, found.names))
     _LOGGER.info(
         "counted %s keys of %s in one job of %.1f s (%s): imbalance %.3f planned, %d keys split",
@@ -194,12 +206,11 @@ def made_plan(
     return plan
 
 
-def allowed_imbalance(tolerance: Any) -> float:
-    """Return the tolerance; raise ValueError if it is not a number from 0 on."""
-    is_number = isinstance(tolerance, int | float) and not isinstance(tolerance, bool)
-    if not is_number or not math.isfinite(tolerance) or tolerance < 0:
-        raise ValueError(f"tolerance must be a number of at least 0, not {shown(tolerance)}")
-    return float(tolerance)
+def _at_least_0(value: Any, argument: str) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value < 0:
+        raise ValueError(f"{argument} must be a number of at least 0, not {shown(value)}")
+    return float(value)
 
 
 def is_whole(whole_keys: Any) -> bool:
