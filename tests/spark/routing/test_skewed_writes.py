@@ -29,7 +29,7 @@ def test_only_the_hot_key_has_more_files(spark: Any, tmp_path: Path) -> None:
         int(folder.name.partition("=")[2]): len(list(folder.glob("*.parquet")))
         for folder in (tmp_path / "out").glob("tenant=*")
     }
-    # 0.6 of all records are 2.4 tasks: only this key is too heavy for one task, so only it is split.
+    # 0.6 of all records are 2.4 tasks: only this key is too heavy for one, so only it is split.
     assert files.pop(0) == 3
     assert set(files.values()) == {1}
     written = spark.read.parquet(str(tmp_path / "out"))
