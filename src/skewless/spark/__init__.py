@@ -5,6 +5,7 @@ from skewless.spark.aggregation.windows import Window
 from skewless.spark.balance.explaining import explain_balance
 from skewless.spark.balance.listener import BalanceListener
 from skewless.spark.diagnosis.hot_keys import hot_keys, observe_hot_keys, observed_hot_keys
+from skewless.spark.routing.planned.plan_keys import KeyPlan, plan_keys
 from skewless.spark.routing.route import route
 from skewless.spark.session import configure, session
 from skewless.spark.state.checking import check_processor
@@ -19,6 +20,7 @@ from skewless.spark.state.reading import read_state
 
 __all__ = [
     "BalanceListener",
+    "KeyPlan",
     "KeyProcessor",
     "KeyedRecords",
     "Processor",
@@ -33,6 +35,7 @@ __all__ = [
     "join",
     "observe_hot_keys",
     "observed_hot_keys",
+    "plan_keys",
     "process",
     "read_state",
     "route",

@@ -44,6 +44,11 @@ def arrow_schema(schema: T.StructType, argument: str) -> pa.Schema:
         raise ValueError(f"{argument}: Arrow has no type for this ({kinds}): {error}") from error
 
 
+def can_be_hashed(kind: T.DataType) -> bool:
+    """Return whether Spark has a hash for values of this type."""
+    return not is_made_of(kind, lambda part: isinstance(part, T.MapType | T.VariantType))
+
+
 def like_spark_groups(column: Column, kind: T.DataType) -> Column:
     """Return the key column as `groupBy` takes it: one NaN, and no negative zero, at any depth."""
     if not is_made_of(kind, lambda part: isinstance(part, T.DoubleType | T.FloatType)):

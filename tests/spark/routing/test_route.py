@@ -128,7 +128,8 @@ def test_spark_routes_as_the_simulator_does(numbered: DataFrame) -> None:
         )
         for name in names
     ]
-    heavy = route(numbered, "k", workers=N_WORKERS, seed=SEED, weight="cost")
+    given: dict[str, Any] = {"strategy": "cascade-ahead", "workers": N_WORKERS, "seed": SEED}
+    heavy = route(numbered, "k", **given, weight="cost")
     routed.append(heavy.select(F.lit("weighted").alias("strategy"), "number", "worker"))
     rows = functools.reduce(DataFrame.unionAll, routed).collect()
     for name in names:

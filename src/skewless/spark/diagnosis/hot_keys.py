@@ -16,11 +16,12 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from skewless.arrays import Keys
-from skewless.diagnosis.advice import HotKey, HotKeys
+from skewless.diagnosis.advice import HotKey
 from skewless.diagnosis.costs import given_costs
 from skewless.diagnosis.job import Job, SampledKeys
 from skewless.diagnosis.ways import chosen_strategies, predict
 from skewless.plumbing.arguments import LARGEST, MOST_WORKERS, seed_number, shown, text, whole
+from skewless.spark.diagnosis.applying import HotKeys
 from skewless.spark.diagnosis.measuring import measure
 from skewless.spark.diagnosis.timing_work import Work
 from skewless.spark.key_texts import key_text
@@ -74,9 +75,10 @@ def hot_keys(
     hashes in the order of the records. The driver routes the sample as `route` would. With `work`,
     it reads `df` three more times. Cache `df` if it is expensive to compute.
 
-    It also predicts what needs no strategy: Spark's hash, a round-robin `repartition(n)`, salting,
-    and no shuffle at all. With costs, it predicts seconds, and `fastest` is the prediction with the
-    least. That may be plain Spark.
+    It also predicts what needs no strategy: Spark's hash, a round-robin `repartition(n)`, salting
+    of all keys or of hot keys only, and no shuffle at all; and a plan of the keys. With costs, it
+    predicts seconds, and `fastest` is the prediction with the least. That may be plain Spark.
+    `apply` partitions records in that way.
 
     Parameters
     ----------
@@ -157,6 +159,8 @@ def hot_keys(
         partitions=len(keys.partitions or ()),
         costs=costs,
         n_too_heavy=keys.n_above(keys.n_records / n_workers),
+        key=key,
+        seed=seeded,
     )
 
 

@@ -107,6 +107,11 @@ def weight_column(records: Records, weight: str | Column, strategy: AnyStrategy)
             f"weight: strategy {strategy.name!r} does not weigh records; {', '.join(able)} do: "
             "use one of them, or leave out weight"
         )
+    return cost_column(records, weight)
+
+
+def cost_column(records: Records, weight: str | Column) -> Column:
+    """Return what records cost as numbers; what cannot be a cost counts as 1."""
     column = weight
     if not isinstance(column, Column):
         column = records.column(records.existing(column, "weight"))
