@@ -171,7 +171,7 @@ def computed(df: DataFrame, column: Column, argument: str) -> StructField:
 def arrow_schema(schema: StructType, argument: str) -> pa.Schema:
     """Return the Arrow schema, everything nullable; raise ValueError if Arrow lacks a type."""
     for field in schema.fields:
-        if _some(field.dataType, _is_collated):
+        if is_collated(field.dataType):
             raise ValueError(
                 f"{argument}: column {field.name!r} is of type {field.dataType.simpleString()}, "
                 "and text is compared by its bytes here: cast it to string"
@@ -222,8 +222,9 @@ def _some(kind: Any, matches: Callable[[Any], bool]) -> bool:
     return any(_some(part, matches) for part in parts)
 
 
-def _is_collated(kind: Any) -> bool:
-    return isinstance(kind, StringType) and not kind.isUTF8BinaryCollation()
+def is_collated(kind: DataType) -> bool:
+    """Return whether a type is, or holds, text that is not compared by its bytes."""
+    return _some(kind, lambda k: isinstance(k, StringType) and not k.isUTF8BinaryCollation())
 
 
 def _nullable(kind: Any) -> Any:
