@@ -16,8 +16,11 @@ import numpy as np
 from skewless.arrays import Floats, Ints, Keys, Workers
 from skewless.planning.packing import KeyCounts, buckets_of, first_homes, pack
 
-#: How a row that is sorted and moved compares with a pair that is made of two rows.
-ROW = 4.0
+#: What a row adds to the load, in pairs. It costs more than that; but where rows weigh much, a
+#: worker of few rows gets more pairs than others, and pairs are what makes a task long.
+ROW = 0.5
+#: What it costs to copy a row, in pairs.
+_COPY = 4.0
 #: The largest load of a worker, in parts of the mean, that a plan is content with.
 _TOLERANCE = 0.05
 #: A key with less than this part of a worker's share is not hot.
@@ -184,7 +187,7 @@ def _shape(left: float, right: float, cells: int, how: str) -> tuple[int, int]:
 
     for rows, columns in sorted(strips, key=copies):
         fits = rows <= most[0] and columns <= most[1]
-        if fits and ROW * copies((rows, columns)) <= _SPARED * left * right:
+        if fits and _COPY * copies((rows, columns)) <= _SPARED * left * right:
             return rows, columns
     shapes = [
         (rows, min(math.ceil(cells / rows), most[1])) for rows in range(1, min(cells, most[0]) + 1)

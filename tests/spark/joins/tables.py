@@ -68,20 +68,22 @@ def hand_made(
 ) -> JoinPlan:
     """Return a plan with these shapes for the keys of both sides, and for those of stale rows."""
     sides = both_sides(left, right, on, how, "_right")
-    found: dict[int, tuple[Any, ...]] = {}
     frames = [(sides.left, left), (sides.right, sides.right.df)]
     frames += [] if stale is None else [(sides.left, stale)]
-    for side, df in frames:
-        hashed = df.select(side.hash(SEED, untrusted=False), *map(F.col, side.key))
-        found |= {row[0]: row[1:] for row in hashed.collect() if row[0] is not None}
+    hashed = [
+        df.select(side.hash(SEED, untrusted=False), *[F.col(f"`{name}`") for name in side.key])
+        for side, df in frames
+    ]
+    rows = [row for df in hashed for row in df.distinct().collect()]
+    found = {row[0]: row[1:] for row in rows if row[0] is not None}
     keys = []
     for number, value in found.items():
         grid = shape(value[0] if len(value) == 1 else value)
         if grid is None:
             continue
-        rows, columns = grid[0], 1 if how in ("semi", "anti") else grid[1]
-        workers = tuple((number + cell) % WORKERS for cell in range(rows * columns))
-        keys.append(PlannedCells(number, 1, 1, rows, columns, workers))
+        n_rows, n_columns = grid[0], 1 if how in ("semi", "anti") else grid[1]
+        workers = tuple((number + cell) % WORKERS for cell in range(n_rows * n_columns))
+        keys.append(PlannedCells(number, 1, 1, n_rows, n_columns, workers))
     return JoinPlan(
         on=tuple(on),
         how=how,

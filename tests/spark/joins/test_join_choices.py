@@ -143,10 +143,7 @@ def test_the_table_of_the_benchmark_compares_turn_by_turn() -> None:
         {"z": 0.9, "workers": 16, "way": way, "turn": turn, "seconds": seconds * (turn + 1)}
         | {"pairs": 1_600, "largest_task": largest}
         for turn in range(3)
-        for way, seconds, largest in (
-            (skewed_joins.SPARKS, 4.0, 900),
-            (skewed_joins.OURS, 2.0, 110),
-        )
+        for way, seconds, largest in ways
     ]
     lines = skewed_joins.table(records).splitlines()
     assert lines[2] == "| Zipf 0.9 | 16 | 1,600 | 9.00 | 1.10 | 0.50 |"
