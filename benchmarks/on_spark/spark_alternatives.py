@@ -34,8 +34,8 @@ from benchmarks.on_spark.kinds_of_work import (
 from benchmarks.on_spark.turns import in_turns, timed
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, write_records
 from benchmarks.streams import cut, real_streams, write_files, zipf_keys
+from skewless.diagnosis.costs import ALIKE
 from skewless.spark import hot_keys, route, session
-from skewless.spark.diagnosis.costs import ALIKE
 
 #: The strategy of ours that the tables are about.
 OURS = "cascade-ahead"

@@ -83,3 +83,41 @@ def stage_start(stage, *operators):
 
 def found(*events):
     return find_stragglers(summarise([*START, *events]))
+
+
+def job(number, stages, submitted, ended, stream=None):
+    """Return the beginning and the end of a job; times are seconds."""
+    properties = {} if stream is None else {"sql.streaming.queryId": stream}
+    about = {"Job ID": number, "Stage IDs": stages, "Properties": properties}
+    return [
+        {"Event": "SparkListenerJobStart", "Submission Time": round(1000 * submitted), **about},
+        {"Event": "SparkListenerJobEnd", "Job ID": number, "Completion Time": round(1000 * ended)},
+    ]
+
+
+def ran(number, tasks, submitted, ended, parents=(), attempt=0, **more):
+    """Return the events of a stage; `tasks` are launches and lengths, all times seconds."""
+    about = {"Parent IDs": list(parents), "Stage Attempt ID": attempt}
+    about |= {"Submission Time": round(1000 * submitted)}
+    info = about | {"Completion Time": round(1000 * ended)}
+    begun = stage_start(number)
+    begun["Stage Info"] |= about
+    return [
+        begun,
+        *(
+            task(number, place, seconds, launched=round(1000 * launched), attempt=attempt, **more)
+            for place, (launched, seconds) in enumerate(tasks)
+        ),
+        stage_end(number, **info),
+    ]
+
+
+def executors(*cores):
+    return [
+        {
+            "Event": "SparkListenerExecutorAdded",
+            "Executor ID": str(place),
+            "Executor Info": {"Total Cores": each},
+        }
+        for place, each in enumerate(cores)
+    ]

@@ -197,7 +197,7 @@ def test_calls_work_or_refuse_their_arguments_by_name(
         known = [*names, *(other for name in names for other in ALSO.get(name, []))]
         known += ["df is a stream"] * (function is hot_keys) + ["there is no ledger"]
         # A processor gets all columns, so two of one name are too many.
-        known += ["df: column 'twice' is ambiguous"] * (function in PROCESSING)
+        known += ["column 'twice' is ambiguous"] * (function in PROCESSING)
         known += ["holds no state"] * (function in (read_state, scale_to))
         known += ["no observation"] * (function is observed_hot_keys)
         times = {"watermark", "window", "mode"}

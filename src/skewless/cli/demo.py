@@ -42,7 +42,7 @@ def demo(
     event_log: Annotated[
         Path | None,
         typer.Option(
-            help="A folder for Spark's log of the job, which `skewless diagnose --event-log` reads."
+            help="A folder for Spark's log of the job, which `skewless diagnose log` reads."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -127,7 +127,7 @@ def demo(
             print(f"\n{comparison(summaries)}")
         print(f"\n{equality(summaries)}\nThe plots: {out}")
         if event_log is not None:
-            print(f"Spark's log of the job: skewless diagnose --event-log {event_log}")
+            print(f"Spark's log of the job: skewless diagnose log {event_log}")
     if any(summary["differences"] for summary in summaries):
         raise stopped("a result differs from plain Spark's: this is a bug", 1)
 

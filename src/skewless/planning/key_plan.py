@@ -80,6 +80,7 @@ class KeyPlan:
         """Return the plan as a table: what was counted, and the keys that are listed."""
         how = "all records" if self.made.counted == "exact" else "a sample"
         unit = "records" if self.made.weight is None else f"of {self.made.weight}"
+        unit += f" and {number(self.made.per_key, 1)} a key" if self.made.per_key else ""
         lines = [
             f"{number(sum(self.loads))} {unit}, {number(self.n_keys)} keys of "
             f"{', '.join(map(printable, self.made.key))}, counted in {how}",

@@ -191,7 +191,7 @@ class _Work:
 
     def _new_homes(self, rooms: _Rooms) -> Workers:
         """Return the homes of the buckets, with the loads of their light keys added."""
-        homes = self.homes.copy()
+        homes: Workers = self.homes.copy()
         rooms.loads += np.bincount(homes, self.rests, self.fair.size)
         moving = []
         for bucket in np.lexsort((np.arange(homes.size), -self.rests)).tolist():
@@ -225,8 +225,8 @@ class _Rooms:
 
     def __init__(self, fair: Floats, loads: Floats) -> None:
         self.fair, self.loads = fair, loads
-        self._heap = [(-float(fair[w] - loads[w]), w) for w in np.flatnonzero(fair > 0).tolist()]
-        self._heap = self._heap or [(0.0, 0)]
+        able: list[int] = np.flatnonzero(fair > 0).tolist() or [0]
+        self._heap = [(-float(fair[worker] - loads[worker]), worker) for worker in able]
         heapq.heapify(self._heap)
 
     def add(self, worker: int, load: float) -> None:

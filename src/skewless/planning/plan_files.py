@@ -111,7 +111,7 @@ class _Reader:
             texts[field] = tuple(self.list("made", value[field]))
             self.require(all(isinstance(one, str) for one in texts[field]), "made", value)
         self.whole("made", value["seed"], 0, LARGEST_SEED)
-        self.numbers("made", [value["tolerance"]])
+        self.numbers("made", [value["tolerance"], value["per_key"]])
         self.require(type(value["untrusted"]) is bool, "made", value)
         self.require(value["weight"] is None or isinstance(value["weight"], str), "made", value)
         self.require(value["counted"] in ("exact", "sample"), "made", value)

@@ -37,4 +37,5 @@ class Made(NamedTuple):
     tolerance: float
     untrusted: bool = False
     weight: str | None = None
+    per_key: float = 0.0  # load of each key besides that of its records
     counted: str = "exact"  # or "sample"

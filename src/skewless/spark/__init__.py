@@ -7,6 +7,7 @@ from skewless.spark.balance.listener import BalanceListener
 from skewless.spark.diagnosis.hot_keys import hot_keys, observe_hot_keys, observed_hot_keys
 from skewless.spark.joins.join import join
 from skewless.spark.joins.plan_join import plan_join
+from skewless.spark.routing.planned.plan_keys import KeyPlan, plan_keys
 from skewless.spark.routing.route import route
 from skewless.spark.session import configure, session
 from skewless.spark.state.checking import check_processor
@@ -20,6 +21,7 @@ from skewless.spark.state.reading import read_state
 
 __all__ = [
     "BalanceListener",
+    "KeyPlan",
     "KeyProcessor",
     "KeyedRecords",
     "Processor",
@@ -35,6 +37,7 @@ __all__ = [
     "observe_hot_keys",
     "observed_hot_keys",
     "plan_join",
+    "plan_keys",
     "process",
     "read_state",
     "route",

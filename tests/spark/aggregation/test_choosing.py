@@ -17,7 +17,7 @@ from skewless.spark.aggregation import sampling
 from skewless.spark.aggregation.aggregate import aggregate
 from skewless.spark.aggregation.choosing import Choice, _of_batch, choose
 from skewless.spark.aggregation.sampling import Source, known_source, tally
-from skewless.spark.columns import grouping_key
+from skewless.spark.records import Records
 from skewless.spark.routing.arguments import routing_arguments
 from skewless.spark.routing.route import DEFAULT_STRATEGY
 from spark.streams import assert_same_rows, spread, vector_spread
@@ -69,7 +69,7 @@ def form(
     untrusted_keys: bool = False,
 ) -> Choice:
     given = routing_arguments(df, workers=4, untrusted_keys=untrusted_keys)
-    return choose(df, grouping_key(df, "k"), chosen, strategy, given, weight)
+    return choose(Records.of(df).by("k"), chosen, strategy, given, weight)
 
 
 def test_kinds_of_aggregations_decide(df: Any) -> None:
@@ -109,20 +109,20 @@ def test_the_source_of_a_batch_decides(source: Source | None, name: str) -> None
 def test_a_sample_tells_records_per_key_and_the_heaviest(
     df: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = grouping_key(df, "k")
-    assert known_source(df, key, 4) == Source(4, 2)  # too small to look at
+    records = Records.of(df).by("k")
+    assert known_source(records, 4) == Source(4, 2)  # too small to look at
     monkeypatch.setattr(sampling, "_SMALL_BYTES", 0)
-    found = known_source(df, key, 4)
+    found = known_source(records, 4)
     assert found is not None
     assert found.partitions == 4
     assert found.top_share == pytest.approx(0.5)
     assert found.records_per_key == pytest.approx(500 / 26)  # 0, and the 25 odd ones below 50
-    nothing = known_source(df.where("v < 0"), key, 4)
+    nothing = known_source(Records.of(df.where("v < 0")).by("k"), 4)
     assert nothing is not None
     assert nothing.records_per_key is None
     cached = df.withColumn("w", F.lit(1)).cache()
     for costly in (df.distinct(), df.join(df.limit(3), "k"), cached):
-        assert known_source(costly, grouping_key(costly, "k"), 4) is None
+        assert known_source(Records.of(costly).by("k"), 4) is None
     cached.unpersist()
 
 
@@ -144,11 +144,11 @@ def test_only_records_of_equal_keys_are_added(spark: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(sampling, "_SMALL_BYTES", 0)
     # Two partitions, each of one key: no key has more than half of the records.
     halves = spark.range(0, 2_000, 1, 2).select((F.col("id") < 1_000).alias("k"))
-    assert known_source(halves, grouping_key(halves, "k"), 8) == Source(2, 2, 1_000.0, 0.5)
+    assert known_source(Records.of(halves).by("k"), 8) == Source(2, 2, 1_000.0, 0.5)
     # A key that is second in one partition and first in the other has the records of both.
     uneven = F.expr("if(id < 1000, if(id < 600, 1, 0), if(id < 1900, 0, 2))")
     mixed = spark.range(0, 2_000, 1, 2).select(uneven.alias("k"))
-    found = known_source(mixed, grouping_key(mixed, "k"), 8)
+    found = known_source(Records.of(mixed).by("k"), 8)
     assert found is not None
     assert found.top_share == 1_300 / 2_000
 

@@ -24,8 +24,8 @@ from skewless.arrays import Keys, Workers
 from skewless.keys import hash_keys
 from skewless.simulator.cooperation import merge_and_fork
 from skewless.spark.balance.balance import read_balance
-from skewless.spark.columns import grouping_key
 from skewless.spark.ledger import Ledger, LedgerMismatch
+from skewless.spark.records import Records
 from skewless.spark.routing.arguments import routing_arguments
 from skewless.spark.routing.route import make_router, route
 from skewless.state import copy_state
@@ -152,7 +152,7 @@ def test_settings_stand_in_for_arguments_and_arguments_win(
     spark: Any, numbered: DataFrame, settings: Any, tmp_path: Path
 ) -> None:
     def router(df: DataFrame, **given: Any) -> Any:
-        return make_router(df, grouping_key(df, "k"), "pkg", routing_arguments(df, **given))
+        return make_router(df, Records.of(df).by("k").key, "pkg", routing_arguments(df, **given))
 
     assert router(numbered).plans.n_workers == 2
     assert router(numbered).plans.seed != router(numbered).plans.seed  # drawn

@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 
 from skewless import registry
 from skewless.parameters import nearest
 from skewless.spark.aggregation.arguments import require_one_merger
 from skewless.spark.aggregation.plain_queries import has_plain_query
 from skewless.spark.aggregation.sampling import Source, known_source
-from skewless.spark.columns import GroupingKey
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
+from skewless.spark.records import Records
 from skewless.spark.routing.arguments import RoutingArguments
 from skewless.spark.routing.route import DEFAULT_STRATEGY
 from skewless.strategy import AnyStrategy
@@ -56,8 +56,7 @@ class Choice:
 
 
 def choose(
-    df: DataFrame,
-    key: GroupingKey,
+    records: Records,
     aggs: Mapping[str, Any],
     strategy: str | AnyStrategy,
     given: RoutingArguments,
@@ -72,17 +71,17 @@ def choose(
     """
     if isinstance(strategy, str) and strategy in (PLAIN, LOCAL):
         _require_no_routing(strategy, weight, given.capacities)
-    choice = _without_sample(df, aggs, strategy, given, weight)
+    choice = _without_sample(records, aggs, strategy, given, weight)
     if choice is None or choice.form != "plain":
         require_one_merger(aggs)
     if choice is None:
-        choice = _of_batch(known_source(df, key, given.workers), given.workers)
+        choice = _of_batch(known_source(records, given.workers), given.workers)
     is_exposed = choice.form == "together" and given.untrusted_keys
     return replace(choice, form="route") if is_exposed else choice
 
 
 def _without_sample(
-    df: DataFrame,
+    records: Records,
     aggs: Mapping[str, Any],
     strategy: str | AnyStrategy,
     given: RoutingArguments,
@@ -101,7 +100,7 @@ def _without_sample(
         # Only the router refuses weights that have no effect.
         form: Form = "together" if weight is None else "route"
         return Choice(form, "hash", f"{alone[0]!r} does not merge")
-    begun = _begun(df, given.ledger)
+    begun = _begun(given.ledger) if records.is_stream else None
     if begun is not None:
         form = "local" if begun == LOCAL else "route"
         return Choice(form, begun, "the ledger began with it")
@@ -109,7 +108,7 @@ def _without_sample(
         return Choice("route", DEFAULT_STRATEGY, "records have weights")
     if not own:
         return Choice("plain", PLAIN, "Spark has all these aggregations")
-    if df.isStreaming:
+    if records.is_stream:
         return Choice("local", LOCAL, "a stream is combined where its records are read")
     return None
 
@@ -135,12 +134,10 @@ def _of_batch(source: Source | None, workers: int) -> Choice:
     return Choice("together", "hash", f"{why}, and no key is hot")
 
 
-def _begun(df: DataFrame, ledger: Ledger | None) -> str | None:
+def _begun(ledger: Ledger | None) -> str | None:
     """Return the strategy that the ledger of a stream was begun with, or None."""
-    if ledger is None or not df.isStreaming:
-        return None
-    identity = ledger.identity()
-    if identity is None:
+    identity = None if ledger is None else ledger.identity()
+    if ledger is None or identity is None:
         return None
     if "strategy" not in identity:
         raise LedgerMismatch(

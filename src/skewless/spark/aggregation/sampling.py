@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Row
 from pyspark.sql import functions as F
 
-from skewless.spark.columns import GroupingKey
+from skewless.spark.records import Records
 from skewless.spark.worker_python import require_skewless
 
 #: Records of a partition that the sample reads: one column of hashes.
@@ -54,11 +54,12 @@ class Source:
         return 2 * self.partitions <= min(workers, self.slots)
 
 
-def known_source(df: DataFrame, key: GroupingKey, workers: int) -> Source | None:
+def known_source(records: Records, workers: int) -> Source | None:
     """Build the `Source` of a batch, from a sample if needed; None if finding out costs too much.
 
     The sample is one job of at most two tasks, and each reads at most 262,144 records.
     """
+    df = records.df
     if not hasattr(df, "_jdf"):  # Spark Connect has no plans here
         return None
     query = df._jdf.queryExecution()
@@ -72,7 +73,7 @@ def known_source(df: DataFrame, key: GroupingKey, workers: int) -> Source | None
     if partitions == 0 or (is_small and not source.leaves_idle(workers)):
         return source
     require_skewless(df.sparkSession)
-    hashes = df.select(F.xxhash64(*key.grouped).alias("key"))
+    hashes = df.select(F.xxhash64(*records.key.grouped).alias("key"))
     tallies = hashes.mapInArrow(tally, _TALLY)
     chosen = sorted({0, partitions // 2})
     rows: list[Row] = context.runJob(tallies.rdd, list, chosen)

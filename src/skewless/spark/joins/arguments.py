@@ -21,19 +21,12 @@ from pyspark.sql.types import (
 
 from skewless.planning.pairs import KEPT, WITHOUT_PAIRS
 from skewless.plumbing.arguments import shown
-from skewless.spark.columns import (
-    GroupingKey,
-    existing,
-    grouping_key,
-    internal,
-    is_collated,
-    quoted,
-)
+from skewless.spark.columns import internal, is_collated, quoted
 from skewless.spark.error_lines import first_line
-from skewless.spark.routing.key_hashes import hashed_key
-from skewless.spark.state.arguments import unique_columns
-from skewless.spark.state.operators.join import renamed, require_both
-from skewless.spark.state.spread_records import any_null, hashable
+from skewless.spark.records import GroupingKey
+from skewless.spark.routing.planned.counting import seeded_hash
+from skewless.spark.state.operators.join import both_records, key_names, renamed
+from skewless.spark.state.spread_records import any_null
 
 #: Other names of the kinds of join, as Spark has them.
 _OTHER_NAMES = {
@@ -82,22 +75,7 @@ class JoinSide:
     def hash(self, seed: int, *, untrusted: bool) -> Column:
         """Return the hash of the key, null if a part of it is null."""
         assert self.common is not None
-        hashes = hashed_key(
-            GroupingKey(tuple(self.common.grouped), self.common.names, self.common.fields),
-            untrusted=untrusted,
-        )
-        return F.when(~self.has_null, F.xxhash64(F.lit(seed), *hashes))
-
-    @property
-    def content(self) -> Column:
-        """A hash of a row and of its partition, which tells equal rows apart.
-
-        A row has the same hash when a task runs again, in whatever order the task gets its rows.
-        """
-        kinds = {field.name: field.dataType.simpleString() for field in self.df.schema.fields}
-        return F.xxhash64(
-            F.spark_partition_id(), *[F.col(quoted(name)) for name in hashable(kinds)]
-        )
+        return F.when(~self.has_null, seeded_hash(self.common, seed, untrusted=untrusted))
 
 
 @dataclass(frozen=True)
@@ -133,37 +111,29 @@ class Sides:
 
 def both_sides(left: DataFrame, right: DataFrame, on: Any, how: Any, suffix: Any) -> Sides:
     """Return the sides of a batch join; raise ValueError for bad arguments."""
-    require_both(left, right)
     kind = _kind(how)
-    unique_columns(left)
-    unique_columns(right)
-    names = [on] if isinstance(on, str) else on
-    if not isinstance(names, list | tuple) or not names:
-        raise ValueError(f"on must be the name of a column, or several, not {shown(on)}")
-    for name in names:
-        existing(left, name, "on: left")
-        existing(right, name, "on: right")
-    keys = [grouping_key(df, list(names)) for df in (left, right)]
-    others = [field for field in left.schema.fields if field.name not in names]
-    taken = [*names, *(field.name for field in others)]
-    theirs = [field for field in right.schema.fields if field.name not in names]
+    ours, theirs = both_records(left, right)
+    names = key_names(ours, theirs, on)
+    keys = [side.by(names).key for side in (ours, theirs)]
+    taken = [*names, *(name for name in ours.names if name not in names)]
+    others = [field for field in theirs.schema.fields if field.name not in names]
     if kind in WITHOUT_PAIRS:
-        theirs = []
-    new = [field.name for field in renamed(theirs, taken, suffix)]
+        others = []
+    new = [field.name for field in renamed(others, taken, suffix)]
     aliases = [internal(f"key_{number}") for number in range(len(names))]
     columns = [right[quoted(name)].alias(alias) for name, alias in zip(names, aliases, strict=True)]
     columns += [
-        right[quoted(field.name)].alias(name) for field, name in zip(theirs, new, strict=True)
+        right[quoted(field.name)].alias(name) for field, name in zip(others, new, strict=True)
     ]
     kinds, problem = _common_types(left, names, keys)
     kept = KEPT[kind]
-    ours = JoinSide(left, tuple(names), _common(names, kinds), kept[0])
-    other = JoinSide(right.select(*columns), tuple(aliases), _common(aliases, kinds), kept[1])
+    first = JoinSide(left, tuple(names), _common(names, kinds), kept[0])
+    second = JoinSide(right.select(*columns), tuple(aliases), _common(aliases, kinds), kept[1])
     result = [
         *_keys_of_result(names, aliases, kind),
         *[F.col(quoted(name)) for name in [*taken[len(names) :], *new]],
     ]
-    sides = Sides(ours, other, tuple(names), kind, tuple(result), problem)
+    sides = Sides(first, second, tuple(names), kind, tuple(result), problem)
     try:
         _ = sides.plain.columns
     except PySparkException as error:

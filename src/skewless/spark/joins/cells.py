@@ -1,7 +1,8 @@
 """Sends the rows of both sides to the cells of a plan, and joins them there.
 
-Where a row goes depends on the plan, the row and its partition, and on nothing else. So both sides
-agree, whatever rows there are by now, and a task that runs again sends its rows to the same cells.
+Where a row goes depends on the plan and on the row: on its place in its partition, or, where a task
+that runs again may get its rows in another order, on its content. So both sides agree, whatever
+rows there are by now, and a task that runs again sends its rows to the same cells.
 
 Each pair meets in one cell. A row that is in one cell has all its matches there, so it is known
 there whether it is returned without a match. A row that was copied to several cells is returned
@@ -10,7 +11,6 @@ without a match if the other side does not have its key at all, which is looked 
 
 from __future__ import annotations
 
-import json
 from functools import reduce
 from operator import or_
 from typing import NamedTuple
@@ -23,9 +23,12 @@ from skewless.planning.join_plan import JoinPlan
 from skewless.planning.pairs import WITHOUT_PAIRS
 from skewless.spark.columns import internal, quoted
 from skewless.spark.joins.arguments import JoinSide, Sides
+from skewless.spark.records import Records
+from skewless.spark.routing.planned.placing import dealing, home_of
 
 _ROWS, _COLUMNS, _WORKERS = internal("rows"), internal("columns"), internal("workers")
-_PLANNED, _OWN, _COPY = internal("planned"), internal("own"), internal("copy")
+_PLANNED, _DEALT = internal("planned"), internal("dealt")
+_OWN, _COPY = internal("own"), internal("copy")
 #: The cell of a row whose key is not in the plan.
 _NO_CELL = -1
 #: Copies of right rows that a join without pairs may have, in parts of all right rows.
@@ -95,7 +98,11 @@ def _looks_up(side: JoinSide, way: _Way, how: str) -> bool:
 def _with_grids(side: JoinSide, plan: JoinPlan, way: _Way) -> DataFrame:
     """Return the rows with the hash of their key, and its grid if it is in the plan."""
     df = side.df if side.kept else side.df.where(~side.has_null)
-    hashed = df.select("*", side.hash(plan.seed, untrusted=plan.untrusted_keys).alias(way.hash))
+    hashed = df.select(
+        "*",
+        side.hash(plan.seed, untrusted=plan.untrusted_keys).alias(way.hash),
+        dealing(Records.of(df), plan.seed).alias(_DEALT),
+    )
     columns = {
         _PLANNED: pa.array([key.hash for key in plan.keys], pa.int64()),
         _ROWS: pa.array([key.rows for key in plan.keys], pa.int32()),
@@ -141,14 +148,10 @@ def _with_absence(
 
 def _in_cells(df: DataFrame, side: JoinSide, plan: JoinPlan, way: _Way) -> DataFrame:
     """Return the rows in the partitions of their workers, once for each of their cells."""
-    content, divided = side.content, F.col(way.divided)
-    own = F.when(divided > 1, F.pmod(content, divided)).otherwise(F.lit(0)).cast("int")
-    home = F.col(way.hash)
-    if side.kept:  # null has no match, so its rows need not be together
-        home = F.coalesce(home, content)
-    # As a text, the list is one literal, however many buckets there are.
-    homes = F.from_json(F.lit(json.dumps(plan.homes)), "array<int>")
-    home = F.element_at(homes, F.pmod(home, F.lit(len(plan.homes))).cast("int") + 1)
+    divided = F.col(way.divided)
+    own = F.when(divided > 1, F.pmod(F.col(_DEALT), divided)).otherwise(F.lit(0)).cast("int")
+    # Null has no match, so its rows need not be together.
+    home = home_of(F.coalesce(F.col(way.hash), F.col(_DEALT)), plan.workers, plan.homes)
     rows = df.select("*", own.alias(_OWN), home.alias(way.worker))
     copy: Column = F.lit(0)
     if way.n_copies > 1:
@@ -164,5 +167,5 @@ def _in_cells(df: DataFrame, side: JoinSide, plan: JoinPlan, way: _Way) -> DataF
         # Of the copies of a row, the first one tells.
         alone = F.when(F.col(way.copied) > 1, F.col(way.absent) & (copy == 0))
         rows = rows.withColumn(way.absent, F.coalesce(alone, F.lit(True)))
-    moved = rows.drop(_OWN, _COPY, _ROWS, _COLUMNS, _WORKERS, way.hash)
+    moved = rows.drop(_OWN, _COPY, _DEALT, _ROWS, _COLUMNS, _WORKERS, way.hash)
     return moved.repartitionById(plan.workers, F.col(way.worker))

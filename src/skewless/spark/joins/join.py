@@ -12,8 +12,8 @@ from skewless.planning.join_plan import JoinPlan
 from skewless.spark.joins.arguments import both_sides
 from skewless.spark.joins.cells import join_in_cells
 from skewless.spark.joins.plan_join import planned, require_plan
-from skewless.spark.state.operators.join import join_within, require_both
-from skewless.spark.state.operators.options import Placement
+from skewless.spark.state.arguments import Placement
+from skewless.spark.state.operators.join import both_records, join_within
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -109,7 +109,7 @@ def join(
             spread=spread,
             **placement,
         )
-    require_both(left, right)
+    both_records(left, right)
     if left.isStreaming:
         raise ValueError(
             "within: a join of streams pairs records by event time: say how far apart they may be, "

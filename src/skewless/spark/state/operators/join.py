@@ -10,23 +10,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from skewless.plumbing.arguments import shown
-from skewless.spark.columns import existing, grouping_key, quoted
-from skewless.spark.state.arguments import free_names, unique_columns
-from skewless.spark.state.operators.join_processor import (
-    LEFT,
-    RIGHT,
-    SIDE,
-    TIME,
-    Join,
-    Side,
-)
-from skewless.spark.state.operators.options import Placement, event_time, span
-from skewless.spark.state.operators.spreading import (
-    PART,
-    PlannedKeys,
-    Spreading,
-    named_keys,
-)
+from skewless.spark.columns import internal, quoted
+from skewless.spark.records import Records
+from skewless.spark.state.arguments import Placement, event_time, free_names, span
+from skewless.spark.state.operators.join_processor import LEFT, RIGHT, SIDE, TIME, Join, Side
+from skewless.spark.state.operators.spreading import NamedKeys, named_keys
 from skewless.spark.state.planning.spread_keys import SpreadRule
 from skewless.spark.state.process import processed
 from skewless.spark.state.spread_records import Parts, hashable
@@ -34,6 +22,8 @@ from skewless.spark.state.spread_records import Parts, hashable
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+#: The column of the part, unless the user names the keys: plans spread hot keys that they detect.
+_PART = internal("part")
 #: Whether records without a match are returned: of the left side, of the right side.
 _KEPT = {
     "inner": (False, False),
@@ -61,45 +51,42 @@ def join_within(
     **placement: Unpack[Placement],
 ) -> DataFrame:
     """Return the pairs whose times are at most `within` apart: see `skewless.spark.join`."""
-    require_both(left, right)
+    ours, theirs = both_records(left, right)
     if not isinstance(how, str) or how not in _KEPT:
         raise ValueError(f"how must be 'inner', 'left', 'right' or 'full', not {shown(how)}")
-    unique_columns(left)
-    unique_columns(right)
-    keys = _key_columns(left, right, on)
-    time, delay, kind = event_time(left, watermark, "join")
-    other = existing(right, time if right_time is None else right_time, "right_time")
-    right_kind = right.schema[other].dataType
-    if right_kind != kind:
+    keys = _key_columns(ours, theirs, on)
+    names = [field.name for field in keys]
+    time, delay = event_time(ours, watermark, "join")
+    other = theirs.existing(time if right_time is None else right_time, "right_time")
+    kind, other_kind = ours.schema[time].dataType, theirs.schema[other].dataType
+    if other_kind != kind:
         raise ValueError(
             f"right_time: column {other!r} must be of the same type as {time!r} of the left side, "
-            f"{kind.simpleString()}, not {right_kind.simpleString()}"
+            f"{kind.simpleString()}, not {other_kind.simpleString()}"
         )
-    if time in keys or other in keys:
+    if time in names or other in names:
         raise ValueError("on: the event time cannot be a part of the key: use Spark's own join")
     length = span(within, "within")
-    named = named_keys(left, spread, list(keys.values()), how, _KEPT[how][1])
-    names = [field.name for field in keys.values()]
-    ours = Side(LEFT, StructType([f for f in left.schema.fields if f.name not in names]))
-    theirs = Side(RIGHT, StructType([f for f in right.schema.fields if f.name not in names]))
-    taken = [*names, *ours.fields.names]
-    result = [*keys.values(), *ours.fields.fields]
-    result += renamed(theirs.fields.fields, taken, suffix)
-    processor = Join(StructType(result), names, (ours, theirs), _KEPT[how], length)
+    named = named_keys(ours, spread, keys, how, _KEPT[how][1])
+    sides = (
+        Side(LEFT, StructType([f for f in ours.schema if f.name not in names])),
+        Side(RIGHT, StructType([f for f in theirs.schema if f.name not in names])),
+    )
+    result = [*keys, *sides[0].fields]
+    result += renamed(sides[1].fields.fields, [field.name for field in result], suffix)
+    processor = Join(StructType(result), names, sides, _KEPT[how], length)
     # A side whose records are returned without a match must not be repeated in several parts.
     may = (not _KEPT[how][1], not _KEPT[how][0])
     rule = SpreadRule(may, length, detects=spread is None)
-    contents = [(side.name, hashable(_kinds(side))) for side in (ours, theirs)]
-    parts = Parts(rule, PART, names, SIDE, (contents[0], contents[1]))
-    chosen: Spreading = PlannedKeys() if named is None else named
-    both = _both(left, right, names, (time, other), (ours, theirs), chosen)
+    contents = [(side.name, hashable(_kinds(side))) for side in sides]
+    parts = Parts(rule, _PART, names, SIDE, (contents[0], contents[1]))
+    both = _both(left, right, names, (time, other), sides, named)
     return processed(
-        both,
-        grouping_key(both, [*names, chosen.column]),
+        Records.of(both).by([*names, _PART if named is None else named.column]),
         processor,
+        placement,
         watermark=(TIME, f"{delay} microseconds"),
         parts=parts if named is None else None,
-        **placement,
     )
 
 
@@ -109,7 +96,7 @@ def _both(
     names: list[str],
     times: tuple[str, str],
     sides: tuple[Side, Side],
-    spreading: Spreading,
+    named: NamedKeys | None,
 ) -> DataFrame:
     """Return the records of both sides: key, time, side, and the record in a column of its side."""
 
@@ -123,8 +110,11 @@ def _both(
     def chosen(
         df: DataFrame, is_right: Column, content: Column, time: Column, rows: list[Column]
     ) -> DataFrame:
-        with_parts = spreading.with_parts(df, names, content, is_right)
-        columns = [with_parts[quoted(name)] for name in [*names, spreading.column]]
+        part = _PART if named is None else named.column
+        with_parts = df.withColumn(part, F.lit(0))
+        if named is not None:
+            with_parts = named.with_parts(df, names, content, is_right)
+        columns = [with_parts[quoted(name)] for name in [*names, part]]
         return with_parts.select(*columns, is_right.alias(SIDE), time.alias(TIME), *rows)
 
     if left is right:
@@ -149,34 +139,40 @@ def _kinds(side: Side) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in side.fields}
 
 
-def require_both(left: Any, right: Any) -> None:
-    """Raise ValueError unless these are two streams or two batch DataFrames."""
-    for df, name in ((left, "left"), (right, "right")):
-        if not isinstance(df, DataFrame):
-            raise ValueError(f"{name} must be a Spark DataFrame, not {shown(df)}")
+def both_records(left: Any, right: Any) -> tuple[Records, Records]:
+    """Return the records of both sides; raise ValueError unless both are streams or neither is."""
+    sides = Records.with_names(left, "left"), Records.with_names(right, "right")
     if left.isStreaming != right.isStreaming:
         stream, table = ("left", "right") if left.isStreaming else ("right", "left")
         raise ValueError(
             f"{table} must be a stream as {stream} is, not a batch DataFrame: a stream and a table "
             "are joined by Spark's own join"
         )
+    return sides
 
 
-def _key_columns(left: DataFrame, right: DataFrame, on: Any) -> dict[str, StructField]:
-    """Return the columns of the key by name; raise ValueError unless both sides have them."""
+def key_names(left: Records, right: Records, on: Any) -> list[str]:
+    """Return the names of the key's columns; raise ValueError unless both sides have them."""
     names = [on] if isinstance(on, str) else on
     if not isinstance(names, list | tuple) or not names:
         raise ValueError(f"on must be the name of a column, or several, not {shown(on)}")
     for name in names:
-        existing(left, name, "on: left")
-        existing(right, name, "on: right")
-        kinds = [df.schema[name].dataType.simpleString() for df in (left, right)]
+        left.existing(name, "on: left")
+        right.existing(name, "on: right")
+    return list(names)
+
+
+def _key_columns(left: Records, right: Records, on: Any) -> list[StructField]:
+    """Return the columns of the key; raise ValueError unless they have the same types."""
+    names = key_names(left, right, on)
+    for name in names:
+        kinds = [side.schema[name].dataType.simpleString() for side in (left, right)]
         if kinds[0] != kinds[1]:
             raise ValueError(
                 f"on: column {name!r} is {kinds[0]} on the left side and {kinds[1]} on the right "
                 "side: cast one of them"
             )
-    return {field.name: field for field in grouping_key(left, list(names)).named_fields}
+    return left.by(names).key.named_fields
 
 
 def renamed(fields: Sequence[StructField], taken: list[str], suffix: Any) -> list[StructField]:
