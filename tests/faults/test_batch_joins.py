@@ -44,10 +44,14 @@ def session(spark: Any) -> Iterator[Any]:
 
 
 def tables(spark: Any) -> tuple[DataFrame, DataFrame]:
-    """Return two tables after a shuffle: their rows come in no certain order."""
+    """Return two tables after a shuffle: their rows come in no certain order.
+
+    The tables are small: Spark takes the results of its tasks along with their messages then, and
+    they are not lost with the files.
+    """
     key = F.when(F.col("id") % 10 > 0, F.lit(1)).otherwise(F.col("id") % 41)
-    left = spark.range(600).select(key.alias("k"), F.col("id").alias("v"))
-    right = spark.range(1000, 1400).select(key.alias("k"), F.col("id").alias("w"))
+    left = spark.range(200).select(key.alias("k"), F.col("id").alias("v"))
+    right = spark.range(1000, 1120).select(key.alias("k"), F.col("id").alias("w"))
     return left.repartition(3, "v"), right.repartition(3, "w")
 
 

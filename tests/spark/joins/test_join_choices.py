@@ -15,6 +15,7 @@ from benchmarks.on_spark import skewed_joins
 from skewless.spark import join, plan_join
 from skewless.spark.joins import counting
 from skewless.spark.joins.arguments import both_sides
+from skewless.spark.joins.plan_join import _is_small
 from spark.joins.tables import assert_same, plain, skewed, table
 
 pytestmark = pytest.mark.spark
@@ -44,6 +45,18 @@ def test_a_small_side_is_left_to_spark_without_counting(
     with caplog.at_level(logging.INFO, "skewless"):
         join(left, right, "k", workers=4)
     assert "Spark's own join: one side is small, and Spark broadcasts it" in caplog.text
+
+
+def test_a_side_that_turns_out_to_be_small_is_left_to_spark(spark: Any) -> None:
+    """Its size is known only when it is counted, as after a filter or an aggregation."""
+    left, right = skewed(spark, 400, (1,), "v"), skewed(spark, 30, (1,), "w")
+    sides = both_sides(left, right, "k", "left", "_r")
+    plan = plan_join(left, right, "k", how="left", workers=4)
+    assert not _is_small(sides, plan)  # nothing is broadcast in these tests
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "1k")
+    assert _is_small(sides, plan)
+    kept = both_sides(left, right, "k", "right", "_r")
+    assert not _is_small(kept, plan)  # the left side is too large, the right one is kept
 
 
 def test_empty_tables_are_left_to_spark(spark: Any) -> None:

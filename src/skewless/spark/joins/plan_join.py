@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,14 @@ from pyspark.sql import functions as F
 
 from skewless.planning.join_plan import JoinPlan, PlannedCells
 from skewless.planning.packing import first_homes
-from skewless.planning.pairs import HOT, KEPT, heaviest_share, loads_by_hash, place_cells
+from skewless.planning.pairs import (
+    HOT,
+    KEPT,
+    WITHOUT_PAIRS,
+    heaviest_share,
+    loads_by_hash,
+    place_cells,
+)
 from skewless.plumbing.arguments import shown
 from skewless.spark.columns import internal, quoted
 from skewless.spark.joins.arguments import Sides, both_sides
@@ -25,6 +33,11 @@ from skewless.spark.routing.settings import are_untrusted, given_seed, given_wor
 
 #: Loads by hash that differ by less are even enough for Spark's own join.
 _EVEN = 0.1
+#: Of a value in a shuffled row, about.
+_VALUE_BYTES = 16
+_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
+_BYTES = re.compile(r"(?P<number>[0-9]+)(?P<unit>[kmgtp]?)b?")
+_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 
 
 def plan_join(
@@ -116,6 +129,8 @@ def _counted(sides: Sides, plan: JoinPlan) -> JoinPlan:
     reason = None
     if share < HOT:
         reason = f"no key is hot: the heaviest has {share:.2f} of a worker's share"
+    elif _is_small(sides, plan):
+        reason = "one side is small, and Spark broadcasts it when it has seen its size"
     elif plan.imbalance <= _EVEN:
         reason = f"the hashes of the keys are even enough: imbalance {plan.imbalance:.2f}"
     if reason is not None:
@@ -148,6 +163,20 @@ def _broadcasts(sides: Sides) -> str | None:
     if n_broadcast(sides.plain) > sum(map(n_broadcast, inputs)):
         return "one side is small, and Spark broadcasts it"
     return None
+
+
+def _is_small(sides: Sides, plan: JoinPlan) -> bool:
+    """Return whether adaptive execution will broadcast a side, by a rough size of its rows."""
+    settings = sides.left.df.sparkSession.conf
+    found = _BYTES.fullmatch(str(settings.get(_THRESHOLD)).lower())
+    if found is None or settings.get("spark.sql.adaptive.enabled") != "true":
+        return False
+    most = int(found["number"]) << _SHIFTS[found["unit"]]
+    # Spark keeps all rows of one side where they are; a side whose rows are kept must be that one.
+    ours, theirs = sides.left, sides.right
+    may = [(ours, plan.left_rows)] * (not ours.kept and sides.how not in WITHOUT_PAIRS)
+    may += [(theirs, plan.right_rows)] * (not theirs.kept)
+    return any(n_rows * len(side.df.columns) * _VALUE_BYTES <= most for side, n_rows in may)
 
 
 def _with_names(sides: Sides, plan: JoinPlan) -> JoinPlan:
