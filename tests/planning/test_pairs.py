@@ -68,7 +68,7 @@ def test_no_worker_has_many_more_pairs_than_the_mean(n_workers: int, z: float, n
 
 
 COUNTS = st.lists(
-    st.tuples(st.integers(0, 10_000), st.integers(0, 10_000)).filter(any), min_size=1, max_size=30
+    st.tuples(st.integers(0, 10_000), st.integers(0, 10_000)), min_size=1, max_size=30
 )
 
 
@@ -122,7 +122,7 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_plan_tells_what_it_does() -> None:
     assert str(plan()).splitlines() == [
         "left join on k, 3 workers; counted: 110 × 210 rows, 20,012 pairs",
-        "1 keys are divided into 2 cells, 1 whole keys are moved; imbalance 0.10",
+        "divided keys: 1, with 2 cells; whole keys that move: 1; imbalance 0.10",
         "  a: 100 × 200 rows, 2 × 1 cells",
     ]
     assert str(plan(reason="no key is hot")).endswith("Spark's own join: no key is hot")

@@ -152,8 +152,8 @@ class JoinPlan:
             return "\n".join([*lines, f"Spark's own join: {self.reason}"])
         split = self.split_keys
         lines += [
-            f"{len(split):,} keys are divided into {sum(len(k.workers) for k in split):,} cells, "
-            f"{len(self.keys) - len(split):,} whole keys are moved; "
+            f"divided keys: {len(split):,}, with {sum(len(k.workers) for k in split):,} cells; "
+            f"whole keys that move: {len(self.keys) - len(split):,}; "
             f"imbalance {self.imbalance:.2f}",
         ]
         for key in split[:_SHOWN]:

@@ -121,7 +121,7 @@ def place_cells(counts: PairCounts, n_workers: int, how: str) -> Placed:
     best = None
     for part in _PARTS:
         shapes = [
-            _shape(float(left), float(right), math.ceil(load / (part * fair)), how)
+            _shape(float(left), float(right), max(math.ceil(load / (part * fair)), 1), how)
             for left, right, load in zip(counts.left, counts.right, loads, strict=True)
         ]
         found = _placed(counts, shapes, light, n_workers, how)
