@@ -302,13 +302,17 @@ def test_version_is_printed():
 
 
 @pytest.mark.slow
-def test_shells_can_complete_commands():
-    asked = {"_SKEWLESS_COMPLETE": "complete_bash", "COMP_WORDS": "skewless sim", "COMP_CWORD": "1"}
+@pytest.mark.parametrize(
+    ("words", "completed"), [("skewless sim", "simulate"), ("skewless diagnose c", "columns")]
+)
+def test_shells_can_complete_commands(words, completed):
+    asked = {"_SKEWLESS_COMPLETE": "complete_bash", "COMP_WORDS": words}
+    asked["COMP_CWORD"] = str(words.count(" "))
     program = "import sys; sys.argv = ['skewless']; from skewless.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", program], env={**os.environ, **asked}, capture_output=True, text=True
     )
-    assert done.stdout.split() == ["simulate"], done.stderr
+    assert done.stdout.split() == [completed], done.stderr
 
 
 def test_simulate_says_which_strategies_ignore_speeds():
