@@ -13,6 +13,7 @@ from benchmarks.on_spark import (
     planned,
     public,
     replay_validation,
+    skewed_joins,
     skewed_writes,
     spark_alternatives,
     spark_speed,
@@ -26,7 +27,8 @@ from experiments.reproduction import document as reproduction
 MODULES = (
     *(giants, grouping_cost, overview, simulator_speed, aggregate_speed, break_even, held_keys),
     *(keyed_state_mixed, learning_together, planned, public, replay_validation),
-    *(skewed_writes, spark_alternatives, spark_versions, stateful_operators, tpch_q5),
+    *(skewed_joins, skewed_writes, spark_alternatives, spark_versions, stateful_operators),
+    *(tpch_q5,),
 )
 REPORTS = (*(module.REPORT for module in MODULES), spark_speed.SPEEDS, spark_speed.FIRST_ROUTES)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 import typer
@@ -34,6 +34,7 @@ from benchmarks.on_spark.kinds_of_work import (
 from benchmarks.on_spark.turns import in_turns, timed
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, write_records
 from benchmarks.streams import cut, real_streams, write_files, zipf_keys
+from skewless.cli.option import option
 from skewless.diagnosis.costs import ALIKE
 from skewless.diagnosis.ways import HOT
 from skewless.spark import hot_keys, plan_keys, route, session
@@ -305,10 +306,10 @@ def keep(cell: list[Row]) -> None:
 
 
 def main(
-    repeats: Annotated[int, typer.Option(help="Turns of each comparison.")] = 3,
-    data: Annotated[Path | None, typer.Option(help="A folder of Parquet files with `key`.")] = None,
-    only: Annotated[str, typer.Option(help="Cases whose name has this text.")] = "",
-    most: Annotated[int, typer.Option(help="Records of a stream, at most.")] = 1 << 30,
+    repeats: int = option(3, "Turns of each comparison."),
+    data: Path | None = option(None, "A folder of Parquet files with `key`."),
+    only: str = option("", "Cases whose name has this text."),
+    most: int = option(1 << 30, "Records of a stream, at most."),
 ) -> None:
     """Measure cascade-ahead against what a user could write instead."""
     with contextlib.ExitStack() as stack:

@@ -23,7 +23,9 @@ from skewless.spark import (
     KeyPlan,
     aggregate,
     hot_keys,
+    join,
     observe_hot_keys,
+    plan_join,
     plan_keys,
     process,
     route,
@@ -176,6 +178,22 @@ def test_a_named_strategy_keeps_every_record(batch: DataFrame) -> None:
     rows = route(batch, "k", workers=WORKERS, strategy="cascade-ahead", seed=1).collect()
     text = [repr(row[:-1]) for row in rows]
     assert Counter(text) == Counter(repr(tuple(row)) for row in batch.collect())
+
+
+@pytest.mark.versions("`join` of tables, `plan_join`")
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+def test_a_join_of_tables_equals_plain_spark(spark: Any, batch: DataFrame, how: str) -> None:
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # as if they were large
+    try:
+        left, right = batch.select("k", "v"), batch.select("k", F.col("v").alias("w"))
+        right = right.where("k <> 'hot' or w % 20 = 0")
+        plan = plan_join(left, right, "k", how=how, workers=WORKERS)
+        assert "hot" in [key.name for key in plan.split_keys]
+        rows = join(left, right, "k", how=how, plan=plan).collect()
+        plain_rows = left.join(right, "k", how).collect()
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    assert Counter(map(repr, rows)) == Counter(map(repr, plain_rows))
 
 
 @pytest.mark.versions("`aggregate`, batch, ready aggregations")

@@ -22,7 +22,7 @@ from lanes import slow_except
 from skewless import registry
 from skewless.arrays import Keys, Workers
 from skewless.keys import hash_keys
-from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.syncing import merge_and_fork
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger import Ledger, LedgerMismatch
 from skewless.spark.records import Records

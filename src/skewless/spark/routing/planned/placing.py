@@ -45,7 +45,7 @@ def placed(records: Records, plan: KeyPlan, column: str) -> DataFrame:
 def with_worker(records: Records, plan: KeyPlan, column: str) -> DataFrame:
     """Return records with the hash of the key, `HASH`, and the worker; nothing is moved."""
     made, df = plan.made, records.df
-    home = _home(F.col(HASH), plan)
+    home = home_of(F.col(HASH), plan.n_workers, plan.homes)
     hashed = df.withColumn(HASH, seeded_hash(records.key, made.seed, untrusted=made.untrusted))
     if not plan.table:
         return hashed.withColumn(column, home)
@@ -97,13 +97,13 @@ def _table(plan: KeyPlan) -> pa.Table:
     return pa.Table.from_pylist(rows, _TABLE)
 
 
-def _home(hashed: Column, plan: KeyPlan) -> Column:
-    """Return the worker of a hash that is not in the table."""
-    n, homes = plan.n_workers, np.array(plan.homes)
+def home_of(hashed: Column, n: int, by_bucket: Sequence[int]) -> Column:
+    """Return the worker of a hash that is not in the table: that of its bucket."""
+    homes = np.array(by_bucket)
     if (homes == np.arange(homes.size) % n).all() and homes.size % n == 0:
         return F.pmod(hashed, F.lit(n).cast("bigint")).cast("int")
     # One literal that Spark folds to an array: thousands of literals would take seconds to build.
-    array = F.split(F.lit(",".join(map(str, plan.homes))), ",").cast("array<int>")
+    array = F.split(F.lit(",".join(map(str, by_bucket))), ",").cast("array<int>")
     return F.get(array, F.pmod(hashed, F.lit(homes.size).cast("bigint")).cast("int"))
 
 
