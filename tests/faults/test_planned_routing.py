@@ -16,10 +16,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from faults.conftest import Setting
 from faults.jobs.cluster import EXECUTORS, Cluster
 from faults.jobs.planned_job import WORKERS
-from faults.jobs.starting import environment
+from faults.jobs.starting import environment, write_records
 from skewless.spark.worker_python import DAEMON
 from spark_sessions import local_settings
 
@@ -29,6 +28,13 @@ OFF = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
 }
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("planned") / "records"
+    write_records(folder)
+    return folder
 
 
 def run(folder: Path, records: Path, cases: list[list[str]], master: str, settings: Any) -> None:
@@ -65,18 +71,18 @@ def assert_complete(folder: Path, records: Path) -> None:
     assert set(workers) == set(range(WORKERS))
 
 
-def test_a_lost_shuffle_and_a_failed_task_change_nothing(setting: Setting, tmp_path: Path) -> None:
+def test_a_lost_shuffle_and_a_failed_task_change_nothing(records: Path, tmp_path: Path) -> None:
     cases = [["scan", "lose_shuffle"], ["shuffled", "lose_shuffle"], ["dice", "lose_shuffle"]]
-    run(tmp_path / "shuffle", setting.records, cases, "local[2,4]", {})
+    run(tmp_path / "shuffle", records, cases, "local[2,4]", {})
     for case in ("scan", "shuffled"):
-        assert_complete(tmp_path / "shuffle" / case, setting.records)
+        assert_complete(tmp_path / "shuffle" / case, records)
     # This loss harms whoever decides differently, so the test can fail.
-    assert rows(tmp_path / "shuffle" / "dice" / "out") != rows(setting.records)
-    run(tmp_path / "task", setting.records, [["scan", "raise"]], "local[2,4]", {})
-    assert_complete(tmp_path / "task" / "scan", setting.records)
+    assert rows(tmp_path / "shuffle" / "dice" / "out") != rows(records)
+    run(tmp_path / "task", records, [["scan", "raise"]], "local[2,4]", {})
+    assert_complete(tmp_path / "task" / "scan", records)
 
 
-def test_a_lost_executor_and_speculation_change_nothing(setting: Setting, tmp_path: Path) -> None:
+def test_a_lost_executor_and_speculation_change_nothing(records: Path, tmp_path: Path) -> None:
     speculation = {
         "spark.speculation": "true",
         "spark.speculation.interval": "100ms",
@@ -87,6 +93,6 @@ def test_a_lost_executor_and_speculation_change_nothing(setting: Setting, tmp_pa
     settings = {name: value for name, value in EXECUTORS.items() if name not in DAEMON}
     cases = [["scan", "kill_executor"], ["shuffled", "kill_executor"]]
     with Cluster(tmp_path / "cluster") as cluster:
-        run(tmp_path / "jobs", setting.records, cases, cluster.master, settings | speculation)
+        run(tmp_path / "jobs", records, cases, cluster.master, settings | speculation)
     for case in ("scan", "shuffled"):
-        assert_complete(tmp_path / "jobs" / case, setting.records)
+        assert_complete(tmp_path / "jobs" / case, records)

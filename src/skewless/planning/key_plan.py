@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from skewless.planning.plan_files import read, save
 from skewless.planning.planned_keys import Made, PlannedKey
 from skewless.plumbing.text_tables import number, percent, printable, text_table
 
+Plan = TypeVar("Plan", bound="KeyPlan")
 #: The most keys, and the most workers of a key, that a printed plan has.
 _SHOWN_KEYS = 20
 _SHOWN_WORKERS = 6
@@ -45,9 +46,9 @@ class KeyPlan:
 
     n_workers: int
     capacities: tuple[float, ...] | None
-    table: tuple[PlannedKey, ...]
-    homes: tuple[int, ...]
-    loads: tuple[float, ...]
+    table: tuple[PlannedKey, ...] = field(repr=False)
+    homes: tuple[int, ...] = field(repr=False)
+    loads: tuple[float, ...] = field(repr=False)
     n_keys: int
     made: Made
 
@@ -72,7 +73,7 @@ class KeyPlan:
         save(path, vars(self))
 
     @classmethod
-    def load(cls, path: str | Path) -> KeyPlan:
+    def load(cls: type[Plan], path: str | Path) -> Plan:
         """Read a plan that `save` wrote; raise ValueError if the file is something else."""
         return cls(**read(path))
 

@@ -16,6 +16,7 @@ from skewless.keys import hash_keys
 from skewless.spark.aggregation.asked import Asked
 from skewless.spark.aggregation.combining import chunks
 from skewless.spark.aggregation.partials import Partials
+from skewless.spark.routing.planned.inputs import input_of
 from skewless.spark.worker_python import require_skewless
 
 #: Records of a partition that the sample combines.
@@ -28,22 +29,6 @@ _TALLY = (
 )
 #: Bytes below which no form saves as much as a sample takes, if no slot is idle.
 _SMALL_BYTES = 1 << 26
-#: Operators that read a partition from its beginning and cost nothing before its first record.
-#: Others, such as joins, would be computed twice, and their partitions are not known before.
-_NARROW = frozenset(
-    {
-        "DataSourceV2ScanRelation",
-        "Filter",
-        "Generate",
-        "LocalRelation",
-        "LogicalRelation",
-        "Project",
-        "Range",
-        "Relation",
-        "RelationV2",
-        "SubqueryAlias",
-    }
-)
 
 
 class Sample(NamedTuple):
@@ -73,17 +58,16 @@ def known_source(asked: Asked, workers: int) -> Source | None:
     none if every slot has a partition and there are few bytes: then no form is better than "local".
     """
     df = asked.records.df
-    if not hasattr(df, "_jdf"):  # Spark Connect has no plans here
+    # Spark Connect has no partitions here. What is not cheap would be computed twice.
+    if not hasattr(df, "_jdf") or not input_of(df).is_cheap:
         return None
     query = df._jdf.queryExecution()
     plan = query.optimizedPlan()
-    if not _is_narrow(plan):
-        return None
     context = df.sparkSession.sparkContext
     partitions = int(query.toRdd().getNumPartitions())
     n_bytes = int(str(plan.stats().sizeInBytes()))
     # Files are compressed, so there are more records than this.
-    records = n_bytes / max(1, int(query.optimizedPlan().schema().defaultSize()))
+    records = n_bytes / max(1, int(plan.schema().defaultSize()))
     source = Source(partitions, context.defaultParallelism, records)
     is_busy = partitions >= min(workers, source.slots)
     if partitions == 0 or (is_busy and n_bytes < _SMALL_BYTES):
@@ -145,11 +129,3 @@ def tally(batches: Iterator[pa.RecordBatch], partials: Partials) -> Iterator[pa.
         "merge_s": (merged - updated) / (2 * max(1, partial.num_rows)),
     }
     yield pa.RecordBatch.from_pydict({name: [value] for name, value in told.items()})
-
-
-def _is_narrow(plan: Any) -> bool:
-    """Return whether a plan reads its source partition by partition, without a shuffle."""
-    if plan.nodeName().split(" ")[0] not in _NARROW:
-        return False
-    children = plan.children()
-    return all(_is_narrow(children.apply(number)) for number in range(children.length()))

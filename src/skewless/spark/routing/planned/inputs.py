@@ -75,6 +75,7 @@ def _operators(plan: str) -> Iterator[tuple[int, str, str]]:
 
 def _optimized(df: DataFrame) -> str:
     if hasattr(df, "_jdf"):
-        return str(df._jdf.queryExecution().optimizedPlan().toString())
+        fresh = df.select("*")  # the plan of `df` itself may be older than its cache
+        return str(fresh._jdf.queryExecution().optimizedPlan().toString())
     text: str = df._explain_string(extended=True)  # type: ignore[operator]
     return text.partition(_BEGIN)[2].partition(_END)[0]
