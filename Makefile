@@ -105,9 +105,13 @@ bench: $(READY) ## Measure what a routing decision costs
 
 bench-spark: $(READY) ## Measure routing on Spark against hashing, salting and round-robin (DATA=folder adds streams)
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.spark_speed
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.planned $(if $(DATA),--data "$(DATA)")
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.spark_alternatives $(if $(DATA),--data "$(DATA)")
 	$(BIN)/python -m benchmarks.on_spark.break_even $(if $(DATA),--data "$(DATA)")
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.aggregate_speed $(if $(DATA),--data "$(DATA)")
+
+bench-replay: $(READY) ## Measure how exact the replay of an event log on other slots is; needs a quiet machine
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.replay_validation
 
 bench-public: $(READY) ## Measure NEXMark, ShuffleBench and TPC-H Q5 on Spark, for docs/results/public-benchmarks.md and docs/applications.md
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.public

@@ -32,11 +32,12 @@ from benchmarks.records import (
 from skewless.cli.option import option
 from skewless.keys import hash_keys
 from skewless.spark.ledger import Ledger
+from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.schemas import schema_text, shape_of
-from skewless.spark.state.tasks import StateTasks, hash_seed
+from skewless.spark.state.tasks import StateTasks
 from skewless.spark.state.versions import version_files
 from skewless.spark.state.worker_step import Work
 from skewless.strategies import Hash

@@ -39,9 +39,9 @@ from skewless.registry import strategy_of
 from skewless.simulator import Measuring, simulate
 from skewless.spark import Processor, Update, process, scale_to
 from skewless.spark.ledger import Ledger
+from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state.planning.placing import Placing, as_moving
 from skewless.spark.state.planning.state_plan import from_entry
-from skewless.spark.state.tasks import hash_seed
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.plan_files import read_entry
 from skewless.strategies import Mixed

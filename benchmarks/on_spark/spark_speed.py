@@ -25,8 +25,8 @@ from benchmarks.streams import write_files, zipf_keys
 from skewless.cli.option import option
 from skewless.metrics import imbalance
 from skewless.spark import route, session
+from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state.planning.placing import PLACES, Placing, as_moving, worker_column
-from skewless.spark.state.tasks import hash_seed
 from skewless.strategies import Mixed
 
 WORKERS = 32

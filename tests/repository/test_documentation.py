@@ -24,6 +24,7 @@ ON_SPARK = (
     "docs/applications.md",
     "docs/chosen-keys.md",
     "docs/guides/hot-key-in-a-join.md",
+    "docs/guides/skewed-joins.md",
     "docs/guides/straggler.md",
     "docs/guides/write-an-aggregator.md",
     "docs/skewed-writes.md",

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 
 from skewless.simulator import Exchange, Measuring, Sync, simulate
-from skewless.strategy import Forwards
 
 
 def cooperate(
@@ -41,7 +40,7 @@ def cooperate(
             adaptive=adaptive,
             **bounds,
         ),
-        measuring=Measuring(forwarding=isinstance(strategy, Forwards)),
+        measuring=Measuring(forwarding=hasattr(strategy, "forwards")),
         **options,
     )
     n = n_sources

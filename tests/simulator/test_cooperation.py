@@ -11,7 +11,6 @@ from skewless.simulator.syncing import merge_and_fork, next_interval
 from skewless.state import named_arrays
 from skewless.strategies import Cascade, PartialKey
 from skewless.strategies.dalton import Dalton
-from skewless.strategies.dalton.bandit import WAITING
 from skewless.workloads import PerSource, Zipf
 
 SMALL = Dalton(stats_window=200, slide=100)
@@ -73,9 +72,9 @@ def test_a_source_waits_between_message_and_answer():
     states = [SMALL.start(8, 1, source=s) for s in range(2)]
     for state in states:
         SMALL.wait(state)
-        assert state.counters[WAITING] == 1
+        assert state.counters[0]["waiting"] == 1
     for state in merge_and_fork(SMALL, states):
-        assert state.counters[WAITING] == 0
+        assert state.counters[0]["waiting"] == 0
 
 
 def test_late_answers_double_the_interval_until_it_is_long_enough():

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import skewless
+from skewless.parameters import WeightError
 from skewless.simulator import Cluster, Measuring, simulate
 from skewless.strategies import Cascade, Hash, Mixed, PartialKey, Prompt, Shuffle
-from skewless.strategy import Moves, WeightError
+from skewless.strategy import Moves
 from skewless.workloads import Zipf
 
 WORKLOAD = Zipf(z=1.2, n_keys=500, n_records=25_000)

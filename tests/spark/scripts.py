@@ -35,7 +35,7 @@ if "NO_FUNCTION" not in os.environ:
 """
 REFUSED = """
 try:
-    route(spark.range(100), "id", workers=4)
+    route(spark.range(100), "id", workers=4, strategy="cascade-ahead")
 except RuntimeError as error:
     print("refused", error, sep="=")
 print("after", spark.range(1).select(python("id")).collect()[0][0], sep="=")

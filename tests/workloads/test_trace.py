@@ -15,7 +15,7 @@ import pytest
 from lanes import needs_a_long_stream
 from skewless import workloads
 from skewless.keys import hash_keys
-from skewless.strategy import WeightError
+from skewless.parameters import WeightError
 from skewless.workloads import Trace, trace_files
 from skewless.workloads import trace as trace_module
 

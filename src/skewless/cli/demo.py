@@ -34,7 +34,7 @@ def demo(
     ),
     seed: int = option(0, "Seed of the words and of the routing."),
     event_log: Path | None = option(
-        None, "A folder for Spark's log of the job, which `skewless diagnose --event-log` reads."
+        None, "A folder for Spark's log of the job, which `skewless diagnose log` reads."
     ),
     as_json: AsJson = False,
 ) -> None:
@@ -118,7 +118,7 @@ def demo(
             print(f"\n{comparison(summaries)}")
         print(f"\n{equality(summaries)}\nThe plots: {out}")
         if event_log is not None:
-            print(f"Spark's log of the job: skewless diagnose --event-log {event_log}")
+            print(f"Spark's log of the job: skewless diagnose log {event_log}")
     if any(summary["differences"] for summary in summaries):
         raise stopped("a result differs from plain Spark's: this is a bug", 1)
 

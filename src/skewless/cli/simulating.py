@@ -24,7 +24,7 @@ from skewless.simulator.membership import Membership
 from skewless.simulator.starting import MOST_SLIDES, MOST_SOURCES
 from skewless.simulator.timed.timing import require_events
 from skewless.simulator.window_records import write_windows
-from skewless.strategy import AnyStrategy, Begins, Forwards, Merges, Rescales
+from skewless.strategy import AnyStrategy, Merges, Rescales
 from skewless.workloads import Workload
 from skewless.workloads.trace import columns_of
 
@@ -108,7 +108,7 @@ def _speeds(text: str | None, n_workers: int) -> Floats | None:
 
 def _require_forwarding(chosen: Sequence[AnyStrategy], *, asked: bool) -> None:
     """Raise ValueError for overlapping windows unless all strategies forward: nothing is merged."""
-    without = [one.name for one in chosen if not asked or not isinstance(one, Forwards)]
+    without = [one.name for one in chosen if not asked or not hasattr(one, "forwards")]
     if without:
         raise ValueError(
             "--slides: windows can overlap where --timing has merge, or with --forwarding by "
@@ -195,11 +195,11 @@ def simulate_command(
         records_per_window = reading.count(window, "--window", least=1)
         together = reading.sync(sync, sync_delay, n_sources)
         records_per_interval = reading.count(horizon, "--horizon")
-        if records_per_interval and not any(isinstance(one, Begins) for one in chosen):
+        if records_per_interval and not any(hasattr(one, "begin") for one in chosen):
             raise ValueError("--horizon: none of the chosen strategies balances over intervals")
         if together is not None and not any(isinstance(one, Merges) for one in chosen):
             raise ValueError("--sync: none of the chosen strategies merges what its sources learn")
-        if forwarding and not any(isinstance(one, Forwards) for one in chosen):
+        if forwarding and not any(hasattr(one, "forwards") for one in chosen):
             raise ValueError(
                 "--forwarding: none of the chosen strategies reports what needs merging"
             )
@@ -233,7 +233,7 @@ def simulate_command(
             cluster=Cluster(cell.speeds, happens),
             measuring=Measuring(
                 slides=n_slides,
-                forwarding=forwarding and isinstance(cell.strategy, Forwards),
+                forwarding=forwarding and hasattr(cell.strategy, "forwards"),
                 keep_loads=windows is not None,
             ),
             timing=clock,

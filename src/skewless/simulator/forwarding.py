@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Keys, Workers
-from skewless.strategy import Forwards
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class SlidingPartials:
 class Forwarding:
     """What each source has sent in the current slide, and which results need merging at its end."""
 
-    def __init__(self, strategy: Forwards[Any], n_sources: int, n_slides: int = 1) -> None:
+    def __init__(self, strategy: Any, n_sources: int, n_slides: int = 1) -> None:
         self.slides: list[Slide] = []
         self._strategy = strategy
         self._routed: list[list[tuple[Keys, Workers]]] = [[] for _ in range(n_sources)]

@@ -27,7 +27,7 @@ from skewless.simulator.tally import Tally
 from skewless.simulator.timed.clock import Clock
 from skewless.simulator.timed.timing import Timing, require_events
 from skewless.state import state_bytes
-from skewless.strategy import AnyStrategy, Forwards, Merges
+from skewless.strategy import AnyStrategy, Merges
 from skewless.workloads.workload import Weighted, Workload
 
 #: Called with the number of records done so far.
@@ -164,7 +164,7 @@ def simulate(
 
 def _forwarding(strategy: AnyStrategy, n_sources: int, slides: int) -> Forwarding:
     """Build the count of forwarded keys; raise ValueError unless the strategy can tell them."""
-    if not isinstance(strategy, Forwards):
+    if not hasattr(strategy, "forwards"):
         raise ValueError(f"forwarding: {strategy.name} cannot tell which results need no merging")
     return Forwarding(strategy, n_sources, slides)
 

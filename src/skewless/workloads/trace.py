@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Keys
 from skewless.keys import hash_keys
-from skewless.parameters import check_types, require
+from skewless.parameters import WeightError, check_types, require
 from skewless.plumbing.arguments import path_text, shown
-from skewless.strategy import WeightError
 from skewless.workloads.delimiters import BY_NAME, delimiter_of, require_csv
 from skewless.workloads.trace_files import (
     files_of,

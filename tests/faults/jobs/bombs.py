@@ -224,6 +224,15 @@ _ACTIONS = {
 }
 
 
+def once(folder: Path, action: str) -> None:
+    """Do this at the first call with this folder, whichever attempt of a task it is."""
+    try:
+        (folder / "fired").touch(exist_ok=False)
+    except FileExistsError:
+        return
+    _ACTIONS[action](folder)
+
+
 @dataclass(frozen=True)
 class _Bombed:
     folder: str = ""

@@ -11,7 +11,7 @@ from experiments.reproduction.papers.dalton.pipeline import EMIT, SCORE, Pipelin
 from skewless import registry, workloads
 from skewless.arrays import Keys, Workers
 from skewless.simulator import Sync, simulate
-from skewless.strategies.dalton.bandit import HOT_ABOVE, WATCH_ABOVE, Bandit, home_of
+from skewless.strategies.dalton.bandit import Bandit, home_of
 from skewless.strategies.dalton.watched_keys import ALWAYS, take_row
 from skewless.strategy import AnyStrategy
 
@@ -47,7 +47,7 @@ class ForcedHotKeys(Pipeline):
             if row < 0:
                 raise ValueError(f"n_hot: {self.n_hot} keys are more than Dalton has rows")
             state.hot.until[row] = ALWAYS
-        state.levels[[HOT_ABOVE, WATCH_ABOVE]] = float(keys.size + 1)
+        state.levels["hot_above"] = state.levels["watch_above"] = keys.size + 1
         out = np.full(keys.size, -1, np.int32)
         strategy.route(keys, state, out)
         return out
@@ -80,7 +80,7 @@ class FoundHotKeys:
         found = []
         for begin in range(0, keys.size - self.stats_window + 1, self.stats_window):
             strategy.route(keys[begin : begin + self.stats_window], state, out)
-            found.append(int((state.hot.counts > state.levels[HOT_ABOVE]).sum()))
+            found.append(int((state.hot.counts > state.levels[0]["hot_above"]).sum()))
         return {"hot_keys": float(np.mean(found))}
 
 

@@ -14,9 +14,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from skewless.plumbing.arguments import shown
 from skewless.plumbing.private_files import write_private
+from skewless.plumbing.text_tables import number, percent, printable, text_table
 from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.balance.prometheus import balance_metrics, exposition
-from skewless.spark.balance.text_tables import number, percent, printable, text_table
 from skewless.spark.ledger.folder import open_folder
 from skewless.spark.ledger.folder import shown as address_text
 from skewless.spark.ledger.ledger import Ledger

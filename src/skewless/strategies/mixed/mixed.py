@@ -93,10 +93,9 @@ class Mixed(MinMig):
 
     def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
         """Alg. 4; neighbours of giants take half of the table, and more where others leave room."""
-        vectors = self._vectors(observed, capacities.size)
         if self.max_entries is None:
-            task = self._problem(vectors, observed, aims, capacities, self.beta)
-            return new_owners(task, self._attempt(task, 0), observed, self.beta), aims
+            return super()._plan(observed, aims, capacities)
+        vectors = self._vectors(observed, capacities.size)
         whole, half = self.max_entries, self.max_entries // 2
         room = whole - n_pinned_away(observed)
         # What neighbours of giants may take of the table: in round 1 all of it, in round 2 what
