@@ -73,7 +73,7 @@ def simulated(given: dict[str, Any]) -> None:
     measuring = Measuring(
         **{name: given.pop(name) for name in parameters.names(Measuring) if name in given}
     )
-    given |= {"cluster": cluster} if given["cluster"] == Cluster() else {}
+    given |= {"cluster": cluster} if given["cluster"] is None else {}
     given |= {"measuring": measuring} if given["measuring"] is None else {}
     simulate(**given)
 
@@ -83,7 +83,7 @@ def test_the_simulator_works_or_refuses_its_arguments_by_name() -> None:
     valid: dict[str, Any] = {
         **{"strategy": registry.make("pkg"), "workload": workloads.make("zipf", n_records=100)},
         **{"n_workers": 3, "n_sources": 2, "seed": 0, "window": 10},
-        **{"horizon": 0, "sync": 0, "cluster": Cluster(), "timing": None, "capacities": None},
+        **{"horizon": 0, "sync": 0, "cluster": None, "timing": None, "capacities": None},
         **{"state_windows": 5, "chunk_size": 64, "max_pairs": 1000, "slides": 1},
         **{"forwarding": False, "events": (), "measuring": None},
     }
