@@ -109,10 +109,21 @@ class Sides:
         return joined.select(*self.result)
 
 
+def require_tables(left: Any, right: Any) -> tuple[Records, Records]:
+    """Return the records of two batch DataFrames; raise ValueError if they are something else."""
+    sides = both_records(left, right)
+    if sides[0].is_stream:
+        raise ValueError(
+            "within: a join of streams pairs records by event time: say how far apart they may be, "
+            "like within='1 hour', and watermark=(time column, delay)"
+        )
+    return sides
+
+
 def both_sides(left: DataFrame, right: DataFrame, on: Any, how: Any, suffix: Any) -> Sides:
     """Return the sides of a batch join; raise ValueError for bad arguments."""
     kind = _kind(how)
-    ours, theirs = both_records(left, right)
+    ours, theirs = require_tables(left, right)
     names = key_names(ours, theirs, on)
     keys = [side.by(names).key for side in (ours, theirs)]
     taken = [*names, *(name for name in ours.names if name not in names)]
