@@ -31,10 +31,10 @@ def task(
             "Index": partition,
             "Executor ID": executor,
             "Launch Time": launched,
-            "Finish Time": launched + int(seconds * 1000),
+            "Finish Time": launched + round(seconds * 1000),
         },
         "Task Metrics": {
-            "Executor Run Time": int(seconds * 1000),
+            "Executor Run Time": round(seconds * 1000),
             "Shuffle Read Metrics": read if shuffle else {},
             "Input Metrics": {} if shuffle else given,
         },
@@ -96,7 +96,7 @@ def job(number, stages, submitted, ended, stream=None):
 
 
 def ran(number, tasks, submitted, ended, parents=(), attempt=0, **more):
-    """Return the events of a stage; `tasks` are launches and lengths, all times seconds."""
+    """Return the events of a stage; `tasks` are launches, lengths, records; times are seconds."""
     about = {"Parent IDs": list(parents), "Stage Attempt ID": attempt}
     about |= {"Submission Time": round(1000 * submitted)}
     info = about | {"Completion Time": round(1000 * ended)}
@@ -105,8 +105,13 @@ def ran(number, tasks, submitted, ended, parents=(), attempt=0, **more):
     return [
         begun,
         *(
-            task(number, place, seconds, launched=round(1000 * launched), attempt=attempt, **more)
-            for place, (launched, seconds) in enumerate(tasks)
+            task(
+                *(number, place, seconds, *records),
+                launched=round(1000 * launched),
+                attempt=attempt,
+                **more,
+            )
+            for place, (launched, seconds, *records) in enumerate(tasks)
         ),
         stage_end(number, **info),
     ]

@@ -22,7 +22,7 @@ from skewless.diagnosis.what_if import what_if
 SKEWED = [
     *executors(2),
     *job(0, [0], 0.0, 9.0),
-    *ran(0, [(0.5, 8.0), *((0.5 + second, 1.0) for second in range(7))], 0.2, 8.7),
+    *ran(0, [(0.5, 8.0, 800), *((0.5 + second, 1.0, 100) for second in range(7))], 0.2, 8.7),
 ]
 
 
@@ -155,13 +155,7 @@ def test_stages_that_wait_for_each_other_end_all_the_same() -> None:
 
 
 def test_only_stages_with_a_straggler_that_balance_helps_are_balanced() -> None:
-    events = [*SKEWED[:2], *SKEWED[2:]]
-    for place, event in enumerate(events):
-        if event["Event"].endswith("TaskEnd"):
-            records = 800 if event["Task Info"]["Index"] == 0 else 100
-            event["Task Metrics"]["Shuffle Read Metrics"]["Total Records Read"] = records
-            events[place] = event
-    application = summarise(events)
+    application = summarise(SKEWED)
     own, asked = what_if(application, find_stragglers(application), 8)
     assert (own.slots, own.measured_seconds) == (2, 9.0)
     assert own.error == pytest.approx(0.0)
@@ -188,7 +182,8 @@ def log(tmp_path: Path) -> str:
 def test_the_command_says_what_other_slots_and_even_tasks_would_give(log: str) -> None:
     told = run("diagnose", "log", log, "--slots", "8")
     assert told.exit_code == 0, told.output
-    assert "on the 2 slots of the log: 9 s, measured 9 s, an error of +0.0%." in told.stdout
+    own = r"on the 2 slots of the log: 9 s, measured 9 s, an error of [+-]0\.0%\."
+    assert re.search(own, told.stdout)
     assert "8 slots: 9 s; without stragglers 2.88 s, so they cost 6.12 s." in told.stdout
     assert re.search(r"0\.0 +8 +8.5 s +8.5 s +2.38 s +6.12 s +stage 0", told.stdout)
     assert "Replayed" not in run("diagnose", "log", log).stdout

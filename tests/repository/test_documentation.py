@@ -38,6 +38,7 @@ ALONE = {
     "docs/guides/kafka.md": "tests/kafka/test_guide.py",
     "docs/keyed-operators.md": "tests/spark/state/test_guide.py",
     "docs/keyed-state.md": "tests/spark/state/test_guide.py",
+    "docs/spark-reference.md": "tests/spark/test_documentation.py",
     "docs/spark.md": "tests/spark/test_documentation.py",
 }
 

@@ -18,6 +18,8 @@ from skewless.workloads.workload import Workload
 
 #: Records whose keys are kept in memory for the predictions: 8 bytes each.
 MOST_ROUTED = 8_000_000
+#: Each source keeps something for each worker, so that sources times workers are bounded.
+_MOST_STATES, _FEWEST_SOURCES = 1_000_000, 4
 
 
 class KeyReport(NamedTuple):
@@ -85,7 +87,7 @@ def report_on(
         The counts of its keys.
     keys
         The key hashes of its first records, which are routed for the predictions. They count as
-        partitions of equal size, one for each worker.
+        partitions of equal size, one for each worker, or fewer if there are very many workers.
     n_workers, n_slots
         The workers, and the tasks that run at the same time; None: as many as workers.
     costs
@@ -100,7 +102,8 @@ def report_on(
         Of the strategies.
     """
     slots = n_workers if n_slots is None else n_slots
-    cuts = np.linspace(0, keys.size, n_workers + 1).astype(np.int64)
+    n_sources = max(_FEWEST_SOURCES, min(n_workers, _MOST_STATES // n_workers))
+    cuts = np.linspace(0, keys.size, n_sources + 1).astype(np.int64)
     sample = SampledKeys(keys, tuple(np.diff(cuts).tolist()))
     job = Job(sample, n_workers, slots, facts.n_records, costs, seed, window=window)
     known = texts or {}
@@ -115,7 +118,7 @@ def report_on(
         sampled=keys.size,
         predictions=predict(job, chosen_strategies(None)),
         slots=slots,
-        partitions=n_workers,
+        partitions=n_sources,
         costs=costs,
         n_too_heavy=facts.n_above_fair_share,
         goes_on=goes_on,

@@ -158,7 +158,7 @@ def _note(folder: str, keys: Any, workers: Any) -> None:
 
 
 def decisions(folder: Path) -> dict[tuple[int, int], dict[str, str]]:
-    """Return what was decided by batch and source, and there by attempt, as digests.
+    """Read the decisions by batch and source, and there by attempt, as digests.
 
     An attempt that ended early counts as the longest one, if it agrees with that as far as it went.
     """

@@ -107,7 +107,7 @@ class Query:
         return self.tasks.begin(self.ledger, batch, SEED, Offsets(seen))
 
     def sent(self, table: pa.Table, n_sources: int = 3) -> pa.Table:
-        """Return what is sent of records that lie in several source partitions, in order."""
+        """Build the sent records of several source partitions, in order."""
         columns = [table.column(name) for name in self.key]
         seeds = pa.array(np.full(table.num_rows, hash_seed(SEED)), pa.int64())
         hashes = hash_keys(*columns, seeds) if self.hashes is None else self.hashes(table)

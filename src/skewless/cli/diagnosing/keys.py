@@ -136,7 +136,7 @@ def key(
             limit=reading.count(limit, "--limit", least=1),
             window=reading.count(window, "--window", least=1),
             delimiter="auto" if delimiter is None else delimiter,
-            n_slots=slots and reading.count(slots, "--slots", least=1, most=MOST_WORKERS),  # type: ignore[arg-type]
+            n_slots=None if slots is None else reading.count(slots, "--slots", 1, MOST_WORKERS),
             costs=given_costs(per_record, per_pair, ("--per-record", "--per-pair")),
         )
         if is_remote(input_) and not on_spark:

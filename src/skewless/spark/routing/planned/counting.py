@@ -58,9 +58,10 @@ def count_keys(
     load = F.count(F.lit(1)) if weight is None else F.sum(weight)
     load = load.cast("double") + F.lit(per_key) if per_key else load.cast("double")
     counts = df.groupBy(hashed.alias(_HASH), *grouped).agg(load.alias(_LOAD))
-    columns = [F.col(_HASH), F.col(_LOAD)]
+    columns = [_HASH, _LOAD]
     if named is not None:
-        columns.append(_name(named, parts).alias(_NAME))
+        counts = counts.withColumn(_NAME, _name(named, parts))
+        columns.append(_NAME)
     bucket = F.pmod(F.col(_HASH), F.lit(n_buckets).cast("bigint")).alias(_BUCKET)
     table = _tops(counts.select(*columns, bucket), columns, listed_per_bucket(n_buckets)).toArrow()
     sums = np.zeros(n_buckets)
@@ -73,7 +74,7 @@ def count_keys(
     return Counted(KeyCounts(hashes, loads, sums, n_keys), names)
 
 
-def _tops(counts: DataFrame, columns: list[Column], k: int) -> DataFrame:
+def _tops(counts: DataFrame, columns: list[str], k: int) -> DataFrame:
     """Return the sum, the number of keys and the k heaviest keys of each bucket."""
     # Among keys of equal load the hash decides, so that the plan is the same every time.
     if _version(counts.sparkSession.version) >= _HAS_TOP_K:
