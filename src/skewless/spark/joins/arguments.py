@@ -23,7 +23,7 @@ from skewless.planning.pairs import KEPT, WITHOUT_PAIRS
 from skewless.plumbing.arguments import shown
 from skewless.spark.columns import internal, is_collated, quoted
 from skewless.spark.error_lines import first_line
-from skewless.spark.records import GroupingKey
+from skewless.spark.records import GroupingKey, Records
 from skewless.spark.routing.planned.counting import seeded_hash
 from skewless.spark.state.operators.join import both_records, key_names, renamed
 from skewless.spark.state.spread_records import any_null
@@ -109,10 +109,21 @@ class Sides:
         return joined.select(*self.result)
 
 
+def require_tables(left: Any, right: Any) -> tuple[Records, Records]:
+    """Return the records of two batch DataFrames; raise ValueError if they are something else."""
+    sides = both_records(left, right)
+    if sides[0].is_stream:
+        raise ValueError(
+            "within: a join of streams pairs records by event time: say how far apart they may be, "
+            "like within='1 hour', and watermark=(time column, delay)"
+        )
+    return sides
+
+
 def both_sides(left: DataFrame, right: DataFrame, on: Any, how: Any, suffix: Any) -> Sides:
     """Return the sides of a batch join; raise ValueError for bad arguments."""
     kind = _kind(how)
-    ours, theirs = both_records(left, right)
+    ours, theirs = require_tables(left, right)
     names = key_names(ours, theirs, on)
     keys = [side.by(names).key for side in (ours, theirs)]
     taken = [*names, *(name for name in ours.names if name not in names)]

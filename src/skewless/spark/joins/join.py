@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from skewless.planning.join_plan import JoinPlan
-from skewless.spark.joins.arguments import both_sides
+from skewless.spark.joins.arguments import both_sides, require_tables
 from skewless.spark.joins.cells import join_in_cells
 from skewless.spark.joins.plan_join import planned, require_plan
 from skewless.spark.state.arguments import Placement
-from skewless.spark.state.operators.join import both_records, join_within
+from skewless.spark.state.operators.join import join_within
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -109,12 +109,7 @@ def join(
             spread=spread,
             **placement,
         )
-    both_records(left, right)
-    if left.isStreaming:
-        raise ValueError(
-            "within: a join of streams pairs records by event time: say how far apart they may be, "
-            "like within='1 hour', and watermark=(time column, delay)"
-        )
+    require_tables(left, right)
     timed = {"watermark": watermark, "right_time": right_time, "spread": spread}
     extra = [name for name, value in timed.items() if value is not None]
     extra += [name for name in placement if name not in _WITHOUT_TIMES]
