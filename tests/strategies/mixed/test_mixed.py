@@ -263,6 +263,12 @@ def test_a_bound_that_no_plan_keeps_costs_balance_and_is_kept(strategy):
     assert peaks.mean() < none[:, 0].mean()
 
 
+def test_a_bound_that_is_not_kept_gives_the_plans_of_min_table_where_it_is_too_small():
+    # As in the appendix: with all entries sent home, a plan of Mixed is one of MinTable.
+    loose = played(Mixed(max_entries=0, keep_bound=False), fluctuating_reports(2))
+    np.testing.assert_array_equal(loose, played(MinTable(), fluctuating_reports(2)))
+
+
 def test_without_a_bound_mixed_is_min_mig():
     mixed = played(Mixed(max_entries=None), fluctuating_reports(2))
     np.testing.assert_array_equal(mixed, played(MinMig(), fluctuating_reports(2)))

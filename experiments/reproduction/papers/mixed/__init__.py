@@ -16,11 +16,11 @@ from experiments.reproduction.cells import Simulation
 from experiments.reproduction.figure import Paper, Points, Size, named
 from experiments.reproduction.fitting import fitted_z, same_head
 from experiments.reproduction.papers.mixed.planning import (
-    LITERAL,
     N_KEYS,
     Compacting,
     Planning,
     Timed,
+    literal,
     table_bound,
 )
 from experiments.reproduction.table import Entry, Table
@@ -72,12 +72,12 @@ def planned(
     `bound`: of the table. `settings`: parameters of the strategy by their names.
     """
     keys = keys or n_keys(size, most_keys)
-    literal = LITERAL if strategy in _FAMILY else {}
+    as_written = literal(strategy) if strategy in _FAMILY else {}
     bounded = strategy in ("mixed", "mixed-bf")
     entries = {"max_entries": bound or table_bound(keys)} if bounded else {}
     return Planning(
         strategy,
-        {**literal, **entries, **settings},
+        {**as_written, **entries, **settings},
         z=z or same_head(_Z, N_KEYS, keys),
         n_keys=keys,
         f=f,
@@ -171,7 +171,7 @@ def timed(
     settings: dict[str, Any] = {
         **({"ring": True} if strategy == "hash" else {}),
         **({"tolerance": tolerance} if strategy in _MOVING else {}),
-        **(LITERAL if strategy in _FAMILY else {}),
+        **(literal(strategy) if strategy in _FAMILY else {}),
         **({"max_entries": table_bound(keys)} if strategy == "mixed" else {}),
     }
     total = _N_WORKERS + joins

@@ -31,9 +31,16 @@ from skewless.workloads.fluctuating_zipf import Frequencies
 
 #: Keys of the paper's streams (table II).
 N_KEYS = 1_000_000
-#: The phases as the paper writes them. Our defaults pin keys that no worker can hold, and fill
-#: workers that have too little.
-LITERAL: dict[str, Any] = {"pin_giants": False, "two_sided": False}
+
+
+def literal(strategy: str) -> dict[str, Any]:
+    """Return the parameters with which a strategy plans as the paper writes it.
+
+    Our defaults pin keys that no worker can hold, fill workers that have too little, and keep the
+    bound on the table.
+    """
+    bound = {"keep_bound": False} if strategy in ("mixed", "mixed-bf") else {}
+    return {"pin_giants": False, "two_sided": False, **bound}
 
 
 def table_bound(keys: int, published: int = 3_000) -> int:
@@ -227,7 +234,7 @@ class Compacting:
             compact=self.degree > 0,
             discretisation=max(self.degree, 1).bit_length() - 1,
             max_entries=table_bound(self.n_keys),
-            **LITERAL,
+            **literal(Mixed.name),
         )
         work = counted(strategy)
         stream = FluctuatingZipf(

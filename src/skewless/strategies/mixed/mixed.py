@@ -54,6 +54,8 @@ class Mixed(MinMig):
         A_max: the bound on table entries; None: there is none, and this is `MinMig`. Where a plan
         needs room, the entries go whose keys were last reported longest ago, then those of the
         lightest keys, whatever that costs in balance.
+    keep_bound
+        False: as in the paper, a plan that needs more entries than `max_entries` is carried out.
 
     **Deviations from the paper**: giants are pinned, workers with too little are filled, a plan
     must be worth its moves, a key that no worker accepts has a place, n grows by the excess, and
@@ -82,6 +84,7 @@ class Mixed(MinMig):
     name: ClassVar[str] = "mixed"
 
     max_entries: int | None = 3_000
+    keep_bound: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,7 +92,7 @@ class Mixed(MinMig):
         require(self, "max_entries", enough, "at least 0, or None")
 
     def _most_entries(self) -> int | None:
-        return self.max_entries
+        return self.max_entries if self.keep_bound else None
 
     def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
         """Alg. 4; neighbours of giants take half of the table, and more where others leave room."""
@@ -120,7 +123,8 @@ class Mixed(MinMig):
         feasible = relaxed(aims, observed, half)
         task = self._problem(vectors, observed, feasible, capacities, None)  # as MinTable does
         plan = self._attempt(task, observed.keys.size)
-        return _heaviest_away(new_owners(task, plan, observed, None), observed, whole), feasible
+        owners = new_owners(task, plan, observed, None)
+        return _heaviest_away(owners, observed, whole) if self.keep_bound else owners, feasible
 
     def _search(self, task: Problem, room: float) -> Attempt:
         """Alg. 4: return the first plan whose table has `room`, or the one of an empty table."""

@@ -25,7 +25,7 @@ class MixedBruteForce(Mixed):
     Parameters
     ----------
     tolerance, keep_unreported, forget_after, pin_giants, two_sided, compact,
-    discretisation, beta, max_entries
+    discretisation, beta, max_entries, keep_bound
         As those of `Mixed`.
 
     **Deviations from the paper**: those of `Mixed`. Plans are ranked by whether the table fits,
