@@ -25,6 +25,7 @@ from skewless.apps.tpch.tables import TableFiles, find_tables
 from skewless.apps.tpch_q5 import TpchQ5
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger import Ledger
+from skewless.spark.ledger.names import WORKERS
 
 #: What is compared; the others are measured against the first one.
 STRATEGIES = ("hash", "mixed")
@@ -68,7 +69,7 @@ def run(
         number = event["batchId"]
         balance = read_balance(ledger, number, N_WORKERS)
         assert balance is not None  # the stream has ended, so all reports are there
-        reports = ledger.read_workers(number)
+        reports = dict(ledger.reports(WORKERS, number))
         batches.append(
             {
                 "batch": number,

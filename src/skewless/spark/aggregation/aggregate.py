@@ -42,9 +42,8 @@ from skewless.spark.columns import (
     require_arrow_key,
     require_dataframe,
 )
-from skewless.spark.ledger.query_identity import Claim, claim_of, require_unclaimed
 from skewless.spark.routing.arguments import routing_arguments, weight_column
-from skewless.spark.routing.query_ledger import QueryLedger
+from skewless.spark.routing.query_ledger import QueryLedger, claim_of
 from skewless.spark.routing.route import make_router, routed
 from skewless.spark.routing.speeds import log_unused, uses_speeds
 from skewless.spark.slots import ANY_PARTITIONS, check_slots, even_slots
@@ -143,7 +142,7 @@ def aggregate(
     carried = carried_watermark(df, by, span, watermark, is_plain=is_plain)
     names = [*([WINDOW] if span is not None else []), *by.names, *aggs]
     if is_plain:
-        require_unclaimed(df, given.ledger, PLAIN, by.names)
+        claim_of(df, given.ledger, PLAIN, by.names)  # it writes none, so none began with it
         choice.log()
         return plain_query(df, by, inputs, aggs, span, watermark).toDF(*names)
     is_ours = not is_merged_by_spark(aggs)
@@ -202,7 +201,7 @@ class _Query:
     late: Lateness
     choice: Choice
     ledger: QueryLedger | None  # to which the workers report
-    claim: Claim | None
+    claim: QueryLedger | None
 
     def merged(self, records: DataFrame, mode: str | None, layout: Mapping[str, str]) -> DataFrame:
         """Return the results of records that are where they are combined."""

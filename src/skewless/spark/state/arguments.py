@@ -31,8 +31,8 @@ from skewless.spark.columns import (
     require_arrow_key,
     require_arrow_types,
 )
-from skewless.spark.ledger.folder import shown as shown_folder
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
+from skewless.spark.ledger.names import state_plan_name
 from skewless.spark.routing.arguments import number_of_workers
 from skewless.spark.routing.query_ledger import QueryLedger, query_ledger
 from skewless.spark.routing.settings import given_seed, given_workers
@@ -42,7 +42,6 @@ from skewless.spark.state.planning.state_plan import more_of
 from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import Shape, require_same_states
 from skewless.spark.state.versions import bases
-from skewless.spark.state.versions.plan_files import read_entry
 from skewless.strategy import AnyStrategy
 
 #: The strategy of "auto".
@@ -252,10 +251,10 @@ def _check_states(ledger: Ledger, shape: Shape) -> None:
     last = bases.newest(ledger)
     if last is None:
         return
-    where = f"the ledger in {shown_folder(ledger.folder)}"
+    where = f"the ledger in {ledger.place}"
     wrong: LedgerMismatch | None = None
     for base in (last, *bases.all_complete(ledger)):
-        entry = read_entry(ledger, base.batch, base.run)
+        entry = ledger.read(state_plan_name(base.batch, base.run))
         if entry is None:
             continue
         try:
