@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from skewless.plumbing.text_tables import printable
 from skewless.spark.balance.balance import (
     batch_balance,
     plan_of,
@@ -25,7 +26,6 @@ from skewless.spark.balance.seen_batches import (
     total_of,
     users_key,
 )
-from skewless.spark.balance.text_tables import printable
 from skewless.spark.ledger.folder import Folder
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import (

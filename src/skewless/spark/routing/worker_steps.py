@@ -65,7 +65,7 @@ def first_workers(ledger: Ledger) -> int | None:
 
 
 def last_workers(ledger: Ledger) -> int | None:
-    """Return how many workers the query had last, or None before it has begun."""
+    """Look up the last number of workers of the query; None before it has begun."""
     began = first_workers(ledger)
     last = latest_plan(ledger, before=1 << 62)
     if began is None or last is None:
