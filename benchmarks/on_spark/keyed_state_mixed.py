@@ -39,11 +39,11 @@ from skewless.registry import strategy_of
 from skewless.simulator import Measuring, simulate
 from skewless.spark import Processor, Update, process, scale_to
 from skewless.spark.ledger import Ledger
+from skewless.spark.ledger.names import WORKERS, state_plan_name
 from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state.planning.placing import Placing, as_moving
 from skewless.spark.state.planning.state_plan import from_entry
 from skewless.spark.state.versions import bases
-from skewless.spark.state.versions.plan_files import read_entry
 from skewless.strategies import Mixed
 from skewless.workloads import FluctuatingZipf
 
@@ -217,8 +217,8 @@ def _record(scenario: Scenario, size: Size, ledger: Ledger, batch: int, wall: fl
     """Build the raw record of one micro-batch from the ledger's plan and reports."""
     base = bases.complete(ledger, batch)
     assert base is not None
-    reports = ledger.read_workers(batch)
-    entry = read_entry(ledger, batch, base.run)
+    reports = dict(ledger.reports(WORKERS, batch))
+    entry = ledger.read(state_plan_name(batch, base.run))
     assert entry is not None
     plan = from_entry(entry, as_moving(strategy_of(scenario.strategy)), SEED)
     observed = plan.observed
@@ -227,7 +227,7 @@ def _record(scenario: Scenario, size: Size, ledger: Ledger, batch: int, wall: fl
     )
     held = 0
     if plan.base is not None:
-        before = ledger.read_workers(plan.base.batch)
+        before = dict(ledger.reports(WORKERS, plan.base.batch))
         held = sum(report.about["bytes"] for report in before.values())
     moving = np.isin(observed.hashes, plan.moving.hashes)
     moved = float(observed.sizes[moving].sum())

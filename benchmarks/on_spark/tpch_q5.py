@@ -26,6 +26,7 @@ from skewless.apps.tpch_q5 import TpchQ5
 from skewless.cli.option import option
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger import Ledger
+from skewless.spark.ledger.names import WORKERS
 
 #: What is compared; the others are measured against the first one.
 STRATEGIES = ("hash", "mixed")
@@ -69,7 +70,7 @@ def run(
         number = event["batchId"]
         balance = read_balance(ledger, number, N_WORKERS)
         assert balance is not None  # the stream has ended, so all reports are there
-        reports = ledger.read_workers(number)
+        reports = dict(ledger.reports(WORKERS, number))
         batches.append(
             {
                 "batch": number,

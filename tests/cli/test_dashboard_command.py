@@ -18,7 +18,9 @@ pytest.importorskip("bokeh", reason="the page is drawn by Bokeh")
 
 from command_line import lend_session, let_java_be_found, refused, run
 from skewless.spark.ledger.ledger import Entry, Ledger
+from skewless.spark.ledger.names import plan_name
 from spark.balance.reports import IDENTITY, source, worker
+from spark.ledger.entries import write_report, write_worker
 
 
 @pytest.fixture
@@ -26,10 +28,10 @@ def ledger(tmp_path):
     made = Ledger(str(tmp_path / "ledger"))
     made.claim(IDENTITY)
     made.bind("query-1")
-    made.publish_plan(0, Entry({}, {}))
-    made.write_report(0, 0, source(2, 1, 0))
+    made.publish(plan_name(0), Entry({}, {}))
+    write_report(made, 0, 0, source(2, 1, 0))
     for number, keys in enumerate((["hot <key>", "b"], ["hot <key>"], [])):
-        made.write_worker(0, number, worker(keys))
+        write_worker(made, 0, number, worker(keys))
     return tmp_path / "ledger"
 
 

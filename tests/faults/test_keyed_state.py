@@ -13,8 +13,8 @@ from faults.jobs.bombs import lay, not_fired
 from faults.jobs.comparing import CHAINED, assert_done, batches_of, chained
 from faults.jobs.starting import N_BATCHES, Job, appeared, query, write_records
 from skewless.spark.ledger import Ledger
+from skewless.spark.ledger.names import state_plan_name
 from skewless.spark.state.versions import bases
-from skewless.spark.state.versions.plan_files import read_entry
 from skewless.spark.state.versions.version_files import read
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
@@ -31,7 +31,6 @@ BOMBS = (
 POINTS = (
     "checkpoint/offsets/0",
     "ledger/state/00000000/*/plan.arrow",
-    "ledger/workers/00000001/*/worker-*.arrow",
     "ledger/state/00000001/*/worker-*.arrow",
     "out/batch=2/*",
     "checkpoint/commits/2",
@@ -63,7 +62,7 @@ def n_moved(folder: Path) -> int:
     total = 0
     for batch in range(N_BATCHES):
         base = bases.complete(ledger, batch)
-        entry = base and read_entry(ledger, batch, base.run)
+        entry = base and ledger.read(state_plan_name(batch, base.run))
         assert entry
         total += entry.arrays["moving.hashes"].size
     return total

@@ -13,8 +13,8 @@ from faults.jobs.comparing import assert_done, assert_same_rows, batches_of
 from faults.jobs.operators import COLUMNS
 from faults.jobs.starting import N_BATCHES, Job, appeared, query, write_records
 from skewless.spark.ledger import Ledger
+from skewless.spark.ledger.names import state_plan_name
 from skewless.spark.state.versions import bases
-from skewless.spark.state.versions.plan_files import read_entry
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 
@@ -30,7 +30,7 @@ BOMBS = (
 #: What is on disk when the driver dies.
 POINTS = (
     "ledger/state/00000001/*/plan.arrow",
-    "ledger/workers/00000001/*/worker-*.arrow",
+    "ledger/state/00000001/*/worker-*.arrow",
     "ledger/state/00000002/*/worker-*.arrow",
     "out/batch=2/*",
 )
@@ -71,7 +71,7 @@ def n_spread(folder: Path) -> int:
     """Count the keys that are spread after the last micro-batch."""
     ledger = Ledger(str(folder / "ledger"))
     base = bases.complete(ledger, N_BATCHES - 1)
-    entry = base and read_entry(ledger, base.batch, base.run)
+    entry = base and ledger.read(state_plan_name(base.batch, base.run))
     assert entry
     return int(entry.arrays["spread.hashes"].size)
 

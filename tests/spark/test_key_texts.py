@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless.spark.key_texts import key_text
 from spark.balance.reports import report_of
+from spark.ledger.entries import read_workers
 from spark.state.counting import Counts
 from spark.state.without_spark import Query
 
@@ -47,4 +48,4 @@ def test_aggregate_and_process_report_such_a_key_alike(tmp_path: Path) -> None:
     assert text == FAR_TEXT
     query = Query(tmp_path, CountsOfTimes(), pa.schema([("k", times().type)]), workers=1)
     query.step(0, pa.table({"k": times(FAR, FAR)}))
-    assert [key for key, _, _ in query.ledger.read_workers(0)[0].about["top"]] == [text]
+    assert [key for key, _, _ in read_workers(query.ledger, 0)[0].about["top"]] == [text]

@@ -43,11 +43,10 @@ KINDS = {"raise": "task", "kill_worker": "worker", "kill_executor": "executor"}
 _FUSES = {"route": 6, "work": 0, "combine": 100, "merge": 60, "finish": 60, "update": 60}
 #: What a driver writes, and at what a killer from outside takes aim.
 _FILES = ("checkpoint/offsets/*", "checkpoint/state/0/*/*", "checkpoint/commits/*", "out/*")
-#: The same where states are in the ledger: plans, what workers reported, and their versions.
+#: The same where states are in the ledger: plans, and versions with the reports of workers.
 _KEYED_FILES = (
     "checkpoint/offsets/*",
     "ledger/state/*/*/plan.arrow",
-    "ledger/workers/*/*/worker-*.arrow",
     "ledger/state/*/*/worker-*.arrow",
     "checkpoint/commits/*",
     "out/*",

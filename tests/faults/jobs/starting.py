@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.names import plan_name
+from spark.ledger.entries import read_reports, read_workers
 
 TESTS = Path(__file__).parents[2]
 N_BATCHES = 4
@@ -215,7 +217,7 @@ def n_different_plans(folder: Path) -> int:
     ledger = Ledger(str(folder / "ledger"))
     shared = set()
     for batch in plans_of(folder):
-        plan = ledger.read_plan(batch)
+        plan = ledger.read(plan_name(batch))
         arrays = plan.arrays.items() if plan is not None else ()
         shared.add(tuple(a.tobytes() for name, a in sorted(arrays) if name.startswith("shared.")))
     return len(shared - {()})
@@ -227,8 +229,8 @@ def learned(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for batch in ledger.batches():
         for kind, reports in (
-            ("source", ledger.read_reports(batch)),
-            ("worker", ledger.read_workers(batch)),
+            ("source", read_reports(ledger, batch)),
+            ("worker", read_workers(ledger, batch)),
         ):
             for member, entry in reports.items():
                 arrays = {name: array.tobytes() for name, array in entry.arrays.items()}

@@ -122,7 +122,7 @@ def _around(operation: str, method: Callable[..., Any]) -> Callable[..., Any]:
     writes = operation in ("create", "overwrite")
 
     @functools.wraps(method)
-    def around(self: Any, name: str, *data: bytes) -> Any:
+    def around(self: Any, name: str, *data: Any) -> Any:
         self.faults.at(f"{operation} {name}: before", writes=writes)
         found = method(self, name, *data)
         self.faults.at(f"{operation} {name}: after")
@@ -165,8 +165,9 @@ class ObjectStore:
 
     create = RemoteFolder.create  # reads, uploads, and reads what all others will read
 
-    def read(self, name: str) -> bytes | None:
-        return self.objects.get(name)
+    def read(self, name: str, last: int | None = None) -> bytes | None:
+        data = self.objects.get(name)
+        return data if last is None or data is None else data[-last:]
 
     def overwrite(self, name: str, data: bytes) -> None:
         self.objects[name] = bytes(data)

@@ -216,9 +216,11 @@ class History:
         """Do what the documents say after a refusal; return False where the history ends."""
         self.tell(f"refused: {error}")
         before = self.progress.commits - 1
+        # On a store without an atomic create, a late task may replace the plan.
+        is_replaced = "was replaced" in str(error)
         if "a newer run" in str(error):
             pass  # the query is started again
-        elif self.progress.sink[before:] and self.progress.sink[before] is None:
+        elif is_replaced or (self.progress.sink[before:] and self.progress.sink[before] is None):
             self.progress = self.progress.back_to(before)
         elif self.progress.commits < self.oldest:  # its states are purged: give up this timeline
             others = [*self.copies, *(progress for progress, _ in self.left)]

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from skewless import aggregations as aggs
 from skewless.spark.aggregation.aggregate import aggregate
 from skewless.spark.ledger.ledger import Ledger
+from spark.ledger.entries import read_reports, read_workers
 from spark.streams import (
     BEGIN,
     FULL,
@@ -221,7 +222,7 @@ def test_the_ledger_tells_of_every_record(spark: Any, tmp_path: Path) -> None:
     run(ours, "complete", tmp_path / "checkpoint")
     ledger = Ledger(folder)
     for batch in range(2):
-        sources, workers = ledger.read_reports(batch), ledger.read_workers(batch)
+        sources, workers = read_reports(ledger, batch), read_workers(ledger, batch)
         assert sum(int(report.arrays["loads"].sum()) for report in sources.values()) == 500
         assert sum(report.about["records"] for report in workers.values()) == 500
         assert sorted(workers) == [0, 1, 2]

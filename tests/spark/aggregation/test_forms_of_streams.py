@@ -14,6 +14,8 @@ from skewless import aggregations as aggs
 from skewless.spark import BalanceListener, explain_balance
 from skewless.spark.aggregation.aggregate import aggregate
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
+from skewless.spark.routing.worker_steps import first_workers
+from spark.ledger.entries import read_workers
 from spark.streams import (
     assert_same_batches,
     native,
@@ -46,7 +48,7 @@ def test_a_stream_goes_on_as_its_ledger_began(spark: Any, tmp_path: Path) -> Non
     others = plain(read_stream(spark, tmp_path / "in"), ["k"], None, names=list(chosen))
     wanted = run(others, "update", tmp_path / "plain")
     assert_same_batches(batches, {1: wanted[1]}, ["k"])
-    assert Ledger(str(tmp_path / "ledger")).read_workers(1)  # it was routed
+    assert read_workers(Ledger(str(tmp_path / "ledger")), 1)  # it was routed
 
 
 def test_a_ledger_of_process_is_refused_in_one_line(spark: Any, tmp_path: Path) -> None:
@@ -72,7 +74,7 @@ def test_a_stream_that_routes_nothing_claims_its_ledger(spark: Any, tmp_path: Pa
     assert (Ledger(folder).identity() or {})["strategy"] == "local"
     assert "strategy local, key k" in str(explain_balance(folder))
     assert "nothing is routed" in str(explain_balance(folder))
-    assert BalanceListener(folder).ledger.workers() is None
+    assert first_workers(BalanceListener(folder).ledger) is None
     with pytest.raises(LedgerMismatch, match="was written for strategy=local, not cascade"):
         aggregate(df, "k", chosen, strategy="cascade", ledger=folder)
     with pytest.raises(LedgerMismatch, match=r"was written for state 1=.*Spread"):

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from skewless.spark.ledger.ledger import Entry, Ledger
+from skewless.spark.ledger.names import plan_name
 from spark.balance.reports import IDENTITY, source, worker
+from spark.ledger.entries import write_report, write_worker
 
 
 @pytest.fixture
@@ -16,10 +18,10 @@ def ledger(tmp_path: Path) -> Ledger:
     made = Ledger(str(tmp_path / "ledger"))
     made.claim(IDENTITY)
     made.bind("query-1")
-    made.publish_plan(0, Entry({}, {}))
-    made.write_report(0, 0, source(3, 2, 1))
-    made.write_report(1, 0, source(2, 2, 0))
-    made.write_worker(1, 0, worker(['two\nlines "quoted" \\', None]))
-    made.write_worker(1, 1, worker(["ключ \x1b[31m", None]))
-    made.write_worker(1, 2, worker([]))
+    made.publish(plan_name(0), Entry({}, {}))
+    write_report(made, 0, 0, source(3, 2, 1))
+    write_report(made, 1, 0, source(2, 2, 0))
+    write_worker(made, 1, 0, worker(['two\nlines "quoted" \\', None]))
+    write_worker(made, 1, 1, worker(["ключ \x1b[31m", None]))
+    write_worker(made, 1, 2, worker([]))
     return made

@@ -13,7 +13,10 @@ from skewless.spark.balance.balance import read_balance
 from skewless.spark.balance.explaining import read_balances
 from skewless.spark.balance.history import History, find_history
 from skewless.spark.ledger.ledger import Entry, Ledger
+from skewless.spark.ledger.names import plan_name
+from skewless.spark.routing.worker_steps import first_workers
 from spark.balance.reports import IDENTITY, source, worker
+from spark.ledger.entries import write_report, write_worker
 from spark.state.chains import SCHEMA, chain, records
 from spark.state.without_spark import Query, stamp_of
 
@@ -32,15 +35,15 @@ def made(folder, n_batches=3):
     ledger.claim({**IDENTITY, "parameters": '{"tolerance": 0.25}'})
     ledger.bind("query-1")
     for batch in range(n_batches):
-        ledger.publish_plan(batch, Entry({}, {}))
+        ledger.publish(plan_name(batch), Entry({}, {}))
         add(ledger, batch, [["a", "a", "b"], ["a"], []])
     return ledger
 
 
 def add(ledger, batch, keys, run=None):
-    ledger.write_report(batch, 0, source(*(len(part) for part in keys)), run)
+    write_report(ledger, batch, 0, source(*(len(part) for part in keys)), run)
     for number, part in enumerate(keys):
-        ledger.write_worker(batch, number, worker(part), run)
+        write_worker(ledger, batch, number, worker(part), run)
 
 
 def look(ledger):
@@ -90,7 +93,7 @@ def test_what_cannot_change_is_read_once(tmp_path, monkeypatch):
     history = History(ledger)
     history.look()
     assert read == [0, 1, 2]
-    ledger.publish_plan(3, Entry({}, {}))
+    ledger.publish(plan_name(3), Entry({}, {}))
     add(ledger, 3, [["c"], ["c"], ["c"]])
     read.clear()
     history.look()
@@ -106,14 +109,14 @@ def test_what_cannot_change_is_read_once(tmp_path, monkeypatch):
 
 def test_a_batch_counts_when_its_workers_have_reported(tmp_path):
     ledger = made(tmp_path / "ledger", 1)
-    ledger.publish_plan(1, Entry({}, {}))
-    ledger.write_report(1, 0, source(2, 2, 0))
-    ledger.write_worker(1, 0, worker(["a", "b"]))
+    ledger.publish(plan_name(1), Entry({}, {}))
+    write_report(ledger, 1, 0, source(2, 2, 0))
+    write_worker(ledger, 1, 0, worker(["a", "b"]))
     history = History(ledger)
     history.look()
     assert [batch["batch"] for batch in history.as_dict()["batches"]] == [0]
     assert history.as_dict()["running"] == 1
-    ledger.write_worker(1, 1, worker(["a", "b"]))
+    write_worker(ledger, 1, 1, worker(["a", "b"]))
     history.look()
     assert [batch["batch"] for batch in history.as_dict()["batches"]] == [0, 1]
     assert history.as_dict()["running"] is None
@@ -186,7 +189,7 @@ def test_another_query_in_the_folder_is_another_history(tmp_path):
     shutil.rmtree(tmp_path / "ledger")
     other = Ledger(ledger.folder)
     other.claim({**IDENTITY, "seed": 9})
-    other.publish_plan(0, Entry({}, {}))
+    other.publish(plan_name(0), Entry({}, {}))
     add(other, 0, [["z"], ["z"], ["z"]])
     history.look()
     assert [batch["loads"] for batch in history.as_dict()["batches"]] == [[1, 1, 1]]
@@ -213,7 +216,7 @@ def test_folders_without_a_ledger_or_with_several_are_refused(tmp_path):
 
 def test_keys_are_shown_on_one_line(tmp_path):
     ledger = made(tmp_path / "ledger", 0)
-    ledger.publish_plan(0, Entry({}, {}))
+    ledger.publish(plan_name(0), Entry({}, {}))
     add(ledger, 0, [["two\nlines \x1b[31m\u202e"], [], []])
     (key,) = look(ledger)["batches"][0]["hot_keys"]
     assert key["key"] == "two\\nlines \\x1b[31m\\u202e"
@@ -258,7 +261,7 @@ def test_views_leave_out_what_is_half_done_or_was_given_up(tmp_path):
     again.step(2, records(70, 2))
     again.step(3, records(70, 3), workers=[1])  # the other worker has not reported yet
     outside = Ledger(str(folder))
-    assert outside.workers() == 1  # as far as it has reported
+    assert first_workers(outside) == 1  # as far as it has reported
     told = read_balances(outside)
     assert [(one.batch, len(one.workers), one.records) for one in told.batches] == [
         (0, 4, 200),

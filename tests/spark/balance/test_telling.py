@@ -15,6 +15,7 @@ from skewless.spark.balance.explaining import Balance, explain_balance
 from skewless.spark.balance.prometheus import Metric, exposition
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
 from spark.balance.reports import IDENTITY, SAMPLE, parsed, source, worker
+from spark.ledger.entries import write_report, write_worker
 
 
 def test_json_lines_hold_all_batches(ledger: Ledger, tmp_path: Path) -> None:
@@ -93,10 +94,10 @@ def test_people_are_shown_the_run_that_counts(tmp_path: Path) -> None:
     made = Ledger(str(tmp_path / "ledger"))
     made.claim(IDENTITY)
     dead, alive = made.of_run("dead"), made.of_run("alive")
-    alive.write_report(0, 0, source(1, 2, 3))
+    write_report(alive, 0, 0, source(1, 2, 3))
     for number in range(3):
-        dead.write_report(0, number, source(9, 9, 9))
-        dead.write_worker(0, number, worker(["late"]))
+        write_report(dead, 0, number, source(9, 9, 9))
+        write_worker(dead, 0, number, worker(["late"]))
     (batch,) = explain_balance(made.folder).batches
     assert [row.records for row in batch.workers] == [1, 2, 3]
     assert batch.hot_keys is None
@@ -117,7 +118,7 @@ def test_a_worker_report_from_a_stranger_is_refused(
     ledger: Ledger, about: dict[str, Any], text: str
 ) -> None:
     good = worker(["a"])
-    ledger.write_worker(2, 0, Entry(good.arrays, good.about | about))
+    write_worker(ledger, 2, 0, Entry(good.arrays, good.about | about))
     with pytest.raises(LedgerCorrupt, match=rf"worker-00000\.arrow cannot be used: {text}"):
         explain_balance(ledger.folder)
 

@@ -14,7 +14,8 @@ from pyarrow import fs
 from skewless.spark.ledger import local_folder as ledger_folder
 from skewless.spark.ledger.folder import RemoteFolder
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
-from spark.ledger.entries import IDENTITY, fill, leftovers, same, small
+from skewless.spark.ledger.names import plan_name
+from spark.ledger.entries import IDENTITY, fill, leftovers, same, small, write_report
 
 
 @pytest.mark.parametrize(
@@ -22,19 +23,19 @@ from spark.ledger.entries import IDENTITY, fill, leftovers, same, small
 )
 def test_any_folder_name_works_as_a_path(tmp_path, name):
     folder = tmp_path / name / "ledger"
-    Ledger(str(folder)).publish_plan(0, small())
+    Ledger(str(folder)).publish(plan_name(0), small())
     assert (folder / "plans" / "00000000.arrow").exists()
 
 
 @pytest.mark.parametrize("name", ["plain", "with blanks", "grün ☂ 目", "50%"])
 def test_a_file_uri_means_the_same_folder(tmp_path, name):
     folder = tmp_path / name
-    Ledger(str(folder)).publish_plan(0, small())
+    Ledger(str(folder)).publish(plan_name(0), small())
     assert Ledger(folder.as_uri()).batches() == [0]
 
 
 def test_a_file_uri_as_spark_writes_it_means_the_same_folder(tmp_path):
-    Ledger(f"file:{tmp_path}/with blanks ☂/").publish_plan(0, small())
+    Ledger(f"file:{tmp_path}/with blanks ☂/").publish(plan_name(0), small())
     assert (tmp_path / "with blanks ☂" / "plans" / "00000000.arrow").exists()
 
 
@@ -42,14 +43,14 @@ def test_a_relative_path_does_not_follow_the_working_folder(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     ledger = Ledger("here")
     monkeypatch.chdir("/")
-    ledger.publish_plan(0, small())
+    ledger.publish(plan_name(0), small())
     assert (tmp_path / "here" / "plans").is_dir()
 
 
 def test_a_ledger_travels(ledger):
-    ledger.publish_plan(0, small())
+    ledger.publish(plan_name(0), small())
     assert pickle.loads(pickle.dumps(ledger)) == ledger
-    assert same(pickle.loads(pickle.dumps(ledger)).read_plan(0), small())
+    assert same(pickle.loads(pickle.dumps(ledger)).read(plan_name(0)), small())
 
 
 def test_a_ledger_inside_another_keeps_the_options(ledger):
@@ -87,8 +88,8 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("in the way")
     for write in (
         lambda: ledger.claim(IDENTITY),
-        lambda: ledger.write_report(0, 0, small()),
-        lambda: ledger.publish_plan(0, small()),
+        lambda: write_report(ledger, 0, 0, small()),
+        lambda: ledger.publish(plan_name(0), small()),
     ):
         with pytest.raises(OSError, match=r"the ledger in .*file/ledger cannot be written"):
             write()
@@ -101,7 +102,7 @@ def test_a_refused_write_keeps_its_kind_and_leaves_nothing(ledger, monkeypatch):
 
     monkeypatch.setattr(ledger_folder, "_fill", full)
     with pytest.raises(OSError, match="cannot be written: No space left") as refused:
-        ledger.publish_plan(0, small())
+        ledger.publish(plan_name(0), small())
     assert refused.value.errno == errno.ENOSPC
     assert ledger.batches() == []
     assert leftovers(Path(ledger.folder)) == []
@@ -112,7 +113,7 @@ def test_plans_are_on_the_disk_before_they_are_visible(ledger, monkeypatch):
     sync, link = os.fsync, Path.hardlink_to
     monkeypatch.setattr(os, "fsync", lambda fd: (events.append("sync"), sync(fd)))
     monkeypatch.setattr(Path, "hardlink_to", lambda *a: (events.append("link"), link(*a)))
-    ledger.publish_plan(0, small())
+    ledger.publish(plan_name(0), small())
     assert events == ["sync", "link", "sync"]  # the file, its name, the folder
 
 
@@ -122,8 +123,8 @@ def test_a_disk_without_hard_links_will_do(ledger, monkeypatch, number):
         raise OSError(number, "no links here")
 
     monkeypatch.setattr(Path, "hardlink_to", refuse)
-    assert same(ledger.publish_plan(0, small(1)), small(1))
-    assert same(ledger.publish_plan(0, small(2)), small(1))
+    assert same(ledger.publish(plan_name(0), small(1)), small(1))
+    assert same(ledger.publish(plan_name(0), small(2)), small(1))
     assert leftovers(Path(ledger.folder)) == []
 
 
@@ -168,8 +169,8 @@ def test_all_of_it_works_on_a_filesystem_that_moves(moving, tmp_path):
     with pytest.raises(LedgerMismatch, match="far://away"):
         ledger.bind("other")
     fill(ledger, range(5))
-    assert same(ledger.publish_plan(4, small(9)), small(4))
-    ledger.write_report(4, 1, small(4))
+    assert same(ledger.publish(plan_name(4), small(9)), small(4))
+    write_report(ledger, 4, 1, small(4))
     moving.overwrite("plans/.00000001.arrow.ab.tmp", b"half")
     moving.overwrite(".query.json.ab.tmp", b"half")
     os.utime(tmp_path / "far away" / ".query.json.ab.tmp", (0, 0))
@@ -183,5 +184,5 @@ def test_all_of_it_works_on_a_filesystem_that_moves(moving, tmp_path):
 def test_a_failed_move_leaves_nothing_and_names_the_folder(moving, tmp_path):
     moving.filesystem = Moving(clumsy=True)
     with pytest.raises(OSError, match="the ledger in far://away cannot be written: the conn"):
-        Ledger("far://away").publish_plan(0, small())
+        Ledger("far://away").publish(plan_name(0), small())
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

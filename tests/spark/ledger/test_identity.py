@@ -90,8 +90,8 @@ def test_a_damaged_identity_is_corrupt(ledger, content):
 def test_an_identity_of_a_later_version_is_refused(ledger):
     ledger.claim(IDENTITY)
     path = Path(ledger.folder) / "identity.json"
-    path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
-    with pytest.raises(LedgerTooNew, match="version 2"):
+    path.write_text(path.read_text().replace('"version": 2', '"version": 3'))
+    with pytest.raises(LedgerTooNew, match="version 3"):
         ledger.claim(IDENTITY)
 
 

@@ -14,6 +14,9 @@ from pyarrow import fs
 from skewless.spark.ledger.files import to_bytes
 from skewless.spark.ledger.folder import open_folder
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt, LedgerMismatch
+from skewless.spark.ledger.names import plan_name
+from skewless.spark.routing.plan_turns import latest_plan
+from spark.ledger.entries import read_reports, read_workers, write_report, write_worker
 
 moto_server = pytest.importorskip(
     "moto.server", reason="moto with its server is not installed: pip install 'moto[s3,server]'"
@@ -71,31 +74,31 @@ def test_a_ledger_lives_on_s3(ledger):
     with pytest.raises(LedgerMismatch):
         ledger.bind("other")
 
-    assert ledger.read_plan(3) is None
-    assert ledger.latest_plan(3) is None
-    assert ledger.publish_plan(3, entry(1)).about == {"value": 1}
-    assert ledger.publish_plan(3, entry(2)).about == {"value": 1}
-    ledger.publish_plan(5, entry(5))
-    assert ledger.latest_plan(5)[0] == 3
+    assert ledger.read(plan_name(3)) is None
+    assert latest_plan(ledger, 3) is None
+    assert ledger.publish(plan_name(3), entry(1)).about == {"value": 1}
+    assert ledger.publish(plan_name(3), entry(2)).about == {"value": 1}
+    ledger.publish(plan_name(5), entry(5))
+    assert latest_plan(ledger, 5)[0] == 3
     for source in (4, 2):
-        ledger.write_report(3, source, entry(source))
-        ledger.write_report(3, source, entry(source))
-    ledger.write_worker(4, 0, entry(7))
-    reports = ledger.read_reports(3)
+        write_report(ledger, 3, source, entry(source))
+        write_report(ledger, 3, source, entry(source))
+    write_worker(ledger, 4, 0, entry(7))
+    reports = read_reports(ledger, 3)
     assert list(reports) == [2, 4]
     assert to_bytes(reports[4]) == to_bytes(entry(4))
-    assert ledger.read_workers(4)[0].about == {"value": 7}
+    assert read_workers(ledger, 4)[0].about == {"value": 7}
     assert ledger.batches() == [3, 4, 5]
 
 
 def test_purging_works_on_s3(ledger):
     ledger.claim(IDENTITY)
     for batch in range(4):
-        ledger.publish_plan(batch, entry(batch))
-        ledger.write_report(batch, batch % 2, entry(batch))
-        ledger.write_worker(batch, 0, entry(batch))
+        ledger.publish(plan_name(batch), entry(batch))
+        write_report(ledger, batch, batch % 2, entry(batch))
+        write_worker(ledger, batch, 0, entry(batch))
     ledger.purge(3)
-    assert ledger.read_reports(2) == ledger.read_workers(2) == {}
+    assert read_reports(ledger, 2) == read_workers(ledger, 2) == {}
     assert ledger.batches() == [3]
     ledger.purge(9)
     assert ledger.batches() == []
@@ -103,9 +106,9 @@ def test_purging_works_on_s3(ledger):
 
 
 def test_no_unfinished_names_are_used_on_s3(ledger):
-    ledger.publish_plan(0, entry(100_000))
+    ledger.publish(plan_name(0), entry(100_000))
     assert open_folder(ledger.folder).files("plans") == ["plans/00000000.arrow"]
-    assert ledger.read_plan(0).arrays["loads"].size == 100_000
+    assert ledger.read(plan_name(0)).arrays["loads"].size == 100_000
 
 
 def test_what_others_deleted_is_no_error_on_s3(ledger):
@@ -117,19 +120,19 @@ def test_what_others_deleted_is_no_error_on_s3(ledger):
 def test_damage_on_s3_is_noticed(ledger):
     open_folder(ledger.folder).overwrite("plans/00000000.arrow", to_bytes(entry(3))[:-1])
     with pytest.raises(LedgerCorrupt, match=r"plans/00000000\.arrow") as damaged:
-        ledger.read_plan(0)
+        ledger.read(plan_name(0))
     assert "secret" not in str(damaged.value)
 
 
 def test_a_ledger_inside_another_is_a_folder_on_s3(ledger):
-    ledger.below("query 1").publish_plan(0, entry(1))
+    ledger.below("query 1").publish(plan_name(0), entry(1))
     assert open_folder(ledger.folder).folders("") == ["query 1"]
 
 
 def test_a_missing_bucket_is_named(options):
     ledger = Ledger(f"s3://name:secret@nowhere/ledger?{options}")
     with pytest.raises(OSError, match="s3://nowhere/ledger cannot be written") as refused:
-        ledger.write_report(0, 0, entry(1))
+        write_report(ledger, 0, 0, entry(1))
     assert "name:secret" not in str(refused.value)
 
 
@@ -141,7 +144,7 @@ from skewless.spark.ledger.files import to_bytes
 ledger = Ledger(sys.argv[1])
 for batch in range(5):
     plan = Entry({"loads": np.arange(batch)}, {"value": batch})
-    assert to_bytes(ledger.publish_plan(batch, plan)) == to_bytes(plan)
+    assert to_bytes(ledger.publish(plan_name(batch), plan)) == to_bytes(plan)
 print("done")
 """
 

@@ -21,6 +21,8 @@ from skewless.spark.aggregation.combining import RECORDS, _report
 from skewless.spark.aggregation.partials import Partials
 from skewless.spark.ledger.folder import LocalFolder
 from skewless.spark.ledger.ledger import Entry, Ledger
+from skewless.spark.ledger.names import plan_name
+from spark.ledger.entries import write_report, write_worker
 
 if not hasattr(os, "geteuid"):
     pytest.skip("this system has no owners of files", allow_module_level=True)
@@ -113,10 +115,10 @@ def test_outputs_with_keys_are_private_and_that_of_prometheus_has_none(tmp_path:
     ledger = Ledger(str(tmp_path / "ledger"))
     ledger.claim(IDENTITY)
     ledger.bind("query-1")
-    ledger.publish_plan(0, Entry({}, {}))
-    ledger.write_report(0, 0, Entry({"loads": np.array([2, 0])}, {"records": 2, "seconds": 0.1}))
-    ledger.write_worker(0, 0, worker([SECRET, SECRET]))
-    ledger.write_worker(0, 1, worker([]))
+    ledger.publish(plan_name(0), Entry({}, {}))
+    write_report(ledger, 0, 0, Entry({"loads": np.array([2, 0])}, {"records": 2, "seconds": 0.1}))
+    write_worker(ledger, 0, 0, worker([SECRET, SECRET]))
+    write_worker(ledger, 0, 1, worker([]))
     out = tmp_path / "out"
     out.mkdir()
     listener = BalanceListener(

@@ -13,7 +13,8 @@ import pytest
 
 from lanes import slow
 from skewless.spark.ledger.files import to_bytes
-from spark.ledger.entries import IDENTITY, leftovers, same, small
+from skewless.spark.ledger.names import plan_name
+from spark.ledger.entries import IDENTITY, leftovers, read_reports, same, small, write_report
 
 PUBLISH = """
 import hashlib, sys
@@ -21,6 +22,7 @@ import numpy as np
 from skewless.spark.ledger import local_folder as ledger_folder
 from skewless.spark.ledger.ledger import Entry, Ledger
 from skewless.spark.ledger.files import to_bytes
+from skewless.spark.ledger.names import plan_name
 def fill_together(file, data):
     file.write(data)
     print("writing", flush=True)
@@ -29,7 +31,7 @@ ledger_folder._fill = fill_together
 folder, who, n = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 for batch in range(n):
     mine = Entry({"loads": np.full(5000, who)}, {"who": who})
-    plan = Ledger(folder).publish_plan(batch, mine)
+    plan = Ledger(folder).publish(plan_name(batch), mine)
     print(plan.about["who"], hashlib.sha256(to_bytes(plan)).hexdigest(), flush=True)
 """
 
@@ -54,7 +56,7 @@ def test_processes_that_publish_at_once_all_get_the_same_plan(ledger):
             process.stdin.write("\n")
             process.stdin.flush()
         seen = {process.stdout.readline() for process in processes}
-        plan = ledger.read_plan(batch)
+        plan = ledger.read(plan_name(batch))
         assert seen == {f"{plan.about['who']} {hashlib.sha256(to_bytes(plan)).hexdigest()}\n"}
     for process in processes:
         process.communicate(timeout=60)
@@ -67,6 +69,7 @@ import sys, time
 import numpy as np
 from skewless.spark.ledger import local_folder as ledger_folder
 from skewless.spark.ledger.ledger import Entry, Ledger
+from skewless.spark.ledger.names import SOURCES, plan_name, report_name
 def half(file, data):
     file.write(data[: len(data) // 2])
     file.flush()
@@ -76,9 +79,9 @@ ledger_folder._fill = half
 ledger = Ledger(sys.argv[1])
 entry = Entry({"loads": np.arange(5000)})
 if sys.argv[2] == "plan":
-    ledger.publish_plan(3, entry)
+    ledger.publish(plan_name(3), entry)
 elif sys.argv[2] == "report":
-    ledger.write_report(3, 0, entry)
+    ledger.write(report_name(SOURCES, 3, None, 0), entry)
 else:
     ledger.claim({"seed": 1})
 """
@@ -96,12 +99,12 @@ def test_a_writer_killed_in_the_middle_leaves_nothing_visible(ledger, what):
     assert unfinished.stat().st_size > 0
 
     assert ledger.batches() == []
-    assert ledger.read_plan(3) is None
-    assert ledger.read_reports(3) == {}
+    assert ledger.read(plan_name(3)) is None
+    assert read_reports(ledger, 3) == {}
     assert not ledger.check(IDENTITY)
-    assert same(ledger.publish_plan(3, small()), small())
-    ledger.write_report(3, 0, small())
-    assert list(ledger.read_reports(3)) == [0]
+    assert same(ledger.publish(plan_name(3), small()), small())
+    write_report(ledger, 3, 0, small())
+    assert list(read_reports(ledger, 3)) == [0]
     os.utime(unfinished, (0, 0))
     ledger.purge(4)
     assert leftovers(Path(ledger.folder)) == []

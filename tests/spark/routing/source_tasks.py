@@ -13,6 +13,7 @@ from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import PlanMaker
 from skewless.state import copy_state, named_arrays
 from skewless.strategy import Merges, Rebalances, Report
+from spark.ledger.entries import write_report
 
 N_WORKERS, SEED, N_SOURCES, N_RECORDS = 6, 11, 3, 400
 
@@ -44,7 +45,7 @@ def run_task(
     seen = routing.seen()
     if seen is not None:
         add(seen, keys)
-    ledger.write_report(batch, source, routing.report(state, loads, seen, {}))
+    write_report(ledger, batch, source, routing.report(state, loads, seen, {}))
     return workers
 
 

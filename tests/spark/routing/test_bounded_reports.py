@@ -18,6 +18,7 @@ from skewless.state import state_bytes
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.mixed.mixed import Mixed
 from skewless.strategy import Report
+from spark.ledger.entries import read_reports, write_report
 from spark.routing.source_tasks import (
     N_RECORDS,
     N_SOURCES,
@@ -47,7 +48,7 @@ def test_a_report_names_the_heaviest_keys_and_the_rest_is_counted_by_worker(
     monkeypatch.setattr(Watching, "reports", [])
     routing = PlanMaker(Watching(), N_WORKERS, SEED)
     workers = [run_task(routing, ledger, 0, source) for source in range(N_SOURCES)]
-    told = ledger.read_reports(0)
+    told = read_reports(ledger, 0)
     assert all(report.arrays["keys"].size <= 8 for report in told.values())
     routing.begin(ledger, 1, 0)
     (report,) = Watching.reports
@@ -101,7 +102,7 @@ def test_two_hundred_sources_and_a_thousand_workers_stay_below_200_mb_a_batch(
         keys = rng.integers(0, 1 << 60, 400_000).astype(np.uint64)
         loads = np.bincount(route(routing.strategy, keys, state), minlength=n_workers)
         report = routing.report(state, loads, None, {})
-        ledger.write_report(0, source, report)
+        write_report(ledger, 0, source, report)
     plan = routing.next_plan(ledger, 1)
     # Each source writes its report, one task reads all of them, and every task reads the plan.
     assert 200 * (2 * len(to_bytes(report)) + len(to_bytes(plan))) < 200e6

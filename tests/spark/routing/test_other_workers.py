@@ -16,11 +16,13 @@ from skewless.metrics import imbalance
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger.files import Entry, from_bytes, to_bytes
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch
+from skewless.spark.ledger.names import plan_name
 from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.worker_steps import last_workers
 from skewless.strategies import Cascade, Fish, Hash, Mixed, PartialKey
 from skewless.strategy import Rescales
+from spark.ledger.entries import write_report, write_worker
 
 SEED = 11
 RESCALING = [name for name in registry.names() if issubclass(registry.get(name), Rescales)]
@@ -45,7 +47,7 @@ def run_task(routing: PlanMaker, ledger: Ledger, batch: int, source: int, keys: 
     if seen is not None:
         add(seen, keys)
     loads = np.bincount(workers, minlength=routing.n_workers)
-    ledger.write_report(batch, source, now.report(state, loads, seen, {}))
+    write_report(ledger, batch, source, now.report(state, loads, seen, {}))
     return workers
 
 
@@ -67,7 +69,7 @@ def worker_reports(
     for worker, records in enumerate(loads.tolist()):
         seconds = (fixed + 0.001 * records) * slow.get(worker, 1.0)
         about = {"records": records, "seconds": seconds, "pairs": 0, "top": [], "sampled_by": 1}
-        ledger.write_worker(batch, worker, Entry({"keys": np.empty(0, np.uint64)}, about))
+        write_worker(ledger, batch, worker, Entry({"keys": np.empty(0, np.uint64)}, about))
 
 
 # --- balance -------------------------------------------------------------------------------------
@@ -110,7 +112,7 @@ def test_a_query_goes_on_with_more_and_with_fewer_workers(name: str, ledger: Led
             loads = run_batch(routing, ledger, batch)
             assert loads.sum() == 3 * 400
             batch += 1
-    plan = ledger.read_plan(batch - 1)
+    plan = ledger.read(plan_name(batch - 1))
     assert plan is not None
     assert [n for n, _ in plan.about["worker_steps"]] == [6, 8, 5, 6]
 
@@ -318,7 +320,7 @@ def test_a_plan_with_measured_speeds_is_made_again_alike(ledger: Ledger, tmp_pat
     path.unlink()
     routing.begin(ledger, 4, 1)
     assert path.read_bytes() == once
-    plan = ledger.read_plan(4)
+    plan = ledger.read(plan_name(4))
     assert plan is not None
     json.dumps(plan.about)
     times = seconds_of(routing, ledger, 4)
@@ -331,7 +333,7 @@ def test_a_strategy_without_waits_is_told_no_speeds(strategy: Any, ledger: Ledge
     for batch in range(3):
         loads = run_batch(routing, ledger, batch, n_records=2_000)
         worker_reports(ledger, batch, loads, slow={2: 3.0})
-    plan = ledger.read_plan(2)
+    plan = ledger.read(plan_name(2))
     assert plan is not None
     assert not any(name.startswith("last") for name in plan.arrays)
 
@@ -340,15 +342,15 @@ def test_a_report_says_what_records_cost_where_they_have_weights(ledger: Ledger)
     routing = PlanMaker(Cascade(), 3, SEED)
     now, state = routing.begin(ledger, 0, 0)
     loads, costs = np.array([2, 0, 1]), np.array([2.5, 0.0, 4.0])
-    ledger.write_report(0, 0, now.report(state, loads, None, {}, costs=costs))
-    ledger.write_report(0, 1, now.report(state, loads, None, {}, costs=costs))
+    write_report(ledger, 0, 0, now.report(state, loads, None, {}, costs=costs))
+    write_report(ledger, 0, 1, now.report(state, loads, None, {}, costs=costs))
     balance = read_balance(ledger, 0, 3)
     assert [row.cost for row in balance.workers] == [5.0, 0.0, 8.0]
     assert balance.cost_imbalance == imbalance([5.0, 0.0, 8.0])
     assert balance.imbalance == 1.0
-    ledger.write_report(1, 0, now.report(state, loads, None, {}))
+    write_report(ledger, 1, 0, now.report(state, loads, None, {}))
     assert read_balance(ledger, 1, 3).cost_imbalance is None
     bad = np.array([1.0, np.nan, 1.0])
-    ledger.write_report(2, 0, now.report(state, loads, None, {}, costs=bad))
+    write_report(ledger, 2, 0, now.report(state, loads, None, {}, costs=bad))
     with pytest.raises(LedgerCorrupt, match="costs"):
         read_balance(ledger, 2, 3)

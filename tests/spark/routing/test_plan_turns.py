@@ -9,8 +9,11 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless.spark.ledger.ledger import Entry, Ledger
+from skewless.spark.ledger.local_folder import LocalFolder
+from skewless.spark.ledger.names import claim_name, plan_name
 from skewless.spark.routing import plan_turns
 from skewless.spark.routing.plan_turns import PATIENCE_S, made_or_awaited
+from spark.ledger.entries import write_report
 
 PLAN = Entry({"sources": np.zeros(1)}, {"after": 0})
 
@@ -47,10 +50,14 @@ class Maker:
 def ledger(tmp_path: Path) -> Ledger:
     """Return a ledger of which batch 0 is done, by two sources."""
     ledger = Ledger(str(tmp_path / "ledger"))
-    ledger.publish_plan(0, PLAN)
+    ledger.publish(plan_name(0), PLAN)
     for source in range(2):
-        ledger.write_report(0, source, Entry({"loads": np.ones(2)}))
+        write_report(ledger, 0, source, Entry({"loads": np.ones(2)}))
     return ledger
+
+
+def claim(ledger: Ledger, batch: int) -> None:
+    ledger.files.create(claim_name(batch, ledger.run), b"by another task")
 
 
 def plan_of(ledger: Ledger, batch: int, make: Maker, clock: Clock) -> Entry:
@@ -66,8 +73,8 @@ def test_the_first_task_makes_the_plan_and_leaves_no_claim(ledger: Ledger, tmp_p
 
 def test_a_task_waits_for_a_plan_that_another_one_makes(ledger: Ledger) -> None:
     make, clock = Maker(), Clock()
-    assert ledger.claim_plan(1) is None
-    clock.at_pause[3] = lambda: ledger.publish_plan(1, PLAN)
+    claim(ledger, 1)
+    clock.at_pause[3] = lambda: ledger.publish(plan_name(1), PLAN)
     assert plan_of(ledger, 1, make, clock).about == PLAN.about
     assert make.calls == 0
     assert len(clock.pauses) == 3
@@ -75,7 +82,7 @@ def test_a_task_waits_for_a_plan_that_another_one_makes(ledger: Ledger) -> None:
 
 def test_a_task_that_died_with_its_claim_costs_a_bounded_wait(ledger: Ledger) -> None:
     make, clock = Maker(), Clock()
-    assert ledger.claim_plan(1) is None
+    claim(ledger, 1)
     assert plan_of(ledger, 1, make, clock).about == PLAN.about
     assert make.calls == 1
     assert PATIENCE_S - 1.0 <= sum(clock.pauses) <= PATIENCE_S + 1.0
@@ -85,8 +92,8 @@ def test_a_task_that_died_with_its_claim_costs_a_bounded_wait(ledger: Ledger) ->
 
 def test_an_old_claim_costs_no_wait(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     make, clock = Maker(), Clock()
-    monkeypatch.setattr(Ledger, "claim_plan", lambda self, batch: 3600.0)
-    monkeypatch.setattr(Ledger, "is_claimed", lambda self, batch: True)
+    claim(ledger, 1)
+    monkeypatch.setattr(LocalFolder, "seconds_since_written", lambda self, name: 3600.0)
     plan_of(ledger, 1, make, clock)
     assert (make.calls, clock.pauses) == (1, [])
 
@@ -95,8 +102,8 @@ def test_a_clock_that_runs_ahead_does_not_lengthen_the_wait(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make, clock = Maker(), Clock()
-    monkeypatch.setattr(Ledger, "claim_plan", lambda self, batch: -1e6)
-    monkeypatch.setattr(Ledger, "is_claimed", lambda self, batch: True)
+    claim(ledger, 1)
+    monkeypatch.setattr(LocalFolder, "seconds_since_written", lambda self, name: -1e6)
     plan_of(ledger, 1, make, clock)
     assert sum(clock.pauses) <= PATIENCE_S + 1.0
 
@@ -107,13 +114,13 @@ def test_a_task_that_fails_takes_its_claim_back(ledger: Ledger) -> None:
 
     with pytest.raises(RuntimeError, match="no memory"):
         made_or_awaited(ledger, 1, fail)
-    assert not ledger.is_claimed(1)
+    assert ledger.files.read(claim_name(1, None)) is None
 
 
 def test_a_waiting_task_notices_that_the_claim_was_taken_back(ledger: Ledger) -> None:
     make, clock = Maker(), Clock()
-    assert ledger.claim_plan(1) is None
-    clock.at_pause[2] = lambda: ledger.withdraw_claim(1)
+    claim(ledger, 1)
+    clock.at_pause[2] = lambda: ledger.files.delete(claim_name(1, None))
     plan_of(ledger, 1, make, clock)
     assert make.calls == 1
     assert len(clock.pauses) == 2
@@ -125,17 +132,17 @@ def test_no_task_claims_or_waits_where_there_is_little_to_read(
 ) -> None:
     ledger = Ledger(str(tmp_path / "other"))
     monkeypatch.setattr(plan_turns, "_awaited", None)
-    monkeypatch.setattr(Ledger, "claim_plan", None)
+    monkeypatch.setattr(plan_turns.uuid, "uuid4", None)  # the content of a claim
     make = Maker()
     made_or_awaited(ledger, 0, make)  # the first batch
     for source in range(n_reports):
-        ledger.write_report(0, source, Entry({"loads": np.ones(2)}))
+        write_report(ledger, 0, source, Entry({"loads": np.ones(2)}))
     made_or_awaited(ledger, 1, make)
     assert make.calls == 2
 
 
 def test_claims_are_purged_with_the_plans(ledger: Ledger, tmp_path: Path) -> None:
     for batch in (1, 5):
-        ledger.claim_plan(batch)
+        claim(ledger, batch)
     ledger.purge(3)
     assert [path.name for path in tmp_path.rglob("*.claim")] == ["00000005.unnamed.claim"]

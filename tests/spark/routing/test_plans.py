@@ -11,11 +11,13 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless import registry
 from skewless.spark.ledger.files import to_bytes
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.names import plan_name
 from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import KEPT_BATCHES, PlanMaker
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.mixed.mixed import Mixed
 from skewless.strategies.partial_key import PartialKey
+from spark.ledger.entries import write_report
 from spark.routing.source_tasks import (
     N_RECORDS,
     N_SOURCES,
@@ -111,8 +113,8 @@ def test_a_plan_does_not_depend_on_which_attempt_of_a_task_wrote_last(
             seen = routing.seen()
             if seen is not None:
                 add(seen, keys_of(0, source))
-            ledger.write_report(0, source, routing.report(state, loads, seen, about))
-        ledger.publish_plan(0, routing.next_plan(ledger, 0))
+            write_report(ledger, 0, source, routing.report(state, loads, seen, about))
+        ledger.publish(plan_name(0), routing.next_plan(ledger, 0))
         plans.append(to_bytes(routing.next_plan(ledger, 1)))
     assert plans[0] == plans[1]
 

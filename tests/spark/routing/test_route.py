@@ -25,6 +25,7 @@ from skewless.keys import hash_keys
 from skewless.simulator.syncing import merge_and_fork
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger import Ledger, LedgerMismatch
+from skewless.spark.ledger.names import plan_name
 from skewless.spark.records import Records
 from skewless.spark.routing.arguments import routing_arguments
 from skewless.spark.routing.route import make_router, route
@@ -32,6 +33,7 @@ from skewless.state import copy_state
 from skewless.strategies.cascade import Cascade, CascadeAhead
 from skewless.strategies.partial_key import PartialKey
 from skewless.strategy import Merges, Rebalances, Report
+from spark.ledger.entries import read_report, read_reports
 from spark.streams import FULL, read_stream, run, write_file
 
 pytestmark = pytest.mark.spark
@@ -269,21 +271,21 @@ def test_a_batch_that_is_repeated_by_fewer_sources_is_reported_by_those_alone(
     query = writer.trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException, match="as the test asked for"):
         query.awaitTermination()
-    assert [list(ledger.read_reports(batch)) for batch in range(2)] == [[0, 1], [0, 1]]
+    assert [list(read_reports(ledger, batch)) for batch in range(2)] == [[0, 1], [0, 1]]
     reports = tmp_path / "ledger" / "reports" / "00000001"
     (first_run,) = reports.iterdir()
 
     settings("spark.sql.files.minPartitionNum", "1")  # as on a machine of one core
     batches = run(stream, "append", tmp_path / "checkpoint")
     assert sorted(batches) == [1, 2]
-    assert [list(ledger.read_reports(batch)) for batch in range(3)] == [[0, 1], [0], [0]]
-    assert ledger.read_report(1, 1) is None  # it is there, and is passed over
+    assert [list(read_reports(ledger, batch)) for batch in range(3)] == [[0, 1], [0], [0]]
+    assert read_report(ledger, 1, 1) is None  # it is there, and is passed over
     assert (first_run / "source-00001.arrow").exists()
     assert (
         len(list(reports.iterdir())) == 2
     )  # though both runs are of one query and one group of jobs
     assert read_balance(ledger, 1, N_WORKERS).records == len(batches[1]) == 1500
-    plan = ledger.read_plan(2)
+    plan = ledger.read(plan_name(2))
     assert plan is not None
     assert plan.arrays["sources"].tolist() == [0, 1]
     assert plan.arrays["reported"].tolist() == [1, 0]  # the last batch of each

@@ -11,6 +11,7 @@ from skewless.spark.routing.plans import PlanMaker, cost_units
 from skewless.state import MOST_COUNTED
 from skewless.strategies import Mixed
 from skewless.strategies.mixed import routing_table
+from spark.ledger.entries import write_report
 
 N_WORKERS = 4
 KEYS = np.arange(400, dtype=np.uint64)
@@ -33,7 +34,7 @@ def owners_after(ledger: Ledger, weights, n_sources: int = 2):
             units = cost_units(weights)
             add(seen, KEYS, units)
             spent = np.bincount(out, units, N_WORKERS).astype(np.int64)
-        ledger.write_report(0, source, routing.report(state, loads, seen, {}, spent))
+        write_report(ledger, 0, source, routing.report(state, loads, seen, {}, spent))
     return routing_table.owners(KEYS, routing.begin(ledger, 1, 0)[1])
 
 
@@ -69,6 +70,6 @@ def test_costs_that_cannot_be_are_refused(ledger: Ledger, bad) -> None:
     routing = PlanMaker(Mixed(), N_WORKERS, 3)
     state = routing.begin(ledger, 0, 0)[1]
     told = routing.report(state, np.zeros(N_WORKERS, np.int64), routing.seen(), {}, bad)
-    ledger.write_report(0, 0, told)
+    write_report(ledger, 0, 0, told)
     with pytest.raises(LedgerCorrupt, match="spent"):
         routing.begin(ledger, 1, 0)

@@ -10,15 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from skewless.spark import KeyProcessor
+from skewless.spark import KeyProcessor, scale_to
 from skewless.spark.ledger import Ledger, LedgerCorrupt, LedgerMismatch
+from skewless.spark.ledger.names import state_plan_name
 from skewless.spark.state.arguments import _check_states
+from skewless.spark.state.planning.state_plan import to_entry
 from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.tasks import require_alone
 from skewless.spark.state.versions.bases import StateIncomplete
 from spark.state.chains import SCHEMA, chained, records
 from spark.state.eight_tables import TABLES, Narrow, Wide, query, ran, rows
-from spark.state.without_spark import Query
+from spark.state.without_spark import SEED, Offsets, Query
 
 
 def test_a_batch_evaluated_in_part_stops_the_next_one(tmp_path: Path) -> None:
@@ -71,6 +73,28 @@ def test_a_damaged_plan_is_refused_by_name(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(LedgerCorrupt, match=r"plan\.arrow is truncated"):
         one.step(2, TABLES[2])
+
+
+@pytest.mark.parametrize("used_by", [[], [0], [0, 1, 2]])
+def test_a_plan_that_replaces_one_in_use_is_noticed(tmp_path: Path, used_by: list[int]) -> None:
+    """Without an atomic create, an attempt that stood still may publish its plan at last."""
+    one, none = ran(tmp_path, 2), TABLES[2].slice(0, 0)
+    plan = one.plan(2, none)
+    for worker in used_by:
+        one.tasks.step(one.ledger, plan, 2, worker, one.sent(none))
+    scale_to(str(tmp_path), 3)  # the attempt that stood still has seen it
+    late = one.tasks.controller.next_plan(one.ledger, 2, SEED, one.tasks.work.shape, Offsets({}))
+    one.ledger.write(state_plan_name(2, one.ledger.run), to_entry(late, SEED))
+    plan = one.tasks.controller.published(one.ledger, 2, SEED)
+    for worker in {0, 1, 2}.difference(used_by):
+        one.tasks.step(one.ledger, plan, 2, worker, one.sent(none))
+    if not used_by:
+        assert one.step(3, none).num_rows == 0
+        return
+    with pytest.raises(StateIncomplete, match=r"plan of micro-batch 2 .* replaced .* commits/2"):
+        one.step(3, TABLES[3])
+    again = query(tmp_path, 1)
+    assert [rows(again.step(batch, TABLES[batch])) for batch in (2, 3)] == chained(TABLES)[2:4]
 
 
 def test_two_operators_of_one_query_need_two_ledgers(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from skewless.spark.aggregation.partials import Partials, state_names
 from skewless.spark.columns import internal
 from skewless.spark.key_texts import ListedKey, key_text
 from skewless.spark.ledger.ledger import Entry
-from skewless.spark.ledger.query_identity import Claim
+from skewless.spark.ledger.names import WORKERS, report_name
 from skewless.spark.routing.query_ledger import QueryLedger
 from skewless.spark.routing.this_task import this_task
 
@@ -41,13 +41,13 @@ class Combiner:
     partials: Partials
     query: QueryLedger | None = None  # finds the ledger that the task reports to
     packing: Packing | None = None
-    claim: Claim | None = None  # on the ledger of a stream that routes nothing
+    claim: QueryLedger | None = None  # on the ledger of a stream that routes nothing
 
     def combine(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the partial results of all batches."""
         task = this_task()
-        if self.claim is not None and task.batch is not None:
-            self.claim.make(task.query)
+        if self.claim is not None:
+            self.claim.claimed(task)
         ledger = None if self.query is None else self.query.ledger_of(task)
         partials = self.partials
         if ledger is not None:
@@ -56,7 +56,8 @@ class Combiner:
         merged, n_records, seconds = combined(batches, partials)
         if ledger is not None:
             report = _report(partials, merged, n_records, seconds)
-            ledger.write_worker(int(task.batch or 0), task.partition, report)
+            name = report_name(WORKERS, int(task.batch or 0), ledger.run, task.partition)
+            ledger.publish(name, report)  # that of the first attempt counts
         table = merged.select(self.partials.table_schema.names)
         yield from self.packing.pack(table) if self.packing else table.to_batches(_ROWS_PER_BATCH)
 

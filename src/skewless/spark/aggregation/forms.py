@@ -26,9 +26,8 @@ from skewless.spark.aggregation.state_layout import state_layout
 from skewless.spark.aggregation.windows import WINDOW
 from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import internal
-from skewless.spark.ledger.query_identity import Claim, claim_of, require_unclaimed
 from skewless.spark.routing.arguments import RoutingArguments, weight_column
-from skewless.spark.routing.query_ledger import QueryLedger
+from skewless.spark.routing.query_ledger import QueryLedger, claim_of
 from skewless.spark.routing.route import make_router, routed
 from skewless.spark.routing.speeds import log_unused, uses_speeds
 from skewless.spark.slots import check_slots, even_slots
@@ -49,7 +48,8 @@ class Plain:
         """Raise ValueError if the records, or the ledger, cannot be used in this form."""
         self.late = lateness(asked, is_plain=True)
         self.asked, self.choice = asked, choice
-        require_unclaimed(asked.records.df, given.ledger, PLAIN, asked.records.key.names)
+        # It writes no ledger, so no ledger can have begun with it.
+        claim_of(asked.records.df, given.ledger, PLAIN, asked.records.key.names)
 
     def results(self, mode: str | None) -> DataFrame:
         """Return the results; `mode` is the output mode of a stream whose results we merge."""
@@ -60,7 +60,7 @@ class Plain:
 class Combined:
     """Records are combined where they are, and partial results are merged by key."""
 
-    claim: Claim | None = None
+    claim: QueryLedger | None = None
     query: QueryLedger | None = None  # finds the ledger to which the workers report
     strategy: AnyStrategy | None = None  # that may split keys
 

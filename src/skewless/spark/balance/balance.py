@@ -14,11 +14,9 @@ from skewless.arrays import Floats, Ints, Keys
 from skewless.diagnosis.advice import HotKey
 from skewless.spark.key_texts import ListedKey
 from skewless.spark.ledger.entry_checks import corrupt, require_report, require_worker_report
-from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Entry, Ledger
-from skewless.spark.ledger.names import run_of_member
+from skewless.spark.ledger.names import MEMBER, SOURCES, WORKERS, state_plan_name
 from skewless.spark.routing.worker_steps import steps_of
-from skewless.spark.state.versions.plan_files import read_entry
 
 _SHOWN_HOT_KEYS = 10
 #: Seconds. If the busiest worker took less, its time is mostly noise, and times are not compared.
@@ -70,7 +68,7 @@ class BatchBalance:
 
 def read_balance(ledger: Ledger, batch: int, n_workers: int) -> BatchBalance | None:
     """Return the balance of one batch of a ledger; None while some workers of `process` work."""
-    sources, workers = ledger.read_reports(batch), ledger.read_workers(batch)
+    sources, workers = (dict(ledger.reports(kind, batch)) for kind in (SOURCES, WORKERS))
     if "process" in (ledger.identity() or {}) and workers:
         plan = plan_of(ledger, batch, next(iter(workers.values())))
         if plan is None or len(workers) < planned_workers(plan):
@@ -81,12 +79,14 @@ def read_balance(ledger: Ledger, batch: int, n_workers: int) -> BatchBalance | N
 
 def plan_of(ledger: Ledger, batch: int, report: Entry) -> Entry | None:
     """Return the plan of `process` that the worker of a report used; None if it is gone."""
-    return read_entry(ledger, batch, run_of(ledger, report))
+    return ledger.read(state_plan_name(batch, run_of(ledger, report)))
 
 
 def run_of(ledger: Ledger, report: Entry) -> str:
     """Return the name of the run of a report, from the path of its file."""
-    return run_of_member(report.where.removeprefix(f"{shown(ledger.folder)}/"))
+    match = MEMBER.fullmatch(report.where.removeprefix(f"{ledger.place}/"))
+    assert match is not None
+    return match[3]
 
 
 def planned_workers(plan: Entry) -> int:

@@ -17,11 +17,9 @@ from skewless.plumbing.private_files import write_private
 from skewless.plumbing.text_tables import number, percent, printable, text_table
 from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.balance.prometheus import balance_metrics, exposition
-from skewless.spark.ledger.folder import open_folder
-from skewless.spark.ledger.folder import shown as address_text
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.locating import LEDGER_SETTING
-from skewless.spark.ledger.newest import newest_batch
+from skewless.spark.routing.worker_steps import first_workers
 
 _HOT_KEY = {
     "key": pa.string(),
@@ -92,18 +90,19 @@ def explain_balance(
 
 def read_balances(ledger: Ledger, query: str | None = None, last: int | None = None) -> Balance:
     """Return the balance of all batches in the ledger, up to batch `last` if that is given."""
-    identity, n_workers = ledger.identity(), ledger.workers()
+    identity, n_workers = ledger.identity(), first_workers(ledger)
     if identity is None:
         raise ValueError(
-            f"there is no ledger in {address_text(ledger.folder)}: the first batch creates it. "
+            f"there is no ledger in {ledger.place}: the first batch creates it. "
             "In the folder of spark.skewless.ledger, each query has a subfolder named by its id. "
             "An aggregation that runs as plain Spark (strategy 'plain') writes none"
         )
     if n_workers is None:  # nothing is routed
         return Balance([], query or ledger.owner() or "", identity)
+    batches = ledger.batches()
     if last is None:  # newer batches may be those of an abandoned run
-        last = newest_batch(open_folder(ledger.folder), ledger.runs())
-    batches = [batch for batch in ledger.batches() if last is None or batch <= last]
+        last, _ = ledger.newest() or (None, "")
+    batches = [batch for batch in batches if last is None or batch <= last]
     found = (read_balance(ledger, batch, n_workers) for batch in batches)
     balances = [balance for balance in found if balance is not None]
     if balances:  # the ledger's identity has the number that the query began with
@@ -197,9 +196,7 @@ def _ledger_of(
     ledger = Ledger(folder)  # type: ignore[arg-type]
     owner = ledger.owner()
     if owner not in (None, str(query.id)):
-        raise ValueError(
-            f"ledger: {address_text(ledger.folder)} belongs to the query {owner}, not to {query.id}"
-        )
+        raise ValueError(f"ledger: {ledger.place} belongs to the query {owner}, not to {query.id}")
     return ledger
 
 

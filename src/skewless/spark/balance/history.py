@@ -7,7 +7,6 @@ folders, and the files of new batches.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from skewless.plumbing.text_tables import printable
@@ -27,18 +26,18 @@ from skewless.spark.balance.seen_batches import (
     total_of,
     users_key,
 )
-from skewless.spark.ledger.folder import Folder, open_folder, shown
+from skewless.spark.ledger.folder import Folder
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import (
-    ROLES,
+    KINDS,
+    PLANS,
+    SOURCES,
+    WORKERS,
     batch_folder,
-    batch_of_folder,
-    batch_of_plan,
     plan_name,
+    state_plan_name,
 )
-from skewless.spark.ledger.newest import is_reported, newest_batch
-from skewless.spark.routing.worker_steps import steps_of
-from skewless.spark.state.versions.names import plan_file
+from skewless.spark.routing.worker_steps import first_workers, steps_of
 
 #: Batches that are remembered; a stream has no end.
 REMEMBERED = 500
@@ -96,7 +95,7 @@ class History:
         return {
             "known": self._identity is not None,
             "query": printable(self._query),
-            "place": shown(self.ledger.folder),
+            "place": self.ledger.place,
             "strategy": printable(strategy),
             "key": printable(users_key(str(identity.get("key", "")))),
             "workers": len(seen[-1].relative) if seen else identity.get("workers"),
@@ -113,11 +112,11 @@ class History:
         identity = self.ledger.identity()
         if identity is None:
             if self._identity is not None:
-                raise LedgerCorrupt(f"{shown(self.ledger.folder)} has lost its identity.json")
+                raise LedgerCorrupt(f"{self.ledger.place} has lost its identity.json")
             return False
         if identity != self._identity:  # another query has taken the folder
             self._forget()
-        began = self.ledger.workers() if "process" not in identity else 1
+        began = first_workers(self.ledger) if "process" not in identity else 1
         self._identity, self._query = identity, self.ledger.owner() or ""
         if began is None:  # nothing is routed
             return True
@@ -125,7 +124,7 @@ class History:
         if runs != self._runs:  # another run may do batches again
             self._runs, self._last = runs, None
             self._settled.clear()
-        batches = self._batches(runs)
+        batches = self._batches()
         self._settled.intersection_update(batches)  # those that were purged do not come back
         problems = []
         for batch in batches[-REMEMBERED:]:
@@ -163,36 +162,37 @@ class History:
     def _listed(self, batch: int) -> list[str]:
         """Return the names of all reports of a batch."""
         files = self._files
-        runs = [run for kind in ROLES for run in files.folders(batch_folder(kind, batch))]
+        runs = [run for kind in KINDS for run in files.folders(batch_folder(kind, batch))]
         return [name for run in runs for name in files.files(run)]
 
     @property
     def _files(self) -> Folder:
-        return open_folder(self.ledger.folder)
+        return self.ledger.files
 
-    def _batches(self, runs: Mapping[str, int]) -> list[int]:
+    def _batches(self) -> list[int]:
         """Return the batches with a plan or a report, without those of an abandoned run."""
-        files = self._files
-        found = {batch_of_plan(name) for name in files.files("plans")}
-        for kind in ROLES:
-            found |= {batch_of_folder(name) for name in files.folders(kind)}
-        newest = newest_batch(files, runs)
-        batches = sorted(batch for batch in found if batch is not None)
+        batches = self.ledger.listed(PLANS, *KINDS)
+        newest = self.ledger.newest()
         if newest is None:
             return batches
-        for batch in [batch for batch in self._seen if batch > newest]:
+        for batch in [batch for batch in self._seen if batch > newest[0]]:
             del self._seen[batch]
-        return [one for one in batches if one <= newest or not is_reported(files, one)]
+        return [one for one in batches if one <= newest[0] or not self._is_reported(one)]
+
+    def _is_reported(self, batch: int) -> bool:
+        """Return whether any run has reported on a batch."""
+        return any(self.ledger.counted(kind, batch) for kind in (SOURCES, WORKERS))
 
     def _read(self, batch: int, n_workers: int, is_last: bool) -> SeenBatch | None:
         """Return a batch, or None while it runs and where it is gone."""
-        sources, workers = self.ledger.read_reports(batch), self.ledger.read_workers(batch)
+        ledger = self.ledger
+        sources, workers = (dict(ledger.reports(kind, batch)) for kind in (SOURCES, WORKERS))
         if not sources and not workers:
             return None
         files = list(workers.values()) or list(sources.values())
         rescaled, strategy, tolerance = False, "", None
         if "process" in (self._identity or {}):
-            plan_file_name = plan_file(batch, run_of(self.ledger, files[0]))
+            plan_file_name = state_plan_name(batch, run_of(self.ledger, files[0]))
             plan = plan_of(self.ledger, batch, files[0])
             if plan is None or len(workers) < planned_workers(plan):
                 return None  # still running, or about to be purged
@@ -229,7 +229,7 @@ class History:
         )
 
     def _name(self, entry: Entry) -> str:
-        return entry.where.removeprefix(f"{shown(self.ledger.folder)}/")
+        return entry.where.removeprefix(f"{self.ledger.place}/")
 
     def _written(self, names: Any) -> float | None:
         """Return when the last of these files was written, in seconds since 1970."""
@@ -269,9 +269,9 @@ def find_history(folder: str) -> History:
 
 def _only_query(root: Ledger) -> Ledger:
     """Return the one ledger below the folder of `spark.skewless.ledger`."""
-    files = open_folder(root.folder)
+    files = root.files
     names = [name for name in files.folders("") if files.read(f"{name}/identity.json") is not None]
-    place = shown(root.folder)
+    place = root.place
     if len(names) > 1:
         some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
         raise ValueError(f"{place} has the ledgers of {len(names)} queries ({some}): give one")

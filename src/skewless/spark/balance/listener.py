@@ -21,6 +21,7 @@ from skewless.spark.balance.explaining import json_line
 from skewless.spark.balance.prometheus import FILE_MODE, Metric, balance_metrics, exposition
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.locating import LEDGER_SETTING
+from skewless.spark.routing.worker_steps import first_workers
 
 _LOG = logging.getLogger(__name__)
 #: Batches that a listener remembers; a stream has no end.
@@ -178,7 +179,7 @@ class BalanceListener(StreamingQueryListener):
         ledger = self.ledger
         if ledger.identity() is None:  # the root: each query has a subfolder
             ledger = ledger.below(str(progress.id))
-        n_workers = ledger.workers()
+        n_workers = first_workers(ledger)
         if n_workers is None or ledger.owner() != str(progress.id):
             return None
         seconds = progress.durationMs.get("triggerExecution")

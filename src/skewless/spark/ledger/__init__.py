@@ -1,10 +1,13 @@
 """The ledger: plans and reports as files in one folder, shared by all tasks of a query.
 
-Read `ledger` first: what can be written and read. `names` has the names of the files. `files` turns
-arrays into bytes and back, and `statements` does the same for the few texts. `folder` opens a
-folder on any filesystem (`local_folder`, `remote_folder`), and `writing` is what both share.
-`entry_checks` refuses damaged entries, and `state_changes` keeps a state small. `claims` is for
-queries that route nothing, `newest` is for readers outside, and `old_runs` cleans up.
+Read `ledger` first: what can be published, written, read and purged (`purging`). `names` has the
+names of the files. `files` turns arrays into bytes and back, and `statements` does the same for the
+few texts. `folder` opens a folder on any filesystem (`local_folder`, `remote_folder`).
+`entry_checks` refuses damaged entries, and `state_changes` keeps a state small. `locating` finds
+the ledger of a stream.
+
+Two users are built on it: `routing`, with the plans and reports of sources, and keyed state
+(`state/versions`), with a plan for each run, and versions that have their worker's report in them.
 """
 
 from skewless.spark.ledger.ledger import (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,63 +16,85 @@ from skewless.state import MOST_COUNTED, Unsound, require_that, require_within, 
 S = TypeVar("S")
 
 
+@contextlib.contextmanager
+def usable(entry: Entry) -> Iterator[None]:
+    """Turn Unsound into LedgerCorrupt, which names the file of `entry`."""
+    try:
+        yield
+    except Unsound as error:
+        raise corrupt(entry, error) from None
+
+
+def corrupt(entry: Entry, error: Exception) -> LedgerCorrupt:
+    """Return the error that names the file of `entry`."""
+    return LedgerCorrupt(f"{entry.where or 'an entry'} cannot be used: {one_line(error)}")
+
+
 def restored_from(entry: Entry, fresh: S, arrays: dict[str, NDArray[Any]]) -> S:
     """Return the state that a file holds, or raise LedgerCorrupt; `fresh` is one without records.
 
     The state shares no array with another, because each file is read into new arrays.
     """
-    try:
+    with usable(entry):
         return restored(fresh, arrays)
-    except Unsound as error:
-        raise corrupt(entry, error) from None
+
+
+def row_of(entry: Entry, name: str, dtype: Any, size: int | None = None) -> NDArray[Any]:
+    """Return an array of an entry; raise Unsound unless it is there, a row, and of this type."""
+    if name not in entry.arrays:
+        raise Unsound(f"it has no array {name!r}")
+    array, wanted = entry.arrays[name], np.dtype(dtype)
+    if array.dtype != wanted or array.ndim != 1:
+        raise Unsound(f"{name} must be a row of {wanted}, not {array.dtype.str} {array.shape}")
+    require_that(size in (None, array.size), f"{name} must be {size}, not {array.size}")
+    return array
+
+
+def rows_of(entry: Entry, dtypes: Mapping[str, Any], *, ascends: bool = True) -> list[NDArray[Any]]:
+    """Return arrays of an entry that belong together: of these types, and of the same length.
+
+    Raises Unsound if they are not, or if the first one does not ascend.
+    """
+    rows = [row_of(entry, name, dtype) for name, dtype in dtypes.items()]
+    *others, last = dtypes
+    text = f"{', '.join(others)} and {last} must have the same length"
+    require_that(len({row.size for row in rows}) == 1, text)
+    if ascends:
+        require_that((rows[0][1:] > rows[0][:-1]).all(), f"{others[0]} must ascend")
+    return rows
 
 
 def require_plan(plan: Entry) -> None:
     """Raise LedgerCorrupt unless a plan says for each source when it reported last."""
-    try:
-        sources, reported = (_ints(plan, name) for name in ("sources", "reported"))
-        require_that(
-            sources.size == reported.size, "sources and reported must have the same length"
-        )
-        require_that((np.diff(sources) > 0).all(), "sources must ascend")
-        require_within("sources", sources, 0, MOST_COUNTED)
-        require_within("reported", reported, 0, MOST_COUNTED)
-    except Unsound as error:
-        raise corrupt(plan, error) from None
+    with usable(plan):
+        for row in rows_of(plan, {"sources": np.int64, "reported": np.int64}):
+            require_within("sources and reported", row, 0, MOST_COUNTED)
 
 
 def require_report(report: Entry, n_workers: int, *, with_keys: bool = False) -> None:
     """Raise LedgerCorrupt unless a source's report has its loads, and its keys if it needs them."""
-    try:
-        loads = _ints(report, "loads")
-        require_that(loads.size == n_workers, f"loads must be {n_workers}, not {loads.size}")
-        require_within("loads", loads, 0, MOST_COUNTED)
+    with usable(report):
+        rows = {"loads": row_of(report, "loads", np.int64, n_workers)}
         if "costs" in report.arrays:
-            costs = row_of(report, "costs", np.float64)
-            require_that(costs.size == n_workers, f"costs must be {n_workers}, not {costs.size}")
+            costs = row_of(report, "costs", np.float64, n_workers)
             require_within("costs", costs, 0, np.finfo(np.float64).max)
         if with_keys:
-            keys, counts = row_of(report, "keys", np.uint64), _ints(report, "counts")
-            require_that(keys.size == counts.size, "keys and counts must have the same length")
-            require_within("counts", counts, 0, MOST_COUNTED)
-            if "spent" in report.arrays:
-                spent = _ints(report, "spent")
-                require_that(
-                    spent.size == n_workers, f"spent must be {n_workers}, not {spent.size}"
-                )
-                require_within("spent", spent, 0, MOST_COUNTED)
-    except Unsound as error:
-        raise corrupt(report, error) from None
+            dtypes = {"keys": np.uint64, "counts": np.int64}
+            _, rows["counts"] = rows_of(report, dtypes, ascends=False)
+        if with_keys and "spent" in report.arrays:
+            rows["spent"] = row_of(report, "spent", np.int64, n_workers)
+        for name, row in rows.items():
+            require_within(name, row, 0, MOST_COUNTED)
 
 
 def require_worker_report(report: Entry) -> None:
     """Raise LedgerCorrupt unless a worker's report can be shown."""
     about = report.about
-    try:
+    with usable(report):
         row_of(report, "keys", np.uint64)
         if "counted" in report.arrays:
-            counted, counts = row_of(report, "counted", np.uint64), _ints(report, "counted_records")
-            require_that(counted.size == counts.size, "counted_records must have counted's length")
+            size = row_of(report, "counted", np.uint64).size
+            counts = row_of(report, "counted_records", np.int64, size)
             require_within("counted_records", counts, 0, MOST_COUNTED)
         for name in ("records", "pairs", "sampled_by", "seconds"):
             number: Any = about.get(name)
@@ -85,25 +109,3 @@ def require_worker_report(report: Entry) -> None:
             require_that(is_row, "top must have a text, a count and a hash in each row")
             within = 1 <= ListedKey.from_json(row).records <= about["records"]
             require_that(within, "top must count at least 1 and at most all records of a key")
-    except Unsound as error:
-        raise corrupt(report, error) from None
-
-
-def corrupt(entry: Entry, error: Exception) -> LedgerCorrupt:
-    """Return the error that names the file of `entry`."""
-    return LedgerCorrupt(f"{entry.where or 'an entry'} cannot be used: {one_line(error)}")
-
-
-def _ints(entry: Entry, name: str) -> NDArray[np.int64]:
-    return row_of(entry, name, np.int64)
-
-
-def row_of(entry: Entry, name: str, dtype: Any) -> NDArray[Any]:
-    """Return an array of an entry; raise Unsound unless it is there, a row, and of this type."""
-    if name not in entry.arrays:
-        raise Unsound(f"it has no array {name!r}")
-    array = entry.arrays[name]
-    wanted = np.dtype(dtype)
-    if array.dtype != wanted or array.ndim != 1:
-        raise Unsound(f"{name} must be a row of {wanted}, not {array.dtype.str} {array.shape}")
-    return array

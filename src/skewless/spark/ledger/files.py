@@ -1,17 +1,22 @@
 """States as files: named arrays in Arrow IPC with a checksum, which is checked before use.
 
-A file is an Arrow IPC stream of one row, one binary column per array, followed by a seal: eight
-letters and a checksum of all that comes before it. Arrow readers stop where the stream ends, so any
-of them opens the file. The seal is outside the stream so that it also covers Arrow's headers. It
-stays at the same place in later versions, so a damaged file is never taken for a newer one.
+A file has one block or more. A block is an Arrow IPC stream, its length in eight bytes, and a seal:
+eight letters and a checksum of all that comes before it in the block. So blocks are found from the
+end of a file, and each is read and checked without the others. Arrow readers stop where the stream
+ends, so any of them opens the file. The seal is outside the stream so that it also covers Arrow's
+headers. It stays at the same place in later versions, so a damaged file is never taken for a newer
+one. Version 1 had one block, without its length. In an entry's stream there is one row, with one
+binary column per array.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,11 +25,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 FORMAT = "skewless-state"
-VERSION = 1
+VERSION = 2
 
 _LETTERS = b"SKEWLESS"
 _DIGEST_BYTES = 32
 _SEAL_BYTES = len(_LETTERS) + _DIGEST_BYTES
+_LENGTH_BYTES = 8
+#: The end of an Arrow stream, read as a length, which it cannot be: those are multiples of eight.
+_ARROW_ENDS = int.from_bytes(b"\xff\xff\xff\xff\0\0\0\0", "little")
 #: Booleans, integers, floats, complex numbers, bytes, text, dates and spans of time.
 _KINDS = "biufcSUMm"
 _DTYPE = re.compile(rf"[<>|][{_KINDS}][0-9]{{1,9}}(\[[0-9A-Za-z]+\])?")
@@ -50,13 +58,14 @@ class Entry:
         Arrays of numbers, booleans, text or times, of any shape.
     about
         JSON values by name: text, finite numbers, booleans, None, lists, and dicts by text.
-    where
-        The file that it was read from, for messages; not part of what is written.
+    where, checksum
+        The file that it was read from, for messages, and the checksum there; not written.
     """
 
     arrays: dict[str, NDArray[Any]]
     about: dict[str, Any] = field(default_factory=dict)
     where: str = ""
+    checksum: str = ""
 
 
 def to_bytes(entry: Entry) -> bytes:
@@ -75,43 +84,61 @@ def to_bytes(entry: Entry) -> bytes:
         described = {"dtype": array.dtype.str, "shape": json.dumps(array.shape)}
         fields.append(pa.field(name, pa.large_binary(), nullable=False, metadata=described))
         columns.append(pa.array([array.tobytes()], pa.large_binary()))
-    metadata = {"format": FORMAT, "version": str(VERSION), "about": json_text(entry.about)}
-    schema = pa.schema(fields, metadata=metadata)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_batch(pa.record_batch(columns, schema=schema))
-    return seal(sink.getvalue().to_pybytes())
+    return table_block(pa.table(columns, schema=pa.schema(fields)), FORMAT, entry.about)
 
 
 def from_bytes(data: bytes, where: str) -> Entry:
-    """Return the entry in `data`; `where` is what an error calls the file.
+    """Return the entry in the last block of `data`; `where` is what an error calls the file.
 
     The arrays are copies and may be written to.
     """
-    stream = unseal(data, where)
-    try:
-        with pa.ipc.open_stream(stream) as reader:
-            metadata = {k.decode(): v.decode() for k, v in (reader.schema.metadata or {}).items()}
-            require_version(metadata.get("format"), metadata.get("version"), FORMAT, where)
-            _require_columns(reader.schema)
-            batch = reader.read_next_batch()
-        batch.validate(full=True)
-        if any(len(column) != 1 or column.null_count for column in batch.columns):
+    with readable(where):
+        table, about = block_table(data, FORMAT, where)
+        _require_columns(table.schema)
+        if any(len(column) != 1 or column.null_count for column in table.columns):
             raise ValueError("it must have one row, without nulls")
         arrays = {
             column.name: _array(column, values[0].as_buffer())
-            for column, values in zip(batch.schema, batch.columns, strict=True)
+            for column, values in zip(table.schema, table.columns, strict=True)
         }
+        return Entry(arrays, about, where, data[-_DIGEST_BYTES:].hex())
+
+
+def table_block(table: pa.Table, form: str, about: dict[str, Any]) -> bytes:
+    """Return a sealed block: a table in this format, and JSON values about it."""
+    metadata = {"format": form, "version": str(VERSION), "about": json_text(about)}
+    schema = table.schema.with_metadata(metadata)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in table.combine_chunks().to_batches():
+            writer.write_batch(batch)
+    return seal(sink.getvalue())
+
+
+def block_table(data: Any, form: str, where: str) -> tuple[pa.Table, dict[str, Any]]:
+    """Return the table in the last block of `data` and what is said about it, both validated."""
+    with readable(where), pa.ipc.open_stream(pa.py_buffer(unseal(data, where))) as reader:
+        metadata = {k.decode(): v.decode() for k, v in (reader.schema.metadata or {}).items()}
+        require_version(metadata.get("format"), metadata.get("version"), form, where)
+        table = reader.read_all().replace_schema_metadata(None)
+        table.validate(full=True)  # a bad offset would end the process, not the task
         about = from_json(metadata["about"])
         if not isinstance(about, dict):
             raise ValueError("what it says about itself is not a dict")
-        return Entry(arrays, about, where)
+        return table, about
+
+
+@contextlib.contextmanager
+def readable(where: str, what: str = "is not readable") -> Iterator[None]:
+    """Turn whatever is wrong with the content of a file into LedgerCorrupt, which names it."""
+    try:
+        yield
     except (LedgerCorrupt, LedgerTooNew):
         raise
     except KeyError as error:
-        raise LedgerCorrupt(f"{where} is not readable: it has no {error}") from error
-    except (pa.ArrowException, OSError, IndexError, TypeError, ValueError, MemoryError) as error:
-        raise LedgerCorrupt(f"{where} is not readable: {one_line(error)}") from error
+        raise LedgerCorrupt(f"{where} {what}: it has no {error}") from error
+    except (pa.ArrowException, AttributeError, MemoryError, OSError, TypeError, ValueError) as bad:
+        raise LedgerCorrupt(f"{where} {what}: {one_line(bad)}") from bad
 
 
 def from_json(text: str | bytes) -> Any:
@@ -141,16 +168,27 @@ def _require_columns(schema: pa.Schema) -> None:
             raise ValueError(f"array {column.name!r} is stored as {column.type}")
 
 
-def seal(content: bytes) -> bytes:
-    """Return `content` followed by its seal."""
-    return content + _LETTERS + _digest(content)
+def seal(content: Any) -> bytes:
+    """Return `content` as a block: followed by its length and its seal."""
+    length = len(content).to_bytes(_LENGTH_BYTES, "little")
+    return b"".join((content, length, _LETTERS, _digest(content, length)))
 
 
-def unseal(data: bytes | memoryview, where: str) -> bytes | memoryview:
-    """Return the content that was sealed, or raise LedgerCorrupt."""
-    content, letters = data[:-_SEAL_BYTES], data[-_SEAL_BYTES:-_DIGEST_BYTES]
-    if len(data) < _SEAL_BYTES or letters != _LETTERS:
+def begin_of_last(data: Any) -> int:
+    """Return where the last block of `data` begins; below 0 if it begins before `data`."""
+    length = int.from_bytes(data[-_SEAL_BYTES - _LENGTH_BYTES : -_SEAL_BYTES], "little")
+    if length == _ARROW_ENDS:
+        return 0
+    return len(data) - _SEAL_BYTES - _LENGTH_BYTES - length
+
+
+def unseal(data: Any, where: str) -> Any:
+    """Return what was sealed last, or raise LedgerCorrupt."""
+    begin = begin_of_last(data)
+    letters = data[-_SEAL_BYTES:-_DIGEST_BYTES]
+    if len(data) < _SEAL_BYTES or letters != _LETTERS or begin < 0:
         raise LedgerCorrupt(f"{where} is truncated or not a file of skewless: it has no seal")
+    content = data[begin:-_SEAL_BYTES]
     if data[-_DIGEST_BYTES:] != _digest(content):
         raise LedgerCorrupt(f"{where} is damaged: its checksum does not match its content")
     return content
@@ -170,8 +208,11 @@ def require_version(found: Any, version: Any, wanted: str, where: str) -> None:
         )
 
 
-def _digest(content: bytes | memoryview) -> bytes:
-    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+def _digest(*parts: Any) -> bytes:
+    found = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for part in parts:
+        found.update(part)
+    return found.digest()
 
 
 def _require_storable(name: str, array: NDArray[Any]) -> None:

@@ -29,8 +29,8 @@ _SECRET = re.compile(r"^([A-Za-z][\w+.-]*://)[^/:@?]*:(?!\d+(?:/|$))[^?]*@")
 class Folder(Protocol):
     """Files by name below one folder; `/` separates, and folders are created as needed."""
 
-    def read(self, name: str) -> bytes | None:
-        """Return the content, or None when there is no such file."""
+    def read(self, name: str, last: int | None = None) -> bytes | None:
+        """Return the content, or its `last` bytes, or None when there is no such file."""
 
     def create(self, name: str, data: bytes) -> bytes:
         """Write the file, durably, unless it is there; return the content that counts."""

@@ -11,12 +11,12 @@ import errno
 import os
 import stat
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from skewless.spark.ledger.files import LedgerCorrupt
-from skewless.spark.ledger.writing import naming_the_folder, unfinished_name
 
 #: Errors of disks without hard links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -32,10 +32,13 @@ class LocalFolder:
         """Point to `root`, which need not exist."""
         self.root = root
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: str, last: int | None = None) -> bytes | None:
         """See `Folder`."""
         try:
-            return (self.root / name).read_bytes()
+            with (self.root / name).open("rb") as file:
+                if last is not None:
+                    file.seek(max(0, os.fstat(file.fileno()).st_size - last))
+                return file.read()
         except FileNotFoundError:
             return None
         except IsADirectoryError:
@@ -139,6 +142,22 @@ class LocalFolder:
             folder.mkdir(_FOR_OWNER[1])
             if _is_shared(folder.parent):
                 folder.chmod(_FOR_GROUP[1])
+
+
+def unfinished_name(name: str) -> str:
+    """Return a unique name beside `name` that no listing takes for a finished file."""
+    folder, _, last = name.rpartition("/")
+    return f"{folder}/.{last}.{uuid.uuid4().hex}.tmp".lstrip("/")
+
+
+@contextlib.contextmanager
+def naming_the_folder(place: str) -> Iterator[None]:
+    """Make errors in writing name the folder."""
+    try:
+        yield
+    except OSError as error:
+        text = f"the ledger in {place} cannot be written: {error.strerror or error}"
+        raise (OSError(error.errno, text) if error.errno else OSError(text)) from error
 
 
 def _is_shared(folder: Path) -> bool:

@@ -1,18 +1,41 @@
-"""Makes and reads the names of the files of a ledger."""
+"""The names of a ledger's files.
+
+```
+identity.json                                  what the ledger was made for
+query.json                                     the one query that may use it
+runs/<number>.<run>.json                       the runs of that query, in order
+scale/<number>.json                            a number of workers that was asked for
+plans/<batch>.arrow                            what all sources route by in this batch
+plans/<batch>.<run>.claim                      a task of this run makes that plan now
+reports/<batch>/<run>/source-<source>.arrow    what one source learned in this batch
+workers/<batch>/<run>/worker-<worker>.arrow    what one worker learned in this batch
+state/<batch>/<run>/plan.arrow                 keyed state: what this run routes and reads by
+state/<batch>/<run>/worker-<worker>-of-<workers>.arrow   what changed there, and its report
+```
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from typing import NamedTuple
 
-PLAN = re.compile(r"plans/(\d{8,})\.arrow")
-PLAN_CLAIM = re.compile(r"plans/(\d{8,})\.[\w-]+\.claim")
-UNFINISHED_PLAN = re.compile(r"plans/\.(\d{8,})\.(?:arrow|[\w-]+\.claim)\.\w+\.tmp")
-UNFINISHED_STATEMENT = re.compile(r"(?:runs/)?\.[\w.-]+\.json\.\w+\.tmp")
-#: The kind of task that writes the files of a folder.
-ROLES = {"reports": "source", "workers": "worker"}
+#: The folder with a plan of sources per batch.
+PLANS = "plans"
+#: The folders with a folder per batch and run.
+SOURCES, WORKERS, STATE = KINDS = ("reports", "workers", "state")
+REQUESTS = "scale"
 RUN = re.compile(r"runs/(\d{8,})\.([\w-]+)\.json")
-_BATCH_FOLDER = re.compile(r"(?:reports|workers)/(\d{8,})")
+REQUEST = re.compile(r"scale/(\d{8,})\.json")
+#: Plans and claims, unfinished ones included.
+OF_PLANS = re.compile(r"plans/\.?(\d{8,})\.(?:arrow|[\w-]+\.claim)(?:\.\w+\.tmp)?")
+UNFINISHED_STATEMENT = re.compile(r"(?:runs/)?\.[\w.-]+\.json\.\w+\.tmp")
+MEMBER = re.compile(
+    r"(reports|workers|state)/(\d{8,})/([\w-]+)/(?:source|worker)-(\d{5,})(?:-of-(\d{5,}))?\.arrow"
+)
+_BATCH = re.compile(r"(?:(?:reports|workers|state)/(\d{8,})|plans/(\d{8,})\.arrow)")
+#: How the file of a plan of keyed state ends.
+PLAN = "/plan.arrow"
 #: In the folders of reports, the name of a run that has none.
 _NO_RUN = "unnamed"
 
@@ -24,52 +47,6 @@ def padded(what: str, number: int, digits: int) -> str:
     return f"{int(number):0{digits}}"
 
 
-def plan_name(batch: int) -> str:
-    """Return the file of the plan of a batch."""
-    return f"plans/{padded('batch', batch, 8)}.arrow"
-
-
-def batch_of_plan(name: str) -> int | None:
-    """Return the batch whose plan a file is, or None for another file.
-
-    >>> batch_of_plan(plan_name(7)), batch_of_plan("plans/.00000007.arrow.x.tmp")
-    (7, None)
-    """
-    match = PLAN.fullmatch(name)
-    return int(match[1]) if match else None
-
-
-def batch_of_folder(name: str) -> int | None:
-    """Return the batch whose reports are in a folder, or None for another folder.
-
-    >>> batch_of_folder("workers/00000007"), batch_of_folder("workers/lost+found")
-    (7, None)
-    """
-    match = _BATCH_FOLDER.fullmatch(name)
-    return int(match[1]) if match else None
-
-
-def batch_folder(kind: str, batch: int) -> str:
-    """Return the folder of the reports of one batch."""
-    return f"{kind}/{padded('batch', batch, 8)}"
-
-
-def member_name(kind: str, batch: int, run: str, member: int) -> str:
-    """Return the file of what one source or worker reports."""
-    role = ROLES[kind]
-    return f"{batch_folder(kind, batch)}/{run}/{role}-{padded(role, member, 5)}.arrow"
-
-
-def run_of_member(name: str) -> str:
-    """Return the name of the run in which a source or a worker wrote this file.
-
-    >>> run_of_member(member_name("workers", 7, "run-1", 3))
-    'run-1'
-    """
-    _kind, _batch, run, *_file = name.split("/")
-    return run
-
-
 def run_name(run: str | None) -> str:
     """Return the name of a run's folders: its id, or a digest if that is not a valid file name."""
     if run is None:
@@ -78,6 +55,80 @@ def run_name(run: str | None) -> str:
     return run if is_plain else hashlib.blake2b(run.encode(), digest_size=16).hexdigest()
 
 
+def plan_name(batch: int) -> str:
+    """Return the plan by which sources route in a batch."""
+    return f"plans/{padded('batch', batch, 8)}.arrow"
+
+
 def claim_name(batch: int, run: str | None) -> str:
-    """Return the file by which a task of a run claims to make the plan of a batch."""
+    """Return the file by which a task of a run claims to make that plan."""
     return f"plans/{padded('batch', batch, 8)}.{run_name(run)}.claim"
+
+
+def batch_folder(kind: str, batch: int) -> str:
+    """Return the folder of one batch."""
+    return f"{kind}/{padded('batch', batch, 8)}"
+
+
+def batch_of(name: str) -> int | None:
+    """Return the batch of a plan or of the folder of a batch, or None for anything else.
+
+    >>> batch_of(plan_name(7)), batch_of("workers/00000007"), batch_of("workers/lost+found")
+    (7, 7, None)
+    """
+    match = _BATCH.fullmatch(name)
+    return int(match[1] or match[2]) if match else None
+
+
+def member_of(name: str) -> int:
+    """Return the source or worker that has written a file."""
+    match = MEMBER.fullmatch(name)
+    assert match is not None, name
+    return int(match[4])
+
+
+def report_name(kind: str, batch: int, run: str | None, member: int) -> str:
+    """Return the file of what one source or worker reports."""
+    role = "source" if kind == SOURCES else "worker"
+    folder = f"{batch_folder(kind, batch)}/{run_name(run)}"
+    return f"{folder}/{role}-{padded(role, member, 5)}.arrow"
+
+
+def state_plan_name(batch: int, run: str | None) -> str:
+    """Return the plan by which one run of keyed state works in one batch."""
+    return f"{batch_folder(STATE, batch)}/{run_name(run)}{PLAN}"
+
+
+class VersionName(NamedTuple):
+    """One file: what one of `workers` workers wrote in one batch of one run."""
+
+    batch: int
+    run: str
+    worker: int
+    workers: int
+
+    @property
+    def file(self) -> str:
+        """The file's name inside the ledger."""
+        worker, workers = padded("worker", self.worker, 5), padded("workers", self.workers, 5)
+        return f"{batch_folder(STATE, self.batch)}/{self.run}/worker-{worker}-of-{workers}.arrow"
+
+
+def version_name(file: str) -> VersionName | None:
+    """Return the parts of a file's name, or None for a file that is not a version.
+
+    >>> name = VersionName(7, "run", 2, 4)
+    >>> name.file
+    'state/00000007/run/worker-00002-of-00004.arrow'
+    >>> version_name(name.file) == name
+    True
+    """
+    match = MEMBER.fullmatch(file)
+    if match is None or match[1] != STATE or match[5] is None:
+        return None
+    return VersionName(int(match[2]), match[3], int(match[4]), int(match[5]))
+
+
+def request_name(number: int) -> str:
+    """Return the file of one request for another number of workers."""
+    return f"{REQUESTS}/{padded('request', number, 8)}.json"

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from skewless.spark.ledger.writing import naming_the_folder, unfinished_name
+from skewless.spark.ledger.local_folder import naming_the_folder, unfinished_name
 
 #: These show a file when its upload is complete, and not before.
 _SHOWN_WHEN_COMPLETE = ("s3", "gcs")
@@ -29,10 +29,14 @@ class RemoteFolder:
         self.root = root.rstrip("/")
         self.place = place
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: str, last: int | None = None) -> bytes | None:
         """See `Folder`."""
         path = self._path(name)
         try:
+            if last is not None:
+                with self.filesystem.open_input_file(path) as file:
+                    n_bytes = min(last, file.size())
+                    return bytes(file.read_at(n_bytes, file.size() - n_bytes))
             with self.filesystem.open_input_stream(path) as stream:
                 return bytes(stream.read())
         except FileNotFoundError:

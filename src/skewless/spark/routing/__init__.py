@@ -4,7 +4,7 @@ Read `route` first: it builds the column. `planned` counts a batch first, and th
 `arguments` and `settings` check what the user gave.
 `router` runs inside a task, which `this_task` describes; `query_ledger` finds its ledger. `plans`
 makes the state with which a source begins a micro-batch, and the report that it writes at the end.
-`plan_claims` lets one task make a plan, and `bounded_counts` counts the keys of a report. `seeds`
+`plan_turns` lets one task make a plan, and `bounded_counts` counts the keys of a report. `seeds`
 and `key_hashes` define what is hashed. `speeds` measures the workers, and `worker_steps` records
 how their number and capacities change.
 """

@@ -1,22 +1,34 @@
-"""One task makes a plan while the others wait for it, for a bounded time.
+"""The plans of sources: one task makes a plan while the others wait for it, for a bounded time.
 
 The first task of a batch that finds no plan claims it by a file. Later tasks wait for the plan
 instead of reading all reports as well. If the first task dies, the others make the plan themselves
 after a bounded wait. That is harmless: a report does not change once its batch is done, so all
-tasks read the same reports and make the same plan. `docs/exactly-once.md` names the limits of this.
+tasks read the same reports and make the same plan. A claim is not a lock either: if a filesystem
+cannot tell which was first, two tasks may hold one. `docs/exactly-once.md` names the limits.
 """
 
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 
 from skewless.spark.ledger.ledger import Entry, Ledger
+from skewless.spark.ledger.names import PLANS, SOURCES, claim_name, plan_name
 
 #: The longest wait for a plan that another task has claimed.
 PATIENCE_S = 10.0
 _FIRST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 0.25
+
+
+def latest_plan(ledger: Ledger, before: int) -> tuple[int, Entry] | None:
+    """Return the newest plan of a batch before `before`, with its batch, or None."""
+    for batch in reversed(ledger.listed(PLANS)):
+        plan = ledger.read(plan_name(batch)) if batch < before else None
+        if plan is not None:
+            return batch, plan
+    return None
 
 
 def made_or_awaited(
@@ -28,24 +40,28 @@ def made_or_awaited(
     clock: Callable[[], float] = time.monotonic,
 ) -> Entry:
     """Return the plan of `batch`: made here, or by another task that has claimed it."""
-    if not ledger.is_worth_a_claim(batch):
-        return ledger.publish_plan(batch, make())
-    age = ledger.claim_plan(batch)
-    if age is not None:
+    name, claim, files = plan_name(batch), claim_name(batch, ledger.run), ledger.files
+    last = [before for before in ledger.listed(PLANS) if before < batch][-1:]
+    if not any(len(ledger.counted(SOURCES, before)) > 1 for before in last):
+        return ledger.publish(name, make())  # there is little to read
+    mine = uuid.uuid4().hex.encode()
+    if files.create(claim, mine) != mine:
         # The clock of this task counts too: the folder's may be that of another machine.
-        plan = _awaited(ledger, batch, PATIENCE_S - max(age, 0.0), sleep, clock)
-        return ledger.publish_plan(batch, make()) if plan is None else plan
+        patience = PATIENCE_S - max(files.seconds_since_written(claim), 0.0)
+        plan = _awaited(ledger, name, claim, patience, sleep, clock)
+        return ledger.publish(name, make()) if plan is None else plan
     try:
         # It may have been published, and its claim withdrawn, since this task looked.
-        plan = ledger.read_plan(batch)
-        return ledger.publish_plan(batch, make()) if plan is None else plan
+        plan = ledger.read(name)
+        return ledger.publish(name, make()) if plan is None else plan
     finally:
-        ledger.withdraw_claim(batch)
+        files.delete(claim)
 
 
 def _awaited(
     ledger: Ledger,
-    batch: int,
+    name: str,
+    claim: str,
     patience: float,
     sleep: Callable[[float], None],
     clock: Callable[[], float],
@@ -54,8 +70,8 @@ def _awaited(
     end = clock() + patience
     pause = _FIRST_PAUSE_S
     while True:
-        is_claimed = ledger.is_claimed(batch)  # before the plan: it is published first
-        plan = ledger.read_plan(batch)
+        is_claimed = ledger.files.read(claim) is not None  # before the plan: it is published first
+        plan = ledger.read(name)
         if plan is not None or not is_claimed or clock() >= end:
             return plan
         sleep(pause)

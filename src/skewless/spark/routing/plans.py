@@ -33,11 +33,18 @@ import numpy as np
 
 from skewless.arrays import Floats, Ints
 from skewless.parameters import require_all_stay
-from skewless.spark.ledger.entry_checks import corrupt, require_plan, require_report, restored_from
+from skewless.spark.ledger.entry_checks import (
+    corrupt,
+    require_plan,
+    require_report,
+    restored_from,
+    usable,
+)
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerMismatch
+from skewless.spark.ledger.names import SOURCES, WORKERS, plan_name
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
 from skewless.spark.routing.bounded_counts import BoundedCounts, add, bounded_counts, heaviest
-from skewless.spark.routing.plan_turns import made_or_awaited
+from skewless.spark.routing.plan_turns import latest_plan, made_or_awaited
 from skewless.spark.routing.speeds import last_batches, seconds_per_record, uses_speeds
 from skewless.spark.routing.worker_steps import Step, Steps, steps_about, steps_of
 from skewless.state import Unsound, copy_state
@@ -97,7 +104,7 @@ class PlanMaker:
 
     def begin(self, ledger: Ledger, batch: int, source: int) -> tuple[PlanMaker, Any]:
         """Return the maker for `batch`, with earlier workers, and the state of `source`."""
-        plan = ledger.read_plan(batch)
+        plan = ledger.read(plan_name(batch))
         if plan is None:
             plan = made_or_awaited(ledger, batch, lambda: self.next_plan(ledger, batch))
             if batch % _PURGE_EVERY == 0:
@@ -117,7 +124,7 @@ class PlanMaker:
 
     def next_plan(self, ledger: Ledger, batch: int) -> Entry:
         """Return the plan for `batch`, from the last one before it and its reports."""
-        last = ledger.latest_plan(before=batch)
+        last = latest_plan(ledger, before=batch)
         if last is None:
             begun = Entry({"sources": _ints([]), "reported": _ints([])}, {"after": -1})
             return Entry(begun.arrays, begun.about | steps_about(self.history))
@@ -127,7 +134,7 @@ class PlanMaker:
             zip(plan.arrays["sources"].tolist(), plan.arrays["reported"].tolist(), strict=True)
         )
         now: list[int] = []
-        reports = self._checked(ledger.each_report(before), now)
+        reports = self._checked(ledger.reports(SOURCES, before), now)
         first = next(reports, None)
         reports = reports if first is None else chain([first], reports)
         # The workers of that batch differ from the plan's if the query was restarted with others.
@@ -148,7 +155,7 @@ class PlanMaker:
         """Read the times that the workers took, if they are used."""
         if not (self.measures_speeds and uses_speeds(self.strategy)):
             return {}
-        return last_batches(plan, ledger.read_workers(before), self.n_workers)
+        return last_batches(plan, dict(ledger.reports(WORKERS, before)), self.n_workers)
 
     def _steps_of(self, entry: Entry) -> Steps:
         """Return the workers so far of an entry; LedgerCorrupt if one left that cannot leave."""
@@ -298,10 +305,8 @@ class PlanMaker:
                 "the version that wrote it"
             )
         found = _only(entry, prefix).arrays
-        try:
+        with usable(entry):
             whole = with_changes(base, {n[len(prefix) :]: array for n, array in found.items()})
-        except Unsound as error:
-            raise corrupt(entry, error) from None
         return restored_from(entry, self._told(self.start(source)), whole)
 
     def _state(self, entry: Entry, prefix: str, source: int) -> Any:
@@ -325,7 +330,8 @@ class PlanMaker:
         """Return the state with which `source` ended its last batch."""
         at = np.flatnonzero(plan.arrays["sources"] == source)
         if at.size and not isinstance(self.strategy, Rebalances):
-            report = ledger.read_report(int(plan.arrays["reported"][at[0]]), source)
+            name = ledger.counted(SOURCES, int(plan.arrays["reported"][at[0]])).get(source)
+            report = None if name is None else ledger.read(name)
             if report is not None:
                 return self._state(report, _OWN, source)
         return self.start(source)

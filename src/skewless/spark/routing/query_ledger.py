@@ -6,14 +6,17 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from skewless.spark.ledger.ledger import Ledger
+from skewless.plumbing.arguments import LARGEST_SEED
+from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
 from skewless.spark.ledger.locating import ledger_of_stream
 from skewless.spark.routing.seeds import draw_seed, seed_of_query
 from skewless.spark.routing.this_task import Task
+from skewless.spark.routing.worker_steps import first_workers
 from skewless.state import layout
 from skewless.strategy import AnyStrategy, Rescales
 
@@ -34,8 +37,8 @@ class QueryLedger:
         """The seed that was given or drawn."""
         return int(self.identity["seed"])
 
-    def ledger_of(self, task: Task) -> Ledger | None:
-        """Return the ledger of the query of `task`; raise LedgerMismatch if it is another's."""
+    def claimed(self, task: Task) -> Ledger | None:
+        """Claim the ledger for the query of `task`; raise LedgerMismatch if it is another's."""
         if self.ledger is None or task.batch is None:
             return None
         ledger = self.ledger.below(str(task.query)) if self.per_query else self.ledger
@@ -46,13 +49,18 @@ class QueryLedger:
             proposed = {**identity, "seed": seed_of_query(str(task.query))}
             ledger.claim(proposed, drawn=("seed",))
         ledger.bind(str(task.query))
-        return ledger.of_run(f"{self.built}-{task.run}")
+        return ledger
+
+    def ledger_of(self, task: Task) -> Ledger | None:
+        """Return the ledger of the query of `task`, claimed, as its run sees it."""
+        ledger = self.claimed(task)
+        return None if ledger is None else ledger.of_run(f"{self.built}-{task.run}")
 
     def seed_of(self, task: Task, ledger: Ledger | None) -> int:
         """Return the seed that all tasks, attempts and runs of the query have."""
         if self.keeps_seed:
             return self.seed
-        kept = None if ledger is None else ledger.seed()
+        kept = None if ledger is None else _kept_seed(ledger)
         if kept is None and task.query is not None:
             kept = seed_of_query(task.query)
         return self.seed if kept is None else kept
@@ -76,7 +84,7 @@ def query_ledger(
         ledger, per_query = ledger_of_stream(given, df.sparkSession)
     if ledger is not None and not per_query:
         ledger.check(identity_for(whole, strategy, ledger), drawn=drawn)
-        kept = ledger.seed() if drawn else None
+        kept = _kept_seed(ledger) if drawn else None
         whole["seed"] = whole["seed"] if kept is None else kept
     return QueryLedger(
         whole,
@@ -88,6 +96,35 @@ def query_ledger(
     )
 
 
+def claim_of(
+    df: DataFrame,
+    given: Ledger | None,
+    strategy: str,
+    key: tuple[str, ...],
+    state: Mapping[str, str] = MappingProxyType({}),
+) -> QueryLedger | None:
+    """Return the ledger of a stream that routes nothing; None for a batch or without a ledger.
+
+    Raises LedgerMismatch if the given ledger began with another strategy, key or state.
+    """
+    if not df.isStreaming:
+        return None
+    told = {"strategy": strategy, "key": ", ".join(key), **state, "skewless": version("skewless")}
+    if given is not None:
+        given.check(told)
+    ledger, per_query = ledger_of_stream(given, df.sparkSession)
+    return None if ledger is None else QueryLedger(told, ledger, per_query)
+
+
+def _kept_seed(ledger: Ledger) -> int | None:
+    """Return the seed that a ledger was claimed with, or None before it was claimed."""
+    seed = (ledger.identity() or {}).get("seed")
+    if seed is None or (type(seed) is int and 0 <= seed <= LARGEST_SEED):
+        return seed
+    where = f"{ledger.place}/identity.json"
+    raise LedgerCorrupt(f"{where}: seed must be a whole number of at least 0, not {seed!r}")
+
+
 def identity_for(
     identity: Mapping[str, Any], strategy: AnyStrategy | None, ledger: Ledger
 ) -> dict[str, Any]:
@@ -97,7 +134,7 @@ def identity_for(
     """
     if "workers" not in identity or not isinstance(strategy, Rescales):
         return dict(identity)
-    began = ledger.workers()
+    began = first_workers(ledger)
     if began is None or began == identity["workers"]:
         return dict(identity)
     return {**identity, "workers": began, **state_identity(strategy, began)}

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from skewless.arrays import Floats, Ints, Keys, Workers
 from skewless.parameters import require_weights
+from skewless.spark.ledger.names import SOURCES, report_name
 from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.key_hashes import keyed_hashes
 from skewless.spark.routing.plans import PlanMaker, cost_units
@@ -67,7 +68,8 @@ class Router:
         if ledger is not None:
             about = {"records": int(loads.sum()), "seconds": seconds}
             report = plans.report(state, loads, seen, about, spent, costs)
-            ledger.write_report(int(task.batch or 0), task.partition, report)
+            name = report_name(SOURCES, int(task.batch or 0), ledger.run, task.partition)
+            ledger.write(name, report)
 
     def _together(
         self, batches: Iterator[tuple[pa.Array, ...]]

@@ -19,10 +19,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from skewless.arrays import Floats
-from skewless.spark.ledger.entry_checks import corrupt, require_worker_report
+from skewless.spark.ledger.entry_checks import require_worker_report, row_of, usable
 from skewless.spark.ledger.ledger import Entry
 from skewless.spark.routing.settings import MEASURED_SPEEDS
-from skewless.state import MOST_COUNTED, Unsound, require_that, require_within
+from skewless.state import MOST_COUNTED, require_within
 from skewless.strategy import AnyStrategy
 
 _LOGGER = logging.getLogger("skewless")
@@ -124,12 +124,9 @@ def _remembered(plan: Entry, name: str, size: int) -> Floats:
     amounts = np.zeros(size)
     if name not in plan.arrays:
         return amounts
-    found = plan.arrays[name]
-    try:
-        require_that(found.dtype == np.float64 and found.ndim == 1, f"{name} must be a row of f8")
+    with usable(plan):
+        found = row_of(plan, name, np.float64)
         require_within(name, found, 0, MOST_COUNTED)
-    except Unsound as error:
-        raise corrupt(plan, error) from None
     n_same = min(size, found.size)
     amounts[:n_same] = found[:n_same]
     return amounts

@@ -10,9 +10,11 @@ import math
 from typing import Any
 
 from skewless.plumbing.arguments import MOST_WORKERS
-from skewless.spark.ledger.entry_checks import corrupt
-from skewless.spark.ledger.ledger import Entry, Ledger
-from skewless.state import Unsound, require_that
+from skewless.spark.ledger.entry_checks import usable
+from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
+from skewless.spark.ledger.names import WORKERS
+from skewless.spark.routing.plan_turns import latest_plan
+from skewless.state import require_that
 
 #: The number of workers, and their capacities if they were given.
 Step = tuple[int, tuple[float, ...] | None]
@@ -20,6 +22,8 @@ Steps = tuple[Step, ...]
 
 _NAME = "worker_steps"
 _MOST_STEPS = 1_000
+#: The strategy that routes nothing: its ledger has no workers.
+_WITHOUT_WORKERS = "local"
 
 
 def steps_about(steps: Steps) -> dict[str, Any]:
@@ -32,18 +36,38 @@ def steps_of(entry: Entry, otherwise: Steps) -> Steps:
     if _NAME not in entry.about:
         return otherwise
     found = entry.about[_NAME]
-    try:
+    with usable(entry):
         require_that(isinstance(found, list), f"{_NAME} must be a list")
         require_that(1 <= len(found) <= _MOST_STEPS, f"{_NAME} must be 1 to {_MOST_STEPS} steps")
         return tuple(_step(step) for step in found)
-    except Unsound as error:
-        raise corrupt(entry, error) from None
+
+
+def first_workers(ledger: Ledger) -> int | None:
+    """Return the number of workers that the ledger was made for; of keyed state, the last number.
+
+    None before the ledger was claimed, and for a query that routes nothing.
+    """
+    identity = ledger.identity()
+    if identity is None:
+        return None
+    if "process" in identity:  # its number of workers changes
+        newest = ledger.newest()
+        return len(ledger.counted(WORKERS, newest[0]) if newest else ()) or 1
+    n_workers = identity.get("workers")
+    if n_workers is None and identity.get("strategy") == _WITHOUT_WORKERS:
+        return None
+    if type(n_workers) is int and 1 <= n_workers <= MOST_WORKERS:
+        return n_workers
+    raise LedgerCorrupt(
+        f"{ledger.place}/identity.json cannot be used: workers must be from 1 to {MOST_WORKERS}, "
+        f"not {str(n_workers)[:40]}"
+    )
 
 
 def last_workers(ledger: Ledger) -> int | None:
     """Look up the last number of workers of the query; None before it has begun."""
-    began = ledger.workers()
-    last = ledger.latest_plan(before=1 << 62)
+    began = first_workers(ledger)
+    last = latest_plan(ledger, before=1 << 62)
     if began is None or last is None:
         return began
     return steps_of(last[1], ((began, None),))[-1][0]

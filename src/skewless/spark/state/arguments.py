@@ -17,9 +17,9 @@ from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.columns import arrow_schema, internal
-from skewless.spark.ledger.folder import shown as shown_folder
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.locating import given_ledger
+from skewless.spark.ledger.names import state_plan_name
 from skewless.spark.records import Records
 from skewless.spark.routing.arguments import number_of_workers
 from skewless.spark.routing.query_ledger import QueryLedger, query_ledger
@@ -29,7 +29,6 @@ from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.planning.state_plan import more_of
 from skewless.spark.state.schemas import Shape, require_same_states
 from skewless.spark.state.versions import bases
-from skewless.spark.state.versions.plan_files import read_entry
 from skewless.spark.state.worker_step import Cost
 from skewless.strategy import AnyStrategy
 
@@ -171,10 +170,10 @@ def _check_states(ledger: Ledger, shape: Shape) -> None:
     last = bases.newest(ledger)
     if last is None:
         return
-    where = f"the ledger in {shown_folder(ledger.folder)}"
+    where = f"the ledger in {ledger.place}"
     wrong: LedgerMismatch | None = None
     for base in (last, *bases.all_complete(ledger)):
-        entry = read_entry(ledger, base.batch, base.run)
+        entry = ledger.read(state_plan_name(base.batch, base.run))
         if entry is None:
             continue
         try:

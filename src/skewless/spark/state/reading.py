@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 from skewless.plumbing.arguments import shown as shown_value
 from skewless.plumbing.arguments import whole
 from skewless.spark.arrow_types import from_arrow_schema
-from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.bases import Base
@@ -64,7 +63,7 @@ def read_state(spark: SparkSession, ledger: str, batch: int | None = None) -> Da
 
 
 def _base(ledger: Ledger, batch: int | None) -> Base:
-    place = shown(ledger.folder)
+    place = ledger.place
     if batch is None:
         found = bases.newest(ledger)
         if found is None:

@@ -14,9 +14,8 @@ from skewless.aggregations.columns import bitmap_of
 from skewless.arrays import Ints, Keys
 from skewless.spark.columns import internal
 from skewless.spark.key_texts import key_text
-from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
-from skewless.spark.ledger.names import run_name
+from skewless.spark.ledger.names import VersionName, run_name
 from skewless.spark.routing.query_ledger import QueryLedger
 from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.routing.this_task import Task, this_task
@@ -25,9 +24,8 @@ from skewless.spark.state.moving import Beginning, beginning
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.requests import purge_requests
 from skewless.spark.state.planning.state_plan import StatePlan
-from skewless.spark.state.planning.worker_reports import NOT_A_PARTITION, keep_report, report_entry
+from skewless.spark.state.planning.worker_reports import report_entry
 from skewless.spark.state.versions.bases import require_newest_run
-from skewless.spark.state.versions.names import VersionName
 from skewless.spark.state.versions.offset_log import OffsetLog, SeenOffsets, places_of
 from skewless.spark.state.versions.purging import purge
 from skewless.spark.state.versions.state_tables import (
@@ -38,7 +36,7 @@ from skewless.spark.state.versions.state_tables import (
     newest,
     until_of,
 )
-from skewless.spark.state.versions.version_files import Version, merged, write
+from skewless.spark.state.versions.version_files import NOT_A_PARTITION, Version, merged, write
 from skewless.spark.state.worker_step import Work, Worked, with_a_trace
 
 
@@ -127,7 +125,7 @@ class StateTasks:
         worked: Worked,
         attempt: int | None,
     ) -> None:
-        """Write the report, then the version: a version means that both are there."""
+        """Write the version and the report, in one file."""
         layout = self.work.layout
         n_held = start.n_held + int(live_of(worked.changed).sum()) - int(worked.was_held.sum())
         n_bytes = start.n_bytes + int(worked.new_bytes.sum()) - int(worked.old_bytes.sum())
@@ -140,6 +138,7 @@ class StateTasks:
             "held": n_held,
             "bytes": n_bytes,
             "moved": start.n_moved,
+            "plan": plan.checksum,
         }
         keys = layout.keys(worked.changed)
         # The last column is the part if keys are spread, by plans or by the user.
@@ -155,12 +154,11 @@ class StateTasks:
             None if self.controller.spread is None else _sides(keys, worked),
             np.union1d(plan.spread.part_hashes(), plan.placing.entries()[0]),
         )
-        keep_report(ledger, name.batch, name.worker, report, attempt)
         changed = newest(layout, [start.on_top, with_a_trace(worked)])
         table, below = merged(layout, changed, start.held.names, start.held.files)
         ends = until_of(table)[live_of(table)]
         kept = {"held": n_held, "bytes": n_bytes, "soonest": int(ends.min(initial=FOREVER))}
-        write(ledger, name, Version(table, tuple(below), kept))
+        write(ledger, name, Version(table, tuple(below), kept), report, attempt)
 
 
 def require_alone(ledger: Ledger, group: str | None) -> None:
@@ -174,7 +172,7 @@ def require_alone(ledger: Ledger, group: str | None) -> None:
     others = [name for name in ledger.runs() if name.endswith(end) and name != run_name(ledger.run)]
     if others:
         raise LedgerMismatch(
-            f"two calls of process in one query share the ledger in {shown(ledger.folder)} and "
+            f"two calls of process in one query share the ledger in {ledger.place} and "
             "would mix up their states: give each another ledger="
         )
 

@@ -27,6 +27,7 @@ from skewless.spark.state.planning.spread_keys import (
     part_hashes,
 )
 from skewless.spark.state.planning.state_plan import Observed
+from spark.ledger.entries import read_workers
 from spark.state.chains import random_moves
 from spark.state.operators.plain_operators import joined
 from spark.state.operators.stepping import SECOND, Record, drifting, rows_of
@@ -213,7 +214,7 @@ def test_hot_keys_are_told_by_the_users_columns(tmp_path: Path) -> None:
     for number in range(2):
         query = SpreadQuery(tmp_path, "left", least=8, workers=2)
         query.step(number, with_part(both_sides(hot, [])))
-        reports = query.ledger.read_workers(number).values()
+        reports = read_workers(query.ledger, number).values()
         texts.append(sorted(text for report in reports for text, _, _ in report.about["top"]))
     assert texts == [["big, sale"], ["big, sale", "big, sale (part 1)"]]
 

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from skewless.spark import join
 from skewless.spark.ledger import Ledger
+from skewless.spark.ledger.names import state_plan_name
 from skewless.spark.state.versions import bases
-from skewless.spark.state.versions.plan_files import read_entry
 from spark.state.chains import BEGIN
 from spark.state.operators.comparing import in_text_order, settled
 
@@ -98,7 +98,7 @@ def test_a_key_that_becomes_hot_while_a_stream_runs(
     spread = []
     for batch in bases.batches(Ledger(ledger)):
         base = bases.complete(Ledger(ledger), batch)
-        entry = base and read_entry(Ledger(ledger), batch, base.run)
+        entry = base and Ledger(ledger).read(state_plan_name(batch, base.run))
         assert entry
         spread.append(entry.arrays.get("spread.parts", np.empty(0)).tolist())
     # The files of a side may be seen before those of the other one, in a micro-batch of their own.

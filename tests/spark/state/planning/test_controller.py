@@ -11,6 +11,7 @@ import pytest
 
 from skewless.spark.state.planning.placing import Placing, as_moving
 from skewless.strategies import Cascade, Hash, Mixed
+from spark.ledger.entries import read_workers
 from spark.state.chains import SCHEMA, chain
 from spark.state.without_spark import Query
 
@@ -25,7 +26,7 @@ def skewed(n_records: int, batch: int, shift: int = 0) -> pa.Table:
 
 
 def loads(query: Query, batch: int) -> Any:
-    reports = query.ledger.read_workers(batch)
+    reports = read_workers(query.ledger, batch)
     return np.array([report.about["records"] for report in reports.values()])
 
 
@@ -71,9 +72,9 @@ def test_seconds_are_those_of_the_first_attempt(tmp_path: Path) -> None:
     query = Query(tmp_path, chain(), SCHEMA, strategy="mixed", workers=2, cost="seconds")
     table = skewed(300, 0)
     query.step(0, table)
-    before = query.ledger.read_workers(0)
+    before = read_workers(query.ledger, 0)
     query.step(0, table)
-    after = query.ledger.read_workers(0)
+    after = read_workers(query.ledger, 0)
     for worker, report in before.items():
         assert report.about == after[worker].about
         assert report.about["cost"] == pytest.approx(report.arrays["costs"].sum())

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from skewless.spark.state.versions.names import plan_file
+from skewless.spark.ledger.names import state_plan_name
 from skewless.strategies import MinMig, Mixed
 from spark.state.chains import SCHEMA, chain, chained, in_order
 from spark.state.counting import SECOND, Visits, of_keys
@@ -53,7 +53,7 @@ def test_table_plans_and_observed_keys_do_not_grow(tmp_path: Path, strategy: Any
         query.step(batch, churning(batch))
         plan = query.plan(batch)
         n_moved += plan.moving.hashes.size
-        name = plan_file(batch, query.ledger.run)
+        name = state_plan_name(batch, query.ledger.run)
         n_bytes = (tmp_path / name).stat().st_size
         sizes.append((plan.placing.entries()[0].size, plan.observed.hashes.size, n_bytes))
     assert n_moved > N_BATCHES  # there was something to forget

@@ -12,7 +12,7 @@ import pytest
 
 from skewless.spark import KeyProcessor, scale_to
 from skewless.spark.ledger import Ledger, LedgerMismatch
-from skewless.spark.ledger.old_runs import KEPT_RUNS
+from skewless.spark.ledger.purging import KEPT_RUNS
 from skewless.spark.state.planning.requests import latest_request, purge_requests
 from skewless.spark.state.process import _n_kept
 from skewless.spark.state.versions import bases
@@ -48,7 +48,7 @@ def test_old_versions_are_purged_and_what_others_build_on_is_not(tmp_path: Path)
     assert found == chained(tables)
     plans = sorted((tmp_path / "state").rglob("plan.arrow"))
     assert len(plans) == kept + 2
-    assert len(list((tmp_path / "workers").iterdir())) == kept + 2
+    assert not (tmp_path / "workers").exists()  # reports are in the versions
     files = list((tmp_path / "state").rglob("worker-*"))
     assert len(files) < 2 * (kept + 2) + 20
     # Any of the kept batches can still be repeated, with the same results.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from skewless.spark.ledger import LedgerCorrupt
+from skewless.spark.ledger import ledger as ledger_module
 from skewless.spark.ledger.files import Entry, from_bytes, seal, to_bytes, unseal
 from skewless.spark.state.versions import version_files
 from spark.state.chains import SCHEMA, chain, chained, in_order, random_moves, records
@@ -60,9 +63,12 @@ def test_a_sealed_text_with_a_bad_offset_or_bad_bytes_is_refused(
     path = next((tmp_path / "state").rglob("worker-*"))
     version = version_files.read(query.ledger, str(path.relative_to(tmp_path)))
     good = version.table.column("key.k").combine_chunks().buffers()[buffer].to_pybytes()
-    content = bytes(unseal(path.read_bytes(), ""))
+    whole = path.read_bytes()
+    states = version_files.states_of(whole)
+    content = unseal(states, "")
     assert content.count(good) == 1
-    path.write_bytes(seal(content.replace(good, good[: -len(last)] + last)))
+    bad = seal(content.replace(good, good[: -len(last)] + last))
+    path.write_bytes(bad + whole[len(states) :])
     with pytest.raises(LedgerCorrupt, match=r"worker-00000-of-00001\.arrow is not readable"):
         query.step(1, records(50, 1))
 
@@ -73,7 +79,10 @@ def test_a_sealed_version_that_no_task_wrote_is_refused(tmp_path: Path, change: 
     query.step(0, records(50, 0))
     path = next((tmp_path / "state").rglob("worker-*"))
     version = version_files.read(query.ledger, str(path.relative_to(tmp_path)))
-    path.write_bytes(version_files.to_bytes(VERSIONS[change](version)))
+    whole = path.read_bytes()
+    states = version_files.states_of(whole)
+    assert states == version_files.block_of(version)
+    path.write_bytes(version_files.block_of(VERSIONS[change](version)) + whole[len(states) :])
     with pytest.raises(LedgerCorrupt, match=r"worker-00000-of-00001\.arrow") as caught:
         query.step(1, records(50, 1))
     assert "\n" not in str(caught.value)
@@ -142,6 +151,7 @@ REPORTS = {
     "cost": with_about(cost=-1.0),
     "latest": with_about(latest=1.5),
     "records": with_about(records=-1),
+    "plan": with_about(plan=7),
 }
 
 
@@ -149,8 +159,51 @@ REPORTS = {
 def test_a_sealed_report_that_no_task_wrote_is_refused(tmp_path: Path, change: str) -> None:
     query = Query(tmp_path, chain(), SCHEMA, strategy="mixed")
     query.step(0, records(50, 0))
-    path = next((tmp_path / "workers").rglob("worker-00001.arrow"))
-    path.write_bytes(to_bytes(REPORTS[change](from_bytes(path.read_bytes(), "report"))))
-    with pytest.raises(LedgerCorrupt, match=r"worker-00001\.arrow cannot be used") as caught:
+    path = next((tmp_path / "state").rglob("worker-00001-*"))
+    whole = path.read_bytes()
+    told = to_bytes(REPORTS[change](from_bytes(whole, "report")))
+    path.write_bytes(version_files.states_of(whole) + told)
+    with pytest.raises(LedgerCorrupt, match=r"worker-00001-of-00002\.arrow cannot be") as caught:
         query.step(1, records(50, 1))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", [40, -200])
+def test_states_and_report_of_one_file_are_validated_separately(tmp_path: Path, place: int) -> None:
+    query = Query(tmp_path, chain(), SCHEMA, workers=1)
+    query.step(0, records(50, 0))
+    path = next((tmp_path / "state").rglob("worker-*"))
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(bytes(data))
+    name = str(path.relative_to(tmp_path))
+    version_of = functools.partial(version_files.read, query.ledger)
+    damaged, sound = (
+        (query.ledger.read, version_of) if place < 0 else (version_of, query.ledger.read)
+    )
+    assert sound(name) is not None
+    with pytest.raises(LedgerCorrupt, match=r"worker-00000-of-00001\.arrow is damaged"):
+        damaged(name)
+
+
+def test_a_report_that_is_longer_than_what_is_read_first_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Query(tmp_path, chain(), SCHEMA, workers=1)
+    query.step(0, records(50, 0))
+    name = str(next((tmp_path / "state").rglob("worker-*")).relative_to(tmp_path))
+    wanted = query.ledger.read(name)
+    for n_bytes in (1, 50, 500, len(to_bytes(wanted)) - 1, len(to_bytes(wanted))):
+        monkeypatch.setattr(ledger_module, "_REPORT_BYTES", n_bytes)
+        assert to_bytes(query.ledger.read(name)) == to_bytes(wanted)
+
+
+def test_a_worker_waits_for_the_disk_once_for_its_file_and_once_for_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, synced = Query(tmp_path, chain(), SCHEMA, workers=1), []
+    plan = query.plan(0)
+    sync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(file), sync(file)))
+    query.tasks.step(query.ledger, plan, 0, 0, query.sent(records(50, 0)), attempt=1)
+    assert len(synced) == 2

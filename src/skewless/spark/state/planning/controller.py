@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Floats
-from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
-from skewless.spark.ledger.names import run_name
+from skewless.spark.ledger.names import run_name, state_plan_name
 from skewless.spark.state.planning.placing import Placing, speeds_of, unlearned
 from skewless.spark.state.planning.requests import latest_request
 from skewless.spark.state.planning.spread_keys import (
@@ -28,15 +27,19 @@ from skewless.spark.state.planning.state_plan import (
     capacities_of,
     from_entry,
     places_alike,
+    strategy_text,
     to_entry,
 )
 from skewless.spark.state.planning.worker_numbers import NONE_TAKEN, Decided, decided, warn
-from skewless.spark.state.planning.worker_reports import WorkerReport, read_report
+from skewless.spark.state.planning.worker_reports import WorkerReport, read_reports
 from skewless.spark.state.schemas import require_same_states
-from skewless.spark.state.versions.bases import base_of, require_newest_run
-from skewless.spark.state.versions.names import plan_file
+from skewless.spark.state.versions.bases import (
+    base_of,
+    require_newest_run,
+    require_plan_in_use,
+)
+from skewless.spark.state.versions.kept_files import KeptFiles
 from skewless.spark.state.versions.offset_log import OffsetLog
-from skewless.spark.state.versions.plan_files import publish, read_entry
 from skewless.state import copy_state
 from skewless.strategy import AnyStrategy, Rebalances, Report
 
@@ -44,6 +47,8 @@ from skewless.strategy import AnyStrategy, Rebalances, Report
 _OBSERVED_KEYS = 1 << 14
 #: A key with a smaller share of all loads counts as one without load.
 _NOTHING = 1e-12
+#: The last plans that workers of this process have used: a ring takes milliseconds to build.
+_plans: KeptFiles[StatePlan] = KeptFiles(most_bytes=4)  # each counts as one
 
 
 @dataclass(frozen=True)
@@ -89,22 +94,24 @@ class Controller:
         self, ledger: Ledger, batch: int, seed: int, shape: Any, offsets: OffsetLog
     ) -> StatePlan:
         """Return the plan of this run for `batch`; the first task that needs it makes it."""
-        entry = read_entry(ledger, batch, run_name(ledger.run))
+        name = state_plan_name(batch, ledger.run)
+        entry = ledger.read(name)
         if entry is None:
             require_newest_run(ledger)
             made = replace(
                 self.next_plan(ledger, batch, seed, shape, offsets), stamp=offsets.stamp(batch)
             )
-            entry = publish(ledger, batch, to_entry(made, seed))
+            entry = ledger.publish(name, to_entry(made, seed))
         return from_entry(entry, self.strategy, seed)
 
     def published(self, ledger: Ledger, batch: int, seed: int) -> StatePlan:
         """Return the plan of this run for `batch`, which was published before records are sent."""
-        run = run_name(ledger.run)
-        entry = read_entry(ledger, batch, run)
+        name = state_plan_name(batch, ledger.run)
+        entry = ledger.read(name)
         if entry is None:
-            raise LedgerCorrupt(f"{shown(ledger.folder)}/{plan_file(batch, run)} is gone")
-        return from_entry(entry, self.strategy, seed)
+            raise LedgerCorrupt(f"{ledger.place}/{name} is gone")
+        used = entry.checksum, type(self.strategy), strategy_text(self.strategy), seed
+        return _plans.get(used, lambda: (from_entry(entry, self.strategy, seed), 1))
 
     def next_plan(
         self, ledger: Ledger, batch: int, seed: int, shape: Any, offsets: OffsetLog
@@ -114,12 +121,13 @@ class Controller:
         request = latest_request(ledger)
         if base is None:
             return self._first_plan(seed, shape)
-        entry = read_entry(ledger, base.batch, base.run)
+        entry = ledger.read(state_plan_name(base.batch, base.run))
         if entry is None:
-            raise LedgerCorrupt(f"{shown(ledger.folder)} has lost the plan of batch {base.batch}")
+            raise LedgerCorrupt(f"{ledger.place} has lost the plan of batch {base.batch}")
         last = from_entry(entry, self.strategy, seed)
-        require_same_states(last.about, shape, f"the ledger in {shown(ledger.folder)}")
-        reports = [read_report(ledger, base, worker) for worker in range(base.workers)]
+        require_same_states(last.about, shape, f"the ledger in {ledger.place}")
+        reports = read_reports(ledger, base)
+        require_plan_in_use(ledger, base, last.checksum, {report.plan for report in reports})
         observed = self._observed(last, reports)
         numbers = decided(self.asked, self.most, request, last.n_workers, last.about)
         n_workers = numbers.n_workers

@@ -5,14 +5,11 @@ from __future__ import annotations
 import time
 
 from skewless.plumbing.arguments import MOST_WORKERS, whole
-from skewless.spark.ledger.files import LedgerCorrupt
-from skewless.spark.ledger.folder import open_folder, shown
-from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
+from skewless.spark.ledger.names import REQUEST, REQUESTS, request_name, state_plan_name
 from skewless.spark.ledger.statements import read_statement, statement
 from skewless.spark.state.planning.state_plan import more_of
 from skewless.spark.state.versions import bases
-from skewless.spark.state.versions.names import REQUEST, REQUESTS, request_file
-from skewless.spark.state.versions.plan_files import read_entry
 
 #: How often the last request is read again if it is missing, and the pause between: listings may be
 #: out of date.
@@ -41,10 +38,10 @@ def scale_to(ledger: str, n: int) -> None:
     opened = Ledger(ledger)
     wanted = whole(n, "n", least=1, most=MOST_WORKERS)
     found = bases.newest(opened)
-    entry = None if found is None else read_entry(opened, found.batch, found.run)
+    entry = None if found is None else opened.read(state_plan_name(found.batch, found.run))
     if entry is None:
         raise ValueError(
-            f"ledger: {shown(opened.folder)} holds no state yet: scale_to needs a query of process "
+            f"ledger: {opened.place} holds no state yet: scale_to needs a query of process "
             "that has finished a micro-batch; give workers= instead"
         )
     most = more_of(entry).get("most")
@@ -53,10 +50,10 @@ def scale_to(ledger: str, n: int) -> None:
             f"n must be at most {most}, which is max_workers of the query, not {wanted}: restart "
             f"the query with max_workers={wanted} or more"
         )
-    files = open_folder(opened.folder)
+    files = opened.files
     number = 1 + max(_numbers(opened), default=-1)
     content = statement("scale", {"workers": wanted, "number": number})
-    while files.create(request_file(number), content) != content:
+    while files.create(request_name(number), content) != content:
         number += 1  # another request came at the same moment
         content = statement("scale", {"workers": wanted, "number": number})
 
@@ -70,9 +67,9 @@ def latest_request(ledger: Ledger) -> tuple[int, int] | None:
         if not numbers:
             return None
         number = max(numbers)
-        name = request_file(number)
-        where = f"{shown(ledger.folder)}/{name}"
-        data = open_folder(ledger.folder).read(name)
+        name = request_name(number)
+        where = f"{ledger.place}/{name}"
+        data = ledger.files.read(name)
         if data is not None:
             break
         # It was purged after it was listed: then there is a newer one.
@@ -87,9 +84,9 @@ def latest_request(ledger: Ledger) -> tuple[int, int] | None:
 def purge_requests(ledger: Ledger) -> None:
     """Delete all requests but the last one, which plans and later requests need."""
     for number in sorted(_numbers(ledger))[:-1]:
-        open_folder(ledger.folder).delete(request_file(number))
+        ledger.files.delete(request_name(number))
 
 
 def _numbers(ledger: Ledger) -> list[int]:
-    matches = (REQUEST.fullmatch(name) for name in open_folder(ledger.folder).files(REQUESTS))
+    matches = (REQUEST.fullmatch(name) for name in ledger.files.files(REQUESTS))
     return [int(match[1]) for match in matches if match]

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from skewless.arrays import Ints, Keys
 from skewless.keys import hash_keys
-from skewless.spark.ledger.entry_checks import row_of
+from skewless.spark.ledger.entry_checks import rows_of
 from skewless.spark.ledger.files import Entry
 from skewless.spark.ledger.ledger import LedgerMismatch
 from skewless.spark.state.planning.worker_reports import WorkerReport
@@ -248,14 +248,9 @@ def spread_from(entry: Entry) -> SpreadKeys:
     """Read the spread keys of a plan in the ledger, or raise Unsound; older plans have none."""
     if not any(f"spread.{name}" in entry.arrays for name in _ARRAYS):
         return SpreadKeys()
-    hashes, parts, before, seen = (
-        row_of(entry, f"spread.{name}", dtype) for name, dtype in _ARRAYS.items()
-    )
-    require_that(
-        hashes.size == parts.size == before.size == seen.size <= MOST_KEYS,
-        f"spread keys must be at most {MOST_KEYS}, with as many parts",
-    )
-    require_that((hashes[1:] > hashes[:-1]).all(), "spread.hashes must ascend")
+    names = {f"spread.{name}": dtype for name, dtype in _ARRAYS.items()}
+    hashes, parts, before, seen = rows_of(entry, names)
+    require_that(hashes.size <= MOST_KEYS, f"spread keys must be at most {MOST_KEYS}")
     require_within("spread.parts", np.abs(parts), 2, _MOST_PARTS)
     require_within("spread.before", before, 1, _MOST_PARTS)
     require_that((before <= np.abs(parts)).all(), "spread.before must be at most spread.parts")

@@ -12,7 +12,7 @@ import numpy as np
 from skewless import parameters
 from skewless.arrays import Floats, Keys, Workers
 from skewless.plumbing.arguments import MOST_WORKERS
-from skewless.spark.ledger.entry_checks import corrupt, restored_from, row_of
+from skewless.spark.ledger.entry_checks import corrupt, restored_from, row_of, rows_of, usable
 from skewless.spark.ledger.files import Entry
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
 from skewless.spark.state.planning.placing import Placing, speeds_of, unlearned
@@ -86,6 +86,8 @@ class StatePlan:
         The keys of a join whose records go to several parts.
     stamp
         When Spark planned the micro-batch, in milliseconds, by its offset log; None: not known.
+    checksum
+        That of the file, which workers put into their reports.
     """
 
     placing: Placing
@@ -99,6 +101,7 @@ class StatePlan:
     about: dict[str, Any] = field(default_factory=dict)
     spread: SpreadKeys = field(default_factory=SpreadKeys)
     stamp: int | None = None
+    checksum: str = ""
 
     @property
     def n_workers(self) -> int:
@@ -154,7 +157,7 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
     If the strategy starts with another state than the one that made the plan, the placing has
     learned nothing.
     """
-    try:
+    with usable(entry):
         about = entry.about
         workers = about.get("workers")
         require_that(
@@ -183,9 +186,8 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
             more_of(entry),
             spread_from(entry),
             _time(about.get("stamp")),
+            entry.checksum,
         )
-    except Unsound as error:
-        raise corrupt(entry, error) from None
 
 
 def places_alike(entry: Entry, placing: Placing, seed: int) -> bool:
@@ -214,34 +216,23 @@ def _fresh(strategy: AnyStrategy, n_workers: int, seed: int, about: dict[str, An
     return unlearned(strategy, n_workers, seed, speeds_of(capacities_of(about), n_workers))
 
 
-def _ascending(name: str, hashes: Keys) -> Keys:
-    require_that((hashes[1:] > hashes[:-1]).all(), f"{name} must ascend")
-    return hashes
-
-
 def _moving(entry: Entry, n_workers: int, base: Any) -> Moving:
-    hashes = _ascending("moving.hashes", row_of(entry, "moving.hashes", np.uint64))
-    ends = [row_of(entry, f"moving.{name}", np.int32) for name in ("origins", "targets")]
-    require_that(
-        all(end.size == hashes.size for end in ends), "each hash needs an origin and a target"
-    )
+    kinds = {"moving.hashes": np.uint64, "moving.origins": np.int32, "moving.targets": np.int32}
+    hashes, *ends = rows_of(entry, kinds)
     require_that(base is not None or not hashes.size, "moves must have an origin")
     whole = entry.about.get("whole")
     require_that(isinstance(whole, bool), "whole must be true or false")
-    require_within("moving.origins", ends[0], 0, n_workers - 1)
-    require_within("moving.targets", ends[1], 0, n_workers - 1)
+    for end in ends:
+        require_within("moving.origins and moving.targets", end, 0, n_workers - 1)
     return Moving(hashes, ends[0], ends[1], bool(whole))
 
 
 def _observed(entry: Entry, n_workers: int) -> Observed:
-    hashes = _ascending("observed.hashes", row_of(entry, "observed.hashes", np.uint64))
-    loads, sizes, rest = (
-        row_of(entry, f"observed.{name}", np.float64) for name in ("loads", "sizes", "rest")
-    )
-    require_that(loads.size == sizes.size == hashes.size, "each hash needs a load and a size")
-    require_that(rest.size == n_workers, f"observed.rest must be {n_workers} numbers")
-    for name, values in (("loads", loads), ("sizes", sizes), ("rest", rest)):
-        require_within(f"observed.{name}", values, 0, MOST_WEIGHT)
+    kinds = {"hashes": np.uint64, "loads": np.float64, "sizes": np.float64}
+    hashes, loads, sizes = rows_of(entry, {f"observed.{name}": kinds[name] for name in kinds})
+    rest = row_of(entry, "observed.rest", np.float64, n_workers)
+    for values in (loads, sizes, rest):
+        require_within("observed loads, sizes and rest", values, 0, MOST_WEIGHT)
     return Observed(hashes, loads, sizes, rest)
 
 

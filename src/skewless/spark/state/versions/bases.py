@@ -12,25 +12,23 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from skewless.plumbing.arguments import MOST_WORKERS
-from skewless.spark.ledger.entry_checks import corrupt
-from skewless.spark.ledger.folder import open_folder, shown
+from skewless.spark.ledger.entry_checks import usable
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
-from skewless.spark.ledger.names import run_name
-from skewless.spark.state.versions.names import (
-    BATCH,
-    BATCHES,
-    PLAN,
+from skewless.spark.ledger.names import (
+    STATE,
     VersionName,
     batch_folder,
+    run_name,
+    state_plan_name,
     version_name,
 )
 from skewless.spark.state.versions.offset_log import OffsetLog
-from skewless.spark.state.versions.plan_files import read_entry
-from skewless.state import MOST_COUNTED, Unsound, require_that
+from skewless.spark.state.versions.version_files import states_of
+from skewless.state import MOST_COUNTED, require_that
 
 _LOGGER = logging.getLogger("skewless")
 _NOT_FOUND = (
@@ -73,9 +71,25 @@ def require_newest_run(ledger: Ledger) -> None:
     own = run_name(ledger.run)
     if own in order and (order[own], own) < max((number, run) for run, number in order.items()):
         raise LedgerMismatch(
-            f"a newer run of this query uses the ledger in {shown(ledger.folder)}, so this one "
+            f"a newer run of this query uses the ledger in {ledger.place}, so this one "
             "ends: a query must not run twice, and a copy of its checkpoint needs a copy of the "
             "ledger"
+        )
+
+
+def require_plan_in_use(
+    ledger: Ledger, base: Base, checksum: str, used: Collection[str | None]
+) -> None:
+    """Raise StateIncomplete if workers have used another plan than the one that is there now.
+
+    Where a file is not created atomically, an attempt that stood still may replace the plan of
+    another one. Ledgers of before do not say which plan was used.
+    """
+    if not {None, checksum}.issuperset(used):
+        raise StateIncomplete(
+            f"the plan of micro-batch {base.batch} in the ledger in {ledger.place} was replaced "
+            "after workers had used it, so their states may not belong together. "
+            f"{_to_repeat(base.batch)}"
         )
 
 
@@ -93,7 +107,7 @@ def base_of(ledger: Ledger, batch: int, offsets: OffsetLog) -> Base | None:
         return _complete(ledger, batch - 1, own, found[own])
     if batch > 1 and own in versions(ledger, batch - 2):
         raise StateIncomplete(
-            f"the ledger in {shown(ledger.folder)} has no version {batch - 1} of this run: "
+            f"the ledger in {ledger.place} has no version {batch - 1} of this run: "
             f"{_not_evaluated(batch - 1)}"
         )
     if not found:
@@ -118,7 +132,7 @@ def _continued(
     stamps = {run: _stamp(ledger, batch - 1, run) for run in runs}
     before = offsets.stamp(batch - 1)
     if before is None:
-        _LOGGER.warning("process: %s", _NOT_FOUND.format(place=shown(ledger.folder)))
+        _LOGGER.warning("process: %s", _NOT_FOUND.format(place=ledger.place))
         before = _told_by_the_ledger(ledger, batch, stamps, offsets.stamp(batch))
     same = [run for run in runs if stamps[run] is not None and stamps[run] == before]
     if same:
@@ -127,12 +141,12 @@ def _continued(
         return runs
     if all(stamp is None for stamp in stamps.values()):
         raise LedgerMismatch(
-            f"the ledger in {shown(ledger.folder)} has versions {batch - 1} of several runs, which "
+            f"the ledger in {ledger.place} has versions {batch - 1} of several runs, which "
             "an older skewless wrote without a sign of their micro-batches, so it cannot tell "
             f"which one the checkpoint continues. {_to_repeat(batch - 1)}"
         )
     raise StateIncomplete(
-        f"the versions {batch - 1} in the ledger in {shown(ledger.folder)} are of other "
+        f"the versions {batch - 1} in the ledger in {ledger.place} are of other "
         f"micro-batches than micro-batch {batch - 1} of the checkpoint, which was rolled back or "
         f"copied since: restore both from copies of one time; or {_not_evaluated(batch - 1)}"
     )
@@ -142,19 +156,18 @@ def _told_by_the_ledger(
     ledger: Ledger, batch: int, stamps: Mapping[str, int | None], now: int | None
 ) -> int | None:
     """Return the stamp of the batch before where the ledger alone leaves no doubt."""
-    folders = open_folder(ledger.folder).folders(batch_folder(batch))
-    begun = [read_entry(ledger, batch, folder.rpartition("/")[2]) for folder in folders]
+    folders = ledger.files.folders(batch_folder(STATE, batch))
+    runs = [folder.rpartition("/")[2] for folder in folders]
+    begun = [ledger.read(state_plan_name(batch, run)) for run in runs]
     plans = [entry for entry in begun if entry and entry.about.get("stamp") is not None]
     for entry in plans:
         if entry.about["stamp"] == now:  # this very micro-batch, which an earlier run has begun
-            try:
+            with usable(entry):
                 return _stamp(ledger, batch - 1, Base.of(entry.about.get("base")).run)
-            except Unsound as error:
-                raise corrupt(entry, error) from None
     known = {stamp for stamp in stamps.values() if stamp is not None}
     if plans or len(known) > 1:
         raise LedgerMismatch(
-            f"the ledger in {shown(ledger.folder)} has another micro-batch "
+            f"the ledger in {ledger.place} has another micro-batch "
             f"{batch if plans else batch - 1} already: the checkpoint was rolled back or "
             "copied, and process does not find it, so it cannot tell which states it continues. "
             "Set spark.skewless.checkpoint to the folder of the checkpoint, or restore the "
@@ -170,47 +183,38 @@ def _require_alike(ledger: Ledger, batch: int, versions: Mapping[str, list[Versi
     run that repeats a micro-batch begins when the one before has ended. Its states count, even if
     the user has corrected the processor in between. `versions` are in the order of the runs.
     """
-    files = open_folder(ledger.folder)
+    files = ledger.files
     for (_, names), (later, others) in itertools.pairwise(versions.items()):
         began_s = files.seconds_since_written(f"runs/{ledger.runs().get(later, 0):08}.{later}.json")
         if all(files.seconds_since_written(name.file) >= began_s for name in names):
             continue
         states, other_states = (
-            {name.worker: files.read(name.file) for name in run} for run in (names, others)
+            {name.worker: states_of(files.read(name.file)) for name in run}
+            for run in (names, others)
         )
         if len(names) == len(others) and states != other_states:
             raise LedgerMismatch(
-                f"the ledger in {shown(ledger.folder)} has two versions {batch} that contradict "
+                f"the ledger in {ledger.place} has two versions {batch} that contradict "
                 "each other: two copies of the checkpoint have used it at once. Restore the "
                 "checkpoint and the ledger from copies of one time"
             )
 
 
 def _stamp(ledger: Ledger, batch: int, run: str) -> int | None:
-    entry = read_entry(ledger, batch, run)
+    entry = ledger.read(state_plan_name(batch, run))
     stamp = None if entry is None else entry.about.get("stamp")
     return stamp if type(stamp) is int else None
 
 
 def versions(ledger: Ledger, batch: int) -> dict[str, list[VersionName]]:
-    """Return the versions of one batch by run, without those that may be partly purged.
-
-    Purging begins with the plan, and leaves files that newer versions build on.
-    """
-    files = open_folder(ledger.folder)
-    found: dict[str, list[VersionName]] = {}
-    for folder in files.folders(batch_folder(batch)):
-        there = files.files(folder)
-        names = [name for name in map(version_name, there) if name]
-        if names and any(name.endswith(PLAN) for name in there):
-            found[folder.rpartition("/")[2]] = names
-    return found
+    """Return the versions of one batch by run, without those that may be partly purged."""
+    found = ledger.members(STATE, batch)
+    return {run: [*filter(None, map(version_name, names))] for run, names in found.items()}
 
 
 def batches(ledger: Ledger) -> list[int]:
     """Return the batches that have a folder, in order."""
-    matches = (BATCH.fullmatch(name) for name in open_folder(ledger.folder).folders(BATCHES))
-    return sorted(int(match[1]) for match in matches if match)
+    return ledger.listed(STATE)
 
 
 def newest(ledger: Ledger) -> Base | None:
@@ -218,35 +222,30 @@ def newest(ledger: Ledger) -> Base | None:
 
     After a rollback of the checkpoint, earlier runs may have newer batches, with other records.
     """
-    order = ledger.runs()
-    last = max(order.values(), default=-1)
-    found: Base | None = None
-    for batch in reversed(batches(ledger)):
-        there = complete(ledger, batch)
-        if there is None:
-            continue
-        if found is None or order.get(there.run, -1) > order.get(found.run, -1):
-            found = there
-        if order.get(found.run, -1) == last:
-            break
-    return found
+    found = ledger.newest(lambda batch: _whole(ledger, batch))
+    return None if found is None else _whole(ledger, found[0])[found[1]]
 
 
 def complete(ledger: Ledger, batch: int) -> Base | None:
     """Return the version of one batch by the last run that has finished it, or None."""
-    order, found = ledger.runs(), versions(ledger, batch)
-    for run in sorted(found, key=lambda name: order.get(name, -1), reverse=True):
-        if not _missing(found[run]):
-            return Base(batch, run, found[run][0].workers)
-    return None
+    found, order = _whole(ledger, batch), ledger.runs()
+    return found[max(found, key=lambda run: order.get(run, -1))] if found else None
 
 
 def all_complete(ledger: Ledger) -> Iterator[Base]:
     """Yield all complete versions of all runs, the newest batches first."""
     for batch in reversed(batches(ledger)):
-        for run, names in versions(ledger, batch).items():
-            if not _missing(names):
-                yield Base(batch, run, names[0].workers)
+        yield from _whole(ledger, batch).values()
+
+
+def _whole(ledger: Ledger, batch: int) -> dict[str, Base]:
+    """Return the complete versions of one batch by run."""
+    found = versions(ledger, batch)
+    return {
+        run: Base(batch, run, names[0].workers)
+        for run, names in found.items()
+        if not _missing(names)
+    }
 
 
 def _missing(names: list[VersionName]) -> list[int]:
@@ -258,7 +257,7 @@ def _complete(ledger: Ledger, batch: int, run: str, names: list[VersionName]) ->
     if missing:
         workers = ", ".join(map(str, missing[:8])) + (" …" if len(missing) > 8 else "")
         raise StateIncomplete(
-            f"the ledger in {shown(ledger.folder)} has no version {batch} of worker {workers}: "
+            f"the ledger in {ledger.place} has no version {batch} of worker {workers}: "
             f"{_not_evaluated(batch, 'in part, as show, take, limit or first in foreachBatch do')}"
         )
     return Base(batch, run, names[0].workers)
@@ -280,7 +279,7 @@ def _to_repeat(batch: int) -> str:
 
 
 def _why_none(ledger: Ledger, batch: int) -> str:
-    place = shown(ledger.folder)
+    place = ledger.place
     known = [one for one in batches(ledger) if versions(ledger, one)]  # a plan alone is no state
     if not known:
         why = "the ledger was deleted, or is not the one of this checkpoint; restore it, or start "

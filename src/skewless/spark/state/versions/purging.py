@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from skewless.spark.ledger.folder import open_folder
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.ledger.names import PLAN, STATE, batch_folder, version_name
 from skewless.spark.state.versions.bases import batches
-from skewless.spark.state.versions.names import PLAN, batch_folder, version_name
 from skewless.spark.state.versions.version_files import read
 
 
@@ -16,22 +15,10 @@ def purge(ledger: Ledger, batch: int, kept: int) -> None:
     """
     first = batch - kept - 1  # a replayed batch reads the version before it
     known = batches(ledger)
-    old = [one for one in known if one < first]
-    needed = _needed(ledger, [one for one in known if one >= first]) if old else None
-    if needed is None:
-        return
-    files = open_folder(ledger.folder)
-    for one in old:
-        for folder in files.folders(batch_folder(one)):
-            # The plan first: a run without a plan does not count as whole.
-            for file in sorted(files.files(folder), key=lambda name: not name.endswith(PLAN)):
-                if file not in needed:
-                    files.delete(file)
-            if not files.files(folder):
-                files.delete_folder(folder)
-        if not files.folders(batch_folder(one)):
-            files.delete_folder(batch_folder(one))
-    ledger.purge(first)
+    if known and known[0] < first:
+        needed = _needed(ledger, [one for one in known if one >= first])
+        if needed is not None:
+            ledger.purge(first, needed)
 
 
 def _needed(ledger: Ledger, later: list[int]) -> set[str] | None:
@@ -41,10 +28,9 @@ def _needed(ledger: Ledger, later: list[int]) -> set[str] | None:
     After a rollback, the first batches may be partly purged: then plans of runs are gone, and only
     files are left that later versions build on.
     """
-    files = open_folder(ledger.folder)
-    needed: set[str] = set()
+    files, needed = ledger.files, set[str]()
     for one in later:
-        runs = [files.files(folder) for folder in files.folders(batch_folder(one))]
+        runs = [files.files(folder) for folder in files.folders(batch_folder(STATE, one))]
         for name in filter(version_name, (file for run in runs for file in run)):
             needed.update(read(ledger, name).below)
         if any(runs) and all(any(file.endswith(PLAN) for file in run) for run in runs if run):

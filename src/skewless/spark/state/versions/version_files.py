@@ -2,13 +2,16 @@
 
 A version is what one worker changed in one batch. Its file also names the files below it: for each
 key, the last file that has it counts. A file that names none is a snapshot. The files get smaller
-from the bottom to the top, so there are few of them, and merging seldom writes a key again.
+from the bottom to the top, so there are few of them, and merging seldom writes a key again. The
+report of the worker is the second block of the file. So both are there or neither, and the disk
+must confirm one file only.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,20 +19,19 @@ from typing import Any
 import pyarrow as pa
 
 from skewless.spark.ledger.files import (
+    Entry,
     LedgerCorrupt,
-    LedgerTooNew,
-    from_json,
-    json_text,
-    one_line,
-    require_version,
-    seal,
-    unseal,
+    begin_of_last,
+    block_table,
+    from_bytes,
+    readable,
+    table_block,
+    to_bytes,
 )
-from skewless.spark.ledger.folder import open_folder, shown
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.local_folder import LocalFolder
+from skewless.spark.ledger.names import VersionName, version_name
 from skewless.spark.state.versions.kept_files import KeptFiles
-from skewless.spark.state.versions.names import VersionName, version_name
 from skewless.spark.state.versions.state_tables import (
     HASH,
     LIVE,
@@ -41,6 +43,11 @@ from skewless.spark.state.versions.state_tables import (
 )
 
 FORMAT = "skewless-version"
+#: What is wrong if several workers share a partition.
+NOT_A_PARTITION = (
+    "each worker of process must have its own partition: a coalesce after process, or a union, "
+    "prevents that. Use repartition instead of coalesce, and write each side of a union separately"
+)
 #: A file is merged into the one above it while it has at most this many times its rows.
 _MERGE_FACTOR = 2
 #: Files of local disks that a process keeps open; their content stays on disk until it is read.
@@ -75,34 +82,52 @@ class Version:
 _fetched: KeptFiles[Version] = KeptFiles(_FETCHED_BYTES)
 
 
-def to_bytes(version: Version) -> bytes:
-    """Return the file of a version: the same bytes for the same content."""
-    described = {**version.about, "below": list(version.below)}
-    metadata = {"format": FORMAT, "version": "1", "about": json_text(described)}
-    schema = version.table.schema.with_metadata(metadata)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
-        for batch in version.table.combine_chunks().to_batches():
-            writer.write_batch(batch)
-    return seal(sink.getvalue().to_pybytes())
+def block_of(version: Version) -> bytes:
+    """Return the block of a version: the same bytes for the same content."""
+    about = {**version.about, "below": list(version.below)}
+    return table_block(version.table, FORMAT, about)
 
 
-def write(ledger: Ledger, name: VersionName, version: Version) -> None:
-    """Write a version; raise RuntimeError if another attempt of the task wrote something else."""
-    data = to_bytes(version)
-    if open_folder(ledger.folder).create(name.file, data) != data:
+def states_of(data: Any) -> Any:
+    """Return the block of states in a file, before that of the report; version 1 has no other."""
+    return data if data is None else data[: begin_of_last(data) or len(data)]
+
+
+def write(
+    ledger: Ledger, name: VersionName, version: Version, report: Entry, attempt: int | None = None
+) -> None:
+    """Write a version, and the report of its worker, unless an earlier attempt of this run did.
+
+    Raises RuntimeError if another attempt of the task wrote other states. It also does so if the
+    same attempt has written the file before: then one task works for several workers, and would
+    return the results of one of them several times. Plans do not read the number of the attempt.
+    """
+    token, states, where = uuid.uuid4().hex, block_of(version), f"{ledger.place}/{name.file}"
+    told = Entry(report.arrays, report.about | {"attempt": attempt, "written": token})
+    mine = states + to_bytes(told)
+    there = ledger.files.create(name.file, mine)
+    if there == mine:
+        return
+    # The file may be that of an attempt that has failed because it works for several workers. So
+    # this attempt leaves a trace file, which is deleted with the folder.
+    trace = f"{name.file}.attempt-{attempt}"
+    if attempt is not None and (
+        from_bytes(there, where).about.get("attempt") == attempt
+        or ledger.files.create(trace, token.encode()) != token.encode()
+    ):
+        raise RuntimeError(NOT_A_PARTITION)
+    if states_of(there) != states:
         raise RuntimeError(
-            f"{shown(ledger.folder)}/{name.file}: another attempt of this task wrote other states. "
-            "A processor must return the same states for the same records: without clocks, random "
-            "numbers, or the order of a set. Records must also come in the same order: if they are "
-            "shuffled before process, give order_by="
+            f"{where}: another attempt of this task wrote other states. A processor must return "
+            "the same states for the same records: without clocks, random numbers, or the order of "
+            "a set. Records must also come in the same order: if they are shuffled before process, "
+            "give order_by="
         )
 
 
 def read(ledger: Ledger, file: str) -> Version:
     """Return a version; raise LedgerCorrupt if it is gone or damaged."""
-    folder = open_folder(ledger.folder)
-    where = f"{shown(ledger.folder)}/{file}"
+    folder, where = ledger.files, f"{ledger.place}/{file}"
     if isinstance(folder, LocalFolder):
         path = folder.root / file
         try:
@@ -138,20 +163,10 @@ def _gone(where: str) -> LedgerCorrupt:
 
 
 def _parsed(buffer: Any, where: str) -> Version:
-    content = unseal(memoryview(buffer).cast("B"), where)
-    try:
-        with pa.ipc.open_stream(pa.BufferReader(buffer.slice(0, len(content)))) as reader:
-            metadata = {k.decode(): v.decode() for k, v in (reader.schema.metadata or {}).items()}
-            require_version(metadata.get("format"), metadata.get("version"), FORMAT, where)
-            table = reader.read_all().replace_schema_metadata(None)
-        table.validate(full=True)  # a bad offset would end the process, not the task
-        about = from_json(metadata["about"])
+    with readable(where):
+        table, about = block_table(states_of(memoryview(buffer).cast("B")), FORMAT, where)
         below = tuple(about.pop("below"))
         _require_sound(table, below, about)
-    except (LedgerCorrupt, LedgerTooNew):
-        raise
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise LedgerCorrupt(f"{where} is not readable: {one_line(error)}") from error
     return Version(table, below, about, where)
 
 
@@ -179,10 +194,8 @@ def stack(ledger: Ledger, file: str) -> list[Version]:
 
 def table_of(layout: StateLayout, version: Version) -> pa.Table:
     """Return the rows of a version with the columns of `layout`, or raise LedgerCorrupt."""
-    try:
+    with readable(version.where, "cannot be used"):
         return layout.fitted(version.table)
-    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
-        raise LedgerCorrupt(f"{version.where} cannot be used: {one_line(error)}") from error
 
 
 def merged(
