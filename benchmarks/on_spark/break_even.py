@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +18,7 @@ from benchmarks.on_spark.spark_alternatives import OURS
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown
 from benchmarks.streams import real_streams, zipf_keys
 from skewless.arrays import Keys
+from skewless.cli.option import option
 from skewless.diagnosis.costs import ALIKE, Costs
 from skewless.diagnosis.job import Job, SampledKeys
 from skewless.diagnosis.ways import chosen_strategies, placed
@@ -121,7 +121,7 @@ REPORT = Report(
 
 
 def main(
-    data: Annotated[Path | None, typer.Option(help="A folder of Parquet files with `key`.")] = None,
+    data: Path | None = option(None, "A folder of Parquet files with `key`."),
 ) -> None:
     """Compute which costs of a key per worker let routing by key pay."""
     REPORT.write(row for name, keys in streams(data) for row in measured(name, keys))

@@ -14,7 +14,7 @@ from aggregations.aggregators import Mean, Records, Words
 from aggregations.oracle import aggregate, codes_of, values_by_key
 from aggregations.values import Values, columns_of, keyed
 from skewless.aggregations import PerKey, reducing
-from skewless.aggregations.aggregator import class_name
+from skewless.aggregations.python_values import class_name
 
 SEEDS = st.integers(0, 2**32)
 

@@ -43,7 +43,7 @@ def logged(work: str, folder: Path, settings: list[str], *, ends_well: bool = Tr
 
 
 def told(log: Path, *options: str) -> dict[str, list[dict[str, Any]]]:
-    """Return what the command says in JSON, by kind."""
+    """Run the command with --json; return its objects by kind."""
     result = run("diagnose", "log", str(log), "--json", *options)
     assert result.exit_code == 0, result.output
     found: dict[str, list[dict[str, Any]]] = {}

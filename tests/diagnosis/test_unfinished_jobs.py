@@ -17,7 +17,7 @@ def even(stage, n_tasks=4, **given):
 
 
 def said(tmp_path, *events):
-    """Return what the command says to people, and its objects by their kinds."""
+    """Run the command; return its text for people, and its objects by their kinds."""
     (tmp_path / "log").write_text("".join(json.dumps(event) + "\n" for event in events))
     people = run("diagnose", "log", str(tmp_path / "log"))
     assert people.exit_code == 0, people.output

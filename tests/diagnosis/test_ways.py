@@ -54,8 +54,16 @@ def test_predictions_are_what_routing_and_the_simulator_say() -> None:
 def test_what_needs_no_strategy_is_predicted_too() -> None:
     keys = zipf(1.2)
     found = by_name(predict(job(keys), chosen_strategies("hash")))
-    assert [*found] == ["hash", "round-robin", "salt-2", "salt-4", "salt-8", "local"]
-    assert {one.family for one in found.values()} == {"plain Spark"}
+    plans = ["plan", "whole-plan"]
+    salts = ["salt-2", "salt-4", "salt-8", "hot-salt-8"]
+    assert [*found] == ["hash", "round-robin", *salts, *plans, "local"]
+    assert {one.family for name, one in found.items() if name not in plans} == {"plain Spark"}
+    # Salting hot keys only costs fewer replicas; a plan costs hardly any, and balances best.
+    assert 1.0 < found["plan"].replication < found["hot-salt-8"].replication
+    assert found["hot-salt-8"].replication < found["salt-8"].replication
+    assert found["plan"].imbalance < found["hot-salt-8"].imbalance
+    assert found["whole-plan"].replication == 1.0
+    assert found["plan"].imbalance < found["whole-plan"].imbalance <= found["hash"].imbalance
     assert found["round-robin"].imbalance == 0.0
     assert found["hash"].imbalance > found["salt-2"].imbalance > found["salt-8"].imbalance
     assert 1.0 < found["salt-2"].replication < found["salt-8"].replication
@@ -216,3 +224,15 @@ def test_it_prints_as_plain_text() -> None:
         "present order.",
         "",
     ]
+
+
+def test_the_best_way_with_whole_keys_keeps_each_key_on_one_worker() -> None:
+    keys = zipf(1.2)
+    for costs in (None, Costs(1e-3, 1e-2)):
+        found = predict(job(keys, costs=costs), chosen_strategies(FEW))
+        hot = HotKeys(keys.size, (), 8, keys.size, found, slots=8, partitions=1, costs=costs)
+        assert hot.skewed
+        assert hot.best(whole_keys=True).strategy == "whole-plan"
+        assert hot.best().strategy == "plan"
+    with pytest.raises(ValueError, match="no predictions"):
+        HotKeys(10, ()).best()

@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 
 from skewless import aggregations as aggs
 from skewless.spark.aggregation.aggregate import aggregate
-from skewless.spark.columns import grouping_key
 from skewless.spark.diagnosis.hot_keys import hot_keys
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch, LedgerTooNew
+from skewless.spark.records import Records
 from skewless.spark.routing.arguments import routing_arguments
 from skewless.spark.routing.route import make_router, route
 from skewless.strategies.cascade import Cascade
@@ -273,7 +273,7 @@ def test_streams_with_a_watermark_are_refused(stream: DataFrame, tmp_path: Path)
 def folder(spark: Any, stream: DataFrame, tmp_path: Path) -> Iterator[Path]:
     """Return the folder of a ledger that a query has claimed; nothing may be started or written."""
     given = routing_arguments(stream, workers=2, seed=1, ledger=str(tmp_path / "ledger"))
-    router = make_router(stream, grouping_key(stream, "k"), "pkg", given)
+    router = make_router(stream, Records.of(stream).by("k").key, "pkg", given)
     assert router.query.ledger is not None
     router.query.ledger.claim(router.query.identity)
     before = (tmp_path / "ledger" / "identity.json").stat().st_mtime_ns

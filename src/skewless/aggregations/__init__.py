@@ -12,7 +12,13 @@ Partial results are plain Arrow columns, so they can be made anywhere and merged
 """
 
 from skewless.aggregations.aggregation import Aggregation
-from skewless.aggregations.aggregator import Aggregator, PerKey
+from skewless.aggregations.aggregator import (
+    Aggregator,
+    PerKey,
+    Reducing,
+    is_reducer,
+    reducing,
+)
 from skewless.aggregations.checker import LAWS, check_aggregator
 from skewless.aggregations.collecting import ApproxDistinct, Collect, CollectSet, Distinct
 from skewless.aggregations.constructors import (
@@ -31,7 +37,6 @@ from skewless.aggregations.constructors import (
 )
 from skewless.aggregations.extremes import Max, Min, TopK
 from skewless.aggregations.grouping import Groups, distinct_pairs, group
-from skewless.aggregations.reducing import Reducing, is_reducer, reducing
 from skewless.aggregations.spread import Stddev, Variance
 from skewless.aggregations.sums import Count, Mean, Sum, WeightedMean
 from skewless.aggregations.types import parse_fields, parse_type

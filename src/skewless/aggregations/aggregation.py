@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 
 import pyarrow as pa
 
@@ -55,3 +55,23 @@ class Aggregation(ABC):
     @abstractmethod
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         """Return the result of each group."""
+
+
+@dataclass(frozen=True)
+class OfColumn(Aggregation):
+    """Reads one column; unless a class says otherwise, its state is the result."""
+
+    column: str
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
+        """Return the type of the state."""
+        return self.state_types(input_types)[0]
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        """Return the states."""
+        return states[0]

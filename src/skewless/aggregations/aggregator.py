@@ -1,23 +1,29 @@
-"""Aggregations that users write: plain Python, one key at a time."""
+"""Aggregations that users write in plain Python: one key, or one record, at a time.
+
+Both are adapters of the vector form, which runs them all.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as pt
 
-from skewless.aggregations.aggregation import Aggregation
-from skewless.aggregations.columns import by_group, plain
+from skewless.aggregations.columns import by_group
+from skewless.aggregations.python_values import class_name, to_arrow, to_python
 from skewless.aggregations.types import parse_type
+from skewless.aggregations.vector_aggregator import PerColumn, VectorAggregator
 from skewless.arrays import Ints
 from skewless.plumbing.arguments import shown
 
 S = TypeVar("S")
+_METHODS = ("zero", "reduce", "merge", "finish")
+_DECLARED = ("inputs", "state", "result")
 
 
 class Aggregator(ABC, Generic[S]):
@@ -89,167 +95,177 @@ class Aggregator(ABC, Generic[S]):
         """Return the result."""
 
 
-def class_name(aggregator: Any) -> str:
-    """Return the name of the user's class, even if a class of ours wraps it."""
-    return type(getattr(aggregator, "wrapped", aggregator)).__name__
-
-
-def require_declared(aggregator: Any, base: type[Any]) -> None:
-    """Raise ValueError unless a user's aggregator says what it reads, holds and returns."""
-    name = class_name(aggregator)
-    for attribute in ("inputs", "state", "result"):
-        if not hasattr(aggregator, attribute):
-            raise ValueError(f"{name}: the attribute {attribute!r} is missing")
-    inputs: Any = aggregator.inputs
-    if not isinstance(inputs, tuple) or not all(isinstance(i, str) for i in inputs):
-        raise ValueError(f"{name}: inputs must be a tuple of column names, not {inputs!r}")
-    if not isinstance(aggregator.merges, bool):
-        raise ValueError(f"{name}: merges must be True or False, not {shown(aggregator.merges)}")
-    if aggregator.merges and type(aggregator).merge is base.merge:
-        raise ValueError(f"{name}: the method 'merge' is missing; without it, set merges = False")
-
-
 def require_returned(states: Sequence[Any], aggregator: Aggregator[Any], method: str) -> None:
     """Raise ValueError if a method has returned None, unless that is the state of no records."""
     if any(state is None for state in states) and aggregator.zero() is not None:
         raise ValueError(f"{class_name(aggregator)}: {method} must return the new state, not None")
 
 
-def to_arrow(values: Iterable[Any], kind: pa.DataType, owner: object, what: str) -> Any:
-    """Return Python values as an Arrow array, or raise a `ValueError` that names their owner."""
-    values, name = list(values), class_name(owner)
-    if _holds_integers(kind):
-        for value in values:
-            if _has_fraction(value, kind):
-                raise ValueError(
-                    f"{name}: the {what} {value!r} is not of the declared type {kind}: "
-                    "a whole number would lose its fraction"
-                )
-    try:
-        return pa.array(values, kind)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        culprit = next((value for value in values if not _fits(value, kind)), values)
-        raise ValueError(
-            f"{name}: the {what} {culprit!r} is not of the declared type {kind}: {error}"
-        ) from error
+class _ByKey(VectorAggregator):
+    """Calls an `Aggregator` for one key after the other. State: one column."""
 
+    def __init__(self, aggregator: Aggregator[Any]) -> None:
+        self.one = aggregator
+        self.inputs, self.merges = aggregator.inputs, aggregator.merges
+        self.kind, self.result = parse_type(aggregator.state), parse_type(aggregator.result)
+        self.state = pa.struct([("state", self.kind)])
 
-def _holds_integers(kind: pa.DataType) -> bool:
-    inner = (kind.field(i).type for i in range(kind.num_fields))
-    return pt.is_integer(kind) or any(_holds_integers(part) for part in inner)
+    def update(self, records: pa.RecordBatch, keys: Ints, n_keys: int) -> dict[str, Any]:
+        """Give each key's records to the aggregator; sorted once, sliced without copying."""
+        if not self.inputs:  # a batch without columns has no length
+            records = pa.RecordBatch.from_arrays([pa.array(keys)], names=[""])
+        batch = records.take(pa.array(by_group(keys)))
+        states = []
+        begin = 0
+        for end in np.cumsum(np.bincount(keys, minlength=n_keys)).tolist():
+            state = self.one.zero()
+            if end > begin:
+                state = self.one.update(state, batch.slice(begin, end - begin))
+            states.append(state)
+            begin = end
+        return self._held(states, "update")
 
+    def merge(self, states: pa.RecordBatch, keys: Ints, n_keys: int) -> dict[str, Any]:
+        """Merge the states of each key in the order of the rows."""
+        merged = [self.one.zero() for _ in range(n_keys)]
+        is_first = [True] * n_keys
+        try:
+            for key, state in zip(keys.tolist(), to_python(states.column(0)), strict=True):
+                merged[key] = state if is_first[key] else self.one.merge(merged[key], state)
+                is_first[key] = False
+        except Exception:  # of a merge that got None from the one before
+            require_returned(merged, self.one, "merge")
+            raise
+        return self._held(merged, "merge")
 
-def _has_fraction(value: Any, kind: pa.DataType) -> bool:
-    """Return whether a float for an integer type has a fraction, which Arrow silently drops."""
-    if pt.is_integer(kind):
-        return isinstance(value, float | np.floating) and not float(value).is_integer()
-    if pt.is_struct(kind) and isinstance(value, dict):
-        return any(_has_fraction(value.get(field.name), field.type) for field in kind)
-    if pt.is_map(kind) and isinstance(value, dict):
-        keys, items = (kind.key_type, value.keys()), (kind.item_type, value.values())
-        return any(_has_fraction(part, inner) for inner, parts in (keys, items) for part in parts)
-    if pt.is_list(kind) and isinstance(value, list | tuple):
-        return any(_has_fraction(part, kind.value_type) for part in value)
-    return False
+    def finish(self, states: pa.RecordBatch) -> Any:
+        """Let the aggregator finish each state."""
+        results = [self.one.finish(state) for state in to_python(states.column(0))]
+        return to_arrow(results, self.result, self.one, "result")
 
-
-def _fits(value: Any, kind: pa.DataType) -> bool:
-    try:
-        pa.array([value], kind)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return False
-    return True
-
-
-def to_python(column: Any) -> list[Any]:
-    """Return the values of an Arrow array, or the rows of a table; a map is a dict."""
-    try:
-        values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"a text is not valid UTF-8 and cannot become a str of Python: {error.object!r}. "
-            "Repair it with pyspark.sql.functions.make_valid_utf8, or work on Arrow columns "
-            "(Processor instead of KeyProcessor, VectorAggregator instead of Aggregator)"
-        ) from None
-    return values
+    def _held(self, states: list[Any], method: str) -> dict[str, Any]:
+        require_returned(states, self.one, method)
+        return {"state": to_arrow(states, self.kind, self.one, "state")}
 
 
 @dataclass(frozen=True)
-class PerKey(Aggregation):
-    """Runs an `Aggregator` group by group. State: one column of the aggregator's state type."""
+class PerKey(PerColumn):
+    """Runs an `Aggregator` key by key. State: one column of the aggregator's state type."""
 
-    aggregator: Aggregator[Any]
+    aggregator: Aggregator[Any]  # type: ignore[assignment]
+    _base: ClassVar[type[Any]] = Aggregator
+    _parse: ClassVar[Any] = staticmethod(parse_type)
 
-    def __post_init__(self) -> None:
-        """Refuse an aggregator that does not say what it reads and holds."""
-        if not isinstance(self.aggregator, Aggregator):
+    @cached_property
+    def vector(self) -> VectorAggregator:
+        """The aggregator in the vector form."""
+        return _ByKey(self.aggregator)
+
+
+def is_reducer(value: object) -> bool:
+    """Return whether this is an object, or a class, with the four methods of Spark's Aggregator."""
+    return not isinstance(value, Aggregator) and all(
+        callable(getattr(value, name, None)) for name in _METHODS
+    )
+
+
+def reducing(
+    reducer: Any,
+    *,
+    inputs: str | tuple[str, ...] | None = None,
+    state: str | pa.DataType | None = None,
+    result: str | pa.DataType | None = None,
+) -> Reducing:
+    """Return an object with zero, reduce, merge and finish as an `Aggregator`.
+
+    Parameters
+    ----------
+    reducer
+        The object. `reduce(buffer, value)` gets one record at a time: the value of the column, None
+        for null, or a tuple of the values if there are several inputs. Its attribute `merges`, if
+        it has one, counts as that of an `Aggregator`.
+    inputs
+        The column that it reads, or several; None: its attribute `inputs`.
+    state
+        The type of a buffer, as Spark's DDL text; None: its attribute `state`. A struct is a dict.
+    result
+        The type of what `finish` returns, as Spark's DDL text; None: its attribute `result`.
+
+    Examples
+    --------
+    >>> class Product:
+    ...     def zero(self):
+    ...         return 1.0
+    ...
+    ...     def reduce(self, buffer, value):
+    ...         return buffer if value is None else buffer * value
+    ...
+    ...     def merge(self, one, other):
+    ...         return one * other
+    ...
+    ...     def finish(self, buffer):
+    ...         return buffer
+    >>> product = reducing(Product(), inputs="growth", state="double", result="double")
+    >>> product.update(product.zero(), pa.record_batch({"growth": [2.0, None, 1.5]}))
+    3.0
+    """
+    if isinstance(reducer, type) or not is_reducer(reducer):
+        raise ValueError(
+            f"reducer must be an object with the methods {', '.join(_METHODS)}, "
+            f"not {shown(reducer)}"
+        )
+    given = {"inputs": inputs, "state": state, "result": result}
+    found = {name: getattr(reducer, name, None) for name in _DECLARED}
+    declared = {name: found[name] if given[name] is None else given[name] for name in _DECLARED}
+    for name, value in declared.items():
+        if value is None:
             raise ValueError(
-                f"PerKey: aggregator must be an object of a class derived from Aggregator, "
-                f"not {shown(self.aggregator)}"
+                f"{type(reducer).__name__} has zero, reduce, merge and finish, but does not say "
+                f"its {name}: give it the attribute, or wrap it: skewless.aggregations.reducing("
+                "…, inputs='price', state='double', result='double')"
             )
-        require_declared(self.aggregator, Aggregator)
-        name = class_name(self.aggregator)
-        for attribute in ("state", "result"):
-            try:
-                parse_type(getattr(self.aggregator, attribute))
-            except ValueError as error:  # noqa: PERF203 - twice
-                raise ValueError(f"{name}: {attribute}: {error}") from error
+    columns = declared["inputs"]
+    names = (columns,) if isinstance(columns, str) else columns
+    return Reducing(reducer, names, declared["state"], declared["result"])
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The columns that the aggregator reads."""
-        return self.aggregator.inputs
 
-    @property
-    def merges(self) -> bool:
-        """What the aggregator says."""
-        return self.aggregator.merges
+class Reducing(Aggregator[Any]):
+    """Runs an object with zero, reduce, merge and finish; made by `reducing`."""
 
-    def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
-        """Return the declared type of the state."""
-        return [parse_type(self.aggregator.state)]
+    def __init__(self, reducer: Any, inputs: Any, state: Any, result: Any) -> None:
+        """Keep the object, and what is declared of it."""
+        self.wrapped = reducer
+        self.inputs = inputs
+        self.state = state
+        self.result = result
+        self.merges = getattr(reducer, "merges", True)
 
-    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
-        """Return the declared type of the result."""
-        return parse_type(self.aggregator.result)
+    def __repr__(self) -> str:
+        """Show the user's object."""
+        return repr(self.wrapped)
 
-    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
-        """Give each group's records to the aggregator; sorted once, sliced without copying."""
-        order = by_group(codes)
-        # A batch without columns has no length, so an aggregator that reads none gets the codes.
-        arrays = [plain(column) for column in columns] or [pa.array(codes)]
-        batch = pa.RecordBatch.from_arrays(arrays, names=list(self.inputs) or [""])
-        batch = batch.take(pa.array(order))
-        ends = np.cumsum(np.bincount(codes, minlength=n_groups)).tolist()
-        states = []
-        begin = 0
-        for end in ends:
-            state = self.aggregator.zero()
-            if end > begin:
-                state = self.aggregator.update(state, batch.slice(begin, end - begin))
-            states.append(state)
-            begin = end
-        return [self._held(states, "update")]
+    def zero(self) -> Any:
+        """Return the buffer of no records."""
+        return self.wrapped.zero()
 
-    def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
-        """Merge the states of each group in the order of the rows."""
-        merged = [self.aggregator.zero() for _ in range(n_groups)]
-        is_first = [True] * n_groups
+    def update(self, state: Any, records: pa.RecordBatch) -> Any:
+        """Return the buffer after each record was reduced into it, in their order."""
+        reduce = self.wrapped.reduce
+        columns = [to_python(records.column(number)) for number in range(len(self.inputs))]
+        rows = zip(*columns, strict=True) if columns else [()] * records.num_rows
         try:
-            for code, state in zip(codes.tolist(), to_python(plain(states[0])), strict=True):
-                first, so_far = is_first[code], merged[code]
-                merged[code] = state if first else self.aggregator.merge(so_far, state)
-                is_first[code] = False
-        except Exception:  # of a merge that got None from the one before
-            require_returned(merged, self.aggregator, "merge")
+            for value in columns[0] if len(columns) == 1 else rows:
+                state = reduce(state, value)
+        except Exception:  # of a reduce that got None from the one before
+            require_returned([state], self, "reduce")
             raise
-        return [self._held(merged, "merge")]
+        require_returned([state], self, "reduce")
+        return state
 
-    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
-        """Let the aggregator finish each state."""
-        results = [self.aggregator.finish(state) for state in to_python(plain(states[0]))]
-        return to_arrow(results, parse_type(self.aggregator.result), self.aggregator, "result")
+    def merge(self, a: Any, b: Any) -> Any:
+        """Return the buffer of the records of both."""
+        return self.wrapped.merge(a, b)
 
-    def _held(self, states: list[Any], method: str) -> Any:
-        require_returned(states, self.aggregator, method)
-        return to_arrow(states, parse_type(self.aggregator.state), self.aggregator, "state")
+    def finish(self, state: Any) -> Any:
+        """Return the result."""
+        return self.wrapped.finish(state)

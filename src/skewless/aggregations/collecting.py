@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from skewless.aggregations.aggregation import Aggregation
+from skewless.aggregations.aggregation import OfColumn
 from skewless.aggregations.columns import exploded, list_lengths, list_of, lists, without_nulls
 from skewless.aggregations.grouping import distinct_pairs
 from skewless.arrays import Ints
@@ -16,26 +16,15 @@ from skewless.parameters import check_types, require
 
 
 @dataclass(frozen=True)
-class Collect(Aggregation):
+class Collect(OfColumn):
     """All values that are not null, as a list in no promised order; empty where there are none.
 
     State: the list.
     """
 
-    column: str
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
-
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
         """Return the type of the list."""
         return [list_of(input_types[0])]
-
-    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
-        """Return the type of the list."""
-        return self.state_types(input_types)[0]
 
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Gather values."""
@@ -44,10 +33,6 @@ class Collect(Aggregation):
     def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Join lists."""
         return [lists(*exploded(states[0], codes), n_groups)]
-
-    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
-        """Return the lists."""
-        return states[0]
 
 
 @dataclass(frozen=True)
@@ -59,8 +44,8 @@ class CollectSet(Collect):
 
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Gather each value once."""
-        pair_codes, values = distinct_pairs(columns[0], codes)
-        return [lists(values, pair_codes, n_groups)]
+        owners, values = distinct_pairs(columns[0], codes)
+        return [lists(values, owners, n_groups)]
 
     def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Join lists, each value once."""
@@ -82,10 +67,6 @@ class Distinct(CollectSet):
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         """Return the lengths of the lists."""
         return pa.array(list_lengths(states[0]))
-
-    def distinct_pairs(self, column: pa.Array, codes: Ints) -> tuple[Ints, pa.Array]:
-        """Return each (group, value) that occurs, once: the groups, and the values, none null."""
-        return distinct_pairs(column, codes)
 
 
 @dataclass(frozen=True)
@@ -112,7 +93,3 @@ class ApproxDistinct:
     def inputs(self) -> tuple[str, ...]:
         """The column."""
         return (self.column,)
-
-    def distinct_pairs(self, column: pa.Array, codes: Ints) -> tuple[Ints, pa.Array]:
-        """Return each (group, value) that occurs, once: the groups, and the values, none null."""
-        return distinct_pairs(column, codes)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from skewless.aggregations.aggregation import Aggregation
+from skewless.aggregations.aggregation import OfColumn
 from skewless.aggregations.columns import (
     by_group,
     exploded,
@@ -40,29 +39,21 @@ def _ordered_type(owner: object, column: str, kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-class _Extreme(Aggregation):
+class _Extreme(OfColumn):
     """What Min and Max share: the first of the records whose key no other in the group beats."""
 
-    column: str
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
+    _reverses: ClassVar[bool]  # whether the largest key wins
 
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
         """Return the type of the values."""
         return [_ordered_type(self, self.column, input_types[0])]
 
-    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
-        """Return the type of the values."""
-        return self.state_types(input_types)[0]
-
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Keep one value per group."""
         self.state_types([columns[0].type])
         values, codes = without_nulls(columns[0], codes)
-        keys = self._least_first(order_keys(values))
+        keys = order_keys(values)
+        keys = ~keys if self._reverses else keys  # without overflow
         best = np.full(n_groups, np.iinfo(np.int64).max)
         np.minimum.at(best, codes, keys)
         winners = np.flatnonzero(keys == best[codes])[::-1]
@@ -75,14 +66,6 @@ class _Extreme(Aggregation):
         """Keep one value per group."""
         return self.update(states, codes, n_groups)
 
-    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
-        """Return the values."""
-        return states[0]
-
-    @abstractmethod
-    def _least_first(self, keys: Ints) -> Ints:
-        """Return keys of which the smallest belongs to the wanted value."""
-
 
 @dataclass(frozen=True)
 class Min(_Extreme):
@@ -91,10 +74,7 @@ class Min(_Extreme):
     Every type that has an order; NaN is above every number. State: the smallest value.
     """
 
-    column: str
-
-    def _least_first(self, keys: Ints) -> Ints:
-        return keys
+    _reverses = False
 
 
 @dataclass(frozen=True)
@@ -104,21 +84,17 @@ class Max(_Extreme):
     Every type that has an order; NaN is above every number. State: the largest value.
     """
 
-    column: str
-
-    def _least_first(self, keys: Ints) -> Ints:
-        return ~keys  # reverses the order without overflow
+    _reverses = True
 
 
 @dataclass(frozen=True)
-class TopK(Aggregation):
+class TopK(OfColumn):
     """The `k` largest of the values that are not null, largest first; fewer where there are fewer.
 
     Null where there are none, as for `Max`. Equal values each count. NaN is above every number,
     −0.0 is 0.0. State: the list.
     """
 
-    column: str
     k: int
 
     def __post_init__(self) -> None:
@@ -128,18 +104,9 @@ class TopK(Aggregation):
         require(self, "k", allowed, f"an integer of at least 1 and at most {_LARGEST_K:,}")
         super().__post_init__()
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
-
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
         """Return the type of the list."""
         return [list_of(_ordered_type(self, self.column, input_types[0]))]
-
-    def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
-        """Return the type of the list."""
-        return self.state_types(input_types)[0]
 
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Keep the k largest values of each group."""

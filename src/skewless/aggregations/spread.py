@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from skewless.aggregations.aggregation import Aggregation
+from skewless.aggregations.aggregation import OfColumn
 from skewless.aggregations.columns import as_floats, plain, with_nulls, without_nulls
 from skewless.aggregations.sums import number_type, sum_floats
 from skewless.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
-class Variance(Aggregation):
+class Variance(OfColumn):
     """The variance of the values that are not null: of a sample (n − 1), or of the population (n).
 
     Null without values, and for a sample of one. State: n, the mean, and m2 = Σ (value − mean)²;
@@ -27,13 +27,7 @@ class Variance(Aggregation):
     and recommendations. The American Statistician 37(3), 1983, eq. 1.5.
     """
 
-    column: str
     population: bool = False
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
 
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
         """Return the types of n, mean and m2."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from skewless.aggregations.aggregation import Aggregation
+from skewless.aggregations.aggregation import Aggregation, OfColumn
 from skewless.aggregations.columns import (
     as_floats,
     bitmap_of,
@@ -100,20 +100,13 @@ def _added_counts(counts: Any, codes: Ints, n_groups: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Sum(Aggregation):
+class Sum(OfColumn):
     """The sum of the values that are not null; null where there are none.
 
     Integers add up to int64, floats to double, and decimals of p digits to decimals of
     min(38, p + 10) digits, as in Spark. A sum that does not fit is an `ArithmeticError`.
     State: the sum, null without values.
     """
-
-    column: str
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
 
     def result_type(self, input_types: Sequence[pa.DataType]) -> pa.DataType:
         """Return the type of a sum of such numbers."""
@@ -136,10 +129,6 @@ class Sum(Aggregation):
     def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Add sums."""
         return [added(self, self.column, states[0], codes, n_groups, states[0].type)]
-
-    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
-        """Return the sums."""
-        return states[0]
 
 
 def added(
@@ -170,20 +159,13 @@ def added(
 
 
 @dataclass(frozen=True)
-class Mean(Aggregation):
+class Mean(OfColumn):
     """The mean of the values that are not null; null where there are none.
 
     Double for integers and floats; decimal(min(38, p + 4), min(38, s + 4)) for decimal(p, s),
     rounded half up, as in Spark. With p of 28 and more the mean has 38 digits: the state no longer
     tells how many the values had. State: the sum, null without values, and the count.
     """
-
-    column: str
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
 
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
         """Return the types of the sum and the count."""

@@ -31,8 +31,11 @@ _SIMPLE = {
     "void": pa.null(),
 }
 _DECIMALS = ("decimal", "dec", "numeric")
-_TEXTS = ("char", "character", "varchar")
-_TIME = "time"
+#: Types with a number behind them that Arrow does not keep.
+_LENGTHS = {
+    **dict.fromkeys(("char", "character", "varchar"), pa.string()),
+    "time": pa.time64("ns"),
+}
 _DAY_TIMES = ("day", "hour", "minute", "second")
 #: Types that Spark has but Arrow lacks, or that no aggregation can hold.
 _REFUSED = {
@@ -40,7 +43,7 @@ _REFUSED = {
     "geometry": "Arrow has no type for it",
     "geography": "Arrow has no type for it",
 }
-_KNOWN = (*_SIMPLE, *_DECIMALS, *_TEXTS, _TIME, "interval", "array", "map", "struct", *_REFUSED)
+_KNOWN = (*_SIMPLE, *_DECIMALS, *_LENGTHS, "interval", "array", "map", "struct", *_REFUSED)
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\w+|[<>(),:])")
 _MAX_DIGITS = 38
 
@@ -73,9 +76,7 @@ def parse_fields(text: str | pa.DataType) -> list[pa.Field]:
     [pyarrow.Field<n: int64>, pyarrow.Field<total: double>]
     """
     if isinstance(text, str) and not re.match(r"\s*struct\s*<", text, re.IGNORECASE):
-        reader = _Reader(text)
-        fields = reader.fields(end=None)
-        return fields
+        return _Reader(text).fields(end=None)
     kind = parse_type(text)
     if not pt.is_struct(kind):
         raise ValueError(f"must be fields such as 'n bigint, total double', not {text!r}")
@@ -109,11 +110,17 @@ class _Reader:
         self.end = match.end()
         return before
 
+    def accept(self, token: str) -> bool:
+        """Step over a token, in any case, if it is the next one; return whether it was."""
+        if self.token is None or self.token.lower() != token:
+            return False
+        self.advance()
+        return True
+
     def expect(self, token: str) -> None:
-        if self.token != token:
+        if not self.accept(token):
             found = "the end" if self.token is None else repr(self.token)
             raise self.error(f"expected {token!r}, found {found}")
-        self.advance()
 
     def type(self) -> pa.DataType:
         if self.token is None or not re.fullmatch(r"\w+", self.token):
@@ -128,17 +135,12 @@ class _Reader:
             raise self.error(f"{name!r} cannot be used here: {_REFUSED[name]}")
         if name in _DECIMALS:
             return self.decimal()
-        if name in _TEXTS:
-            self.expect("(")
-            self.number()
-            self.expect(")")
-            return pa.string()
-        if name == _TIME:
-            if self.token == "(":
-                self.advance()
+        if name in _LENGTHS:
+            if name != "time" or self.token == "(":  # digits of a second, which may be left out
+                self.expect("(")
                 self.number()
                 self.expect(")")
-            return pa.time64("ns")
+            return _LENGTHS[name]
         if name == "interval":
             return self.interval()
         self.expect("<")
@@ -154,15 +156,11 @@ class _Reader:
         return kind
 
     def decimal(self) -> pa.DataType:
-        digits = [10, 0]  # Spark's defaults
-        if self.token == "(":
-            self.advance()
-            digits[0] = self.number()
-            if self.token == ",":
-                self.advance()
-                digits[1] = self.number()
+        precision, scale = 10, 0  # Spark's defaults
+        if self.accept("("):
+            precision = self.number()
+            scale = self.number() if self.accept(",") else 0
             self.expect(")")
-        precision, scale = digits
         if not 1 <= precision <= _MAX_DIGITS or scale > precision:
             raise self.error(
                 f"decimal({precision}, {scale}): digits must be 1 … {_MAX_DIGITS} and the scale "
@@ -172,13 +170,10 @@ class _Reader:
 
     def interval(self) -> pa.DataType:
         """Read the units of a span of days and times; Arrow has no type for months and years."""
-        units = [(self.token or "").lower()]
-        self.advance()
-        if self.token is not None and self.token.lower() == "to":
-            self.advance()
-            units.append((self.token or "").lower())
-            self.advance()
-        if any(unit not in _DAY_TIMES for unit in units):
+        units = [self.advance()]
+        if self.accept("to"):
+            units.append(self.advance())
+        if any((unit or "").lower() not in _DAY_TIMES for unit in units):
             raise self.error(f"an interval goes by {', '.join(_DAY_TIMES)} here")
         return pa.duration("us")
 
@@ -200,21 +195,16 @@ class _Reader:
             if any(field.name == name for field in fields):
                 raise self.error(f"field {name!r} occurs twice")
             self.advance()
-            if self.token == ":":
-                self.advance()
+            self.accept(":")
             fields.append(pa.field(name, self.type()))
             self.remarks()
         return fields
 
     def remarks(self) -> None:
         """Skip NOT NULL and COMMENT '…', which mean nothing for a column of states."""
-        if self.token is not None and self.token.lower() == "not":
-            self.advance()
-            if self.token is None or self.token.lower() != "null":
-                raise self.error("expected NULL after NOT")
-            self.advance()
-        if self.token is not None and self.token.lower() == "comment":
-            self.advance()
+        if self.accept("not") and not self.accept("null"):
+            raise self.error("expected NULL after NOT")
+        if self.accept("comment"):
             if self.token is None or self.token[0] not in "'\"":
                 raise self.error("expected a text in quotes after COMMENT")
             self.advance()

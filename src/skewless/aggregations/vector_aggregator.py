@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from skewless.aggregations.aggregation import Aggregation
-from skewless.aggregations.aggregator import Aggregator, require_declared, to_arrow
 from skewless.aggregations.columns import plain
+from skewless.aggregations.python_values import class_name, to_arrow
 from skewless.aggregations.types import parse_fields, parse_type
 from skewless.arrays import Ints
 from skewless.plumbing.arguments import shown
@@ -87,23 +87,42 @@ class PerColumn(Aggregation):
     """Runs a `VectorAggregator`. State: the columns that it declares."""
 
     aggregator: VectorAggregator
+    #: What the user's class is derived from, and how its state is declared.
+    _base: ClassVar[type[Any]] = VectorAggregator
+    _parse: ClassVar[Any] = staticmethod(parse_fields)
 
     def __post_init__(self) -> None:
-        """Refuse an aggregator that does not say what it reads and holds."""
-        if not isinstance(self.aggregator, VectorAggregator):
+        """Refuse an aggregator that does not say what it reads, holds and returns."""
+        one: Any = self.aggregator
+        if not isinstance(one, self._base):
             raise ValueError(
-                "PerColumn: aggregator must be an object of a class derived from "
-                f"VectorAggregator, not {shown(self.aggregator)}"
+                f"{type(self).__name__}: aggregator must be an object of a class derived from "
+                f"{self._base.__name__}, not {shown(one)}"
             )
-        require_declared(self.aggregator, VectorAggregator)
-        name = type(self.aggregator).__name__
-        for attribute, parse in (("state", parse_fields), ("result", parse_type)):
+        name = class_name(one)
+        for attribute in ("inputs", "state", "result"):
+            if not hasattr(one, attribute):
+                raise ValueError(f"{name}: the attribute {attribute!r} is missing")
+        if not isinstance(one.inputs, tuple) or not all(isinstance(i, str) for i in one.inputs):
+            raise ValueError(f"{name}: inputs must be a tuple of column names, not {one.inputs!r}")
+        if not isinstance(one.merges, bool):
+            raise ValueError(f"{name}: merges must be True or False, not {shown(one.merges)}")
+        if one.merges and type(one).merge is self._base.merge:
+            raise ValueError(
+                f"{name}: the method 'merge' is missing; without it, set merges = False"
+            )
+        for attribute, parse in (("state", self._parse), ("result", parse_type)):
             try:
-                parse(getattr(self.aggregator, attribute))
-            except ValueError as error:  # noqa: PERF203 - twice
+                found = parse(getattr(one, attribute))
+            except ValueError as error:
                 raise ValueError(f"{name}: {attribute}: {error}") from error
-        if not parse_fields(self.aggregator.state):
-            raise ValueError(f"{name}: state must have at least one column, such as 'n bigint'")
+            if found == []:
+                raise ValueError(f"{name}: state must have at least one column, such as 'n bigint'")
+
+    @property
+    def vector(self) -> VectorAggregator:
+        """The aggregator that runs."""
+        return self.aggregator
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -118,7 +137,7 @@ class PerColumn(Aggregation):
     @property
     def fields(self) -> list[pa.Field]:
         """The columns of the state."""
-        return parse_fields(self.aggregator.state)
+        return parse_fields(self.vector.state)
 
     def state_types(self, input_types: Sequence[pa.DataType]) -> list[pa.DataType]:
         """Return the declared types of the state's columns."""
@@ -133,17 +152,17 @@ class PerColumn(Aggregation):
         batch = pa.RecordBatch.from_arrays(
             [plain(column) for column in columns], names=list(self.inputs)
         )
-        return self._held(self.aggregator.update(batch, codes, n_groups), "update", n_groups)
+        return self._held(self.vector.update(batch, codes, n_groups), "update", n_groups)
 
     def merge(self, states: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Give all states to the aggregator at once."""
-        merged = self.aggregator.merge(self._rows(states), codes, n_groups)
+        merged = self.vector.merge(self._rows(states), codes, n_groups)
         return self._held(merged, "merge", n_groups)
 
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         """Let the aggregator finish all states at once."""
         rows = self._rows(states)
-        results = self.aggregator.finish(rows)
+        results = self.vector.finish(rows)
         kind = parse_type(self.aggregator.result)
         return self._column(results, kind, "finish", "result", rows.num_rows)
 
@@ -186,50 +205,3 @@ class PerColumn(Aggregation):
                 f"{name}: {method}: {what} is not of the declared type {kind}: {error}"
             ) from error
         return to_arrow(values, kind, self.aggregator, what)
-
-
-class OneKeyAtATime(Aggregator[Any]):
-    """A `VectorAggregator` used for one key at a time, so that the same laws can be tested."""
-
-    def __init__(self, vector: VectorAggregator, types: Mapping[str, pa.DataType]) -> None:
-        """Keep the aggregator, and the types of its inputs."""
-        self.vector = vector
-        self.held = PerColumn(vector)
-        self.inputs = vector.inputs
-        self.state = pa.struct(self.held.fields)
-        self.result = vector.result
-        self.merges = vector.merges
-        self.types = [types[name] for name in vector.inputs]
-
-    def __repr__(self) -> str:
-        """Show the user's aggregator."""
-        return repr(self.vector)
-
-    def zero(self) -> Any:
-        """Return the state of a key without records."""
-        nothing = [pa.nulls(0, kind) for kind in self.types]
-        return self._value(self.held.update(nothing, np.zeros(0, np.int64), 1))
-
-    def update(self, state: Any, records: pa.RecordBatch) -> Any:
-        """Return the state with more records."""
-        columns = [records[name] for name in self.inputs]
-        codes = np.zeros(records.num_rows, np.int64)
-        more = self._value(self.held.update(columns, codes, 1))
-        return self.merge(state, more) if self.merges else more
-
-    def merge(self, a: Any, b: Any) -> Any:
-        """Return the state of the records of both."""
-        states = to_arrow([a, b], pa.struct(self.held.fields), self.vector, "state").flatten()
-        return self._value(self.held.merge(states, np.zeros(2, np.int64), 1))
-
-    def finish(self, state: Any) -> Any:
-        """Return the result."""
-        states = to_arrow([state], pa.struct(self.held.fields), self.vector, "state").flatten()
-        return self.held.finish(states).to_pylist(maps_as_pydicts="strict")[0]
-
-    def _value(self, states: Sequence[pa.Array]) -> Any:
-        fields = self.held.fields
-        (value,) = pa.StructArray.from_arrays(states, fields=fields).to_pylist(
-            maps_as_pydicts="strict"
-        )
-        return value

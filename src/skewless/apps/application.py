@@ -12,7 +12,8 @@ from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 from skewless.apps.computation import Computation
 from skewless.plumbing.arguments import text
 from skewless.spark.aggregation.windows import WINDOW, microseconds
-from skewless.spark.columns import existing, quoted
+from skewless.spark.columns import quoted
+from skewless.spark.records import Records
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,6 @@ class Application(Computation[DataFrame]):
     numbers: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a value that cannot be the name of a column."""
         for option, names in self.columns().items():
             for name in names:
                 text(name, option, "the name of a column")
@@ -62,7 +62,7 @@ class Application(Computation[DataFrame]):
         return records.select(*chosen)
 
     def _typed(self, records: DataFrame, role: str, name: str) -> Column:
-        existing(records, name, f"--{role}")
+        Records.of(records).existing(name, f"--{role}")
         if role == "time":
             return as_time(records, name)
         column = F.col(quoted(name))

@@ -77,7 +77,7 @@ def heaviest_bars(report: Report) -> Any:
 
 
 def drift_bars(report: Report) -> Any:
-    """Return how much the heaviest keys change from one tenth of the stream to the next."""
+    """Describe the drift of the heaviest keys from one tenth of the stream to the next."""
     drifts = list(report["drifts"])
     plot = figure(
         title="Drift: how many of the heaviest keys change",

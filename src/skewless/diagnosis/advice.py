@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
-from skewless.diagnosis.costs import ALIKE, ROUTE_SECONDS, SHUFFLE_SECONDS, STAGE_SECONDS, Costs
-from skewless.diagnosis.ways import BASELINE, LIMIT, PLAIN, ROUND_ROBIN, Prediction
+from skewless.diagnosis.costs import (
+    ALIKE,
+    COUNT_SECONDS,
+    ROUTE_SECONDS,
+    SHUFFLE_SECONDS,
+    STAGE_SECONDS,
+    Costs,
+)
+from skewless.diagnosis.ways import (
+    BASELINE,
+    KEEP_KEYS,
+    LIMIT,
+    PLAIN,
+    PLAN,
+    PLANNED,
+    ROUND_ROBIN,
+    WHOLE_PLAN,
+    Prediction,
+)
 from skewless.metrics import imbalance_by_chance
 from skewless.plumbing.rounding import seconds_text
 from skewless.plumbing.text_tables import number, percent, printable, text_table
@@ -78,7 +96,24 @@ class HotKeys:
     @property
     def fastest(self) -> Prediction | None:
         """The prediction with the least seconds; None without costs."""
-        timed = [one for one in self.predictions if one.seconds is not None]
+        return self._fastest(self.predictions)
+
+    def best(self, *, whole_keys: bool = False) -> Prediction:
+        """Return the way of partitioning to take: the fastest, or without costs by the balance.
+
+        With `whole_keys`, only ways that keep each key on one worker count.
+        """
+        if not self.predictions:
+            raise ValueError("there are no predictions: hot_keys on a batch DataFrame makes them")
+        able = [one for one in self.predictions if not whole_keys or one.strategy in KEEP_KEYS]
+        fastest = self._fastest(able)
+        if fastest is not None:
+            return fastest
+        planned = WHOLE_PLAN if whole_keys else PLAN
+        return self._named(planned if self.records and self.skewed else BASELINE)
+
+    def _fastest(self, predictions: Iterable[Prediction]) -> Prediction | None:
+        timed = [one for one in predictions if one.seconds is not None]
         timed = [one for one in timed if one.strategy != LIMIT]
         if not timed or self.records == 0:
             return None
@@ -107,7 +142,8 @@ class HotKeys:
             )
             told.append(
                 f"A shuffle takes {seconds_text(SHUFFLE_SECONDS)} for each record, in the one task "
-                "that reads its partition; all but local have one. A strategy adds "
+                f"that reads its partition; all but local have one. A plan adds "
+                f"{seconds_text(COUNT_SECONDS)} to count the keys. A strategy adds "
                 f"{seconds_text(ROUTE_SECONDS)}, and {seconds_text(STAGE_SECONDS)} to start. Large "
                 "records take longer."
             )
@@ -171,7 +207,7 @@ class HotKeys:
         rivals = ", ".join(
             f"{one.seconds:.2f} s by {one.strategy}"
             for one in self.predictions
-            if one.strategy in (BASELINE, ROUND_ROBIN, "cascade-ahead")
+            if one.strategy in (BASELINE, ROUND_ROBIN, PLAN, "cascade-ahead")
             and one is not fastest
             and one.seconds is not None
         )
@@ -198,7 +234,7 @@ class HotKeys:
         rivals = [
             one
             for one in self.predictions
-            if one.family == "splitting" and one.strategy not in (BASELINE, LIMIT)
+            if one.family in ("splitting", PLANNED) and one.strategy not in (BASELINE, LIMIT)
         ]
         least = min((one.imbalance for one in rivals), default=math.inf)
         if least >= baseline.imbalance:
@@ -206,7 +242,7 @@ class HotKeys:
         alike = [one for one in rivals if one.imbalance <= least + _SIMILAR]
         best = min(alike, key=lambda one: (one.replication, one.imbalance))
         return (
-            f"If a key costs something on each worker that has it, use strategy={best.strategy!r}: "
+            f"If a key costs something on each worker that has it, use {best.how(self.workers)}: "
             f"{1 + best.imbalance:.2f} times the fair share, with {best.replication:.3f} replicas "
             f"per key. If only records cost something, repartition({self.workers}) spreads them "
             "as well. Give per_record and per_pair to have the times predicted. "

@@ -18,6 +18,10 @@ SHUFFLE_SECONDS = 1.0e-6
 SORT_SECONDS = 1.0e-6
 #: Seconds per record for routing in Python: nearly all of it is the transfer to Python and back.
 ROUTE_SECONDS = 0.8e-6
+#: Seconds per record for counting keys beforehand: a shuffle of counts, in the JVM.
+COUNT_SECONDS = 0.3e-6
+#: Seconds for one more job in the JVM, even with few records.
+JOB_SECONDS = 0.2
 #: Seconds for one more stage of Python tasks, even with few records.
 STAGE_SECONDS = 0.5
 #: Times that differ by less than this factor are as good as equal.
@@ -30,6 +34,7 @@ class Moving(Enum):
     NONE = (0.0, 0.0)
     SHUFFLED = (SHUFFLE_SECONDS, 0.0)
     DEALT = (SHUFFLE_SECONDS + SORT_SECONDS, 0.0)
+    PLANNED = (SHUFFLE_SECONDS + COUNT_SECONDS, JOB_SECONDS)
     ROUTED = (SHUFFLE_SECONDS + ROUTE_SECONDS, STAGE_SECONDS)
 
     def seconds(self, partitions: Iterable[float], n_slots: int) -> float:

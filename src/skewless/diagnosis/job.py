@@ -45,11 +45,11 @@ class SampledKeys:
     @property
     def n_keys(self) -> int:
         """How many distinct keys there are."""
-        return int(self._distinct[0])
+        return int(self.distinct[0].size)
 
     def n_above(self, records: float) -> int:
         """Return how many keys have more records than this."""
-        return int((np.bincount(self._distinct[1]) > records).sum())
+        return int((np.bincount(self.distinct[1]) > records).sum())
 
     def chunks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Keys]:
         """Yield the key hashes in order."""
@@ -70,7 +70,7 @@ class SampledKeys:
 
     def pairs(self, places: Workers, n_places: int) -> Ints:
         """Return the number of distinct keys at each place; record i is at `places[i]`."""
-        n_keys, index = self._distinct
+        n_keys, index = self.n_keys, self.distinct[1]
         if n_keys * n_places <= _MOST_PLACES:
             has = np.zeros((n_places, n_keys), bool)
             has[places, index] = True
@@ -80,10 +80,10 @@ class SampledKeys:
         return np.bincount(pairs % n_places, minlength=n_places)
 
     @cached_property
-    def _distinct(self) -> tuple[int, Ints]:
-        """The number of distinct keys, and the number of each record's key among them."""
+    def distinct(self) -> tuple[Keys, Ints]:
+        """The distinct keys, and the number of each record's key among them."""
         distinct, index = np.unique(self.keys, return_inverse=True)
-        return distinct.size, index.astype(np.int64, copy=False)
+        return distinct, index.astype(np.int64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,14 @@ class Job:
     seed: int = 0
     batch_size: int = 10_000
     window: int | None = None
+
+    @property
+    def pair_in_records(self) -> float:
+        """What a key costs a worker, in records of the sample; 0 without costs."""
+        if self.costs is None or self.costs.per_record <= 0:
+            return 0.0
+        scale = self.records / max(self.sample.n_records, 1)
+        return self.costs.per_pair / self.costs.per_record / max(scale, 1.0)
 
     def seconds(self, loads: Ints, pairs: Ints, moving: Moving) -> float | None:
         """Return the time of tasks with this many records and keys each; None without costs.

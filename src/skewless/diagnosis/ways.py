@@ -13,17 +13,20 @@ from typing import NamedTuple
 import numpy as np
 
 from skewless import metrics, registry
-from skewless.arrays import Workers
+from skewless.arrays import Keys, Workers
 from skewless.diagnosis.costs import Moving
 from skewless.diagnosis.job import Job
 from skewless.kernels.hashing import keyed, seed_array
+from skewless.planning.packing import KeyCounts, buckets_of, first_homes, pack
 from skewless.plumbing.arguments import shown
 from skewless.simulator import simulate
 from skewless.strategy import AnyStrategy
 
 #: What plain Spark does, and what everything is compared with.
 BASELINE = "hash"
-ROUND_ROBIN, SALT, LOCAL = "round-robin", "salt", "local"
+ROUND_ROBIN, SALT, HOT_SALT, LOCAL = "round-robin", "salt", "hot-salt", "local"
+#: Counted first: keys too heavy for one worker are split, or no key is.
+PLAN, WHOLE_PLAN = "plan", "whole-plan"
 #: The limit: it knows later records. Shown on request, never advised.
 LIMIT = "ideal"
 #: One or two of each idea; most others are variants of these.
@@ -33,7 +36,16 @@ WORTHWHILE = (
 )
 #: The family of the ways that need no strategy.
 PLAIN = "plain Spark"
+#: The family of the ways that count keys beforehand.
+PLANNED = "planned"
+#: The ways of a batch that keep each key on one worker.
+KEEP_KEYS = frozenset({BASELINE, WHOLE_PLAN})
 _SALTS = (2, 4, 8, 16, 32)
+_HOT_SALTS = (8, 32)
+#: A key with more than this part of a worker's fair share is hot.
+HOT = 0.5
+#: A key with less than this part of it is not listed in a plan.
+_LISTED = 1 / 128
 _STREAM_SOURCES = 4
 _STREAM_RECORDS = 200_000
 _MICRO_BATCHES = 20
@@ -56,6 +68,7 @@ class Way(NamedTuple):
     how: str  # in the advice, with {workers} and {number}, which is the last part of its name
     moving: Moving
     send: Callable[[Job], Iterator[tuple[str, Workers, int]]]  # names, workers, places
+    family: str = PLAIN
 
 
 def _by_hash(job: Job) -> Iterator[tuple[str, Workers, int]]:
@@ -83,10 +96,60 @@ def _salted(job: Job) -> Iterator[tuple[str, Workers, int]]:
         if n_salts > job.n_workers:
             break
         salts = random.integers(0, n_salts, job.sample.n_records, np.uint64)
-        hashes = np.empty_like(salts)
-        keyed(job.sample.keys, salts, seed_array(0, 2), hashes)
-        workers = (hashes % np.uint64(job.n_workers)).astype(np.int32)
-        yield f"{SALT}-{n_salts}", workers, job.n_workers
+        yield f"{SALT}-{n_salts}", _salted_workers(job, salts), job.n_workers
+
+
+def _hot_salted(job: Job) -> Iterator[tuple[str, Workers, int]]:
+    """The same with salts for hot keys only, as people write it by hand."""
+    distinct, index = job.sample.distinct
+    fair = job.sample.n_records / job.n_workers
+    is_hot = (np.bincount(index, minlength=distinct.size) > HOT * fair)[index]
+    random = np.random.default_rng(0)
+    for n_salts in _HOT_SALTS:
+        if n_salts > job.n_workers and n_salts != _HOT_SALTS[0]:
+            break
+        salts = np.where(is_hot, random.integers(0, n_salts, index.size), 0).astype(np.uint64)
+        yield f"{HOT_SALT}-{n_salts}", _salted_workers(job, salts), job.n_workers
+
+
+def _salted_workers(job: Job, salts: Keys) -> Workers:
+    hashes = np.empty_like(salts)
+    keyed(job.sample.keys, salts, seed_array(0, 2), hashes)
+    workers: Workers = (hashes % np.uint64(job.n_workers)).astype(np.int32)
+    return workers
+
+
+def _planned(job: Job) -> Iterator[tuple[str, Workers, int]]:
+    yield PLAN, _by_plan(job, whole_keys=False), job.n_workers
+
+
+def _planned_whole(job: Job) -> Iterator[tuple[str, Workers, int]]:
+    yield WHOLE_PLAN, _by_plan(job, whole_keys=True), job.n_workers
+
+
+def _by_plan(job: Job, *, whole_keys: bool) -> Workers:
+    """Return the workers by a plan of these keys; records of split keys are dealt at random."""
+    (distinct, index), n = job.sample.distinct, job.n_workers
+    counts = np.bincount(index, minlength=distinct.size).astype(np.float64)
+    counts += job.pair_in_records
+    homes = first_homes(n)
+    buckets = buckets_of(distinct, homes.size)
+    listed = np.flatnonzero(counts >= _LISTED * counts.sum() / n)
+    loads = np.bincount(buckets, counts, homes.size).astype(np.float64)
+    known = KeyCounts(distinct[listed], counts[listed], loads, distinct.size)
+    packed = pack(known, n, whole_keys=whole_keys)
+    of_key = packed.homes[buckets]
+    for key, pieces in packed.placed:
+        of_key[listed[key]] = pieces[0].worker
+    workers: Workers = of_key[index]
+    random = np.random.default_rng(0)
+    for key, pieces in packed.placed:
+        if len(pieces) > 1:
+            records = np.flatnonzero(index == listed[key])
+            shares = np.array([share for _, share in pieces])
+            chosen = random.choice([worker for worker, _ in pieces], records.size, p=shares)
+            workers[records] = chosen
+    return workers
 
 
 def _as_they_are(job: Job) -> Iterator[tuple[str, Workers, int]]:
@@ -101,6 +164,9 @@ WAYS = {
     BASELINE: Way("plain Spark by key", Moving.SHUFFLED, _by_hash),
     ROUND_ROBIN: Way("a plain repartition({workers}) without a key", Moving.DEALT, _in_turn),
     SALT: Way("salting by {number}", Moving.SHUFFLED, _salted),
+    HOT_SALT: Way("salting of hot keys by {number}", Moving.PLANNED, _hot_salted),
+    PLAN: Way("route, which plans first,", Moving.PLANNED, _planned, PLANNED),
+    WHOLE_PLAN: Way("a plan of whole keys by plan_keys", Moving.PLANNED, _planned_whole, PLANNED),
     LOCAL: Way(
         "the work on the partitions as they are, without a shuffle,", Moving.NONE, _as_they_are
     ),
@@ -130,7 +196,7 @@ class Prediction:
         """Return how the advice describes this way of partitioning."""
         name, _, number = self.strategy.rpartition("-")
         way = WAYS.get(name if number.isdecimal() else self.strategy)
-        if way is None or self.family != PLAIN:
+        if way is None or self.family != way.family:
             return f"strategy={self.strategy!r}"
         return way.how.format(workers=workers, number=number)
 
@@ -165,7 +231,7 @@ def placed(job: Job, strategies: Iterable[AnyStrategy]) -> Iterator[Placed]:
             yield Placed(strategy.name, Moving.ROUTED, workers, job.n_workers, family, strategy)
     for way in others:
         for name, workers, n_places in way.send(job):
-            yield Placed(name, way.moving, workers, n_places)
+            yield Placed(name, way.moving, workers, n_places, way.family)
 
 
 def predict(job: Job, strategies: Iterable[AnyStrategy]) -> tuple[Prediction, ...]:

@@ -2,9 +2,8 @@
 
 A stateful operator of Spark accepts only Spark's hash partitioning: a group goes to partition
 `pmod(murmur3(group), P)`. So a group for partition p is named by an integer, its slot, for which
-that number is p. `slots` takes the first integers with this property. `even_slots` needs no P: it
-takes the integers that Spark hashes to 0, 1, 2 and so on, which spread evenly over any number of
-partitions. State that outlives a session needs even slots, since a restart may have another P.
+that number is p. Even slots are the integers that Spark hashes to 0, 1, 2 and so on, which spread
+evenly over any number of partitions: a restart may have another P.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from skewless.arrays import Ints
 _SPARK_SEED = 42
 _MASK = 0xFFFFFFFF
 #: More partitions than Spark can have. With so many, the partition of a slot is its hash.
-ANY_PARTITIONS = (1 << 31) - 1
+_MOST_PARTITIONS = (1 << 31) - 1
 
 
 def murmur3(value: int, seed: int = _SPARK_SEED) -> int:
@@ -79,47 +78,19 @@ def even_slots(n_slots: int) -> Ints:
     return np.array([unhash(number) for number in range(n_slots)], np.int64)
 
 
-def slots(n_slots: int, n_partitions: int) -> Ints:
-    """Return one integer per slot; slot i is on partition i modulo `n_partitions`.
-
-    >>> slots(4, 4).tolist()
-    [12, 6, 2, 0]
-    >>> [murmur3(slot) % 4 for slot in slots(8, 4).tolist()]
-    [0, 1, 2, 3, 0, 1, 2, 3]
-    """
-    if n_slots < 1 or n_partitions < 1:
-        raise ValueError(
-            f"n_slots and n_partitions must be at least 1, not {n_slots} and {n_partitions}"
-        )
-    wanted: list[list[int]] = [[] for _ in range(n_partitions)]
-    for number in range(n_slots):
-        wanted[number % n_partitions].append(number)
-    found = np.empty(n_slots, np.int64)
-    n_found, candidate = 0, 0
-    while n_found < n_slots:
-        places = wanted[murmur3(candidate) % n_partitions]
-        if places:
-            found[places.pop(0)] = candidate
-            n_found += 1
-        candidate += 1
-    return found
-
-
-def check_slots(spark: Any, found: Ints, n_partitions: int) -> None:
-    """Raise RuntimeError unless this Spark places the slots as we computed.
+def check_slots(spark: Any, found: Ints) -> None:
+    """Raise RuntimeError unless this Spark places even slots as we computed.
 
     The mapping depends on Spark's hash, which no interface promises. So Spark computes it once for
     every query, and the two are compared.
     """
     values = ", ".join(f"({slot})" for slot in found.tolist())
-    rows = spark.sql(
-        f"SELECT CAST(slot AS INT) AS slot, pmod(hash(CAST(slot AS INT)), {n_partitions}) AS place "
-        f"FROM VALUES {values} AS slots(slot)"
-    ).collect()
-    placed = {row["slot"]: row["place"] for row in rows}
+    hashed = f"pmod(hash(CAST(slot AS INT)), {_MOST_PARTITIONS})"
+    rows = spark.sql(f"SELECT slot, {hashed} AS place FROM VALUES {values} AS slots(slot)")
+    placed = {row["slot"]: row["place"] for row in rows.collect()}
     for number, slot in enumerate(found.tolist()):
-        if placed[slot] != number % n_partitions:
+        if placed[slot] != number:
             raise RuntimeError(
-                f"this Spark places slot {slot} on partition {placed[slot]}, not on "
-                f"{number % n_partitions}: its hash of integers is not the expected one"
+                f"this Spark places slot {slot} on partition {placed[slot]}, not on {number}: its "
+                "hash of integers is not the expected one"
             )

@@ -18,7 +18,7 @@ from skewless.spark.aggregation import combining
 from skewless.spark.aggregation.blocks import BLOCK, SLOT, Packing, by_key, from_block, to_block
 from skewless.spark.aggregation.combining import chunks, combined
 from skewless.spark.aggregation.partials import PANE, TIME, Partials, state_names
-from skewless.spark.slots import slots
+from skewless.spark.slots import even_slots
 from spark.streams import spread, vector_spread
 
 SCHEMA = pa.schema(
@@ -113,7 +113,7 @@ def test_panes_are_kept_apart_and_know_their_latest_time(rows: list[Any], seed: 
 @given(ROWS)
 def test_packed_blocks_hold_every_key_once_in_its_slot(rows: list[Any]) -> None:
     table = PANES.update(table_of(rows))
-    places = slots(8, 2)
+    places = even_slots(8)
     packed = list(Packing(PANES, places).pack(table))
     assert len(packed) == (1 if table.num_rows else 0)
     found = []
@@ -134,7 +134,7 @@ def test_packed_blocks_hold_every_key_once_in_its_slot(rows: list[Any]) -> None:
 def test_the_time_of_a_block_is_its_latest_even_beyond_the_year_9999() -> None:
     far = 410_000_000_000_000_000
     rows = [(far, "a", 1.0, 1), (far + 2, "a", 1.0, 2), (far + 1, "b", 1.0, 3)]
-    one_slot = Packing(PANES, slots(1, 1))
+    one_slot = Packing(PANES, even_slots(1))
     (batch,) = one_slot.pack(PANES.update(table_of(rows)))
     assert batch.column(TIME).cast(pa.int64()).to_pylist() == [far + 2]
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from skewless.keys import hash_keys
-from skewless.spark.columns import grouping_key
+from skewless.spark.records import Records
 from skewless.spark.routing.arguments import routing_arguments
 from skewless.spark.routing.route import make_router, route, routed
 from skewless.strategies.cascade import Cascade
@@ -72,7 +72,7 @@ def test_nothing_costs_nothing_and_what_is_no_cost_counts_as_one(numbered: DataF
 
 def test_the_router_refuses_weights_that_are_no_costs(numbered: DataFrame) -> None:
     given = routing_arguments(numbered, workers=N_WORKERS, seed=5)
-    by = grouping_key(numbered, "k")
+    by = Records.of(numbered).by("k").key
     router = make_router(numbered, by, "cascade", given)
     bare = routed(numbered.where("id % 7 in (0, 3)"), router, by, F.col("cost"), "worker")
     with pytest.raises(PythonException, match=r"at least 0; that of record 1 is -3\.0"):
@@ -81,7 +81,7 @@ def test_the_router_refuses_weights_that_are_no_costs(numbered: DataFrame) -> No
 
 def test_the_router_refuses_weights_for_a_strategy_without_scales(numbered: DataFrame) -> None:
     given = routing_arguments(numbered, workers=N_WORKERS, seed=5)
-    by = grouping_key(numbered, "k")
+    by = Records.of(numbered).by("k").key
     router = make_router(numbered, by, "pkg", given)
     bare = routed(numbered, router, by, F.lit(1.0), "worker")
     with pytest.raises(PythonException, match="'pkg' does not weigh records"):

@@ -22,10 +22,10 @@ from lanes import slow_except
 from skewless import registry
 from skewless.arrays import Keys, Workers
 from skewless.keys import hash_keys
-from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.syncing import merge_and_fork
 from skewless.spark.balance.balance import read_balance
-from skewless.spark.columns import grouping_key
 from skewless.spark.ledger import Ledger, LedgerMismatch
+from skewless.spark.records import Records
 from skewless.spark.routing.arguments import routing_arguments
 from skewless.spark.routing.route import make_router, route
 from skewless.state import copy_state
@@ -128,7 +128,8 @@ def test_spark_routes_as_the_simulator_does(numbered: DataFrame) -> None:
         )
         for name in names
     ]
-    heavy = route(numbered, "k", workers=N_WORKERS, seed=SEED, weight="cost")
+    given: dict[str, Any] = {"strategy": "cascade-ahead", "workers": N_WORKERS, "seed": SEED}
+    heavy = route(numbered, "k", **given, weight="cost")
     routed.append(heavy.select(F.lit("weighted").alias("strategy"), "number", "worker"))
     rows = functools.reduce(DataFrame.unionAll, routed).collect()
     for name in names:
@@ -152,7 +153,7 @@ def test_settings_stand_in_for_arguments_and_arguments_win(
     spark: Any, numbered: DataFrame, settings: Any, tmp_path: Path
 ) -> None:
     def router(df: DataFrame, **given: Any) -> Any:
-        return make_router(df, grouping_key(df, "k"), "pkg", routing_arguments(df, **given))
+        return make_router(df, Records.of(df).by("k").key, "pkg", routing_arguments(df, **given))
 
     assert router(numbered).plans.n_workers == 2
     assert router(numbered).plans.seed != router(numbered).plans.seed  # drawn

@@ -20,8 +20,8 @@ from lanes import slow
 from reference.kernels.hashing import TWO_TO_32, seeded, seeds
 from skewless.arrays import Keys
 from skewless.keys import hash_keys
-from skewless.spark.columns import grouping_key
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch
+from skewless.spark.records import Records
 from skewless.spark.routing.arguments import routing_arguments
 from skewless.spark.routing.route import make_router, route
 from skewless.spark.routing.seeds import draw_seed, seed_of_query
@@ -168,7 +168,7 @@ def test_a_given_seed_is_part_of_what_a_ledger_is_for(spark: Any, tmp_path: Path
 
     def query(seed: int | None) -> Any:
         given = routing_arguments(stream, workers=2, seed=seed, ledger=str(tmp_path / "ledger"))
-        return make_router(stream, grouping_key(stream, "k"), "hash", given).query
+        return make_router(stream, Records.of(stream).by("k").key, "hash", given).query
 
     first = query(None)
     first.ledger.claim(first.identity, drawn=("seed",))

@@ -17,8 +17,8 @@ from keys.colliding_strings import colliding_strings
 from skewless import aggregations as aggs
 from skewless.keys import hash_keys
 from skewless.spark.aggregation.aggregate import aggregate
-from skewless.spark.columns import grouping_key
 from skewless.spark.ledger.ledger import LedgerMismatch
+from skewless.spark.records import Records
 from skewless.spark.routing.arguments import routing_arguments
 from skewless.spark.routing.key_hashes import hashed_key, keyed_hashes
 from skewless.spark.routing.route import make_router, route
@@ -114,7 +114,7 @@ def digests(spark: Any, values: dict[str, list[str]]) -> dict[str, list[Any]]:
     for kind, texts in values.items():
         array = "array(" + ", ".join(f"cast({text} as {kind})" for text in texts) + ")"
         df = spark.sql(f"select pos, col as k from (select posexplode({array}))")
-        hashed = F.array(*hashed_key(grouping_key(df, "k"), untrusted=True))
+        hashed = F.array(*hashed_key(Records.of(df).by("k").key, untrusted=True))
         found.append(df.select(F.lit(kind).alias("kind"), "pos", hashed.alias("hashed")))
     whole = found[0]
     for df in found[1:]:
@@ -148,7 +148,7 @@ def test_keys_that_are_one_to_spark_have_one_digest(spark: Any) -> None:
 def test_the_columns_of_a_key_do_not_run_into_each_other(spark: Any) -> None:
     rows = [("a", "bc"), ("ab", "c"), (None, "a"), ("a", None), ("", "a"), (None, None)]
     df = spark.createDataFrame(rows, "a string, b string")
-    hashed = F.array(*hashed_key(grouping_key(df, ["a", "b"]), untrusted=True))
+    hashed = F.array(*hashed_key(Records.of(df).by(["a", "b"]).key, untrusted=True))
     assert len({tuple(row[0]) for row in df.select(hashed).collect()}) == len(rows)
     keys = hash_keys(list(range(1_000)))
     assert keyed_hashes(keys, keys, 1).tolist() != keyed_hashes(keys, keys, 2).tolist()
@@ -174,8 +174,10 @@ def test_what_cannot_be_untrusted_is_refused(spark: Any, tmp_path: Path) -> None
     stream = read_stream(spark, tmp_path, "k string")
     options: dict[str, Any] = {"workers": 2, "seed": 1, "ledger": str(tmp_path / "ledger")}
     untrusted = routing_arguments(stream, **options, untrusted_keys=True)
-    router = make_router(stream, grouping_key(stream, "k"), "hash", untrusted)
+    router = make_router(stream, Records.of(stream).by("k").key, "hash", untrusted)
     assert router.query.ledger is not None
     router.query.ledger.claim(router.query.identity)
     with pytest.raises(LedgerMismatch, match="was written for untrusted_keys=True"):
-        make_router(stream, grouping_key(stream, "k"), "hash", routing_arguments(stream, **options))
+        make_router(
+            stream, Records.of(stream).by("k").key, "hash", routing_arguments(stream, **options)
+        )

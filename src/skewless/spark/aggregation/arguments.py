@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
+from pyspark.sql import Column
+from pyspark.sql.types import StructField, TimestampNTZType
 
 from skewless.aggregations import (
     Aggregation,
@@ -20,12 +20,30 @@ from skewless.aggregations import (
     reducing,
 )
 from skewless.plumbing.arguments import shown
+from skewless.spark.aggregation.asked import AnyAggregation, Asked
 from skewless.spark.aggregation.native_merging import is_native
-from skewless.spark.aggregation.windows import WATERMARK, WINDOW, Window, microseconds
-from skewless.spark.columns import GroupingKey, arrow_schema, existing, named
+from skewless.spark.aggregation.windows import (
+    WATERMARK,
+    WINDOW,
+    Lateness,
+    Window,
+    as_window,
+    microseconds,
+)
+from skewless.spark.records import Records
 from skewless.strategy import AnyStrategy
 
-AnyAggregation = Aggregation | Aggregator[Any] | VectorAggregator | ApproxDistinct
+
+def asked_for(
+    records: Records, aggs: Any, window: Any, watermark: str | None, mode: str | None
+) -> Asked:
+    """Return what a user asks `aggregate` to compute; raise ValueError for bad arguments."""
+    span = as_window(window)
+    given = with_reducers(aggs)
+    chosen, inputs = chosen_aggregations(records, given, span)
+    check_times(records, span, watermark, mode)
+    records.key.require_arrow_types()
+    return Asked(records, given, chosen, inputs, span, watermark)
 
 
 def with_reducers(aggs: Any) -> Any:
@@ -43,7 +61,7 @@ def with_reducers(aggs: Any) -> Any:
 
 
 def chosen_aggregations(
-    df: DataFrame, key: GroupingKey, aggs: Mapping[str, AnyAggregation], window: Window | None
+    records: Records, aggs: Mapping[str, AnyAggregation], window: Window | None
 ) -> tuple[dict[str, Aggregation], dict[str, Column]]:
     """Return the aggregations in the form that combining needs, and their input columns.
 
@@ -54,7 +72,7 @@ def chosen_aggregations(
             "aggs must be a mapping of names to aggregations, like {'n': count()}, "
             f"not {shown(aggs)}"
         )
-    names = key.names
+    names = records.key.names
     if window is not None and WINDOW in names:
         raise ValueError(f"key: {WINDOW!r} is the name of the windows' column: rename the key")
     chosen: dict[str, Aggregation] = {}
@@ -82,18 +100,13 @@ def chosen_aggregations(
             )
         for column in chosen[name].inputs:
             if column not in read:
-                read[column] = named(df, column, f"aggs: {name!r}")
-        inputs = df.select(*[read[column].alias(column) for column in chosen[name].inputs]).schema
-        _require_input_types(name, chosen[name], inputs)
+                read[column] = records.named(column, f"aggs: {name!r}")
+        inputs = [read[column].alias(column) for column in chosen[name].inputs]
+        try:  # it may have no state for inputs of these types
+            chosen[name].state_types(records.arrow_types(inputs, "inputs"))
+        except ValueError as error:
+            raise ValueError(f"aggs: {name!r}: {error}") from error
     return chosen, read
-
-
-def _require_input_types(name: str, aggregation: Aggregation, inputs: StructType) -> None:
-    """Raise ValueError if the aggregation has no state for inputs of these types."""
-    try:
-        aggregation.state_types(arrow_schema(inputs, "inputs").types)
-    except ValueError as error:
-        raise ValueError(f"aggs: {name!r}: {error}") from error
 
 
 def is_merged_by_spark(aggs: Mapping[str, AnyAggregation]) -> bool:
@@ -113,12 +126,14 @@ def require_one_merger(aggs: Mapping[str, AnyAggregation]) -> None:
             )
 
 
-def check_one_part(
-    df: DataFrame, name: str, window: Window | None, strategy: AnyStrategy | None
-) -> None:
-    """Raise ValueError unless one task gets all records of a key, or of a window, at once."""
-    cannot = f"aggs: {name!r} does not merge (its class says merges = False), so it cannot be "
-    if df.isStreaming:
+def check_one_part(asked: Asked, strategy: AnyStrategy | None) -> None:
+    """Raise ValueError if records of a key that must come at once, or of a window, would not."""
+    alone = [name for name, aggregation in asked.aggs.items() if not aggregation.merges]
+    if not alone:
+        return
+    window = asked.window
+    cannot = f"aggs: {alone[0]!r} does not merge (its class says merges = False), so it cannot be "
+    if asked.records.is_stream:
         raise ValueError(cannot + "computed on a stream, one micro-batch after the other")
     if window is not None and window.pane != microseconds(window.size):
         raise ValueError(cannot + "computed for windows that overlap: leave out the slide")
@@ -127,7 +142,7 @@ def check_one_part(
 
 
 def check_times(
-    df: DataFrame, window: Window | None, watermark: str | None, mode: str | None
+    records: Records, window: Window | None, watermark: str | None, mode: str | None
 ) -> None:
     """Raise ValueError unless window, watermark and mode fit each other and the DataFrame."""
     if watermark is not None:
@@ -146,51 +161,46 @@ def check_times(
         )
     if mode is not None and (not isinstance(mode, str) or mode not in ("update", "append")):
         raise ValueError(f"mode must be 'update' or 'append', not {shown(mode)}")
-    if mode == "append" and watermark is None and not _has_watermark(df, window):
+    watched = [field.name for field in _watched(records)]
+    if mode == "append" and watermark is None and (window is None or window.time not in watched):
         raise ValueError("mode 'append' needs a window and a watermark: no result is ever final")
     if window is None:
         return
-    kind = df.schema[existing(df, window.time, "window")].dataType
-    if not isinstance(kind, TimestampType | TimestampNTZType):
-        raise ValueError(
-            f"window: column {window.time!r} must be a timestamp, not {kind.simpleString()}"
-        )
-    if df.isStreaming and watermark is not None and isinstance(kind, TimestampNTZType):
+    kind = records.time(window.time, "window")
+    if records.is_stream and watermark is not None and isinstance(kind, TimestampNTZType):
         raise ValueError(
             f"watermark: Spark needs a timestamp with time zone, and column {window.time!r} is "
             "timestamp_ntz: cast it to timestamp"
         )
 
 
-def _has_watermark(df: DataFrame, window: Window | None) -> bool:
-    """Return whether a stream has a watermark by the time of the windows already."""
-    names = [field.name for field in df.schema.fields if WATERMARK in field.metadata]
-    return window is not None and window.time in names
+def _watched(records: Records) -> list[StructField]:
+    """Return the columns on which the DataFrame has a watermark already."""
+    return [field for field in records.schema.fields if WATERMARK in field.metadata]
 
 
-def carried_watermark(
-    df: DataFrame, key: GroupingKey, window: Window | None, watermark: str | None, *, is_plain: bool
-) -> int | None:
-    """Return the delay, in ms, of a watermark that the stream has already; or None.
+def lateness(asked: Asked, *, is_plain: bool) -> Lateness:
+    """Return how late records may be, by our watermark or by one that the stream has already.
 
     Raises ValueError where there are two watermarks, or where ours would be lost on the way.
     """
-    if not df.isStreaming:
-        return None
-    fields = [field for field in df.schema.fields if WATERMARK in field.metadata]
-    if fields and watermark is not None:
+    ours = Lateness(asked.watermark)
+    fields = _watched(asked.records)
+    if not asked.records.is_stream or not fields:
+        return ours
+    if asked.watermark is not None:
         raise ValueError(
             "watermark: the DataFrame has a watermark already, and Spark allows one: leave out "
             "withWatermark, or leave out watermark="
         )
-    if is_plain or not fields:
-        return None
-    if window is None:
+    if is_plain:
+        return ours
+    if asked.window is None:
         # Without windows, a watermark matters only if it is on a column of the key.
-        if not any(WATERMARK in field.metadata for field in key.fields):
-            return None
-    elif [field.name for field in fields] == [window.time]:
-        return int(fields[0].metadata[WATERMARK])
+        if not any(WATERMARK in field.metadata for field in asked.records.key.fields):
+            return ours
+    elif [field.name for field in fields] == [asked.window.time]:
+        return Lateness(carried_ms=int(fields[0].metadata[WATERMARK]))
     raise ValueError(
         f"the DataFrame has a watermark already, by column {fields[0].name!r}; ours is applied "
         "after the partial aggregation: leave out withWatermark and give window= and watermark= "

@@ -15,14 +15,8 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-from pyspark.sql.types import (
-    BinaryType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-)
 
 from skewless.spark.aggregation.blocks import BLOCK, SLOT, by_key, from_block, to_block
 from skewless.spark.aggregation.partials import PANE, TIME, Partials
@@ -78,11 +72,11 @@ def merge_blocks(
     merged = blocks.groupBy(*grouping).applyInPandasWithState(
         merge,
         f"`{_START}` bigint, `{BLOCK}` binary",
-        StructType(
+        T.StructType(
             [
-                StructField(BLOCK, BinaryType()),
-                StructField(_LAYOUT, StringType()),
-                StructField(_LAYOUT_TYPE, layout_type(layout)),
+                T.StructField(BLOCK, T.BinaryType()),
+                T.StructField(_LAYOUT, T.StringType()),
+                T.StructField(_LAYOUT_TYPE, layout_type(layout)),
             ]
         ),
         mode,
@@ -179,7 +173,7 @@ class BlockMerger:
 def _micros(df: DataFrame, struct: str, field: str) -> Column:
     """Return a time as microseconds since 1970, in no zone or in UTC."""
     kind = df.schema[struct].dataType[field].dataType  # type: ignore[index]
-    if isinstance(kind, TimestampNTZType):
+    if isinstance(kind, T.TimestampNTZType):
         return F.expr(
             f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {struct}.{field})"
         )

@@ -2,7 +2,8 @@
 
 The rule uses what is known before anything runs: the aggregations, whether the records are a
 stream, and what the ledger of the stream began with. For a batch of enough bytes, it also uses the
-number of partitions and a sample of the keys. So a restarted stream takes the same form again.
+number of partitions and a sample, on which the aggregators are timed. So a restarted stream takes
+the same form again.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 
 from skewless import registry
+from skewless.diagnosis.costs import ROUTE_SECONDS, SHUFFLE_SECONDS, STAGE_SECONDS
 from skewless.parameters import nearest
 from skewless.spark.aggregation.arguments import require_one_merger
+from skewless.spark.aggregation.asked import Asked
 from skewless.spark.aggregation.plain_queries import has_plain_query
-from skewless.spark.aggregation.sampling import Source, known_source
-from skewless.spark.columns import GroupingKey
+from skewless.spark.aggregation.sampling import Sample, Source, known_source
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
+from skewless.spark.records import Records
 from skewless.spark.routing.arguments import RoutingArguments
 from skewless.spark.routing.route import DEFAULT_STRATEGY
 from skewless.strategy import AnyStrategy
@@ -30,10 +33,8 @@ Form: TypeAlias = Literal["plain", "local", "together", "route"]
 #: Forms that a user may name as `strategy`.
 AUTO, PLAIN, LOCAL = "auto", "plain", "local"
 FORMS = (AUTO, PLAIN, LOCAL)
-#: Below this many records per key in a source's sample, combining there saves too little.
-_FEW_PER_KEY = 2.0
-#: A key with more than this many times the even share of a worker is hot.
-_HOT = 1.5
+#: Another form must promise at least this many times the speed of "local".
+_ALIKE = 1.3
 _LOGGER = logging.getLogger("skewless")
 
 
@@ -56,14 +57,12 @@ class Choice:
 
 
 def choose(
-    df: DataFrame,
-    key: GroupingKey,
-    aggs: Mapping[str, Any],
+    asked: Asked,
     strategy: str | AnyStrategy,
     given: RoutingArguments,
     weight: str | Column | None,
 ) -> Choice:
-    """Return the form that was asked for, or the one that the rule gives.
+    """Return the form that was asked for, or the one that should be the fastest.
 
     Raises ValueError if the partial results cannot be merged, before a sample is taken.
 
@@ -72,17 +71,17 @@ def choose(
     """
     if isinstance(strategy, str) and strategy in (PLAIN, LOCAL):
         _require_no_routing(strategy, weight, given.capacities)
-    choice = _without_sample(df, aggs, strategy, given, weight)
+    choice = _without_sample(asked.records, asked.aggs, strategy, given, weight)
     if choice is None or choice.form != "plain":
-        require_one_merger(aggs)
+        require_one_merger(asked.aggs)
     if choice is None:
-        choice = _of_batch(known_source(df, key, given.workers), given.workers)
+        choice = _of_batch(known_source(asked, given.workers), given.workers)
     is_exposed = choice.form == "together" and given.untrusted_keys
     return replace(choice, form="route") if is_exposed else choice
 
 
 def _without_sample(
-    df: DataFrame,
+    records: Records,
     aggs: Mapping[str, Any],
     strategy: str | AnyStrategy,
     given: RoutingArguments,
@@ -101,7 +100,7 @@ def _without_sample(
         # Only the router refuses weights that have no effect.
         form: Form = "together" if weight is None else "route"
         return Choice(form, "hash", f"{alone[0]!r} does not merge")
-    begun = _begun(df, given.ledger)
+    begun = _begun(given.ledger) if records.is_stream else None
     if begun is not None:
         form = "local" if begun == LOCAL else "route"
         return Choice(form, begun, "the ledger began with it")
@@ -109,38 +108,49 @@ def _without_sample(
         return Choice("route", DEFAULT_STRATEGY, "records have weights")
     if not own:
         return Choice("plain", PLAIN, "Spark has all these aggregations")
-    if df.isStreaming:
+    if records.is_stream:
         return Choice("local", LOCAL, "a stream is combined where its records are read")
     return None
 
 
 def _of_batch(source: Source | None, workers: int) -> Choice:
-    """Return the form for aggregators of a user on a batch."""
+    """Return the form for aggregators of a user on a batch: the one that should be the fastest."""
     if source is None:
         return Choice("local", LOCAL, "the states merge, and the source is not known")
-    if source.leaves_idle(workers):
-        why = f"{source.partitions} partitions of the source would leave slots idle"
-    elif source.records_per_key is not None and source.records_per_key < _FEW_PER_KEY:
-        why = f"a source has {source.records_per_key:.1f} records per key"
-    else:
-        said = source.records_per_key
-        why = "states merge" if said is None else f"a source has {said:.0f} records per key"
-        return Choice("local", LOCAL, why)
-    if source.top_share is None:
-        return Choice("route", DEFAULT_STRATEGY, f"{why}, and its keys are not known")
-    if source.top_share * workers > _HOT:
-        return Choice(
-            "route", DEFAULT_STRATEGY, f"{why}, and a key has {source.top_share:.0%} of them"
-        )
-    return Choice("together", "hash", f"{why}, and no key is hot")
+    if source.sample is None:
+        return Choice("local", LOCAL, "the states merge, and no slot would be idle")
+    seconds = form_seconds(source, source.sample, workers)
+    fastest = min(seconds, key=lambda name: seconds[name])
+    # Estimates are rough, and "local" moves no record.
+    chosen = LOCAL if seconds[LOCAL] <= _ALIKE * seconds[fastest] else fastest
+    told = ", ".join(f"{name} {each:.1f} s" for name, each in seconds.items())
+    why = f"by a sample, {told} on {source.partitions} partitions"
+    form: Form = "local" if chosen == LOCAL else "together" if chosen == "hash" else "route"
+    return Choice(form, chosen, why)
 
 
-def _begun(df: DataFrame, ledger: Ledger | None) -> str | None:
+def form_seconds(source: Source, sample: Sample, workers: int) -> dict[str, float]:
+    """Return about how long each form takes."""
+    reading = max(1, min(source.partitions, source.slots))
+    working = max(1, min(workers, source.slots))
+    n = source.records
+    # Partial results of all partitions: keys come again, so their number grows ever more slowly.
+    new = (sample.keys_per_record + sample.new_keys) / 2
+    merging = n * new * sample.merge_s
+    moving = n * SHUFFLE_SECONDS / reading
+    updating = n * sample.update_s
+    balanced = (updating + merging) / working
+    return {
+        LOCAL: updating / reading + n * new * SHUFFLE_SECONDS / reading + merging / working,
+        "hash": moving + updating * max(1 / working, sample.top_share),
+        DEFAULT_STRATEGY: STAGE_SECONDS + moving + n * ROUTE_SECONDS / reading + balanced,
+    }
+
+
+def _begun(ledger: Ledger | None) -> str | None:
     """Return the strategy that the ledger of a stream was begun with, or None."""
-    if ledger is None or not df.isStreaming:
-        return None
-    identity = ledger.identity()
-    if identity is None:
+    identity = None if ledger is None else ledger.identity()
+    if ledger is None or identity is None:
         return None
     if "strategy" not in identity:
         raise LedgerMismatch(

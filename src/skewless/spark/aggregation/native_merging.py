@@ -1,8 +1,8 @@
 """Merging by Spark itself: its own aggregates over the columns of partial results.
 
-Each ready aggregation that Spark can merge has an entry here: how the state columns of a group
-become the result. Spark gets lists of values one value at a time. So its sets, sketches and top
-lists hold them, as in a plain query, and memory is bounded in the same way.
+Most ready aggregations merge by the aggregate of a plain query, applied to their state columns; the
+others have an entry here. Spark gets lists of values one value at a time. So its sets, sketches and
+top lists hold them, as in a plain query, and memory is bounded in the same way.
 """
 
 from __future__ import annotations
@@ -16,57 +16,36 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 from pyspark.sql.types import DataType, DecimalType
 
-from skewless.aggregations import (
-    ApproxDistinct,
-    Collect,
-    CollectSet,
-    Count,
-    Distinct,
-    Max,
-    Mean,
-    Min,
-    Sum,
-    TopK,
-    WeightedMean,
-)
+from skewless import aggregations as aggs
 from skewless.spark.aggregation.partials import state_names
-from skewless.spark.aggregation.plain_queries import largest
+from skewless.spark.aggregation.plain_queries import RESULTS
 from skewless.spark.columns import internal
 
 _POSITION = internal("position")
 _ITEM = internal("item")
 _NARROW_MEAN = 18  # digits of a mean of decimals up to which Spark's own division is exact enough
 
-Merge = Callable[[Any, Sequence[Column]], Column]
+
+def _ratio(_: Any, above: Column, below: Column) -> Column:
+    total = F.sum(below)
+    return F.when(total != 0, F.sum(above) / total)
 
 
-def _ratio(_: Any, states: Sequence[Column]) -> Column:
-    above, below = F.sum(states[0]), F.sum(states[1])
-    return F.when(below != 0, above / below)
-
-
-#: For each aggregation: the result from the state columns of a group.
-_SCALARS: dict[type[Any], Merge] = {
-    Count: lambda _, states: F.coalesce(F.sum(states[0]), F.lit(0)),
-    Sum: lambda _, states: F.sum(states[0]),
-    Mean: _ratio,
-    Min: lambda _, states: F.min(states[0]),
-    Max: lambda _, states: F.max(states[0]),
-    WeightedMean: _ratio,
+#: Those whose results from the state columns of a group are not those of a plain query on them.
+_OTHERS: dict[type[Any], Callable[..., Column]] = {
+    aggs.Count: lambda _, counts: F.coalesce(F.sum(counts), F.lit(0)),
+    aggs.Mean: _ratio,
+    aggs.WeightedMean: _ratio,
+    aggs.Distinct: lambda _, values: F.size(F.collect_set(values)),
 }
-#: Those whose state is a list: the result from its values, one a row.
-_LISTS: dict[type[Any], Merge] = {
-    Distinct: lambda _, values: F.size(F.collect_set(values[0])),
-    ApproxDistinct: lambda agg, values: F.approx_count_distinct(values[0], agg.relative_error),
-    TopK: lambda agg, values: largest(values[0], agg.k),
-    Collect: lambda _, values: F.collect_list(values[0]),
-    CollectSet: lambda _, values: F.collect_set(values[0]),
-}
+#: Those whose state is a list: Spark gets its values, one a row.
+_LISTS = (aggs.Distinct, aggs.ApproxDistinct, aggs.TopK, aggs.Collect, aggs.CollectSet)
 
 
 def is_native(aggregation: Any) -> bool:
     """Return whether Spark can merge the partial results of this aggregation."""
-    return type(aggregation) in _SCALARS or type(aggregation) in _LISTS
+    kind = type(aggregation)
+    return kind in RESULTS and kind not in (aggs.Variance, aggs.Stddev)
 
 
 def merge_natively(
@@ -82,22 +61,20 @@ def merge_natively(
     for name, aggregation in aggregations.items():
         kind = kinds[name]
         assert kind is not None
+        names = state_names(name, n_states[name])
+        states = [F.col(state) for state in names]
         if type(aggregation) in _LISTS:
-            values = [F.col(_ITEM).getField(state_names(name, 1)[0])]
-            merged = _LISTS[type(aggregation)](aggregation, values)
-        else:
-            names = state_names(name, n_states[name])
-            states = [F.col(state) for state in names]
-            merged = _SCALARS[type(aggregation)](aggregation, states)
-            if isinstance(aggregation, Mean) and isinstance(kind, DecimalType):
-                merged = _decimal_mean(
-                    aggregation, states, partials.schema[names[0]].dataType, kind
-                )
+            states = [F.col(_ITEM).getField(names[0])]
+        merge = _OTHERS.get(type(aggregation), RESULTS[type(aggregation)])
+        merged = merge(aggregation, *states)
+        if isinstance(aggregation, aggs.Mean) and isinstance(kind, DecimalType):
+            total = partials.schema[names[0]].dataType
+            merged = _decimal_mean(aggregation, states, total, kind)
         results.append(merged.cast(kind).alias(name))
     return partials.groupBy(*grouping).agg(*results)
 
 
-def _decimal_mean(mean: Mean, states: Sequence[Column], total: DataType, kind: Any) -> Column:
+def _decimal_mean(mean: aggs.Mean, states: Sequence[Column], total: DataType, kind: Any) -> Column:
     """Return a mean of decimals, rounded once.
 
     Spark's quotient of decimals has 38 digits in all. If fewer than ten of them are beyond those of

@@ -48,11 +48,17 @@ class Partials:
         if self.pane is not None:
             fields = [pa.field(PANE, pa.int64()), pa.field(TIME, self.schema.field(TIME).type)]
         fields += [self.schema.field(name) for name in self.key]
+        return pa.schema([*fields, *(one for states in self.states.values() for one in states)])
+
+    @cached_property
+    def states(self) -> dict[str, list[pa.Field]]:
+        """The state columns of each result."""
+        found = {}
         for result, aggregation in self.aggregations.items():
             kinds = aggregation.state_types(self.input_types(aggregation))
             names = state_names(result, len(kinds))
-            fields += [pa.field(name, kind) for name, kind in zip(names, kinds, strict=True)]
-        return pa.schema(fields)
+            found[result] = [pa.field(*pair) for pair in zip(names, kinds, strict=True)]
+        return found
 
     @property
     def merges(self) -> bool:
@@ -77,7 +83,7 @@ class Partials:
         for aggregation in self.aggregations.values():
             inputs = [columns[name] for name in aggregation.inputs]
             arrays += aggregation.update(inputs, groups.codes, groups.n_groups)
-        return self._table(arrays)
+        return _cast(arrays, self.table_schema)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         """Return one row for every pane and key of the tables."""
@@ -88,16 +94,17 @@ class Partials:
             return table
         arrays = self._leading(columns, groups)
         for result, aggregation in self.aggregations.items():
-            states = self._states(result, aggregation, columns)
+            states = [columns[field.name] for field in self.states[result]]
             arrays += aggregation.merge(states, groups.codes, groups.n_groups)
-        return self._table(arrays)
+        return _cast(arrays, self.table_schema)
 
     def finish(self, table: pa.Table) -> pa.Table:
         """Return the key's columns and the results."""
         columns = {name: _whole(table.column(name)) for name in table.column_names}
         arrays = [columns[name] for name in self.key]
         for result, aggregation in self.aggregations.items():
-            arrays.append(aggregation.finish(self._states(result, aggregation, columns)))
+            states = [columns[field.name] for field in self.states[result]]
+            arrays.append(aggregation.finish(states))
         return _cast(arrays, self.result_schema)
 
     @cached_property
@@ -117,10 +124,6 @@ class Partials:
         latest = _latest(columns[TIME], groups.codes, groups.n_groups)
         return [columns[PANE].take(first), latest, *keys]
 
-    def _states(self, result: str, aggregation: Aggregation, columns: dict[str, Any]) -> list[Any]:
-        n_states = len(aggregation.state_types(self.input_types(aggregation)))
-        return [columns[name] for name in state_names(result, n_states)]
-
     def input_types(self, aggregation: Aggregation) -> list[pa.DataType]:
         """Return the types of the columns that an aggregation reads."""
         return [self.schema.field(name).type for name in aggregation.inputs]
@@ -132,9 +135,6 @@ class Partials:
         numbers, rest = np.divmod(micros.to_numpy(), pane)
         panes: Ints = numbers - (rest < self.offset % pane) - self.offset // pane
         return panes
-
-    def _table(self, arrays: list[Any]) -> pa.Table:
-        return _cast(arrays, self.table_schema)
 
 
 def _whole(column: Any) -> Any:

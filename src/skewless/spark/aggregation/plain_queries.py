@@ -7,37 +7,24 @@ They define the type of a result in every form of `aggregate`, and they are the 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from skewless.aggregations import (
-    ApproxDistinct,
-    Collect,
-    CollectSet,
-    Count,
-    Distinct,
-    Max,
-    Mean,
-    Min,
-    Stddev,
-    Sum,
-    TopK,
-    Variance,
-    WeightedMean,
-)
+from skewless import aggregations as aggs
+from skewless.spark.aggregation.asked import Asked
 from skewless.spark.aggregation.partials import TIME
-from skewless.spark.aggregation.windows import WINDOW, Window, spelled
-from skewless.spark.columns import GroupingKey, internal, like_spark_groups, quoted
+from skewless.spark.aggregation.windows import WINDOW, spelled
+from skewless.spark.columns import internal, like_spark_groups
 
 #: Spark 4.1 has no bounded list of the largest values.
 _HAS_TOP_K = "k" in inspect.signature(F.max_by).parameters
 
 
-def largest(column: Column, k: int) -> Column:
+def _largest(column: Column, k: int) -> Column:
     """Return the k largest values of a group that are not null, largest first; null if none.
 
     On Spark 4.1 a group holds all its values until they are sorted.
@@ -48,66 +35,59 @@ def largest(column: Column, k: int) -> Column:
     return F.when(F.count(column) > 0, F.slice(values, 1, k))
 
 
-#: From an aggregation and the columns that it reads to its result; the first two are special.
-_RESULTS: dict[type[Any], Callable[..., Column]] = {
-    Sum: lambda _, column: F.sum(column),
-    Mean: lambda _, column: F.avg(column),
-    Min: lambda _, column: F.min(column),
-    Max: lambda _, column: F.max(column),
-    Distinct: lambda _, column: F.count_distinct(column),
-    ApproxDistinct: lambda agg, column: F.approx_count_distinct(column, agg.relative_error),
-    TopK: lambda agg, column: largest(column, agg.k),
-    Collect: lambda _, column: F.collect_list(column),
-    CollectSet: lambda _, column: F.collect_set(column),
-    Variance: lambda agg, column: (F.var_pop if agg.population else F.var_samp)(column),
-    Stddev: lambda agg, column: (F.stddev_pop if agg.population else F.stddev_samp)(column),
-    Count: lambda _, column=None: F.count(F.lit(1) if column is None else column),
-    WeightedMean: lambda _, value, weight: _weighted_mean(value, weight),
+#: From an aggregation and the columns that it reads to its result.
+RESULTS: dict[type[Any], Callable[..., Column]] = {
+    aggs.Sum: lambda _, column: F.sum(column),
+    aggs.Mean: lambda _, column: F.avg(column),
+    aggs.Min: lambda _, column: F.min(column),
+    aggs.Max: lambda _, column: F.max(column),
+    aggs.Distinct: lambda _, column: F.count_distinct(column),
+    aggs.ApproxDistinct: lambda agg, column: F.approx_count_distinct(column, agg.relative_error),
+    aggs.TopK: lambda agg, column: _largest(column, agg.k),
+    aggs.Collect: lambda _, column: F.collect_list(column),
+    aggs.CollectSet: lambda _, column: F.collect_set(column),
+    aggs.Variance: lambda agg, column: (F.var_pop if agg.population else F.var_samp)(column),
+    aggs.Stddev: lambda agg, column: (F.stddev_pop if agg.population else F.stddev_samp)(column),
+    aggs.Count: lambda _, column=None: F.count(F.lit(1) if column is None else column),
+    aggs.WeightedMean: lambda _, value, weight: _weighted_mean(value, weight),
 }
 #: Those that treat −0.0 as 0.0 and all NaN as equal.
-_BY_EQUALITY = (Distinct, CollectSet, TopK)
+_BY_EQUALITY = (aggs.Distinct, aggs.CollectSet, aggs.TopK)
 
 
 def has_plain_query(aggregation: Any) -> bool:
     """Return whether Spark has an aggregate for this."""
-    return type(aggregation) in _RESULTS
+    return type(aggregation) in RESULTS
 
 
-def plain_type(aggregation: Any, df: DataFrame, inputs: Mapping[str, Column]) -> DataType | None:
-    """Return the type that a plain query on `df` gives this aggregation; None if Spark has none."""
+def plain_type(aggregation: Any, asked: Asked) -> DataType | None:
+    """Return the type that a plain query gives this aggregation; None if Spark has none."""
     if not has_plain_query(aggregation):
         return None
-    columns = [inputs[name] for name in aggregation.inputs]
-    result = _RESULTS[type(aggregation)](aggregation, *columns)
-    return df.groupBy().agg(result).schema[0].dataType
+    columns = [asked.inputs[name] for name in aggregation.inputs]
+    result = RESULTS[type(aggregation)](aggregation, *columns)
+    return asked.records.df.groupBy().agg(result).schema[0].dataType
 
 
-def plain_query(
-    df: DataFrame,
-    key: GroupingKey,
-    inputs: Mapping[str, Column],
-    aggregations: Mapping[str, Any],
-    window: Window | None,
-    watermark: str | None,
-) -> DataFrame:
+def plain_query(asked: Asked) -> DataFrame:
     """Return one row per group, computed by Spark; columns have internal names until the end."""
-    if window is not None and watermark is not None and df.isStreaming:
-        df = df.withWatermark(window.time, spelled(watermark))
-    keys = [column.alias(internal(f"key_{n}")) for n, column in enumerate(key.columns)]
-    names = {name: internal(f"input_{number}") for number, name in enumerate(inputs)}
-    read = [column.alias(names[name]) for name, column in inputs.items()]
-    times = [df[quoted(window.time)].alias(TIME)] if window is not None else []
-    records = df.select(*times, *keys, *read)
-    grouping = [F.col(internal(f"key_{number}")) for number in range(len(keys))]
+    df, window = asked.records.df, asked.window
+    if window is not None and asked.watermark is not None and df.isStreaming:
+        df = df.withWatermark(window.time, spelled(asked.watermark))
+    records = df.select(*asked.sent(asked.records.key.columns))
+    names = {name: internal(f"input_{number}") for number, name in enumerate(asked.inputs)}
+    grouping = [F.col(name) for name in asked.key]
     if window is not None:
         grouping = [window.of(F.col(TIME)).alias(WINDOW), *grouping]
     results = []
-    for number, aggregation in enumerate(aggregations.values()):
+    for number, aggregation in enumerate(asked.aggs.values()):
         columns = [_column(aggregation, records, names[name]) for name in aggregation.inputs]
-        if isinstance(aggregation, Distinct) and df.isStreaming:  # count_distinct is refused there
+        if (
+            isinstance(aggregation, aggs.Distinct) and df.isStreaming
+        ):  # Spark refuses count_distinct
             result = F.size(F.collect_set(*columns)).cast("bigint")
         else:
-            result = _RESULTS[type(aggregation)](aggregation, *columns)
+            result = RESULTS[type(aggregation)](aggregation, *columns)
         results.append(result.alias(internal(f"result_{number}")))
     return records.groupBy(*grouping).agg(*results)
 

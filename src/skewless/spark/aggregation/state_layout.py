@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql.types import DecimalType, StructField, StructType
 
-from skewless.aggregations import Aggregation, PerColumn, PerKey, Reducing
+from skewless.aggregations import Aggregation, PerColumn, Reducing
 from skewless.spark.aggregation.partials import Partials
 from skewless.spark.aggregation.windows import Window, microseconds
 
@@ -65,10 +65,9 @@ def state_layout(
         "state key": ", ".join(f"{n}: {kind}" for n, kind in zip(key, kinds, strict=True)),
         "state windows": _window_text(window),
     }
-    chosen = zip(results, partials.aggregations.values(), strict=True)
-    for number, (result, aggregation) in enumerate(chosen, start=1):
-        states = aggregation.state_types(partials.input_types(aggregation))
-        held = ", ".join(map(type_text, states))
+    chosen = zip(results, partials.aggregations.items(), strict=True)
+    for number, (result, (name, aggregation)) in enumerate(chosen, start=1):
+        held = ", ".join(type_text(field.type) for field in partials.states[name])
         layout[f"state {number}"] = f"{result} = {described(aggregation)}: {held}"
     return layout
 
@@ -123,7 +122,7 @@ def described(aggregation: Aggregation) -> str:
     underscore. Texts among them are replaced by a digest: they may be secrets.
     """
     one: Any = aggregation
-    if isinstance(aggregation, PerKey | PerColumn):
+    if isinstance(aggregation, PerColumn):
         one = aggregation.aggregator
     inputs = one.inputs
     if isinstance(one, Reducing):  # it shows the user's object by its address

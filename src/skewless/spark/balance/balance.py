@@ -90,7 +90,7 @@ def run_of(ledger: Ledger, report: Entry) -> str:
 
 
 def planned_workers(plan: Entry) -> int:
-    """Return how many workers a plan of `process` is for."""
+    """Count the workers that a plan of `process` is for."""
     n_workers = plan.about.get("workers")
     if type(n_workers) is not int or n_workers < 1:
         text = f"workers must be a whole number of at least 1, not {n_workers!r}"

@@ -60,7 +60,7 @@ _HEADINGS = (
 def explain_balance(
     query: Any, *, ledger: str | os.PathLike[str] | None = None, spark: SparkSession | None = None
 ) -> Balance:
-    """Return how the records of a query's last micro-batches were spread over the workers.
+    """Read the balance of a query's last micro-batches: records per worker.
 
     Parameters
     ----------

@@ -40,14 +40,8 @@ class BatchProgress:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as JSON values."""
-        return {
-            "query": self.query,
-            "timestamp": self.timestamp,
-            "input_rows": self.input_rows,
-            "rows_per_second": self.rows_per_second,
-            "batch_seconds": self.batch_seconds,
-            **self.balance.as_dict(),
-        }
+        own = {name: value for name, value in vars(self).items() if name != "balance"}
+        return own | self.balance.as_dict()
 
     def metrics(self) -> list[Metric]:
         """Return all of it for Prometheus."""

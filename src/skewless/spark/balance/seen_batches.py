@@ -16,6 +16,13 @@ from skewless.spark.ledger.entry_checks import corrupt
 from skewless.spark.ledger.files import from_json
 from skewless.spark.ledger.ledger import Entry
 
+#: What a page shows of the balance of a batch, and of the batch itself.
+_TOLD = (
+    *("batch", "records", "imbalance", "seconds_imbalance", "cost_imbalance"),
+    *("keys", "replication", "replication_exact", "keys_split"),
+)
+_OWN = ("seconds", "moves", "rescaled", "state_bytes", "state_keys", "hot_keys")
+
 
 @dataclass(frozen=True)
 class SeenBatch:
@@ -41,25 +48,14 @@ class SeenBatch:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything that a page shows, as plain data."""
-        balance = self.balance
+        told = {name: getattr(self.balance, name) for name in _TOLD}
+        loads = [worker.records for worker in self.balance.workers]
+        own = {name: getattr(self, name) for name in _OWN}
         return {
-            "batch": balance.batch,
-            "records": balance.records,
-            "loads": [worker.records for worker in balance.workers],
+            **told,
+            "loads": loads,
             "relative_loads": list(self.relative),
-            "imbalance": balance.imbalance,
-            "seconds_imbalance": balance.seconds_imbalance,
-            "cost_imbalance": balance.cost_imbalance,
-            "keys": balance.keys,
-            "replication": balance.replication,
-            "replication_exact": balance.replication_exact,
-            "keys_split": balance.keys_split,
-            "seconds": self.seconds,
-            "moves": self.moves,
-            "rescaled": self.rescaled,
-            "state_bytes": None if self.state_bytes is None else list(self.state_bytes),
-            "state_keys": None if self.state_keys is None else list(self.state_keys),
-            "hot_keys": list(self.hot_keys),
+            **{name: list(v) if isinstance(v, tuple) else v for name, v in own.items()},
         }
 
 

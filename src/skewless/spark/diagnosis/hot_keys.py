@@ -16,15 +16,16 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from skewless.arrays import Keys
-from skewless.diagnosis.advice import HotKey, HotKeys
+from skewless.diagnosis.advice import HotKey
 from skewless.diagnosis.costs import given_costs
 from skewless.diagnosis.job import Job, SampledKeys
 from skewless.diagnosis.ways import chosen_strategies, predict
 from skewless.plumbing.arguments import LARGEST, MOST_WORKERS, seed_number, shown, text, whole
-from skewless.spark.columns import GroupingKey, Key, grouping_key, require_dataframe
+from skewless.spark.diagnosis.applying import HotKeys
 from skewless.spark.diagnosis.measuring import measure
 from skewless.spark.diagnosis.timing_work import Work
 from skewless.spark.key_texts import key_text
+from skewless.spark.records import GroupingKey, Key, Records
 from skewless.spark.routing.arguments import number_of_workers
 from skewless.spark.routing.settings import given_workers
 from skewless.spark.worker_python import is_local
@@ -74,9 +75,10 @@ def hot_keys(
     hashes in the order of the records. The driver routes the sample as `route` would. With `work`,
     it reads `df` three more times. Cache `df` if it is expensive to compute.
 
-    It also predicts what needs no strategy: Spark's hash, a round-robin `repartition(n)`, salting,
-    and no shuffle at all. With costs, it predicts seconds, and `fastest` is the prediction with the
-    least. That may be plain Spark.
+    It also predicts what needs no strategy: Spark's hash, a round-robin `repartition(n)`, salting
+    of all keys or of hot keys only, and no shuffle at all; and a plan of the keys. With costs, it
+    predicts seconds, and `fastest` is the prediction with the least. That may be plain Spark.
+    `apply` partitions records in that way.
 
     Parameters
     ----------
@@ -117,7 +119,7 @@ def hot_keys(
     >>> hot_keys(orders, "customer", workers=64, per_record=2e-5, per_pair=5e-3).fastest
     ... # doctest: +SKIP
     """
-    require_dataframe(df)
+    records = Records.of(df)
     if df.isStreaming:
         raise ValueError(
             "df is a stream, which cannot be read beforehand: put observe_hot_keys(df, key) into "
@@ -135,7 +137,7 @@ def hot_keys(
     if work is not None and not callable(work):
         raise ValueError(f"work must be a function as mapInArrow takes it, not {shown(work)}")
     costs = given_costs(per_record, per_pair)
-    by = grouping_key(df, key)
+    by = records.by(key).key
     columns = by.grouped
     batch_size = int(df.sparkSession.conf.get(_BATCH_SIZE) or 0)
     # For Spark, 0 and less mean no limit.
@@ -157,6 +159,8 @@ def hot_keys(
         partitions=len(keys.partitions or ()),
         costs=costs,
         n_too_heavy=keys.n_above(keys.n_records / n_workers),
+        key=key,
+        seed=seeded,
     )
 
 
@@ -185,9 +189,9 @@ def observe_hot_keys(
     >>> query = observe_hot_keys(orders, "customer").writeStream.start()  # doctest: +SKIP
     >>> print(observed_hot_keys(query.lastProgress, workers=64))  # doctest: +SKIP
     """
-    require_dataframe(df)
+    records = Records.of(df)
     text(name, "name", "a name for the observation")
-    return df.observe(name, *_counts(grouping_key(df, key), top))
+    return df.observe(name, *_counts(records.by(key).key, top))
 
 
 def observed_hot_keys(

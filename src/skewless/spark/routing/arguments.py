@@ -13,11 +13,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType
 
 from skewless import registry
+from skewless.parameters import require_all_stay
 from skewless.plumbing.arguments import MOST_WORKERS, whole
 from skewless.simulator.starting import require_capacities
-from skewless.spark.columns import computed, existing, quoted
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.locating import given_ledger
+from skewless.spark.records import Records
 from skewless.spark.routing.settings import (
     are_speeds_measured,
     are_untrusted,
@@ -25,7 +26,7 @@ from skewless.spark.routing.settings import (
     given_workers,
 )
 from skewless.spark.routing.worker_steps import last_workers
-from skewless.strategy import AnyStrategy, Rescales, Weighs, require_all_stay
+from skewless.strategy import AnyStrategy, Rescales, Weighs
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,6 @@ class RoutingArguments:
 
 def routing_arguments(
     df: DataFrame,
-    *,
     workers: Any = None,
     capacities: ArrayLike | None = None,
     seed: Any = None,
@@ -99,7 +99,7 @@ def require_rescaling(strategy: AnyStrategy, capacities: Sequence[float]) -> Non
         require_all_stay(strategy.name, np.array(capacities))
 
 
-def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) -> Column:
+def weight_column(records: Records, weight: str | Column, strategy: AnyStrategy) -> Column:
     """Return the weights as numbers; raise ValueError if the strategy does not weigh records."""
     if not isinstance(strategy, Weighs):
         able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Weighs)]
@@ -107,8 +107,15 @@ def weight_column(df: DataFrame, weight: str | Column, strategy: AnyStrategy) ->
             f"weight: strategy {strategy.name!r} does not weigh records; {', '.join(able)} do: "
             "use one of them, or leave out weight"
         )
-    column = weight if isinstance(weight, Column) else df[quoted(existing(df, weight, "weight"))]
-    field = computed(df, column, "weight")
+    return cost_column(records, weight)
+
+
+def cost_column(records: Records, weight: str | Column) -> Column:
+    """Return what records cost as numbers; what cannot be a cost counts as 1."""
+    column = weight
+    if not isinstance(column, Column):
+        column = records.column(records.existing(column, "weight"))
+    field = records.computed(column, "weight")
     if not isinstance(field.dataType, NumericType):
         raise ValueError(
             f"weight: column {field.name!r} must be a number, not {field.dataType.simpleString()}"

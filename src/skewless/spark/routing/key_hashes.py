@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 
 from skewless.arrays import Keys, Words
 from skewless.kernels.hashing import keyed
-from skewless.spark.columns import GroupingKey
+from skewless.spark.records import GroupingKey
 
 #: Types whose text differs between values and does not depend on the session's time zone.
 _WRITTEN_AS_TEXT = (

@@ -2,8 +2,8 @@
 
 Read `process` first, then `tasks`: what a task does in a micro-batch (`batch` is for batches).
 `arguments` and `schemas` check what the user gave. `processor` is what users write, `grouping`
-sorts records by key, and `work` runs the processor. `parts` sends the records of spread keys. The
-folder `planning` decides where keys live. The folder `versions` keeps their states, and `moving`
-reads them for a worker. `checking` tests processors without Spark, and `reading` is the verb
-`read_state`. The folder `operators` has verbs on top of `process`.
+sorts records by key, and `worker_step` runs the processor. `spread_records` sends the records of
+spread keys. The folder `planning` decides where keys live. The folder `versions` keeps their
+states, and `moving` reads them for a worker. `checking` tests processors without Spark, and
+`reading` is the verb `read_state`. The folder `operators` has verbs on top of `process`.
 """

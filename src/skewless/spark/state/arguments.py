@@ -4,45 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypedDict, get_args
 
 import pyarrow as pa
 from numpy.typing import ArrayLike
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BooleanType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import BooleanType, StructField, StructType
 
 from skewless import registry
 from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.aggregation.windows import microseconds
-from skewless.spark.columns import (
-    GroupingKey,
-    arrow_schema,
-    existing,
-    internal,
-    quoted,
-    require_arrow_key,
-    require_arrow_types,
-)
+from skewless.spark.columns import arrow_schema, internal
 from skewless.spark.ledger.folder import shown as shown_folder
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
+from skewless.spark.ledger.locating import given_ledger
+from skewless.spark.records import Records
 from skewless.spark.routing.arguments import number_of_workers
 from skewless.spark.routing.query_ledger import QueryLedger, query_ledger
-from skewless.spark.routing.settings import given_seed, given_workers
-from skewless.spark.state.grouping import N_OURS, SentColumns
+from skewless.spark.routing.settings import are_untrusted, given_seed, given_workers
+from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.planning.state_plan import more_of
-from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import Shape, require_same_states
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.plan_files import read_entry
+from skewless.spark.state.worker_step import Cost
 from skewless.strategy import AnyStrategy
 
 #: The strategy of "auto".
@@ -54,144 +42,79 @@ _FARTHEST = 1_000_000
 HASH, WORKER, _SOURCE = internal("hash"), internal("worker"), internal("source")
 
 
-@dataclass(frozen=True, eq=False)
-class Sending:
-    """The columns that are sent to workers, and how a worker reads them."""
+class Placement(TypedDict, total=False):
+    """How keys are placed on workers: arguments of `process`, and of every operator on it."""
 
-    columns: list[Column]  # the source partition, computed columns of the key, the records
-    key: list[Column]  # by their names among those columns
-    sent: SentColumns
+    strategy: str | AnyStrategy
+    workers: int | None
+    max_workers: int | None
+    capacities: ArrayLike | None
+    interval: int
+    window: int
+    cost: Cost
+    seed: int | None
+    ledger: str | None
+    untrusted_keys: bool | None
 
 
-def sending(
-    df: DataFrame, key: GroupingKey, watermark: tuple[str, int] | None, order_by: list[str]
-) -> Sending:
-    """Build the columns that are sent to workers, and the places where a worker finds them."""
-    inputs = [internal(f"input_{number}") for number in range(len(df.columns))]
-    extra: list[tuple[str, Column, StructField]] = []
-    places: list[int] = []
-    names: list[str] = []
-    require_arrow_key(key)
-    for number, (name, column, grouped, field) in enumerate(
-        zip(key.names, key.columns, key.grouped, key.fields, strict=True)
-    ):
-        is_plain = name in df.columns and grouped is column and _is_that_column(df, name, column)
-        if is_plain:
-            places.append(-len(inputs) + df.columns.index(name))
-            names.append(inputs[df.columns.index(name)])
-        else:
-            names.append(internal(f"key_{number}"))
-            places.append(N_OURS + len(extra))
-            extra.append((names[-1], grouped, field))
-    fields = [StructField(n, f.dataType) for n, _, f in extra]
-    fields += [StructField(n, f.dataType) for n, f in zip(inputs, df.schema.fields, strict=True)]
-    require_arrow_types(df.schema, "df")  # by the user's names, not by ours
-    records = arrow_schema(StructType(fields), "df")
-    ours = pa.schema([(HASH, pa.int64()), (WORKER, pa.int32()), (_SOURCE, pa.int32())])
-    schema = pa.schema([*ours, *records])
-    n_columns = len(schema)
+@dataclass(frozen=True)
+class Placed:
+    """A placement, checked; with what settings and the ledger say where no argument was given."""
 
-    def place(name: str) -> int:
-        return n_columns - len(inputs) + df.columns.index(name)
+    strategy: AnyStrategy
+    workers: int  # of a query without state
+    asked: int | None  # the number of workers that was given
+    most: int
+    capacities: tuple[float, ...] | None
+    interval: int
+    window: int
+    cost: Cost
+    untrusted: bool
+    query: QueryLedger
 
-    sent = SentColumns(
-        schema,
-        tuple(df.columns),
-        tuple(p if p >= 0 else n_columns + p for p in places),
-        key.names,
-        tuple(place(name) for name in order_by),
-        None if watermark is None else place(watermark[0]),
+
+def placed(records: Records, placement: Placement, shape: Shape) -> Placed:
+    """Check a placement; raise ValueError for a bad argument, and TypeError for an unknown one.
+
+    Without a number of workers, a query whose ledger is not known yet has Spark's number of
+    partitions, and keeps its workers if there are no more of them.
+    """
+    for name in placement:
+        if name not in Placement.__annotations__:
+            raise TypeError(f"process() got an unexpected keyword argument {name!r}")
+    moving = moving_strategy(placement.get("strategy", "auto"))
+    cost = placement.get("cost", "records")
+    if not isinstance(cost, str) or cost not in get_args(Cost):
+        raise ValueError(f"cost must be 'records' or 'seconds', not {shown(cost)}")
+    ledger = given_ledger(placement.get("ledger"))
+    asked = given_workers(placement.get("workers"), records.spark)
+    first = most = number_of_workers(records.df, asked, ledger, _workers_of_states)
+    max_workers = placement.get("max_workers")
+    if max_workers is not None:
+        most = whole(max_workers, "max_workers", least=1, most=MOST_WORKERS)
+        if most < first and asked is not None:
+            raise ValueError(f"max_workers must be at least workers ({first}), not {most}")
+    capacities = speeds(placement.get("capacities"), most)
+    untrusted = are_untrusted(placement.get("untrusted_keys"), records.spark)
+    seed = given_seed(placement.get("seed"), records.spark)
+    return Placed(
+        moving,
+        min(first, most),
+        asked,
+        most,
+        capacities,
+        whole(placement.get("interval", 1), "interval", least=1),
+        whole(placement.get("window", 1), "window", least=1),
+        cost,
+        untrusted,
+        _state_ledger(records, shape, seed, ledger, untrusted),
     )
-    chosen = [F.spark_partition_id().alias(_SOURCE)]
-    chosen += [column.alias(name) for name, column, _ in extra]
-    chosen += [df[quoted(c)].alias(name) for c, name in zip(df.columns, inputs, strict=True)]
-    return Sending(chosen, [F.col(name) for name in names], sent)
-
-
-def _is_that_column(df: DataFrame, name: str, column: Column) -> bool:
-    """Return whether a part of a key is a column of the DataFrame, and not computed from it."""
-    return str(column) == str(df[quoted(name)])
-
-
-def unique_columns(df: DataFrame) -> None:
-    """Raise ValueError if two columns have the same name: a processor reads columns by name."""
-    for name in df.columns:
-        existing(df, name, "df")
-
-
-def time_and_delay(df: DataFrame, watermark: Any) -> tuple[str, int] | None:
-    """Return the column of event time and the delay in microseconds."""
-    if watermark is None:
-        return None
-    if not isinstance(watermark, tuple | list) or len(watermark) != 2:
-        raise ValueError(
-            "watermark must be the column of event time and a delay, like ('ts', '10 minutes'), "
-            f"not {shown(watermark)}"
-        )
-    name = existing(df, watermark[0], "watermark")
-    delay = microseconds(watermark[1], "watermark")
-    if delay < 0:
-        raise ValueError(f"watermark: the delay must be at least 0, not {watermark[1]!r}")
-    kind = df.schema[name].dataType
-    if not isinstance(kind, TimestampType | TimestampNTZType):
-        raise ValueError(
-            f"watermark: column {name!r} must be a timestamp, not {kind.simpleString()}"
-        )
-    return name, delay
-
-
-def check_second_stream(df: DataFrame, processor: Processor) -> None:
-    """Raise ValueError unless the column `second_stream` of the processor exists and is boolean."""
-    if processor.second_stream is None:
-        return
-    what = f"{type(processor).__name__}: second_stream"
-    kind = df.schema[existing(df, processor.second_stream, what)].dataType
-    if not isinstance(kind, BooleanType):
-        raise ValueError(
-            f"{what}: column {processor.second_stream!r} must be boolean, not {kind.simpleString()}"
-        )
-
-
-def ordering(df: DataFrame, order_by: Any) -> list[str]:
-    """Return the columns that order the records of a key."""
-    if order_by is None:
-        return []
-    names = [order_by] if isinstance(order_by, str) else order_by
-    if not isinstance(names, list | tuple):
-        raise ValueError(f"order_by must be a column's name or several, not {shown(order_by)}")
-    return [existing(df, name, "order_by") for name in names]
 
 
 def moving_strategy(strategy: Any) -> AnyStrategy:
     """Return the strategy that was asked for; raise ValueError unless it can place state."""
     chosen = AUTO if isinstance(strategy, str) and strategy == "auto" else strategy
     return as_moving(registry.strategy_of(chosen))
-
-
-@dataclass(frozen=True)
-class Workers:
-    """How many workers there are."""
-
-    first: int  # for a query without state
-    asked: int | None
-    most: int
-
-
-def first_and_most_workers(
-    df: DataFrame, workers: Any, max_workers: Any, ledger: Ledger | None
-) -> Workers:
-    """Return the number of workers as for `route`, and room for more.
-
-    Without a number, a query whose ledger is not known yet has Spark's number of partitions, and
-    keeps its workers if there are no more of them.
-    """
-    asked = given_workers(workers, df.sparkSession)
-    first = most = number_of_workers(df, asked, ledger, _workers_of_states)
-    if max_workers is not None:
-        most = whole(max_workers, "max_workers", least=1, most=MOST_WORKERS)
-        if most < first and asked is not None:
-            raise ValueError(f"max_workers must be at least workers ({first}), not {most}")
-    return Workers(min(first, most), asked, most)
 
 
 def _workers_of_states(ledger: Ledger) -> int | None:
@@ -216,24 +139,20 @@ def speeds(capacities: ArrayLike | None, n_workers: int) -> tuple[float, ...] | 
     return tuple((found / found.mean()).tolist())
 
 
-def state_ledger(
-    df: DataFrame,
-    key: GroupingKey,
-    shape: Shape,
-    seed: Any,
-    ledger: Ledger | None,
-    untrusted: bool,
+def _state_ledger(
+    records: Records, shape: Shape, seed: int | None, ledger: Ledger | None, untrusted: bool
 ) -> QueryLedger:
     """Build the `QueryLedger` of a query; raise ValueError if a stream has no ledger."""
+    fields = records.key.named_fields
     identity: dict[str, Any] = {
         "process": 1,
-        "key": ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in key.named_fields),
+        "key": ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in fields),
         "skewless": version("skewless"),
     }
     if untrusted:
         identity["untrusted_keys"] = True
-    query = query_ledger(df, identity, given_seed(seed, df.sparkSession), ledger)
-    if df.isStreaming and query.ledger is None:
+    query = query_ledger(records.df, identity, seed, ledger)
+    if records.is_stream and query.ledger is None:
         raise ValueError(
             "ledger: process keeps the states of a stream there: give ledger=, a folder beside "
             "the checkpoint, or set spark.skewless.ledger"
@@ -266,6 +185,116 @@ def _check_states(ledger: Ledger, shape: Shape) -> None:
             return
     if wrong is not None:
         raise wrong
+
+
+@dataclass(frozen=True, eq=False)
+class Sending:
+    """The columns that are sent to workers, and how a worker reads them."""
+
+    columns: list[Column]  # the source partition, computed columns of the key, the records
+    key: list[Column]  # by their names among those columns
+    sent: SentColumns
+
+
+def sending(records: Records, watermark: tuple[str, int] | None, order_by: list[str]) -> Sending:
+    """Build the columns that are sent to workers, and the places where a worker finds them."""
+    names, key = records.names, records.key
+    inputs = [internal(f"input_{number}") for number in range(len(names))]
+    extra: list[tuple[str, Column, StructField]] = []
+    sent_key: list[str] = []
+    key.require_arrow_types()
+    for number, (name, column, grouped, field) in enumerate(
+        zip(key.names, key.columns, key.grouped, key.fields, strict=True)
+    ):
+        # A part of the key may be a column of the records, or computed from them.
+        is_there = name in names and grouped is column
+        if is_there and str(column) == str(records.column(name)):
+            sent_key.append(inputs[names.index(name)])
+        else:
+            sent_key.append(internal(f"key_{number}"))
+            extra.append((sent_key[-1], grouped, field))
+    arrow_schema(records.schema, "df")  # by the user's names, not by ours
+    fields = [StructField(n, f.dataType) for n, _, f in extra]
+    fields += [StructField(n, f.dataType) for n, f in zip(inputs, records.schema, strict=True)]
+    ours = pa.schema([(HASH, pa.int64()), (WORKER, pa.int32()), (_SOURCE, pa.int32())])
+    schema = pa.schema([*ours, *arrow_schema(StructType(fields), "df")])
+    place = {name: len(schema) - len(names) + at for at, name in enumerate(names)}
+    sent = SentColumns(
+        schema,
+        tuple(names),
+        tuple(schema.names.index(name) for name in sent_key),
+        key.names,
+        tuple(place[name] for name in order_by),
+        None if watermark is None else place[watermark[0]],
+    )
+    chosen = [F.spark_partition_id().alias(_SOURCE)]
+    chosen += [column.alias(name) for name, column, _ in extra]
+    chosen += [records.column(c).alias(name) for c, name in zip(names, inputs, strict=True)]
+    return Sending(chosen, [F.col(name) for name in sent_key], sent)
+
+
+def time_and_delay(records: Records, watermark: Any) -> tuple[str, int] | None:
+    """Return the column of event time and the delay in microseconds."""
+    if watermark is None:
+        return None
+    if not isinstance(watermark, tuple | list) or len(watermark) != 2:
+        raise ValueError(
+            "watermark must be the column of event time and a delay, like ('ts', '10 minutes'), "
+            f"not {shown(watermark)}"
+        )
+    name = records.existing(watermark[0], "watermark")
+    delay = microseconds(watermark[1], "watermark")
+    if delay < 0:
+        raise ValueError(f"watermark: the delay must be at least 0, not {watermark[1]!r}")
+    records.time(name, "watermark")
+    return name, delay
+
+
+def event_time(records: Records, watermark: Any, verb: str) -> tuple[str, int]:
+    """Return the same for an operator that works by event time."""
+    found = time_and_delay(records, watermark)
+    if found is None:
+        raise ValueError(
+            f"watermark: {verb} works by event time: give watermark=(time column, delay), "
+            "like ('ts', '10 minutes'); on a batch DataFrame the delay has no effect"
+        )
+    return found
+
+
+def span(duration: Any, argument: str) -> int:
+    """Return a duration above 0 in microseconds; raise ValueError that names the argument."""
+    micros = microseconds(duration, argument)
+    if micros <= 0:
+        raise ValueError(f"{argument} must be above 0, not {shown(duration)}")
+    return micros
+
+
+def check_streams(records: Records, shape: Shape, has_watermark: bool) -> None:
+    """Raise ValueError unless the processor finds its second stream, and states can expire."""
+    name, second = type(shape.processor).__name__, shape.processor.second_stream
+    if second is not None:
+        what = f"{name}: second_stream"
+        kind = records.schema[records.existing(second, what)].dataType
+        if not isinstance(kind, BooleanType):
+            raise ValueError(
+                f"{what}: column {second!r} must be boolean, not {kind.simpleString()}"
+            )
+    if records.is_stream and shape.expires and not has_watermark:
+        why = "ttl" if shape.ttl is not None else "a field 'expires'"
+        raise ValueError(
+            f"watermark: {name} has {why}, and states end by the watermark: give "
+            "watermark=(time column, delay)"
+        )
+
+
+def ordering(records: Records, order_by: Any) -> list[str]:
+    """Return the columns that order the records of a key."""
+    if order_by is None:
+        return []
+    names = [order_by] if isinstance(order_by, str) else order_by
+    if not isinstance(names, list | tuple):
+        raise ValueError(f"order_by must be a column's name or several, not {shown(order_by)}")
+    return [records.existing(name, "order_by") for name in names]
 
 
 def free_names(names: list[str], taken: list[str], argument: str) -> None:

@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from skewless.plumbing.arguments import shown, text, whole
-from skewless.spark.columns import GroupingKey, Key, grouping_key, internal, require_dataframe
-from skewless.spark.ledger.locating import given_ledger
+from skewless.plumbing.arguments import text, whole
+from skewless.spark.columns import internal
+from skewless.spark.records import Key, Records
 from skewless.spark.routing.key_hashes import hashed_key
-from skewless.spark.routing.settings import are_untrusted
 from skewless.spark.state.arguments import (
     HASH,
     WORKER,
+    Placement,
     Sending,
-    check_second_stream,
-    first_and_most_workers,
+    check_streams,
     free_names,
-    moving_strategy,
     ordering,
+    placed,
     sending,
-    speeds,
-    state_ledger,
     time_and_delay,
-    unique_columns,
 )
-from skewless.spark.state.batch import BatchTasks, planned
+from skewless.spark.state.batch import BatchTasks, planned, planned_first
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import PLACES, worker_column
 from skewless.spark.state.processor import Processor
-from skewless.spark.state.schemas import Shape, schema_text, shape_of
+from skewless.spark.state.schemas import schema_text, shape_of
 from skewless.spark.state.spread_records import Parts
 from skewless.spark.state.tasks import StateTasks
 from skewless.spark.state.versions.offset_log import CHECKPOINT_SETTINGS
@@ -82,7 +78,8 @@ def process(
         What to compute: an object of your class derived from `Processor` or `KeyProcessor`.
     strategy
         How keys are placed: "mixed", "min-table", "min-mig", "readj", "hash", or a strategy object
-        with other parameters, such as `Mixed(tolerance=0.2, max_entries=500)`. "auto" is "mixed".
+        with other parameters, such as `Mixed(tolerance=0.2, max_entries=500)`. "auto" is "mixed"
+        for a stream. A batch is planned first, as by `plan_keys(…, whole_keys=True)`.
     workers
         The number of workers. None: `spark.skewless.workers`; else the number before the restart;
         else `spark.sql.shuffle.partitions`. A restart may give another number. If the ledger is a
@@ -127,99 +124,85 @@ def process(
     ...     clicks, "user", Visits(), watermark=("ts", "10 minutes"), ledger="/data/clicks/ledger"
     ... )
     """
-    require_dataframe(df)
-    unique_columns(df)
-    return processed(
-        df,
-        grouping_key(df, key),
-        processor,
+    placement = Placement(
         strategy=strategy,
         workers=workers,
         max_workers=max_workers,
         capacities=capacities,
-        watermark=watermark,
-        order_by=order_by,
         interval=interval,
         window=window,
         cost=cost,
         seed=seed,
         ledger=ledger,
         untrusted_keys=untrusted_keys,
+    )
+    records = Records.with_names(df).by(key)
+    return processed(
+        records,
+        processor,
+        placement,
+        watermark=watermark,
+        order_by=order_by,
         batch_column=batch_column,
     )
 
 
 def processed(
-    df: DataFrame,
-    by: GroupingKey,
+    records: Records,
     processor: Processor,
+    placement: Placement,
     *,
-    strategy: str | AnyStrategy = "auto",
-    workers: int | None = None,
-    max_workers: int | None = None,
-    capacities: ArrayLike | None = None,
     watermark: tuple[str, str] | None = None,
     order_by: str | Sequence[str] | None = None,
-    interval: int = 1,
-    window: int = 1,
-    cost: Cost = "records",
-    seed: int | None = None,
-    ledger: str | None = None,
-    untrusted_keys: bool | None = None,
     batch_column: str | None = None,
     parts: Parts | None = None,
 ) -> DataFrame:
     """Return the results of `process`; with `parts`, plans may spread a key over several parts.
 
-    The last column of the key is then the part, 0 for every record of `df`. The columns of `df`
+    The last column of the key is then the part, 0 for every record. The columns of the records
     must have different names.
     """
     shape = shape_of(processor)
     result = _with_batch(shape.result, batch_column)
-    check_second_stream(df, processor)
-    times = time_and_delay(df, watermark)
-    _require_times(df, shape, times is not None)
-    ordered = ordering(df, order_by)
-    chosen = moving_strategy(strategy)
-    if not isinstance(cost, str) or cost not in get_args(Cost):
-        raise ValueError(f"cost must be 'records' or 'seconds', not {shown(cost)}")
-    given = given_ledger(ledger)
-    numbers = first_and_most_workers(df, workers, max_workers, given)
-    capable = speeds(capacities, numbers.most)
-    untrusted = are_untrusted(untrusted_keys, df.sparkSession)
-    query = state_ledger(df, by, shape, seed, given, untrusted)
-    sends = sending(df, by, times, ordered)
-    work = Work(shape, sends.sent, cost, batch_column)
+    times = time_and_delay(records, watermark)
+    check_streams(records, shape, times is not None)
+    ordered = ordering(records, order_by)
+    place = placed(records, placement, shape)
+    sends = sending(records, times, ordered)
+    work = Work(shape, sends.sent, place.cost, batch_column)
     controller = Controller(
-        chosen,
-        numbers.first,
-        numbers.asked,
-        numbers.most,
-        whole(interval, "interval", least=1),
-        whole(window, "window", least=1),
+        place.strategy,
+        place.workers,
+        place.asked,
+        place.most,
+        place.interval,
+        place.window,
         None if times is None else times[1],
         schema_text(shape.state),
         None if parts is None else parts.rule,
-        capable,
+        place.capacities,
     )
-    hash_columns = hashed_key(by, untrusted=True) if untrusted else None
-    require_skewless(df.sparkSession)
-    spark = df.sparkSession
-    is_spread = df.isStreaming
-    if df.isStreaming:
+    hash_columns = hashed_key(records.key, untrusted=True) if place.untrusted else None
+    spark, is_spread = records.spark, records.is_stream
+    require_skewless(spark)
+    if not records.is_stream and parts is None and placement.get("strategy", "auto") == "auto":
+        return planned_first(records, sends, place).mapInArrow(BatchTasks(work).process, result)
+    if records.is_stream:
         folders = (spark.conf.get(name, None) for name in CHECKPOINT_SETTINGS)
         checkpoints = tuple(str(folder) for folder in folders if folder)
-        tasks: Any = StateTasks(query, controller, work, _n_kept(spark.conf), checkpoints)
+        # As many versions as Spark keeps micro-batches. Spark does not check how this was set.
+        n_kept = whole(spark.conf.get(_RETAINED), _RETAINED, least=1)
+        tasks: Any = StateTasks(place.query, controller, work, n_kept, checkpoints)
     else:
-        hashed = hash_columns or by.grouped
-        row = planned(df, hashed, chosen, numbers.first, query.seed, parts, capable)
+        hashed = hash_columns or records.key.grouped
+        row = planned(records.df, hashed, place, parts)
         is_spread = len(row.column("spread")[0]) > 0
         tasks = BatchTasks(work, row)
     # In a stream, this is the time of the micro-batch: a micro-batch that is repeated keeps it.
     now = spark.range(0, 1, 1, 1).select(F.current_timestamp())
     plan = now.mapInArrow(tasks.publish, PLACES)
     plan = plan.toDF(*[_PLAN + name for name in plan.columns])
-    routed = _routed(df, sends, plan, hash_columns, numbers.most, parts, is_spread)
+    routed = _routed(records.df, sends, plan, hash_columns, place.most, parts, is_spread)
     return routed.mapInArrow(tasks.process, result)
 
 
@@ -230,14 +213,6 @@ def _with_batch(result: StructType, name: object) -> StructType:
     name = text(name, "batch_column", "the name of a new column")
     free_names([name], result.names, "batch_column")
     return StructType([*result.fields, StructField(name, LongType())])
-
-
-def _n_kept(conf: Any) -> int:
-    """Return how many versions are kept: as many as Spark keeps micro-batches.
-
-    Spark does not check every way in which this can be set.
-    """
-    return whole(conf.get(_RETAINED), _RETAINED, least=1)
 
 
 def _routed(
@@ -254,12 +229,10 @@ def _routed(
     `is_spread` says whether some keys may be in several parts.
     """
     names = [name for name in sends.sent.schema.names if name not in (HASH, WORKER)]
-    keys = sends.key
-    chosen = sends.columns
+    keys, chosen = sends.key, list(sends.columns)
     if digests is not None:
         keys = [F.col(internal(f"digest_{number}")) for number in range(len(digests))]
-        digest_names = [internal(f"digest_{number}") for number in range(len(digests))]
-        chosen = chosen + [d.alias(n) for d, n in zip(digests, digest_names, strict=True)]
+        chosen += [one.alias(internal(f"digest_{number}")) for number, one in enumerate(digests)]
     joined = df.select(*chosen).crossJoin(F.broadcast(plan))
     hashed = joined.withColumn(HASH, F.xxhash64(*keys, F.col(f"{_PLAN}seed")))
     if parts is not None:
@@ -271,13 +244,3 @@ def _routed(
     # function, Spark would leave out all tasks of a micro-batch without records, and the version
     # of that micro-batch would be missing.
     return with_worker.repartitionById(n, F.col(WORKER))
-
-
-def _require_times(df: DataFrame, shape: Shape, has_watermark: bool) -> None:
-    """Raise ValueError if states of a stream need a watermark to expire and there is none."""
-    if df.isStreaming and shape.expires and not has_watermark:
-        why = "ttl" if shape.ttl is not None else "a field 'expires'"
-        raise ValueError(
-            f"watermark: {type(shape.processor).__name__} has {why}, and states end by the "
-            "watermark: give watermark=(time column, delay)"
-        )

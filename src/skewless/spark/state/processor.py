@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from skewless.aggregations.aggregator import to_python
+from skewless.aggregations.python_values import to_python
 from skewless.arrays import Floats, Ints
 from skewless.plumbing.arguments import shown
 
@@ -194,8 +194,7 @@ class KeyProcessor(Processor):
         )
 
     def _each(self, keyed: KeyedRecords, call: Any, method: str) -> Update:
-        rows = PythonRows()
-        states = PythonStates()
+        rows, states = PythonValues(), PythonValues()
         seconds = np.zeros(len(keyed))
         keys = to_python(keyed.keys)
         held = to_python(keyed.states)
@@ -233,22 +232,13 @@ def _is_pair(returned: Any) -> bool:
     return is_rows and (state is None or isinstance(state, Mapping))
 
 
-class PythonRows(list[dict[str, Any]]):
-    """Result rows in Python; the schema turns them into a table later."""
+class PythonValues(list[Any]):
+    """Result rows, or states, in Python; the schema turns them into Arrow later."""
 
     def __init__(self) -> None:
-        """Begin with no rows."""
+        """Begin with nothing."""
         super().__init__()
-        self.names: set[str] = set()  # of all fields, but those of the key
-
-
-class PythonStates(list[Row | None]):
-    """States in Python; the schema turns them into structs later."""
-
-    def __init__(self) -> None:
-        """Begin with no states."""
-        super().__init__()
-        self.names: set[str] = set()  # of all fields
+        self.names: set[str] = set()  # of all fields; of rows, but those of the key
 
 
 def moment(micros: int | None) -> datetime | None:

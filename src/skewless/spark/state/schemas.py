@@ -10,21 +10,15 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType, TimestampType
 
-from skewless.aggregations.aggregator import to_arrow
+from skewless.aggregations.python_values import to_arrow
 from skewless.aggregations.types import parse_type
 from skewless.parameters import nearest
 from skewless.plumbing.arguments import shown
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.arrow_types import from_arrow_schema
-from skewless.spark.columns import arrow_schema, require_arrow_types
+from skewless.spark.columns import arrow_schema
 from skewless.spark.ledger.ledger import LedgerMismatch
-from skewless.spark.state.processor import (
-    KeyedRecords,
-    Processor,
-    PythonRows,
-    PythonStates,
-    Update,
-)
+from skewless.spark.state.processor import KeyedRecords, Processor, PythonValues, Update
 
 #: The field of a state that says when it ends.
 EXPIRES = "expires"
@@ -61,13 +55,11 @@ class Shape:
         rows: Any = update.results
         if rows is None:
             return schema.empty_table()
-        if isinstance(rows, PythonRows):
+        if isinstance(rows, PythonValues):
             self._require_known(rows.names, schema, "result row", "result_schema")
-            columns = [[row.get(name) for row in rows] for name in schema.names]
-            owner = self.processor
             arrays = [
-                to_arrow(column, field.type, owner, f"result {field.name!r}")
-                for column, field in zip(columns, schema, strict=True)
+                to_arrow([row.get(n) for row in rows], kind, self.processor, f"result {n!r}")
+                for n, kind in zip(schema.names, schema.types, strict=True)
             ]
             return self._without_nulls(pa.table(arrays, schema=schema))
         return self._without_nulls(_as(rows, schema, f"{self._name}: results"))
@@ -85,7 +77,7 @@ class Shape:
         """Return the states of an update as structs; raise ValueError for others."""
         states: Any = update.states
         kind = pa.struct(list(self.state_arrow))
-        if isinstance(states, PythonStates):
+        if isinstance(states, PythonValues):
             self._require_known(states.names, self.state_arrow, "state", "state_schema")
             states = to_arrow(states, kind, self.processor, "state")
         if isinstance(states, pa.ChunkedArray):
@@ -167,7 +159,7 @@ def _struct(processor: Processor, attribute: str) -> StructType:
     for one in lower:
         if lower.count(one) > 1:
             raise ValueError(f"{name}: {attribute} names the field {one!r} twice")
-    require_arrow_types(struct, f"{name}: {attribute}")
+    arrow_schema(struct, f"{name}: {attribute}")
     return struct
 
 

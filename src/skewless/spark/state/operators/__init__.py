@@ -1,7 +1,7 @@
 """Ready operators on `process`: deduplicate, sessions, top_n and join.
 
-Each verb checks its arguments, selects what its processor needs, and calls `process`. `options` has
-the arguments that they share. `held_rows` has what their processors share: rows that are held per
-key, and searches by key and time. `join_processor` and `session_processor` do the work of two
-verbs; `spreading` is for hot keys of joins.
+Each verb checks its arguments, selects what its processor needs, and calls `processed`. `held_rows`
+has what their processors share: rows that are held per key, and searches by key and time.
+`join_processor` and `session_processor` do the work of two verbs; `spreading` is for hot keys of
+joins.
 """

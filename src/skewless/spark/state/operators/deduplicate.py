@@ -11,8 +11,8 @@ from pyspark.sql.types import StructType
 
 from skewless.arrays import Ints, Words
 from skewless.plumbing.compiling import kernel
-from skewless.spark.columns import Key, require_dataframe
-from skewless.spark.state.arguments import unique_columns
+from skewless.spark.records import Key, Records
+from skewless.spark.state.arguments import Placement, event_time, span
 from skewless.spark.state.operators.held_rows import (
     ByKeyAndTime,
     earlier,
@@ -21,8 +21,7 @@ from skewless.spark.state.operators.held_rows import (
     states_of,
     watermark_of,
 )
-from skewless.spark.state.operators.options import Placement, event_time, span
-from skewless.spark.state.process import process
+from skewless.spark.state.process import processed
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
 from skewless.spark.state.versions.same_keys import Flags
 from skewless.spark.state.versions.state_tables import NO_TIME, micros_of
@@ -72,11 +71,10 @@ def deduplicate(
     ...     orders, "order_id", within="1 day", watermark=("ts", "1 hour"), ledger="/data/ledger"
     ... )
     """
-    require_dataframe(df)
-    unique_columns(df)
-    time, _, _ = event_time(df, watermark, "deduplicate")
-    processor = Deduplicate(df.schema, time, span(within, "within"))
-    return process(df, key, processor, watermark=watermark, **placement)
+    records = Records.with_names(df)
+    time, _ = event_time(records, watermark, "deduplicate")
+    processor = Deduplicate(records.schema, time, span(within, "within"))
+    return processed(records.by(key), processor, placement, watermark=watermark)
 
 
 class Deduplicate(Processor):
@@ -84,7 +82,7 @@ class Deduplicate(Processor):
 
     state_schema = "times array<bigint>, expires timestamp"
 
-    def __init__(self, schema: StructType, time: str, within: int) -> None:  # noqa: D107
+    def __init__(self, schema: StructType, time: str, within: int) -> None:
         self.result_schema = schema
         self.time = time
         self.within = within

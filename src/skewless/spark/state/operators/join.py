@@ -1,4 +1,4 @@
-"""`join`: records of two streams with equal keys and event times that are near each other."""
+"""Joins by event time: records of two streams with equal keys and times near each other."""
 
 from __future__ import annotations
 
@@ -10,23 +10,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from skewless.plumbing.arguments import shown
-from skewless.spark.columns import existing, grouping_key, quoted
-from skewless.spark.state.arguments import free_names, unique_columns
-from skewless.spark.state.operators.join_processor import (
-    LEFT,
-    RIGHT,
-    SIDE,
-    TIME,
-    Join,
-    Side,
-)
-from skewless.spark.state.operators.options import Placement, event_time, span
-from skewless.spark.state.operators.spreading import (
-    PART,
-    PlannedKeys,
-    Spreading,
-    named_keys,
-)
+from skewless.spark.columns import internal, quoted
+from skewless.spark.records import Records
+from skewless.spark.state.arguments import Placement, event_time, free_names, span
+from skewless.spark.state.operators.join_processor import LEFT, RIGHT, SIDE, TIME, Join, Side
+from skewless.spark.state.operators.spreading import NamedKeys, named_keys
 from skewless.spark.state.planning.spread_keys import SpreadRule
 from skewless.spark.state.process import processed
 from skewless.spark.state.spread_records import Parts, hashable
@@ -34,6 +22,8 @@ from skewless.spark.state.spread_records import Parts, hashable
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+#: The column of the part, unless the user names the keys: plans spread hot keys that they detect.
+_PART = internal("part")
 #: Whether records without a match are returned: of the left side, of the right side.
 _KEPT = {
     "inner": (False, False),
@@ -47,12 +37,12 @@ _KEPT = {
 }
 
 
-def join(
+def join_within(
     left: DataFrame,
     right: DataFrame,
     on: str | Sequence[str],
     *,
-    within: str | None = None,
+    within: str,
     how: str = "inner",
     watermark: tuple[str, str] | None = None,
     right_time: str | None = None,
@@ -60,96 +50,43 @@ def join(
     spread: dict[Any, int] | None = None,
     **placement: Unpack[Placement],
 ) -> DataFrame:
-    """Return the pairs of records with equal keys whose times are at most `within` apart.
-
-    The result has the columns of `on` once, the other columns of the left side, and those of the
-    right side. `how` says which side's records are also returned without a match; the columns of
-    the other side are then null. On a stream this happens when the watermark is `within` later than
-    the record. As in SQL, a record with a null in `on` or as its time has no match.
-
-    `left` and `right` may be the same DataFrame. Each record then also forms a pair with itself.
-
-    Parameters
-    ----------
-    left, right
-        Two streams, or two batch DataFrames.
-    on
-        The names of the key's columns. Both sides must have them, with the same types.
-    within
-        How far apart in event time the records of a pair may be, in either direction: "1 hour". It
-        must be given. Without times, use Spark's own join.
-    how
-        "inner", "left", "right" or "full".
-    watermark
-        The left side's column of event time, and how late a record of either side may be: ("ts",
-        "10 minutes"). Later records are dropped. As in Spark, the side that is further behind sets
-        the watermark.
-    right_time
-        The right side's column of event time. None: the same name as on the left side.
-    suffix
-        Appended to the name of a column of the right side if the left side has that name.
-    spread
-        Hot keys are spread over several parts: a record of one side goes to one part, a record of
-        the other side to all parts, so each pair is found once. Parts are placed like keys. None:
-        hot keys are detected, unless `how` is "full". {}: no further key is spread, and keys that
-        were spread before a restart stay spread. To name the keys, give each with the number of
-        parts of its left side: {"hot": 8}; with several key columns, a key is a tuple. Named keys
-        need `how` "inner" or "left", and must not change while a ledger is used.
-    placement
-        `strategy`, `workers`, `max_workers`, `capacities`, `interval`, `window`, `cost`, `seed`,
-        `ledger` and `untrusted_keys`, as for `process`.
-
-    Examples
-    --------
-    >>> join(  # doctest: +SKIP
-    ...     views, clicks, "ad", within="1 hour", watermark=("ts", "10 minutes"), ledger="/data/ads"
-    ... )
-    """
-    _require_both(left, right)
+    """Return the pairs whose times are at most `within` apart: see `skewless.spark.join`."""
+    ours, theirs = both_records(left, right)
     if not isinstance(how, str) or how not in _KEPT:
         raise ValueError(f"how must be 'inner', 'left', 'right' or 'full', not {shown(how)}")
-    if within is None:
-        raise ValueError(
-            "within: join pairs records by event time: say how far apart they may be, like "
-            "within='1 hour', and watermark=(time column, delay); for all pairs with equal keys, "
-            "use Spark's own join: left.join(right, on)"
-        )
-    unique_columns(left)
-    unique_columns(right)
-    keys = _key_columns(left, right, on)
-    time, delay, kind = event_time(left, watermark, "join")
-    other = existing(right, time if right_time is None else right_time, "right_time")
-    right_kind = right.schema[other].dataType
-    if right_kind != kind:
+    keys = _key_columns(ours, theirs, on)
+    names = [field.name for field in keys]
+    time, delay = event_time(ours, watermark, "join")
+    other = theirs.existing(time if right_time is None else right_time, "right_time")
+    kind, other_kind = ours.schema[time].dataType, theirs.schema[other].dataType
+    if other_kind != kind:
         raise ValueError(
             f"right_time: column {other!r} must be of the same type as {time!r} of the left side, "
-            f"{kind.simpleString()}, not {right_kind.simpleString()}"
+            f"{kind.simpleString()}, not {other_kind.simpleString()}"
         )
-    if time in keys or other in keys:
+    if time in names or other in names:
         raise ValueError("on: the event time cannot be a part of the key: use Spark's own join")
     length = span(within, "within")
-    named = named_keys(left, spread, list(keys.values()), how, _KEPT[how][1])
-    names = [field.name for field in keys.values()]
-    ours = Side(LEFT, StructType([f for f in left.schema.fields if f.name not in names]))
-    theirs = Side(RIGHT, StructType([f for f in right.schema.fields if f.name not in names]))
-    taken = [*names, *ours.fields.names]
-    result = [*keys.values(), *ours.fields.fields]
-    result += _renamed(theirs.fields, taken, suffix, left)
-    processor = Join(StructType(result), names, (ours, theirs), _KEPT[how], length)
+    named = named_keys(ours, spread, keys, how, _KEPT[how][1])
+    sides = (
+        Side(LEFT, StructType([f for f in ours.schema if f.name not in names])),
+        Side(RIGHT, StructType([f for f in theirs.schema if f.name not in names])),
+    )
+    result = [*keys, *sides[0].fields]
+    result += renamed(sides[1].fields.fields, [field.name for field in result], suffix)
+    processor = Join(StructType(result), names, sides, _KEPT[how], length)
     # A side whose records are returned without a match must not be repeated in several parts.
     may = (not _KEPT[how][1], not _KEPT[how][0])
     rule = SpreadRule(may, length, detects=spread is None)
-    contents = [(side.name, hashable(_kinds(side))) for side in (ours, theirs)]
-    parts = Parts(rule, PART, names, SIDE, (contents[0], contents[1]))
-    chosen: Spreading = PlannedKeys() if named is None else named
-    both = _both(left, right, names, (time, other), (ours, theirs), chosen)
+    contents = [(side.name, hashable(_kinds(side))) for side in sides]
+    parts = Parts(rule, _PART, names, SIDE, (contents[0], contents[1]))
+    both = _both(left, right, names, (time, other), sides, named)
     return processed(
-        both,
-        grouping_key(both, [*names, chosen.column]),
+        Records.of(both).by([*names, _PART if named is None else named.column]),
         processor,
+        placement,
         watermark=(TIME, f"{delay} microseconds"),
         parts=parts if named is None else None,
-        **placement,
     )
 
 
@@ -159,7 +96,7 @@ def _both(
     names: list[str],
     times: tuple[str, str],
     sides: tuple[Side, Side],
-    spreading: Spreading,
+    named: NamedKeys | None,
 ) -> DataFrame:
     """Return the records of both sides: key, time, side, and the record in a column of its side."""
 
@@ -173,8 +110,11 @@ def _both(
     def chosen(
         df: DataFrame, is_right: Column, content: Column, time: Column, rows: list[Column]
     ) -> DataFrame:
-        with_parts = spreading.with_parts(df, names, content, is_right)
-        columns = [with_parts[quoted(name)] for name in [*names, spreading.column]]
+        part = _PART if named is None else named.column
+        with_parts = df.withColumn(part, F.lit(0))
+        if named is not None:
+            with_parts = named.with_parts(df, names, content, is_right)
+        columns = [with_parts[quoted(name)] for name in [*names, part]]
         return with_parts.select(*columns, is_right.alias(SIDE), time.alias(TIME), *rows)
 
     if left is right:
@@ -199,46 +139,50 @@ def _kinds(side: Side) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in side.fields}
 
 
-def _require_both(left: Any, right: Any) -> None:
-    """Raise ValueError unless these are two streams or two batch DataFrames."""
-    for df, name in ((left, "left"), (right, "right")):
-        if not isinstance(df, DataFrame):
-            raise ValueError(f"{name} must be a Spark DataFrame, not {shown(df)}")
+def both_records(left: Any, right: Any) -> tuple[Records, Records]:
+    """Return the records of both sides; raise ValueError unless both are streams or neither is."""
+    sides = Records.with_names(left, "left"), Records.with_names(right, "right")
     if left.isStreaming != right.isStreaming:
         stream, table = ("left", "right") if left.isStreaming else ("right", "left")
         raise ValueError(
             f"{table} must be a stream as {stream} is, not a batch DataFrame: a stream and a table "
             "are joined by Spark's own join"
         )
+    return sides
 
 
-def _key_columns(left: DataFrame, right: DataFrame, on: Any) -> dict[str, StructField]:
-    """Return the columns of the key by name; raise ValueError unless both sides have them."""
+def key_names(left: Records, right: Records, on: Any) -> list[str]:
+    """Return the names of the key's columns; raise ValueError unless both sides have them."""
     names = [on] if isinstance(on, str) else on
     if not isinstance(names, list | tuple) or not names:
         raise ValueError(f"on must be the name of a column, or several, not {shown(on)}")
     for name in names:
-        existing(left, name, "on: left")
-        existing(right, name, "on: right")
-        kinds = [df.schema[name].dataType.simpleString() for df in (left, right)]
+        left.existing(name, "on: left")
+        right.existing(name, "on: right")
+    return list(names)
+
+
+def _key_columns(left: Records, right: Records, on: Any) -> list[StructField]:
+    """Return the columns of the key; raise ValueError unless they have the same types."""
+    names = key_names(left, right, on)
+    for name in names:
+        kinds = [side.schema[name].dataType.simpleString() for side in (left, right)]
         if kinds[0] != kinds[1]:
             raise ValueError(
                 f"on: column {name!r} is {kinds[0]} on the left side and {kinds[1]} on the right "
                 "side: cast one of them"
             )
-    return {field.name: field for field in grouping_key(left, list(names)).named_fields}
+    return left.by(names).key.named_fields
 
 
-def _renamed(
-    fields: StructType, taken: list[str], suffix: Any, left: DataFrame
-) -> list[StructField]:
+def renamed(fields: Sequence[StructField], taken: list[str], suffix: Any) -> list[StructField]:
     """Return the columns of the right side, renamed where the left side has the name."""
     if not isinstance(suffix, str):
         raise ValueError(f"suffix must be a text, not {shown(suffix)}")
     lower = {name.lower() for name in taken}
     found = [
         StructField(f.name + suffix if f.name.lower() in lower else f.name, f.dataType)
-        for f in fields.fields
+        for f in fields
     ]
     for number, field in enumerate(found):
         free_names([field.name], taken + [f.name for f in found[:number]], "suffix")

@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    LongType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from skewless.aggregations.columns import bitmap_of, plain
 from skewless.arrays import Ints
@@ -41,19 +34,19 @@ class Side:
     """One side of a join: the column of its records, and their fields without the key."""
 
     name: str
-    fields: StructType
+    fields: T.StructType
 
     @property
-    def held(self) -> StructField:
+    def held(self) -> T.StructField:
         """The field of a state that holds its rows, with their times and whether they matched."""
-        row = StructType(
+        row = T.StructType(
             [
-                StructField("time", LongType()),
-                StructField("met", BooleanType()),
-                StructField("row", self.fields),
+                T.StructField("time", T.LongType()),
+                T.StructField("met", T.BooleanType()),
+                T.StructField("row", self.fields),
             ]
         )
-        return StructField(self.name, ArrayType(row))
+        return T.StructField(self.name, T.ArrayType(row))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +85,9 @@ class Join(Processor):
 
     second_stream = SIDE
 
-    def __init__(  # noqa: D107
+    def __init__(
         self,
-        result_schema: StructType,
+        result_schema: T.StructType,
         key: list[str],
         sides: tuple[Side, Side],
         kept: tuple[bool, bool],
@@ -102,8 +95,8 @@ class Join(Processor):
     ) -> None:
         self.result_schema = result_schema
         self.names = result_schema.names
-        self.state_schema = StructType(
-            [*[side.held for side in sides], StructField("expires", TimestampType())]
+        self.state_schema = T.StructType(
+            [*[side.held for side in sides], T.StructField("expires", T.TimestampType())]
         )
         self.key, self.sides, self.kept, self.within = key, sides, kept, within
 

@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    LongType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from skewless.aggregations import Aggregation
 from skewless.aggregations.columns import plain
@@ -55,15 +48,15 @@ class Sessions(Processor):
         Of the inputs.
     """
 
-    def __init__(  # noqa: D107
+    def __init__(
         self,
-        keys: list[StructField],
-        kind: DataType,
+        keys: list[T.StructField],
+        kind: T.DataType,
         gap: int,
         time: str,
         inputs: Mapping[str, str],
         aggregations: Mapping[str, Aggregation],
-        types: Mapping[str, pa.Field],
+        types: Mapping[str, pa.DataType],
     ) -> None:
         self.gap, self.time = gap, time
         # States and watermark depend on the gap. So a ledger with another gap is refused.
@@ -75,9 +68,9 @@ class Sessions(Processor):
         texts = [f"{name} = {described(one)}" for name, one in sorted(self.aggregations.items())]
         self.meaning = {"aggregations": ", ".join(texts)} if texts else {}
         held_fields = [(START, pa.int64()), (END, pa.int64()), (RECORDS, pa.int64())]
-        results = [(START, kind), (END, kind), (RECORDS, LongType())]
+        results = [(START, kind), (END, kind), (RECORDS, T.LongType())]
         for name, one in self.aggregations.items():
-            own = [types[column].type for column in one.inputs]
+            own = [types[column] for column in one.inputs]
             kinds = one.state_types(own)
             names = [f"{name}_{place}" for place in range(len(kinds))]
             self.partials.append((one, names, kinds))
@@ -88,11 +81,14 @@ class Sessions(Processor):
             held_fields += list(zip(names, kinds, strict=True))
         self.held_names = [name for name, _ in held_fields]
         row = from_arrow_schema(pa.schema(held_fields))
-        self.state_schema = StructType(
-            [StructField(self.field, ArrayType(row)), StructField("expires", TimestampType())]
+        self.state_schema = T.StructType(
+            [
+                T.StructField(self.field, T.ArrayType(row)),
+                T.StructField("expires", T.TimestampType()),
+            ]
         )
-        self.result_schema = StructType([*keys, *[StructField(n, t) for n, t in results]])
-        self.times = arrow_schema(StructType([StructField(START, kind)]), "watermark").types[0]
+        self.result_schema = T.StructType([*keys, *[T.StructField(n, t) for n, t in results]])
+        self.times = arrow_schema(T.StructType([T.StructField(START, kind)]), "watermark").types[0]
 
     def update(self, keyed: KeyedRecords) -> Update:
         """Begin, extend and join sessions by the records; no session ends here."""
@@ -100,7 +96,7 @@ class Sessions(Processor):
         known = np.flatnonzero(times != NO_TIME)
         times, codes = times[known], codes[known]
         before, owners = held(keyed, self.field)
-        fields = dict(zip((f.name for f in before.type), before.flatten(), strict=True))
+        fields = _fields(before)
         starts = np.concatenate([_numbers(fields[START]), times])
         ends = np.concatenate([_numbers(fields[END]), later(times, self.gap)])
         records = np.concatenate([_numbers(fields[RECORDS]), np.ones(times.size, np.int64)])
@@ -112,11 +108,10 @@ class Sessions(Processor):
         session[order] = np.cumsum(first) - 1
         begins = np.flatnonzero(first)
         columns: dict[str, Any] = {START: pa.array(starts[order][first])}
+        columns[END] = columns[RECORDS] = pa.array([], pa.int64())
         if n_sessions:
             columns[END] = pa.array(np.maximum.reduceat(ends[order], begins))
             columns[RECORDS] = pa.array(np.add.reduceat(records[order], begins))
-        else:
-            columns[END] = columns[RECORDS] = pa.array([], pa.int64())
         n_held = len(owners)
         for one, names, kinds in self.partials:
             parts = [
@@ -139,7 +134,7 @@ class Sessions(Processor):
         rows, codes = held(keyed, self.field)
         over = _numbers(rows.flatten()[1]) <= watermark_of(keyed)
         ended = rows.filter(pa.array(over))
-        fields = dict(zip((f.name for f in ended.type), ended.flatten(), strict=True))
+        fields = _fields(ended)
         results = keyed.keys.take(pa.array(codes[over]))
         for name in (START, END):
             results = results.append_column(name, fields[name].cast(self.times))
@@ -147,9 +142,8 @@ class Sessions(Processor):
         for name, (one, names, kinds) in zip(self.aggregations, self.partials, strict=True):
             states = [fields[n].cast(kind) for n, kind in zip(names, kinds, strict=True)]
             results = results.append_column(name, one.finish(states))
-        rest = rows.filter(pa.array(~over))
-        columns = dict(zip((f.name for f in rest.type), rest.flatten(), strict=True))
-        return Update(results, self._states(columns, codes[~over], len(keyed)))
+        rest = _fields(rows.filter(pa.array(~over)))
+        return Update(results, self._states(rest, codes[~over], len(keyed)))
 
     def _states(self, columns: dict[str, Any], codes: Ints, n_keys: int) -> pa.StructArray:
         names = self.held_names
@@ -172,6 +166,10 @@ def _first_of_sessions(codes: Ints, starts: Ints, ends: Ints) -> Any:
     latest = distinct[both - codes * distinct.size]
     first[1:] = (codes[1:] != codes[:-1]) | (starts[1:] > latest[:-1])
     return first
+
+
+def _fields(rows: Any) -> dict[str, Any]:
+    return dict(zip((field.name for field in rows.type), rows.flatten(), strict=True))
 
 
 def _numbers(column: Any) -> Ints:

@@ -11,22 +11,12 @@ from pyspark.sql import functions as F
 
 from skewless.aggregations import Aggregation, ApproxDistinct
 from skewless.plumbing.arguments import shown
-from skewless.spark.aggregation.arguments import (
-    AnyAggregation,
-    chosen_aggregations,
-    with_reducers,
-)
+from skewless.spark.aggregation.arguments import chosen_aggregations, with_reducers
+from skewless.spark.aggregation.asked import AnyAggregation
 from skewless.spark.aggregation.windows import LONGEST
-from skewless.spark.columns import (
-    Key,
-    arrow_schema,
-    grouping_key,
-    internal,
-    quoted,
-    require_dataframe,
-)
-from skewless.spark.state.arguments import free_names, unique_columns
-from skewless.spark.state.operators.options import Placement, event_time, span
+from skewless.spark.columns import internal
+from skewless.spark.records import Key, Records
+from skewless.spark.state.arguments import Placement, event_time, free_names, span
 from skewless.spark.state.operators.session_processor import END, RECORDS, START, Sessions
 from skewless.spark.state.process import processed
 
@@ -77,10 +67,9 @@ def sessions(
     ...     clicks, "user", "30 minutes", watermark=("ts", "10 minutes"), ledger="/data/ledger"
     ... )
     """
-    require_dataframe(df)
-    unique_columns(df)
-    by = grouping_key(df, key)
-    time, delay, kind = event_time(df, watermark, "sessions")
+    records = Records.with_names(df).by(key)
+    by = records.key
+    time, delay = event_time(records, watermark, "sessions")
     length = span(gap, "gap")
     if length % 1000 or length + delay > LONGEST:
         raise ValueError(f"gap must be whole milliseconds below 146,000 years, not {shown(gap)}")
@@ -90,7 +79,7 @@ def sessions(
     read: dict[str, Column] = {}
     if aggs is not None:
         aggs = with_reducers(aggs)
-        chosen, read = chosen_aggregations(df, by, aggs, None)
+        chosen, read = chosen_aggregations(records, aggs, None)
     free_names(list(chosen), ours, "aggs")
     for name, one in chosen.items():
         if isinstance((aggs or {})[name], ApproxDistinct):
@@ -99,21 +88,26 @@ def sessions(
             raise ValueError(f"aggs: {name!r} does not merge (its class says merges = False)")
     inputs = sorted({column for one in chosen.values() for column in one.inputs})
     columns = [read[column].alias(f"{_TIME}.{column}") for column in inputs]
-    at = df[quoted(time)]
+    at = records.column(time)
     # The latest of these ends minus gap and delay is the latest time minus the delay. A record is
     # late if its end, not its time, is at most that.
     ends = at + F.expr(f"INTERVAL {length} MICROSECONDS")
     keys = [column.alias(name) for column, name in zip(by.columns, by.names, strict=True)]
-    chosen_columns = df.select(*keys, at.alias(_TIME), ends.alias(_ENDS), *columns)
-    types = {c: arrow_schema(df.select(read[c].alias(c)).schema, "aggs")[0] for c in inputs}
+    types = dict(zip(inputs, records.arrow_types(columns, "aggs"), strict=True))
     processor = Sessions(
-        by.named_fields, kind, length, _TIME, {c: f"{_TIME}.{c}" for c in inputs}, chosen, types
+        by.named_fields,
+        records.schema[time].dataType,
+        length,
+        _TIME,
+        {column: f"{_TIME}.{column}" for column in inputs},
+        chosen,
+        types,
     )
-    unique_columns(chosen_columns)
+    sent = Records.with_names(df.select(*keys, at.alias(_TIME), ends.alias(_ENDS), *columns))
+    sent_key = replace(by, columns=tuple(sent.column(name) for name in by.names))
     return processed(
-        chosen_columns,
-        replace(by, columns=tuple(chosen_columns[quoted(name)] for name in by.names)),
+        replace(sent, key=sent_key),
         processor,
+        placement,
         watermark=(_ENDS, f"{length + delay} microseconds"),
-        **placement,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
@@ -14,26 +14,11 @@ from pyspark.sql.types import StructField
 
 from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
 from skewless.spark.columns import internal, quoted
+from skewless.spark.records import Records
 from skewless.spark.state.spread_records import any_null, in_parts
-
-#: The column of the part, unless the user names the keys.
-PART = internal("part")
 
 #: The part of a key is found by comparing it with each spread key in turn.
 _MOST_KEYS = 1_000
-
-
-class Spreading(Protocol):
-    """Which keys are spread, and into how many parts."""
-
-    @property
-    def column(self) -> str:
-        """The column of the part."""
-
-    def with_parts(
-        self, df: DataFrame, key: list[str], content: Column, is_right: Column
-    ) -> DataFrame:
-        """Return the records with their parts, one row for each; `content` is a hash of them."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +39,7 @@ class NamedKeys:
     def with_parts(
         self, df: DataFrame, key: list[str], content: Column, is_right: Column
     ) -> DataFrame:
-        """See `Spreading`."""
+        """Return the records with their parts, one row for each; `content` is a hash of them."""
         columns = [df[quoted(name)] for name in key]
         n_parts = F.lit(1)
         for values, number in self.keys:
@@ -65,24 +50,8 @@ class NamedKeys:
         return in_parts(df, self.column, n_parts, any_null(key), is_right, content)
 
 
-@dataclass(frozen=True)
-class PlannedKeys:
-    """Hot keys that plans detect and spread; here, before the plan, all records are in part 0."""
-
-    @property
-    def column(self) -> str:
-        """The column of the part."""
-        return PART
-
-    def with_parts(
-        self, df: DataFrame, key: list[str], content: Column, is_right: Column
-    ) -> DataFrame:
-        """See `Spreading`."""
-        return df.withColumn(PART, F.lit(0))
-
-
 def named_keys(
-    df: DataFrame, spread: Any, keys: Sequence[StructField], how: str, keeps_right: bool
+    records: Records, spread: Any, keys: Sequence[StructField], how: str, keeps_right: bool
 ) -> NamedKeys | None:
     """Return the keys that a user names by `spread`, or None; raise ValueError for bad ones."""
     if spread is None:
@@ -105,8 +74,8 @@ def named_keys(
             raise ValueError(f"spread: {shown(given)} is not a key of {names} without nulls")
         number = whole(parts, f"spread: {shown(given)}", least=1, most=MOST_WORKERS)
         try:
-            typed = [df[quoted(f.name)] == F.lit(v) for f, v in zip(keys, values, strict=True)]
-            df.select(*typed)
+            typed = [records.column(f.name) == F.lit(v) for f, v in zip(keys, values, strict=True)]
+            records.df.select(*typed)
         except (PySparkException, TypeError, AttributeError) as error:
             raise ValueError(f"spread: {shown(given)} cannot be compared with the key") from error
         found.append((tuple(values), number))

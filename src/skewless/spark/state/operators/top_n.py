@@ -14,10 +14,9 @@ from skewless.aggregations.columns import lists, plain
 from skewless.aggregations.ordering import is_orderable, order_keys_and_nulls
 from skewless.arrays import Ints
 from skewless.plumbing.arguments import whole
-from skewless.spark.columns import Key, arrow_schema, existing, grouping_key, require_dataframe
-from skewless.spark.state.arguments import free_names, unique_columns
+from skewless.spark.records import Key, Records
+from skewless.spark.state.arguments import Placement, free_names
 from skewless.spark.state.operators.held_rows import held
-from skewless.spark.state.operators.options import Placement
 from skewless.spark.state.process import processed
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
 
@@ -74,32 +73,27 @@ def top_n(
     --------
     >>> top_n(bids, "auction", by="price", n=3, ledger="/data/bids/ledger")  # doctest: +SKIP
     """
-    require_dataframe(df)
-    unique_columns(df)
-    resolved = grouping_key(df, key)
-    names = list(resolved.names)
-    existing(df, by, "by")
+    records = Records.with_names(df).by(key)
+    names = list(records.key.names)
+    kind = records.schema[records.existing(by, "by")].dataType
     if by in names:
         raise ValueError(f"by: {by!r} is a part of the key, which is the same for all its records")
-    if not is_orderable(arrow_schema(StructType([df.schema[by]]), "by").types[0]):
-        kind = df.schema[by].dataType.simpleString()
-        raise ValueError(f"by: column {by!r} is of type {kind}, which Spark cannot order")
+    if not is_orderable(records.arrow_types([records.column(by)], "by")[0]):
+        raise ValueError(
+            f"by: column {by!r} is of type {kind.simpleString()}, which Spark cannot order"
+        )
     number = whole(n, "n", least=1, most=_MOST)
-    free_names([_RANK], df.columns, "df")
+    free_names([_RANK], records.names, "df")
     free_names([_RANK], names, "key")
-    others = StructType([field for field in df.schema.fields if field.name not in names])
-    processor = TopN(resolved.named_fields, others, by, number)
-    return processed(
-        df, resolved, processor, order_by=order_by, batch_column=batch_column, **placement
-    )
+    others = StructType([field for field in records.schema if field.name not in names])
+    processor = TopN(records.key.named_fields, others, by, number)
+    return processed(records, processor, placement, order_by=order_by, batch_column=batch_column)
 
 
 class TopN(Processor):
     """Keeps the n largest records of each key, the largest first."""
 
-    def __init__(  # noqa: D107
-        self, keys: list[StructField], others: StructType, by: str, n: int
-    ) -> None:
+    def __init__(self, keys: list[StructField], others: StructType, by: str, n: int) -> None:
         # The state depends on this column. So a ledger with another column is refused.
         self.field = f"largest_by_{by}"
         self.state_schema = StructType([StructField(self.field, ArrayType(others))])

@@ -1,0 +1,195 @@
+"""The records of a verb: a DataFrame, its columns and types, and its key, resolved once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from skewless import parameters
+from skewless.plumbing.arguments import shown
+from skewless.spark.columns import arrow_schema, can_be_hashed, like_spark_groups, quoted
+from skewless.spark.error_lines import first_line
+
+Key: TypeAlias = str | Column | Sequence[str | Column]
+
+
+@dataclass(frozen=True)
+class GroupingKey:
+    """The key of a DataFrame: its columns, their names and their types."""
+
+    columns: tuple[Column, ...] = ()
+    names: tuple[str, ...] = ()
+    fields: tuple[T.StructField, ...] = ()
+
+    @property
+    def grouped(self) -> list[Column]:
+        """The columns as `groupBy` takes them."""
+        pairs = zip(self.columns, self.fields, strict=True)
+        return [like_spark_groups(column, field.dataType) for column, field in pairs]
+
+    @property
+    def named_fields(self) -> list[T.StructField]:
+        """The types under the names of the key, with nothing else that Spark knows of a column."""
+        pairs = zip(self.names, self.fields, strict=True)
+        return [T.StructField(name, field.dataType) for name, field in pairs]
+
+    def require_arrow_types(self) -> None:
+        """Raise ValueError that names the column if a part of the key has no Arrow type."""
+        arrow_schema(T.StructType([*self.fields]), "key")
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """What a user gave to a verb: Spark is asked for names, types and the key once.
+
+    Methods that check what a user names raise ValueError, and the message names the argument.
+    """
+
+    df: DataFrame
+    schema: T.StructType
+    key: GroupingKey = GroupingKey()
+
+    @classmethod
+    def of(cls, df: Any, argument: str = "df") -> Records:
+        """Return the records of a DataFrame, without a key."""
+        if not isinstance(df, DataFrame):
+            raise ValueError(f"{argument} must be a Spark DataFrame, not {shown(df)}")
+        return cls(df, df.schema)
+
+    @classmethod
+    def with_names(cls, df: Any, argument: str = "df") -> Records:
+        """Return the same; all names must differ, because processors read columns by name."""
+        records = cls.of(df, argument)
+        for name in records.names:
+            records.existing(name, argument)
+        return records
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        return self.schema.names
+
+    @property
+    def spark(self) -> Any:
+        """The session."""
+        return self.df.sparkSession
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether this is a stream and not a batch."""
+        return self.df.isStreaming
+
+    def column(self, name: str) -> Column:
+        """Return a column by its name."""
+        return self.df[quoted(name)]
+
+    def arrow_types(self, columns: Sequence[Column], argument: str) -> list[pa.DataType]:
+        """Return the Arrow types of columns that were checked before."""
+        return list(arrow_schema(self.df.select(*columns).schema, argument).types)
+
+    def existing(self, name: str, argument: str) -> str:
+        """Return `name`, a column that is there once."""
+        if not isinstance(name, str):
+            raise ValueError(f"{argument} must be the name of a column, not {shown(name)}")
+        if name not in self.names:
+            message = parameters.nearest(name, self.names, "column")
+            raise ValueError(f"{argument}: {message}; the DataFrame has {', '.join(self.names)}")
+        alike = [column for column in self.names if column.lower() == name.lower()]
+        # Reading a setting of Spark is a round trip, so it is read only where it matters.
+        if len(alike) > 1 and (alike.count(name) > 1 or not self._is_case_sensitive()):
+            raise ValueError(
+                f"{argument}: column {name!r} is ambiguous: the DataFrame has "
+                f"{', '.join(self.names)}; rename all but one of those with this name"
+            )
+        return name
+
+    def _is_case_sensitive(self) -> bool:
+        return bool(self.spark.conf.get("spark.sql.caseSensitive", "false") == "true")
+
+    def time(self, name: Any, argument: str) -> T.DataType:
+        """Return the type of a column of times."""
+        kind = self.schema[self.existing(name, argument)].dataType
+        if not isinstance(kind, T.TimestampType | T.TimestampNTZType):
+            raise ValueError(
+                f"{argument}: column {name!r} must be a timestamp, not {kind.simpleString()}"
+            )
+        return kind
+
+    def named(self, text: str, argument: str) -> Column:
+        """Return the column that a text names, or else a nested field or an SQL expression.
+
+        A column with exactly this name comes first, even if the name has dots.
+        """
+        if not isinstance(text, str) or text in self.names or re.fullmatch(r"\w*", text.strip()):
+            return self.column(self.existing(text, argument))
+        try:
+            column = F.expr(text)
+            self.df.select(column)
+        except PySparkException as error:
+            message = parameters.nearest(text, self.names, "column")
+            raise ValueError(
+                f"{argument}: {message}; the DataFrame has {', '.join(self.names)}; and it is not "
+                f"an SQL expression of them: {first_line(error)}"
+            ) from error
+        self.computed(column, argument)
+        return column
+
+    def computed(self, column: Column, argument: str) -> T.StructField:
+        """Return the field that a Column of these records is."""
+        try:
+            fields = self.df.select(column).schema.fields
+        except PySparkException as error:
+            raise ValueError(
+                f"{argument}: {shown(column)} cannot be computed from the DataFrame, "
+                f"which has {', '.join(self.names)}: {first_line(error)}"
+            ) from error
+        if len(fields) != 1:
+            raise ValueError(
+                f"{argument}: {shown(column)} is {len(fields)} columns; name each, or select them "
+                "first"
+            )
+        try:
+            self.df.where(column.isNotNull())  # allows exactly what has one value for each record
+        except PySparkException as error:
+            raise ValueError(
+                f"{argument}: {shown(column)} must have one value for each record; an aggregate, "
+                "a generator or a window function has none: add it to the DataFrame first, as a "
+                "column"
+            ) from error
+        return fields[0]
+
+    def by(self, key: Any) -> Records:
+        """Return the records by the key that a user gave."""
+        if not isinstance(key, str | Column | Sequence) or isinstance(key, bytes | bytearray):
+            raise ValueError(
+                f"key must be a column, its name, or several of them, not {shown(key)}"
+            )
+        parts = [key] if isinstance(key, str | Column) else list(key)
+        if not parts:
+            raise ValueError(f"key must name at least one column, not {shown(key)}")
+        columns: list[Column] = []
+        names: list[str] = []
+        for part in parts:
+            if isinstance(part, Column):
+                columns.append(part)
+                names.append(self.computed(part, "key").name)
+            else:
+                columns.append(self.named(part, "key"))
+                is_there = part in self.names
+                names.append(part if is_there else self.df.select(columns[-1]).columns[0])
+        if len(set(names)) < len(names):
+            raise ValueError(f"key names a column twice: {', '.join(names)}")
+        fields = self.df.select(*columns).schema.fields
+        for name, field in zip(names, fields, strict=True):
+            if not can_be_hashed(field.dataType):
+                kind = field.dataType.simpleString()
+                raise ValueError(f"key: column {name!r} is of type {kind}, which Spark cannot hash")
+        return replace(self, key=GroupingKey(tuple(columns), tuple(names), tuple(fields)))
