@@ -18,9 +18,11 @@ CASES ?= 2000
 # Compiled kernels stay inside the project, and Spark uses the same Python.
 export SKEWLESS_CACHE_DIR ?= $(CURDIR)/.venv/kernels
 export PYSPARK_PYTHON ?= $(CURDIR)/$(BIN)/python
+# Whatever the shell says: without bytecode, each of hundreds of processes would compile all modules.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-nojit test-statistics test-faults test-nightly test-browser test-matrix
+.PHONY: help demo test test-core test-slow test-nojit test-statistics test-faults test-nightly test-browser test-matrix
 .PHONY: lint format bench bench-spark test-versions test-cluster package
 .PHONY: docs soak pictures test-kafka test-delta fuzz overview frontier reproduce docs-tables java clean bench-public
 
@@ -32,6 +34,9 @@ demo: $(READY) ## Show what skewless does
 
 test: $(READY) ## Run the tests that everybody should run before a change is shared
 	@$(WITH_JAVA) $(PYTEST) -m "not slow and $(USUAL)" tests src experiments
+
+test-core: $(READY) ## Run the same without what starts Spark: two minutes
+	@$(PYTEST) -m "not spark and not slow and $(USUAL)" tests src experiments
 
 test-slow: $(READY) ## Run the tests that take longer: more strategies, windows, queries, processes
 	@$(WITH_JAVA) $(PYTEST) -m "slow and $(USUAL)" tests
@@ -48,10 +53,10 @@ test-statistics: $(READY) ## Run the long seeded statistics
 test-faults: $(READY) ## Kill tasks, stages, executors and drivers, and compare the results
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m "faults and not nightly and not soak" tests/faults
 
-test-nightly: $(READY) ## Kill at random, two hundred times, and play 2,000 histories (SKEWLESS_KILL_SEED=7 repeats kills, SKEWLESS_HISTORIES=number)
+test-nightly: $(READY) ## Kill at random, two hundred times, and play 2,000 histories (SKEWLESS_KILL_SEED=7 repeats kills, SKEWLESS_HISTORIES=number, SKEWLESS_HISTORY=seed)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m nightly tests/faults
 
-test-browser: $(READY) docs ## Look at pages and site in Chromium, light, dark and on a phone (pictures: out/browser)
+test-browser: $(READY) docs ## Look at pages and site in Chromium, light, dark and on a phone (pictures: out/browser; SKEWLESS_CHROMIUM=path)
 	@$(BIN)/python -m pytest -m browser tests/browser
 
 test-kafka: $(READY) ## Start a Kafka broker, kill it, and compare the results (fetches jars into .jars)
@@ -100,9 +105,13 @@ bench: $(READY) ## Measure what a routing decision costs
 
 bench-spark: $(READY) ## Measure routing on Spark against hashing, salting and round-robin (DATA=folder adds streams)
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.spark_speed
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.planned $(if $(DATA),--data "$(DATA)")
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.spark_alternatives $(if $(DATA),--data "$(DATA)")
 	$(BIN)/python -m benchmarks.on_spark.break_even $(if $(DATA),--data "$(DATA)")
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.aggregate_speed $(if $(DATA),--data "$(DATA)")
+
+bench-replay: $(READY) ## Measure how exact the replay of an event log on other slots is; needs a quiet machine
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.replay_validation
 
 bench-public: $(READY) ## Measure NEXMark, ShuffleBench and TPC-H Q5 on Spark, for docs/results/public-benchmarks.md and docs/applications.md
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.public

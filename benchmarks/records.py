@@ -106,7 +106,7 @@ def grouped(records: Iterable[Row], *columns: str) -> dict[Any, list[Row]]:
 
 
 def seconds(record: Row) -> float:
-    """Return how long it took."""
+    """Return the seconds of a record."""
     return float(record["seconds"])
 
 

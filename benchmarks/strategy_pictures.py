@@ -19,7 +19,7 @@ from benchmarks.pictures import LINE, PALE, PICTURES, STRONG, STYLE, save
 from benchmarks.records import Report, Row
 from skewless import registry
 from skewless.metrics import relative_loads
-from skewless.simulator import simulate
+from skewless.simulator import Measuring, simulate
 from skewless.workloads import EvolvingZipf, Workload
 
 BASELINE = "hash"
@@ -60,7 +60,8 @@ def measure(names: Sequence[str]) -> Iterator[Row]:
 def _run(name: str, family: str) -> Row:
     _, workload, n_workers = SETTINGS[family]
     strategy = registry.make(name)
-    run = simulate(strategy, workload, n_workers=n_workers, seed=1, window=WINDOW, keep_loads=True)
+    kept = Measuring(keep_loads=True)
+    run = simulate(strategy, workload, n_workers=n_workers, seed=1, window=WINDOW, measuring=kept)
     loads = np.asarray(run.windows.loads)
     return {
         "loads": [float(load) for load in loads[-1]],

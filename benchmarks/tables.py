@@ -10,7 +10,10 @@ from benchmarks.on_spark import (
     held_keys,
     keyed_state_mixed,
     learning_together,
+    planned,
     public,
+    replay_validation,
+    skewed_joins,
     skewed_writes,
     spark_alternatives,
     spark_speed,
@@ -23,8 +26,9 @@ from experiments.reproduction import document as reproduction
 
 MODULES = (
     *(giants, grouping_cost, overview, simulator_speed, aggregate_speed, break_even, held_keys),
-    *(keyed_state_mixed, learning_together, public, skewed_writes, spark_alternatives),
-    *(spark_versions, stateful_operators, tpch_q5),
+    *(keyed_state_mixed, learning_together, planned, public, replay_validation),
+    *(skewed_joins, skewed_writes, spark_alternatives, spark_versions, stateful_operators),
+    *(tpch_q5,),
 )
 REPORTS = (*(module.REPORT for module in MODULES), spark_speed.SPEEDS, spark_speed.FIRST_ROUTES)
 

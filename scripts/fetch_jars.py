@@ -55,7 +55,7 @@ def read_list(name: str) -> list[Jar]:
 
 
 def ivy_file(jars: list[Jar]) -> str:
-    """Return what Ivy is to fetch: each jar by itself, in the configuration of its folder."""
+    """Write the list for Ivy: each jar by itself, in the configuration of its folder."""
     folders = sorted({jar.folder for jar in jars})
     confs = "".join(f"<conf name={quoteattr(folder)}/>" for folder in folders)
     wanted = "".join(

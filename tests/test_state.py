@@ -3,7 +3,16 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from skewless.state import copy_state, named_arrays, state_bytes, with_arrays
+from skewless.state import (
+    Unsound,
+    copy_state,
+    layout,
+    named_arrays,
+    require_within,
+    restored,
+    state_bytes,
+    with_arrays,
+)
 
 
 class Inner(NamedTuple):
@@ -45,3 +54,44 @@ def test_arrays_go_out_by_name_and_come_back(state):
 def test_anything_but_arrays_is_refused_by_name():
     with pytest.raises(TypeError, match=r"state field 'inner\.counts' is a int"):
         state_bytes(Outer(np.arange(3), Inner(5)))
+
+
+class WithFields(NamedTuple):
+    counters: np.ndarray
+
+
+def with_fields():
+    rows = np.zeros(2, [("place", "i4"), ("level", "f8")])
+    rows["place"], rows["level"] = [1, 2], [0.5, 1.5]
+    return WithFields(rows)
+
+
+def test_an_array_with_fields_goes_out_field_by_field_and_comes_back():
+    state = with_fields()
+    arrays = {name: array.copy() for name, array in named_arrays(state)}
+    assert {name: a.tolist() for name, a in arrays.items()} == {
+        "counters.place": [1, 2],
+        "counters.level": [0.5, 1.5],
+    }
+    again = restored(WithFields(np.zeros_like(state.counters)), arrays)
+    assert again.counters.dtype == state.counters.dtype
+    assert np.array_equal(again.counters, state.counters)
+    assert not np.shares_memory(copy_state(state).counters, state.counters)
+
+
+@pytest.mark.parametrize("other", ["counters.plate", "counters"])
+def test_another_field_is_refused_by_its_name(other):
+    arrays = dict(named_arrays(with_fields()))
+    arrays[other] = arrays.pop("counters.place")
+    with pytest.raises(Unsound, match=r"no array 'counters.place'|unknown array 'counters"):
+        restored(with_fields(), arrays)
+
+
+def test_layouts_differ_if_a_field_has_another_name_or_type():
+    kinds = ([("a", "i4")], [("b", "i4")], [("a", "i8")], "i4", "V4")
+    assert len({layout(WithFields(np.zeros(2, kind))) for kind in kinds}) == len(kinds)
+
+
+def test_values_of_every_field_are_checked():
+    with pytest.raises(Unsound, match=r"counters\.level must be from 0 to 1, not 1\.5"):
+        require_within("counters", with_fields().counters[1:][["level"]], 0, 1)

@@ -5,7 +5,6 @@ Cells that have a record already are skipped, so an interrupted run goes on wher
 
 import json
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.progress import track
@@ -25,6 +24,7 @@ from benchmarks.frontier.front import points
 from benchmarks.frontier.tables import REPORT
 from benchmarks.records import write_records
 from skewless import registry
+from skewless.cli.option import option
 
 
 def write_documents() -> None:
@@ -44,12 +44,10 @@ def write_documents() -> None:
 
 
 def main(
-    data: Annotated[Path | None, typer.Option(help="Folder of Parquet files with `key`.")] = None,
-    only: Annotated[str | None, typer.Option(help="Some strategies, with commas.")] = None,
-    groups: Annotated[
-        str | None, typer.Option("--cells", help="Some groups of cells, with commas.")
-    ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Also what has a record.")] = False,
+    data: Path | None = option(None, "Folder of Parquet files with `key`."),
+    only: str | None = option(None, "Some strategies, with commas."),
+    groups: str | None = option(None, "Some groups of cells, with commas.", "--cells"),
+    again: bool = option(False, "Also what has a record.", "--again"),
 ) -> None:
     """Measure what has no record yet, then write the page and its pictures."""
     names = only.split(",") if only else registry.names()

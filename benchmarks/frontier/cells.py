@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.records import Row
 from benchmarks.streams import InMemory
 from skewless import registry
-from skewless.simulator import simulate
+from skewless.simulator import Cluster, simulate
 from skewless.strategy import Rescales
 from skewless.workloads import EvolvingZipf, Trace, Workload, Zipf
 
@@ -76,7 +76,6 @@ class Cell:
 
 
 def cell_of(record: Row) -> Cell:
-    """Return the cell of a record."""
     return Cell(**{field.name: record[field.name] for field in fields(Cell)})
 
 
@@ -137,7 +136,7 @@ def measure(todo: Iterable[Cell], data: Path | None = None) -> Iterator[Row]:
             n_workers=cell.workers,
             n_sources=cell.sources,
             seed=cell.seed,
-            capacities=twice_as_fast if cell.group == "speeds" else None,
+            cluster=Cluster(twice_as_fast if cell.group == "speeds" else None),
             # Balance is judged over the whole stream, or by windows.
             horizon=kept.keys.size if cell.group in ("grid", "sources") else 0,
         )

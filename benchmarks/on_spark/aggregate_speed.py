@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,7 @@ from benchmarks.records import (
 )
 from benchmarks.streams import cut, real_streams, write_files, zipf_keys
 from skewless import aggregations as aggs
+from skewless.cli.option import option
 from skewless.spark import aggregate
 
 AUTO = "auto"
@@ -225,12 +226,12 @@ REPORT = Report("on_spark/aggregate_speed.jsonl", {(BENCHMARKS, "spark aggregate
 
 
 def main(
-    data: Annotated[Path | None, typer.Option(help="Folder with real streams, Parquet.")] = None,
-    records: Annotated[int, typer.Option(help="At most so many records of a stream.")] = 3_000_000,
-    repeats: Annotated[int, typer.Option(help="Turns of each comparison.")] = 3,
-    slots: Annotated[int, typer.Option(help="Task slots of the local session.")] = 2,
-    only: Annotated[str, typer.Option(help="Streams to take: a regular expression.")] = "",
-    kinds: Annotated[str, typer.Option(help="Aggregations to take: the same.")] = "",
+    data: Path | None = option(None, "Folder with real streams, Parquet."),
+    records: int = option(3_000_000, "At most so many records of a stream."),
+    repeats: int = option(3, "Turns of each comparison."),
+    slots: int = option(2, "Task slots of the local session."),
+    only: str = option("", "Streams to take: a regular expression."),
+    kinds: str = option("", "Aggregations to take: the same."),
 ) -> None:
     """With `only` or `kinds`, what was measured before of others is kept."""
     results = [

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
@@ -18,27 +17,19 @@ import typer
 from benchmarks.on_spark.spark_alternatives import OURS
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown
 from benchmarks.streams import real_streams, zipf_keys
-from skewless import registry
-from skewless.arrays import Keys, Workers
+from skewless.arrays import Keys
+from skewless.cli.option import option
+from skewless.diagnosis.costs import ALIKE, Costs
+from skewless.diagnosis.job import Job, SampledKeys
+from skewless.diagnosis.ways import chosen_strategies, placed
 from skewless.keys import hash_keys
 from skewless.plumbing.rounding import seconds_text
-from skewless.spark.diagnosis.alternatives import (
-    LOCAL,
-    ROUND_ROBIN,
-    partition_of,
-    round_robin,
-    salted,
-)
-from skewless.spark.diagnosis.costs import ALIKE, Costs, Moving
-from skewless.spark.diagnosis.predicting import BASELINE, Job, routed
-from skewless.spark.diagnosis.sampled_keys import SampledKeys
 
 N_RECORDS, N_KEYS, N_FILES = 2_000_000, 10_000, 8
 #: Records of a job for each that is counted, where they are generated.
 TIMES = 10
 SLOTS = (8, 32, 128)
 PER_RECORD = (0.0, 5e-6, 50e-6, 500e-6)
-MOVING = {LOCAL: Moving.NONE, ROUND_ROBIN: Moving.DEALT, OURS: Moving.ROUTED}
 #: Costs of a key on each worker that has it, in seconds.
 PER_PAIR = tuple(round(10.0 ** (step / 6), 9) for step in range(-36, 7))
 
@@ -58,20 +49,15 @@ def measured(stream: str, keys: Keys) -> Iterator[Row]:
     sample = SampledKeys(keys, tuple(sizes))
     for slots in SLOTS:
         job = Job(sample, slots, slots, records)
-        counted = {
-            name: (np.bincount(workers, minlength=n), sample.pairs(workers, n))
-            for name, (workers, n) in jobs(job).items()
-        }
+        counted = {}
+        for way in placed(job, chosen_strategies([OURS])):
+            loads = np.bincount(way.workers, minlength=way.n_places)
+            counted[way.name] = loads, sample.pairs(way.workers, way.n_places), way.moving
         for per_record in PER_RECORD:
             times = []
             for per_pair in PER_PAIR:
                 priced = Job(sample, slots, slots, records, Costs(per_record, per_pair))
-                times.append(
-                    {
-                        name: priced.seconds(*found, MOVING.get(name, Moving.SHUFFLED)) or 0.0
-                        for name, found in counted.items()
-                    }
-                )
+                times.append({name: priced.seconds(*of) or 0.0 for name, of in counted.items()})
             row = {"stream": stream, "slots": slots, "per_record": per_record}
             row |= dict.fromkeys(("from", "to", "below", "above"))
             pays = costs_that_pay(times)
@@ -82,21 +68,6 @@ def measured(stream: str, keys: Keys) -> Iterator[Row]:
                 row["below"] = best_other(times[max(first - 1, 0)])[0]
                 row["above"] = best_other(times[min(last + 1, len(times) - 1)])[0]
             yield row
-
-
-def jobs(job: Job) -> dict[str, tuple[Workers, int]]:
-    """Return where each job sends the records, and over how many tasks."""
-    partitions, n_partitions = partition_of(job.sample)
-    plain = {
-        BASELINE: routed(job, registry.make(BASELINE)),
-        ROUND_ROBIN: round_robin(job.sample, job.n_workers),
-        **dict(salted(job.sample, job.n_workers)),
-    }
-    return {
-        OURS: (routed(job, registry.make(OURS)), job.n_workers),
-        **{name: (workers, job.n_workers) for name, workers in plain.items()},
-        LOCAL: (partitions.astype(np.int32), n_partitions),
-    }
 
 
 def costs_that_pay(times: Sequence[Mapping[str, float]]) -> tuple[int, int] | None:
@@ -150,7 +121,7 @@ REPORT = Report(
 
 
 def main(
-    data: Annotated[Path | None, typer.Option(help="A folder of Parquet files with `key`.")] = None,
+    data: Path | None = option(None, "A folder of Parquet files with `key`."),
 ) -> None:
     """Compute which costs of a key per worker let routing by key pay."""
     REPORT.write(row for name, keys in streams(data) for row in measured(name, keys))

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
@@ -30,13 +29,15 @@ from benchmarks.records import (
     seconds,
     times,
 )
+from skewless.cli.option import option
 from skewless.keys import hash_keys
 from skewless.spark.ledger import Ledger
+from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.schemas import schema_text, shape_of
-from skewless.spark.state.tasks import StateTasks, hash_seed
+from skewless.spark.state.tasks import StateTasks
 from skewless.spark.state.versions import version_files
 from skewless.spark.state.worker_step import Work
 from skewless.strategies import Hash
@@ -119,7 +120,7 @@ REPORT = Report("on_spark/held_keys.jsonl", {(BENCHMARKS, "held keys"): table})
 
 
 def main(
-    rounds: Annotated[int, typer.Option(min=1, help="Times that everything is measured.")] = 3,
+    rounds: int = option(3, "Times that everything is measured.", min=1),
 ) -> None:
     """Measure a micro-batch of keyed state by the number of keys that are held."""
     REPORT.write(measure(rounds))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -32,15 +32,16 @@ from benchmarks.on_spark.turns import (
 from benchmarks.records import BENCHMARKS, PROJECT, Report, Row, grouped, markdown
 from benchmarks.streams import write_files
 from skewless.arrays import Workers
+from skewless.cli.option import option
 from skewless.keys import hash_keys
 from skewless.metrics import imbalance
 from skewless.registry import strategy_of
-from skewless.simulator import simulate
+from skewless.simulator import Measuring, simulate
 from skewless.spark import Processor, Update, process, scale_to
 from skewless.spark.ledger import Ledger
+from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state.planning.placing import Placing, as_moving
 from skewless.spark.state.planning.state_plan import from_entry
-from skewless.spark.state.tasks import hash_seed
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.plan_files import read_entry
 from skewless.strategies import Mixed
@@ -124,7 +125,8 @@ def stream(size: Size, f: float, first_workers: Workers | None = None) -> Fluctu
 def measure_simulated(size: Size) -> Iterator[Row]:
     """Yield a raw record for each micro-batch of the simulator, in which Mixed moves keys."""
     settings: Row = {"n_workers": size.n_workers, "window": size.n_records, "seed": SEED}
-    run = simulate(Mixed(), stream(size, F), **settings, state_windows=STATE_BATCHES)
+    measuring = Measuring(state_windows=STATE_BATCHES)
+    run = simulate(Mixed(), stream(size, F), **settings, measuring=measuring)
     moved = {one.window + 1: one.moved_share for one in run.rebalances}
     for batch, found in enumerate(run.by_window()["window_imbalance"]):
         about = {"scenario": "simulator", "strategy": "mixed", "batch": batch}
@@ -323,16 +325,10 @@ REPORT = Report("on_spark/keyed_state.jsonl", {(BENCHMARKS, "keyed state"): tabl
 
 
 def main(
-    small: Annotated[
-        bool, typer.Option("--small", help="A short try; writes no document.")
-    ] = False,
-    records_per_batch: Annotated[
-        int | None, typer.Option("--records", help="Records of a micro-batch.", min=1)
-    ] = None,
-    n_batches: Annotated[
-        int | None, typer.Option("--batches", help="Micro-batches of each stream.", min=1)
-    ] = None,
-    out: Annotated[Path, typer.Option(help="The file for the page with the plots.")] = PAGE,
+    small: bool = option(False, "A short try; writes no document.", "--small"),
+    records_per_batch: int | None = option(None, "Records of a micro-batch.", "--records", min=1),
+    n_batches: int | None = option(None, "Micro-batches of each stream.", "--batches", min=1),
+    out: Path = option(PAGE, "The file for the page with the plots."),
 ) -> None:
     """Measure keyed state on Spark with Mixed's generator; write records, a table and a page."""
     size = SMALL if small else Size()

@@ -98,7 +98,7 @@ def sketching() -> Work:
 
 
 def seconds_of_a_call(port: int) -> float:
-    """Return how long one call takes, from one connection."""
+    """Measure the seconds of one call, from one connection."""
     n = 5_000
     begin = time.perf_counter()
     list(calling(port)(iter([pa.RecordBatch.from_pydict({"key": ["a"] * n})])))
@@ -106,7 +106,7 @@ def seconds_of_a_call(port: int) -> float:
 
 
 def rounds_for(seconds: float) -> int:
-    """Return how many checksums of a kilobyte take so long on this machine."""
+    """Count the checksums of a kilobyte that take so long on this machine."""
     n = 20_000
     begin = time.process_time()
     for _ in range(n):

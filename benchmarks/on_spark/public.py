@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Annotated
 
 import typer
 from pyspark.sql import SparkSession
@@ -29,6 +28,7 @@ from benchmarks.public.both_ways import (
 from benchmarks.public.shuffle_records import ShuffleRecords
 from benchmarks.public.shufflebench import SCHEMAS, shufflebench
 from benchmarks.records import Report, Row, grouped, markdown, range_of, ratios, times
+from skewless.cli.option import option
 
 PLAIN, OURS = "plain", "skewless"
 ABOUT = ("asks", "plain_verb", "our_verb")
@@ -121,13 +121,11 @@ REPORT = Report(
 
 
 def main(
-    events: Annotated[int, typer.Option(help="Events of NEXMark.")] = 400_000,
-    records: Annotated[int, typer.Option(help="Records of ShuffleBench.")] = 20_000,
-    n_rounds: Annotated[int, typer.Option("--rounds", help="How often each way is measured.")] = 3,
-    minutes: Annotated[
-        float, typer.Option(help="Stops before a round that would exceed them.")
-    ] = 5,
-    query: Annotated[list[str] | None, typer.Option(help="Only these, as Q5.")] = None,
+    events: int = option(400_000, "Events of NEXMark."),
+    records: int = option(20_000, "Records of ShuffleBench."),
+    n_rounds: int = option(3, "How often each way is measured.", "--rounds"),
+    minutes: float = option(5, "Stops before a round that would exceed them."),
+    query: list[str] | None = option(None, "Only these, as Q5."),
 ) -> None:
     """Measure all queries."""
     known = [each.name for each, _ in QUERIES]

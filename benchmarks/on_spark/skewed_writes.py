@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ from pyspark.sql import functions as F
 from benchmarks.on_spark.turns import in_turns, spark_and_folder, timed
 from benchmarks.records import Report, Row, grouped, markdown, ratios, times
 from benchmarks.streams import write_files
+from skewless.cli.option import option
 from skewless.spark import route
 from skewless.workloads import Zipf
 
@@ -102,8 +102,8 @@ REPORT = Report("on_spark/skewed_writes.jsonl", {("docs/skewed-writes.md", "skew
 
 
 def main(
-    records: Annotated[int, typer.Option(help="Records to write.")] = 3_000_000,
-    turns: Annotated[int, typer.Option(help="How often each way is measured.")] = 3,
+    records: int = option(3_000_000, "Records to write."),
+    turns: int = option(3, "How often each way is measured."),
 ) -> None:
     """Measure all ways."""
     with spark_and_folder("skewed writes") as (spark, folder):

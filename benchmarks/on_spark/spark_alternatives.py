@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 import typer
@@ -34,13 +34,18 @@ from benchmarks.on_spark.kinds_of_work import (
 from benchmarks.on_spark.turns import in_turns, timed
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, write_records
 from benchmarks.streams import cut, real_streams, write_files, zipf_keys
-from skewless.spark import hot_keys, route, session
-from skewless.spark.diagnosis.costs import ALIKE
+from skewless.cli.option import option
+from skewless.diagnosis.costs import ALIKE
+from skewless.diagnosis.ways import HOT
+from skewless.spark import hot_keys, plan_keys, route, session
 
 #: The strategy of ours that the tables are about.
 OURS = "cascade-ahead"
 STRATEGIES = (OURS, "cascade", "pd-stream")
 SALTS = (2, 4, 8, 16, 32)
+HOT_SALTS = (8, 32)
+#: What `hot_keys` names the fastest, taken.
+APPLIED = "apply"
 N_FILES = 8
 
 
@@ -116,14 +121,18 @@ class Job:
             return cls(case, calling(port), seconds_of_a_call(port), 0.0)
         job = cls(case, sketching(), case.per_record, 0.0)
         few, many = (
-            [job.run(jobs_of(even, slots)[name]()) for _ in range(2)][1]
+            [job.run(jobs_of(even, slots)[name]) for _ in range(2)][1]
             for name in ("hash", "round-robin")
         )
         extra = (many["seconds"] - few["seconds"]) / (many["pairs"] - few["pairs"])
         return cls(case, job.work, case.per_record, max(0.0, slots * extra))
 
-    def run(self, df: DataFrame) -> Row:
-        """Run it; return its seconds, and how many records and (key, worker) pairs it saw."""
+    def run(self, partition: Callable[[], DataFrame]) -> Row:
+        """Run it; return its seconds, and how many records and (key, worker) pairs it saw.
+
+        What a way of partitioning counts beforehand is part of its time.
+        """
+        counting, df = timed(partition)
         keys = df.select("key")
         if self.case.kind == "sketches":
             made = keys.mapInArrow(self.work, "key string, records bigint, sketch binary")
@@ -138,7 +147,7 @@ class Job:
             found = keys.mapInArrow(self.work, "records bigint, keys bigint")
         took, rows = timed(found.toArrow)
         n_records, n_pairs = (sum(rows[name].to_pylist()) for name in ("records", "keys"))
-        return {"seconds": took, "records": n_records, "pairs": n_pairs}
+        return {"seconds": counting + took, "records": n_records, "pairs": n_pairs}
 
 
 def measured(job: Job, stream: str, df: DataFrame, slots: int, repeats: int) -> list[Row]:
@@ -147,10 +156,11 @@ def measured(job: Job, stream: str, df: DataFrame, slots: int, repeats: int) -> 
     report = hot_keys(df, "key", workers=slots, strategies=list(STRATEGIES), **costs)
     predicted = report.fastest.strategy if report.fastest else None
     jobs = jobs_of(df, slots)
-    job.run(jobs["cascade"]())  # starts the Python workers of all slots
+    jobs[APPLIED] = partial(report.apply, df)
+    job.run(jobs["cascade"])  # starts the Python workers of all slots
     cell = {"case": job.case.name, "stream": stream, "slots": slots}
     return [
-        {**cell, "job": name, "turn": turn, **job.run(jobs[name]()), "predicted": predicted}
+        {**cell, "job": name, "turn": turn, **job.run(jobs[name]), "predicted": predicted}
         for turn, name in in_turns(jobs, repeats, f"{job.case.name}, {stream}, {slots} slots")
     ]
 
@@ -162,6 +172,18 @@ def jobs_of(df: DataFrame, slots: int) -> dict[str, Callable[[], DataFrame]]:
         salt = (F.rand(seed=1) * n_salts).cast("int")
         return df.withColumn("salt", salt).repartition(slots, "key", "salt").drop("salt")
 
+    def hot_salted(n_salts: int) -> DataFrame:
+        """Salt hot keys only, as people write it by hand."""
+        counts = df.groupBy("key").count().collect()
+        least = HOT * sum(row["count"] for row in counts) / slots
+        hot = [row["key"] for row in counts if row["count"] > least]
+        salt = F.when(F.col("key").isin(hot), (F.rand(seed=1) * n_salts).cast("int")).otherwise(0)
+        return df.withColumn("salt", salt).repartition(slots, "key", "salt").drop("salt")
+
+    def planned(whole: bool) -> DataFrame:
+        plan = plan_keys(df, "key", slots, seed=0, whole_keys=whole)
+        return route(df, "key", plan=plan)
+
     jobs: dict[str, Callable[[], DataFrame]] = {
         "hash": lambda: df.repartition(slots, "key"),
         "round-robin": lambda: df.repartition(slots),
@@ -169,7 +191,11 @@ def jobs_of(df: DataFrame, slots: int) -> dict[str, Callable[[], DataFrame]]:
     for n_salts in SALTS:
         if n_salts <= slots:
             jobs[f"salt-{n_salts}"] = partial(salted, n_salts)
+    for n_salts in HOT_SALTS:
+        jobs[f"hot-salt-{n_salts}"] = partial(hot_salted, n_salts)
     jobs["local"] = lambda: df
+    jobs["plan"] = partial(planned, False)
+    jobs["whole-plan"] = partial(planned, True)
     for name in reversed(STRATEGIES):
         jobs[name] = partial(route, df, "key", strategy=name, workers=slots, seed=0)
     return jobs
@@ -253,7 +279,7 @@ def summary(records: Sequence[Row]) -> str:
 
 
 def _is_plain(job: str) -> bool:
-    return job in ("hash", "round-robin", "local") or job.startswith("salt-")
+    return job in ("hash", "round-robin", "local") or "salt-" in job
 
 
 REPORT = Report(
@@ -280,10 +306,10 @@ def keep(cell: list[Row]) -> None:
 
 
 def main(
-    repeats: Annotated[int, typer.Option(help="Turns of each comparison.")] = 3,
-    data: Annotated[Path | None, typer.Option(help="A folder of Parquet files with `key`.")] = None,
-    only: Annotated[str, typer.Option(help="Cases whose name has this text.")] = "",
-    most: Annotated[int, typer.Option(help="Records of a stream, at most.")] = 1 << 30,
+    repeats: int = option(3, "Turns of each comparison."),
+    data: Path | None = option(None, "A folder of Parquet files with `key`."),
+    only: str = option("", "Cases whose name has this text."),
+    most: int = option(1 << 30, "Records of a stream, at most."),
 ) -> None:
     """Measure cascade-ahead against what a user could write instead."""
     with contextlib.ExitStack() as stack:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +22,11 @@ from pyspark.sql import functions as F
 from benchmarks.on_spark.turns import in_turns, spark_and_folder, throw_away, timed
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, ratios
 from benchmarks.streams import write_files, zipf_keys
+from skewless.cli.option import option
 from skewless.metrics import imbalance
 from skewless.spark import route, session
+from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state.planning.placing import PLACES, Placing, as_moving, worker_column
-from skewless.spark.state.tasks import hash_seed
 from skewless.strategies import Mixed
 
 WORKERS = 32
@@ -204,12 +204,12 @@ FIRST_ROUTES = Report(
 
 
 def main(
-    records: Annotated[int, typer.Option(help="Records of the jobs with work.")] = 2_000_000,
-    rows: Annotated[int, typer.Option(help="Rows of the jobs without work.")] = 3_000_000,
-    repeats: Annotated[int, typer.Option(help="Turns of each comparison.")] = 3,
-    first_route_only: Annotated[
-        bool, typer.Option("--first-route-only", help="Measure how long beginning takes, only.")
-    ] = False,
+    records: int = option(2_000_000, "Records of the jobs with work."),
+    rows: int = option(3_000_000, "Rows of the jobs without work."),
+    repeats: int = option(3, "Turns of each comparison."),
+    first_route_only: bool = option(
+        False, "Measure how long beginning takes, only.", "--first-route-only"
+    ),
 ) -> None:
     """Measure routing on Spark against key hashing and salting; write raw records and tables."""
     if not first_route_only:

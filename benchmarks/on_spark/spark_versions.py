@@ -10,12 +10,15 @@ _SHOWN = {"passed": "yes", "failed": "**no**", "skipped": "not tried"}
 #: The order of the lines: a part that is run again alone stays where it is. Others come last.
 PARTS = (
     "`route`, batch",
+    "`plan_keys`, and `route` by its plan",
+    "`route`, batch, decided online",
     "`aggregate`, batch, ready aggregations",
     "`aggregate`, batch, own aggregators and windows",
     "`aggregate`, batch, zero/reduce/merge/finish",
     "`aggregate`, stream, ready aggregations, ledger and restart",
     "`aggregate`, stream, own aggregators, ledger and restart",
     "`hot_keys`, `observe_hot_keys`",
+    "`hot_keys(…).apply`",
     "`process`, stream, ledger and restart",
     "continuous processing and real-time mode: refused",
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,7 @@ from benchmarks.public.both_ways import ROCKSDB, missing_for_transform
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, seconds
 from benchmarks.streams import write_files
 from skewless.aggregations import VectorAggregator
+from skewless.cli.option import option
 from skewless.spark import KeyProcessor, Processor, Update, aggregate, process
 
 OURS = "process"
@@ -198,9 +199,9 @@ REPORT = Report("on_spark/stateful_operators.jsonl", {(BENCHMARKS, "stateful ope
 
 
 def main(
-    batches: Annotated[int, typer.Option(help="Micro-batches of each query.")] = 8,
-    records: Annotated[int, typer.Option(help="Records of a micro-batch.")] = 100_000,
-    workers: Annotated[int, typer.Option(help="Workers, and partitions of Spark's state.")] = 8,
+    batches: int = option(8, "Micro-batches of each query."),
+    records: int = option(100_000, "Records of a micro-batch."),
+    workers: int = option(8, "Workers, and partitions of Spark's state."),
 ) -> None:
     """Measure all ways."""
     settings = {"spark.sql.shuffle.partitions": str(workers), **ROCKSDB, **QUIET}

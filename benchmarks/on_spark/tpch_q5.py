@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import mean, median
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from pyspark.sql import SparkSession
@@ -23,6 +23,7 @@ from skewless.apps.records.outputs import ledger_beside
 from skewless.apps.tpch.generating import TpchStream
 from skewless.apps.tpch.tables import TableFiles, find_tables
 from skewless.apps.tpch_q5 import TpchQ5
+from skewless.cli.option import option
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger import Ledger
 
@@ -134,14 +135,9 @@ REPORT = Report("on_spark/tpch_q5.jsonl", {("docs/applications.md", "tpch q5"): 
 
 
 def main(
-    items: Annotated[int, typer.Option(help="Line items.")] = 200_000,
-    n_rounds: Annotated[
-        int,
-        typer.Option("--rounds", min=LEAST_ROUNDS, help="How often each strategy is measured."),
-    ] = 4,
-    minutes: Annotated[
-        float, typer.Option(help="After three rounds, none begins that would end later.")
-    ] = 5.0,
+    items: int = option(200_000, "Line items."),
+    n_rounds: int = option(4, "How often each strategy is measured.", "--rounds", min=LEAST_ROUNDS),
+    minutes: float = option(5.0, "After three rounds, none begins that would end later."),
 ) -> None:
     """Measure both strategies."""
     settings = {"spark.sql.shuffle.partitions": "4", "spark.sql.session.timeZone": "UTC"}

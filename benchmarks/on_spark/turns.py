@@ -60,7 +60,7 @@ def rounds(n: int, minutes: float, least: int = 1) -> Iterator[int]:
 
 
 def timed(job: Callable[..., T], *arguments: Any) -> tuple[float, T]:
-    """Return how many seconds a job takes, and its result."""
+    """Run a job; return its seconds and its result."""
     begin = time.perf_counter()
     result = job(*arguments)
     return time.perf_counter() - begin, result

@@ -77,7 +77,6 @@ class Auctions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         check_types(self)
         for name in ("n_batches", "hot_auctions", "hot_bidders", "hot_sellers", "hot_channels"):
             require(self, name, getattr(self, name) >= 1, "at least 1")
@@ -88,7 +87,6 @@ class Auctions:
         require(self, "seed", self.seed >= 0, "at least 0")
 
     def persons(self) -> pa.Table:
-        """Return all persons."""
         events = self._events(0, 1)
         rng = np.random.default_rng([self.seed, 0])
         names = np.strings.add(rng.choice(_PEOPLE, events.size), " ")
@@ -105,7 +103,6 @@ class Auctions:
         )
 
     def auctions(self) -> pa.Table:
-        """Return all auctions."""
         events = self._events(1, 1 + _AUCTIONS)
         rng = np.random.default_rng([self.seed, 1])
         initial = _prices(rng, events.size)
@@ -125,7 +122,6 @@ class Auctions:
         )
 
     def bids(self) -> pa.Table:
-        """Return all bids."""
         events = self._events(1 + _AUCTIONS, _CYCLE)
         rng = np.random.default_rng([self.seed, 2])
         last = _last_auction(events)

@@ -44,7 +44,6 @@ class Rules:
     matches: float = 1.5
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         check_types(self)
         require(self, "n_consumers", self.n_consumers >= _FIELDS, f"at least {_FIELDS}")
         require(self, "z", self.z >= 0, "at least 0")
@@ -96,7 +95,6 @@ class ShuffleRecords:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         check_types(self)
         require(self, "n_batches", self.n_batches >= 1, "at least 1")
         enough = self.n_records >= self.n_batches
@@ -106,7 +104,6 @@ class ShuffleRecords:
         require(self, "seed", self.seed >= 0, "at least 0")
 
     def records(self, batch: int) -> pa.Table:
-        """Return the records of one micro-batch."""
         begin, end = (self.n_records * i // self.n_batches for i in (batch, batch + 1))
         rng = np.random.default_rng([self.seed, batch])
         content = rng.bytes((end - begin) * self.record_bytes)

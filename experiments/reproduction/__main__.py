@@ -19,6 +19,7 @@ from experiments.reproduction.runner import measure
 from skewless import parameters
 from skewless.cli import reading
 from skewless.cli.application import refusing_bad_input, stopped
+from skewless.cli.option import option
 from skewless.cli.screen import progress_bar
 
 _MOST_JOBS = 1024
@@ -29,20 +30,14 @@ def main(
         list[str] | None,
         typer.Argument(metavar="PAPER[/FIGURE]", help="What to reproduce; all by default."),
     ] = None,
-    size: Annotated[str, typer.Option(help=f"One of {', '.join(SIZES)}.")] = "quick",
-    jobs: Annotated[
-        str | None, typer.Option(help="Number of processes; one per core by default.")
-    ] = None,
-    out: Annotated[
-        Path, typer.Option(help="The folder of the raw records; a stopped run resumes from it.")
-    ] = Path("out/reproduction"),
-    page: Annotated[
-        Path | None, typer.Option(help="Write a page with all plots to this file.")
-    ] = None,
-    record: Annotated[
-        bool, typer.Option("--record", help="Write the document, from all figures.")
-    ] = False,
-    only_list: Annotated[bool, typer.Option("--list", help="List the figures, and exit.")] = False,
+    size: str = option("quick", f"One of {', '.join(SIZES)}."),
+    jobs: str | None = option(None, "Number of processes; one per core by default."),
+    out: Path = option(
+        Path("out/reproduction"), "The folder of the raw records; a stopped run resumes from it."
+    ),
+    page: Path | None = option(None, "Write a page with all plots to this file."),
+    record: bool = option(False, "Write the document, from all figures.", "--record"),
+    only_list: bool = option(False, "List the figures, and exit.", "--list"),
 ) -> None:
     """Measure the tables and figures of the papers, and say which of their claims hold."""
     with refusing_bad_input():

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.records import Row
 from skewless import registry, workloads
-from skewless.simulator import simulate
-from skewless.simulator.timed.timing import Event, Timing
+from skewless.simulator import Cluster, Event, Measuring, Sync, Timing, simulate
 
 #: Columns of a summary that depend on the machine, so they are no part of a raw record.
 _OF_THE_MACHINE = ("ns_per_record", "plan_seconds_mean", "planned_plan_seconds_mean")
-_MADE = ("strategy", "workload", "settings", "of", "timing", "events")
 
 
 @dataclass(frozen=True)
@@ -41,9 +39,15 @@ class Simulation:
         run = simulate(
             registry.make(self.strategy, **self.settings),
             workloads.make(self.workload, **self.of),
+            n_workers=self.n_workers,
+            n_sources=self.n_sources,
+            seed=self.seed,
+            window=self.window,
+            horizon=self.horizon,
+            sync=Sync(self.sync, work=self.sync_delay) if self.sync else 0,
+            cluster=Cluster(self.capacities, [Event(**event) for event in self.events]),
+            measuring=Measuring(state_windows=self.state_windows),
             timing=None if self.timing is None else Timing(**self.timing),
-            events=[Event(**event) for event in self.events],
-            **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in _MADE},
         )
         row = run.summary() | run.by_window()
         return {name: value for name, value in row.items() if name not in _OF_THE_MACHINE}

@@ -29,7 +29,7 @@ def write_document(results: Sequence[Result], document: Path = DOCUMENT) -> bool
 
 
 def totals_table(results: Sequence[Result]) -> str:
-    """Return how much was measured, and the number of figures with each verdict, by paper."""
+    """Write what was measured, and the number of figures with each verdict, by paper."""
 
     def counts(some: Sequence[Result]) -> list[int]:
         return [len(some), *totals(some).values(), sum(len(one["claims"]) for one in some)]
@@ -46,7 +46,7 @@ def totals_table(results: Sequence[Result]) -> str:
 
 
 def about_size(name: str) -> str:
-    """Return how much a size measures, as one sentence."""
+    """Describe a size in one sentence."""
     size = SIZES[name]
     seeds = "one seed" if len(size.seeds) == 1 else f"{len(size.seeds)} seeds"
     return (

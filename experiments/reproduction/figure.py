@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -103,9 +104,10 @@ class Claim:
     expects: Mapping[str, float]
 
     def __post_init__(self) -> None:
-        """Refuse a claim that nothing could decide."""
         unknown = set(self.expects) - {*RULES, "above", "below"}
         rules = [rule for rule in RULES if rule in self.expects]
+        if left := re.findall(r"\{\w+\}", f"{self.says} {self.ours} {self.expects}"):
+            raise ValueError(f"claim {self.says!r}: its each has no {', '.join(left)}")
         if unknown or len(rules) > 1 or not self.expects:
             raise ValueError(
                 f"claim {self.says!r}: expects must have one of {', '.join(RULES)}, above, below, "
@@ -233,26 +235,59 @@ def read_figure(
     """Return a figure from its table of TOML.
 
     `cells_of` takes over the cells of a figure before it. A figure's `place` is that
-    of its claims, unless they state another one.
+    of its claims, unless they state another one. `each` repeats a part: see `repeated`.
     """
     where = f"{paper.name}/{raw['number']}"
-    parts = dict(raw)
+    several = ("cells", "claims", "evidence", "plots")
+    parts = {**raw, **{name: repeated(raw.get(name, ()), where) for name in several}}
     try:
         grids = [*(others or {})[parts.pop("cells_of")].grids] if "cells_of" in raw else []
         for name in ("data", "why"):
             parts[name] = parts.get(name, "").format_map(texts or {})
     except KeyError as error:
         raise ValueError(f"{where}: nothing is called {error}") from None
-    grids += parts.pop("cells", ())
+    grids += parts.pop("cells")
     place = parts.pop("place", "")
     for name, default in (("claims", place), ("evidence", "ours")):
-        parts[name] = [
-            _made(Claim, {"place": default, **claim}, where) for claim in raw.get(name, ())
-        ]
-    parts["plots"] = [_made(Plot, plot, where) for plot in raw.get("plots", ())]
+        parts[name] = [_made(Claim, {"place": default, **claim}, where) for claim in parts[name]]
+    parts["plots"] = [_made(Plot, plot, where) for plot in parts["plots"]]
     figure: Figure = _made(Figure, {**parts, "paper": paper, "grids": grids}, where)
     _check(figure, where)
     return figure
+
+
+def repeated(tables: Sequence[Mapping[str, Any]], where: str) -> list[dict[str, Any]]:
+    """Return tables, those with `each` once for each of its rows.
+
+    The values of a row replace their names in braces.
+
+    >>> repeated([{"each": [{"z": 1.0}, {"z": 2.0}], "says": "z = {z}", "ours": {"z": "{z}"}}], "")
+    [{'says': 'z = 1.0', 'ours': {'z': 1.0}}, {'says': 'z = 2.0', 'ours': {'z': 2.0}}]
+    """
+    found = []
+    for table in tables:
+        whole = {name: value for name, value in table.items() if name != "each"}
+        rows = table.get("each", [{}])
+        if not rows or any(row.keys() != rows[0].keys() for row in rows):
+            raise ValueError(f"{where}: the rows of each must have the same names, not {rows}")
+        for name in rows[0]:
+            if f"{{{name}}}" not in str(whole):
+                raise ValueError(f"{where}: nothing is called {{{name}}}, which each has")
+        found += [_filled(whole, row) for row in rows]
+    return found
+
+
+def _filled(value: Any, row: Mapping[str, Any]) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _filled(one, row) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_filled(one, row) for one in value]
+    if not isinstance(value, str):
+        return value
+    if value.startswith("{") and value[1:-1] in row:
+        return row[value[1:-1]]
+    # What a row does not have is left: names of curves have axes in braces.
+    return re.sub(r"\{(\w+)\}", lambda name: str(row.get(name[1], name[0])), value)
 
 
 def _made(cls: Any, values: Mapping[str, Any], where: str) -> Any:

@@ -88,7 +88,6 @@ class Numbers:
     """Computes the numbers of one figure."""
 
     def __init__(self, table: Table, calls: Mapping[str, Call] | None = None) -> None:
-        """Take what was measured, and what its paper computes in ways of its own."""
         self.table, self._calls = table, dict(calls or {})
 
     def number(self, spec: Number, given: Mapping[str, Any] | None = None) -> float:

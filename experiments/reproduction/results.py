@@ -128,7 +128,7 @@ def _finite(number: float) -> float | None:
 
 
 def totals(results: Sequence[Result]) -> dict[str, int]:
-    """Return how many figures have each verdict.
+    """Count the figures by verdict.
 
     >>> totals([{"verdict": "reproduced"}, {"verdict": "failed"}])
     {'reproduced': 1, 'direction only': 0, 'not reproduced': 0, 'failed': 1}
@@ -138,7 +138,7 @@ def totals(results: Sequence[Result]) -> dict[str, int]:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Return how many figures have which verdict, as one sentence.
+    """Count the figures by verdict, in one sentence.
 
     >>> summary([{"verdict": "reproduced"}, {"verdict": "failed"}])
     '2 figures and tables: 1 reproduced, 1 failed. 50 % hold, at least in direction.'

@@ -43,7 +43,6 @@ class Table:
     """
 
     def __init__(self, entries: Sequence[Entry], columns: Mapping[str, Column] | None = None):
-        """Take what was measured, and what computes further columns."""
         self.entries = list(entries)
         self._columns = dict(columns or {})
 

@@ -14,6 +14,8 @@ SmallInts: TypeAlias = NDArray[np.int32]
 Floats: TypeAlias = NDArray[np.float64]
 Words: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]
+#: Rows with named fields: `rows[i]["field"]`.
+Rows: TypeAlias = NDArray[np.void]
 
 # Scalars inside kernels. They tell the reader what is meant; the compiler infers it, and numpy's
 # scalar types would make every line of integer arithmetic a cast for the type checker's sake.

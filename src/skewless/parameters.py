@@ -11,11 +11,15 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
+from skewless.arrays import Floats
 from skewless.plumbing.arguments import LARGEST, shown, whole_number
 
 __all__ = [
     "MOST_PLACES",
     "MOST_POINTS",
+    "WeightError",
     "as_dict",
     "check_types",
     "defaults",
@@ -23,7 +27,9 @@ __all__ = [
     "names",
     "nearest",
     "require",
+    "require_all_stay",
     "require_count",
+    "require_weights",
     "whole_number",
 ]
 
@@ -200,3 +206,41 @@ def require_head(strategy: Any) -> None:
     require(strategy, "hot_factor", hot_factor >= 1e-6, "at least 1e-6")
     require(strategy, "capacity", capacity is None or capacity >= 1, "at least 1 or None")
     require(strategy, "capacity", (capacity or 1) <= MOST_PLACES, f"at most {MOST_PLACES:,}")
+
+
+class WeightError(ValueError):
+    """The weights of records are negative, not finite, or not one per record."""
+
+
+def require_weights(weights: Floats, n_records: int, *, first: int = 0) -> None:
+    """Raise a `WeightError` unless there is one weight per record, finite and at least 0.
+
+    `first` is the number of the first of these records, for the message.
+
+    >>> require_weights(np.array([1.0, -2.0]), 2)
+    Traceback (most recent call last):
+        ...
+    skewless.parameters.WeightError: weights must be finite and at least 0; that of record 1 is -2.0
+    """
+    if weights.shape != (n_records,):
+        raise WeightError(f"weights must be one per record: {n_records}, not {weights.size}")
+    if n_records and not 0.0 <= weights.min() <= weights.max() < np.inf:  # false for NaN too
+        i = int(np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))[0])
+        raise WeightError(
+            f"weights must be finite and at least 0; that of record {first + i} is {weights[i]}"
+        )
+
+
+def require_all_stay(name: str, capacities: Floats | None) -> None:
+    """Raise ValueError if a capacity is 0, for strategies without `Traits.any_may_leave`.
+
+    >>> require_all_stay("cascade", np.array([1.0, 0.0]))
+    Traceback (most recent call last):
+        ...
+    ValueError: cascade: capacities must be above 0; only its last workers can leave, not worker 1
+    """
+    for worker in [] if capacities is None else np.flatnonzero(np.asarray(capacities) == 0)[:1]:
+        raise ValueError(
+            f"{name}: capacities must be above 0; only its last workers can leave, not worker "
+            f"{worker}"
+        )

@@ -31,6 +31,9 @@ class Unsound(ValueError):  # noqa: N818 - it is read as a sentence
 def named_arrays(state: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield every array of `state` with its dotted name, in a fixed order.
 
+    An array with named fields gives one array per field, a view. So a state is stored, compared
+    and checked field by field, and a file holds simple types only.
+
     >>> from typing import NamedTuple
     >>> class Inner(NamedTuple):
     ...     counts: np.ndarray
@@ -42,7 +45,8 @@ def named_arrays(state: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[An
     """
     for field, value in zip(state._fields, state, strict=True):
         if isinstance(value, np.ndarray):
-            yield prefix + field, value
+            for name, column in _columns(value):
+                yield prefix + field + name, column
         elif hasattr(value, "_fields"):
             yield from named_arrays(value, f"{prefix}{field}.")
         else:
@@ -52,6 +56,12 @@ def named_arrays(state: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[An
             )
 
 
+def _columns(array: NDArray[Any]) -> list[tuple[str, NDArray[Any]]]:
+    """Return the fields of an array, each with a dot and its name, or the array if it has none."""
+    names = array.dtype.names
+    return [("", array)] if names is None else [(f".{name}", array[name]) for name in names]
+
+
 def state_bytes(state: Any) -> int:
     """Return the bytes that the arrays of `state` take."""
     return sum(array.nbytes for _, array in named_arrays(state))
@@ -59,7 +69,8 @@ def state_bytes(state: Any) -> int:
 
 def copy_state(state: S) -> S:
     """Return a copy that shares no array with `state`."""
-    return with_arrays(state, {name: array.copy() for name, array in named_arrays(state)})
+    values: Any = state
+    return type(state)(*(v.copy() if isinstance(v, np.ndarray) else copy_state(v) for v in values))
 
 
 def with_arrays(state: S, arrays: dict[str, NDArray[Any]], prefix: str = "") -> S:
@@ -69,10 +80,15 @@ def with_arrays(state: S, arrays: dict[str, NDArray[Any]], prefix: str = "") -> 
     """
     fields = []
     for field, value in zip(state._fields, state, strict=True):  # type: ignore[attr-defined,call-overload]
-        if isinstance(value, np.ndarray):
+        if not isinstance(value, np.ndarray):
+            fields.append(with_arrays(value, arrays, f"{prefix}{field}."))
+        elif value.dtype.names is None:
             fields.append(arrays[prefix + field])
         else:
-            fields.append(with_arrays(value, arrays, f"{prefix}{field}."))
+            rows = np.empty(value.shape, value.dtype)
+            for name in value.dtype.names:
+                rows[name] = arrays[f"{prefix}{field}.{name}"]
+            fields.append(rows)
     return type(state)(*fields)
 
 
@@ -129,17 +145,18 @@ def require_same(name: str, found: NDArray[Any], wanted: NDArray[Any]) -> None:
 
 
 def require_within(name: str, values: NDArray[Any], low: float, high: float) -> None:
-    """Raise `Unsound` unless all values are from `low` to `high`; NaN is refused.
+    """Raise `Unsound` unless all values, of all fields, are from `low` to `high`; NaN is refused.
 
     >>> require_within("workers", np.array([0, 7]), 0, 5)
     Traceback (most recent call last):
         ...
     skewless.state.Unsound: workers must be from 0 to 5, not 7
     """
-    if not values.size:
-        return
-    for worst in (values.min().item(), values.max().item()):
-        require_that(low <= worst <= high, f"{name} must be from {low} to {high}, not {worst}")
+    for field, column in _columns(values):
+        for worst in (column.min().item(), column.max().item()) if column.size else ():
+            require_that(
+                low <= worst <= high, f"{name}{field} must be from {low} to {high}, not {worst}"
+            )
 
 
 def require_rows(name: str, used: NDArray[Any], free: NDArray[Any], n_rows: int) -> None:

@@ -88,7 +88,7 @@ def test_nothing_and_one_text() -> None:
 
 
 def parts_of_the_same_texts(n_parts: int) -> list[Clusters]:
-    """Return what VOTE makes of chunks that have some of the same 30 texts each."""
+    """Run VOTE on chunks that have some of the same 30 texts each."""
     rng = random.Random(3)
     some = texts(3, 100)[:30]
     return [vote(rng.sample(some, rng.randint(5, 25)), ALIKE) for _ in range(n_parts)]

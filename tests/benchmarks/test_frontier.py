@@ -122,7 +122,7 @@ def test_a_run_goes_on_where_it_was_and_replaces_only_what_it_is_asked_to(script
     words = pa.table({"key": ["a", "b", "a", "c"] * 500})
     pa.parquet.write_table(words, data / "words.parquet")
     names = "hash,shuffle,pkg,fish,cascade"
-    script.main(data=data, only=names)
+    script.main(data=data, only=names, groups=None, again=False)
     first = script.REPORT.path.read_text(encoding="utf-8")
     expected = frontier.cells(names.split(","), traces=["words"])
     assert set(map(frontier.cell_of, script.REPORT.read())) == set(expected)
@@ -132,12 +132,12 @@ def test_a_run_goes_on_where_it_was_and_replaces_only_what_it_is_asked_to(script
         "load-per-worker.svg",
     }
 
-    script.main(data=data, only=names)  # nothing is left to do
+    script.main(data=data, only=names, groups=None, again=False)  # nothing is left to do
     assert script.REPORT.path.read_text(encoding="utf-8") == first
 
     half = first.splitlines(keepends=True)[::2]  # as if it had been interrupted
     script.REPORT.path.write_text("".join(half), encoding="utf-8")
-    script.main(data=data, only=names)
+    script.main(data=data, only=names, groups=None, again=False)
     after = script.REPORT.path.read_text(encoding="utf-8").splitlines(keepends=True)
     assert after[::2] == half
     assert len(after) == len(first.splitlines())

@@ -99,7 +99,7 @@ class Tab:
             self._note(message)
 
     async def value(self, expression: str) -> Any:
-        """Return what an expression of JavaScript is."""
+        """Evaluate an expression of JavaScript."""
         told = await self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in told, told
         return told["result"].get("value")

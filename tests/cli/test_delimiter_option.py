@@ -16,10 +16,12 @@ def visits(tmp_path):
 
 
 def test_diagnose_ranks_and_counts_columns(visits):
-    ranked = run("diagnose", "--input", visits, "--delimiter", ";", "--json")
+    ranked = run("diagnose", "columns", "--input", visits, "--delimiter", ";", "--json")
     assert ranked.exit_code == 0, ranked.output
     assert {json.loads(line)["column"] for line in ranked.stdout.splitlines()} == {"user", "page"}
-    counted = run("diagnose", "--input", visits, "--delimiter", ";", "--key", "user", "--json")
+    counted = run(
+        "diagnose", "key", "--input", visits, "--delimiter", ";", "--key", "user", "--json"
+    )
     assert counted.exit_code == 0, counted.output
     assert json.loads(counted.stdout)["top_key_texts"][0] == "a,b"
 
@@ -43,12 +45,9 @@ def test_what_does_not_fit_is_one_line(visits, tmp_path):
         "--delimiter goes with CSV files, and 'words.txt' is read as text": [
             *["--input", str(text), "--delimiter", ";"]
         ],
-        "--delimiter goes with --input, not with --event-log": [
-            *["--event-log", visits, "--delimiter", ";"]
-        ],
     }
     for message, options in cases.items():
-        assert message in refused("diagnose", *options), options
+        assert message in refused("diagnose", "columns", *options), options
     message = "--with delimiter must be one ASCII character"
     assert message in refused(*simulate, visits, "--with", "delimiter=;;")
     assert message in refused(*simulate, visits, "--with", "delimiter=")
@@ -59,9 +58,9 @@ def test_what_does_not_fit_is_one_line(visits, tmp_path):
 def test_a_column_that_may_be_several_is_told(tmp_path):
     (tmp_path / "semi.csv").write_text("user;n\na;1\nb;2\n")
     path = str(tmp_path / "semi.csv")
-    line = refused("diagnose", "--input", path, "--key", "user")
+    line = refused("diagnose", "key", "--input", path, "--key", "user")
     assert line.startswith("skewless: --key: ")
     assert "give the delimiter ';'" in line
-    ranked = run("diagnose", "--input", path)
+    ranked = run("diagnose", "columns", "--input", path)
     assert ranked.exit_code == 0
     assert "give the delimiter ';'" in ranked.stdout

@@ -135,7 +135,7 @@ def test_messages_about_traces_name_the_option(tmp_path):
         (prose, [], "--with format must be one of csv, jsonl, parquet, text: that of 'prose.md'"),
         (prose, ["--with", "format=xml"], "--with format must be one of auto, csv, jsonl"),
         (tmp_path / "no.parquet", ["--key", "a"], "--trace: there is no file or folder"),
-        (empty, ["--key", "a"], "--trace must be a folder with files in it"),
+        (empty, ["--key", "a"], "--trace: there are no files in"),
         (path, ["--key", "c"], "--key: '"),
         (path, ["--key", "a", "--weight", "b"], "--weight: column 'b' of"),
         (path, ["--key", "a", "--weight", "c"], "--weight: '"),

@@ -18,8 +18,8 @@ def digest(strategy):
     The workers of the first records of short streams; the loads of sources that merge; and the
     workers of whole streams, in which hot keys appear and change.
     """
-    from skewless import simulate
     from skewless.checks.replay import routing_digest
+    from skewless.simulator import Measuring, simulate
     from skewless.strategy import Merges
     from skewless.workloads import ShiftingZipf
 
@@ -32,7 +32,7 @@ def digest(strategy):
         window=1_100,
         sync=2_900 if isinstance(strategy, Merges) else 0,
         seed=6,
-        keep_loads=True,
+        measuring=Measuring(keep_loads=True),
     )
     loads = hashlib.sha256(run.windows.loads.astype("<f8").tobytes())
     routings = [routing_digest(strategy), loads.hexdigest(), routing_digest(strategy, None)]

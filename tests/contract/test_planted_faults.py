@@ -8,10 +8,11 @@ import pytest
 
 from skewless.checks import STREAMS, CheckFailed, check_strategy
 from skewless.kernels.hashing import seeded, to_worker, two_workers
+from skewless.parameters import require_all_stay
 from skewless.strategies import Hash, PartialKey
 from skewless.strategies.hash import HashState
 from skewless.strategies.partial_key import PartialKeyState
-from skewless.strategy import Moves, Traits, require_all_stay
+from skewless.strategy import Moves, Traits
 
 
 def _two(key, state):

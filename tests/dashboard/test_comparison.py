@@ -11,7 +11,7 @@ from skewless.dashboard.comparison import comparison_document, write_page
 
 
 def run(strategy, loads, imbalance):
-    """Return what the page needs of a run of the simulator."""
+    """Build the part of a simulated run that the page needs."""
     told = {
         "strategy": strategy,
         "window_imbalance_mean": imbalance,

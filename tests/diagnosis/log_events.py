@@ -31,10 +31,10 @@ def task(
             "Index": partition,
             "Executor ID": executor,
             "Launch Time": launched,
-            "Finish Time": launched + int(seconds * 1000),
+            "Finish Time": launched + round(seconds * 1000),
         },
         "Task Metrics": {
-            "Executor Run Time": int(seconds * 1000),
+            "Executor Run Time": round(seconds * 1000),
             "Shuffle Read Metrics": read if shuffle else {},
             "Input Metrics": {} if shuffle else given,
         },
@@ -83,3 +83,46 @@ def stage_start(stage, *operators):
 
 def found(*events):
     return find_stragglers(summarise([*START, *events]))
+
+
+def job(number, stages, submitted, ended, stream=None):
+    """Return the beginning and the end of a job; times are seconds."""
+    properties = {} if stream is None else {"sql.streaming.queryId": stream}
+    about = {"Job ID": number, "Stage IDs": stages, "Properties": properties}
+    return [
+        {"Event": "SparkListenerJobStart", "Submission Time": round(1000 * submitted), **about},
+        {"Event": "SparkListenerJobEnd", "Job ID": number, "Completion Time": round(1000 * ended)},
+    ]
+
+
+def ran(number, tasks, submitted, ended, parents=(), attempt=0, **more):
+    """Return the events of a stage; `tasks` are launches, lengths, records; times are seconds."""
+    about = {"Parent IDs": list(parents), "Stage Attempt ID": attempt}
+    about |= {"Submission Time": round(1000 * submitted)}
+    info = about | {"Completion Time": round(1000 * ended)}
+    begun = stage_start(number)
+    begun["Stage Info"] |= about
+    return [
+        begun,
+        *(
+            task(
+                *(number, place, seconds, *records),
+                launched=round(1000 * launched),
+                attempt=attempt,
+                **more,
+            )
+            for place, (launched, seconds, *records) in enumerate(tasks)
+        ),
+        stage_end(number, **info),
+    ]
+
+
+def executors(*cores):
+    return [
+        {
+            "Event": "SparkListenerExecutorAdded",
+            "Executor ID": str(place),
+            "Executor Info": {"Total Cores": each},
+        }
+        for place, each in enumerate(cores)
+    ]

@@ -1,6 +1,7 @@
 """Columns of records: which are skewed, how they drift, and what would help."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +11,9 @@ from typer.testing import CliRunner
 
 from skewless.cli import app
 from skewless.cli.diagnosing.keys import Asked
-from skewless.diagnosis.key_candidates import rank_columns
-from skewless.diagnosis.key_column import diagnose_keys
-from skewless.diagnosis.key_facts import count_keys
+from skewless.diagnosis.columns import rank_columns
+from skewless.diagnosis.key_column import first_keys, report_on
+from skewless.diagnosis.key_facts import count_facts, count_keys
 from skewless.workloads import EvolvingZipf, Trace, Zipf
 
 
@@ -38,6 +39,15 @@ def orders(tmp_path_factory):
 
 def _run(*arguments):
     return CliRunner().invoke(app, ["diagnose", *arguments])
+
+
+def diagnose_keys(workload, *, n_workers, goes_on=False):
+    facts = count_facts(workload, n_workers=n_workers)
+    return report_on(facts, first_keys(workload), n_workers=n_workers, goes_on=goes_on)
+
+
+def by_name(report):
+    return {one.strategy: one for one in report.found.predictions}
 
 
 def test_columns_are_ranked_and_what_is_no_key_is_left_out(orders):
@@ -66,33 +76,44 @@ def test_identifiers_stay_identifiers_when_light_keys_are_forgotten(monkeypatch)
 
 def test_skew_and_drift_are_seen_and_even_keys_need_nothing():
     skewed = diagnose_keys(Zipf(z=1.4, n_keys=10_000, n_records=60_000), n_workers=16)
-    assert skewed.skewed
-    assert skewed.of("cascade-ahead").slowest < 1.1
-    assert skewed.n_above_fair_share >= 1
-    assert "cascade-ahead" in skewed.advice
+    assert skewed.found.skewed
+    assert by_name(skewed)["cascade-ahead"].imbalance < 0.1
+    assert by_name(skewed)["cascade-ahead"].makespan < 1.1
+    assert skewed.facts.n_above_fair_share >= 1
+    assert "use strategy='cascade" in skewed.found.advice
     even = diagnose_keys(Zipf(z=0.0, n_keys=10_000, n_records=60_000), n_workers=4)
-    assert not even.skewed
-    assert "Keep plain Spark" in even.advice
+    assert not even.found.skewed
+    assert "Plain Spark is the better choice" in even.found.advice
     moving = EvolvingZipf(z=1.4, n_keys=10_000, n_records=60_000, period=15_000)
     still = diagnose_keys(Zipf(z=2.0, n_keys=10_000, n_records=60_000), n_workers=4)
-    assert diagnose_keys(moving, n_workers=4).drift > still.drift
+    assert diagnose_keys(moving, n_workers=4).facts.drift > still.facts.drift
 
 
-def test_chance_is_no_skew():
-    """A window has 78 records per worker: even keys leave 1.3 times the mean on the fullest."""
+def test_chance_in_the_beginning_of_a_file_is_no_skew():
+    """There are 234 records per worker: even keys leave 1.2 times the mean on the fullest."""
     keys = Zipf(z=0.0, n_keys=1_000_000, n_records=30_000)
-    even = diagnose_keys(keys, n_workers=128)
-    assert even.of("hash").slowest > 1.25
-    assert not even.skewed
-    assert "Keep plain Spark" in even.advice
-    assert diagnose_keys(Zipf(z=1.4, n_keys=10_000, n_records=30_000), n_workers=128).skewed
+    even = diagnose_keys(keys, n_workers=128, goes_on=True)
+    assert by_name(even)["hash"].imbalance > 0.15
+    assert not even.found.skewed
+    assert "Plain Spark is the better choice" in even.found.advice
+    # If these are all records, what chance did to them is what the job gets.
+    assert diagnose_keys(keys, n_workers=128).found.skewed
+    skewed = Zipf(z=1.4, n_keys=10_000, n_records=30_000)
+    assert diagnose_keys(skewed, n_workers=128, goes_on=True).found.skewed
 
 
 def test_the_advice_names_what_plain_spark_can_do():
-    advice = diagnose_keys(Zipf(z=1.4, n_keys=10_000, n_records=20_000), n_workers=8).advice
-    assert "sum, count, min, max" in advice
-    assert "combines before the shuffle" in advice
-    assert "repartition(8)" in advice
+    report = diagnose_keys(Zipf(z=1.4, n_keys=10_000, n_records=20_000), n_workers=8)
+    assert "sum, count, min, max" in report.found.advice
+    assert "combines before the shuffle" in report.found.advice
+    assert "repartition(8)" in report.found.advice
+
+
+def test_only_the_first_keys_are_kept():
+    keys = Zipf(z=1.4, n_keys=10_000, n_records=20_000)
+    whole = np.concatenate(list(keys.chunks(0)))
+    assert first_keys(keys, most=7_000).tolist() == whole[:7_000].tolist()
+    assert first_keys(keys).tolist() == whole.tolist()
 
 
 def test_keys_that_matter_to_no_worker_are_no_drift(tmp_path):
@@ -100,8 +121,8 @@ def test_keys_that_matter_to_no_worker_are_no_drift(tmp_path):
     keys = [f"{row // 2_000}-{row % 9}" if row % 10 == 0 else "UK" for row in range(20_000)]
     pq.write_table(pa.table({"k": keys}), tmp_path / "orders.parquet")
     orders = Trace(path=str(tmp_path / "orders.parquet"), key=("k",))
-    assert diagnose_keys(orders, n_workers=4).drift == 0.0
-    assert diagnose_keys(orders, n_workers=400).drift > 0.8
+    assert diagnose_keys(orders, n_workers=4).facts.drift == 0.0
+    assert diagnose_keys(orders, n_workers=400).facts.drift > 0.8
 
 
 def test_a_hot_value_among_unique_ones_makes_a_column_a_key(tmp_path):
@@ -116,7 +137,16 @@ def test_advice_says_so_where_moving_keys_does_not_help(tmp_path):
     keys = ["hot" if row % 50 else f"k{row}" for row in range(20_000)]
     pq.write_table(pa.table({"k": keys}), tmp_path / "orders.parquet")
     report = diagnose_keys(Trace(path=str(tmp_path / "orders.parquet"), key=("k",)), n_workers=8)
-    assert "because one key is too heavy for one worker" in report.advice
+    told = "moving keys does not help, because one key is too heavy for one worker"
+    assert told in report.found.advice
+
+
+def test_advice_says_so_where_moving_keys_helps_a_stream():
+    """Twelve keys of equal weight, and hashing puts several of them on one of eight workers."""
+    keys = Zipf(z=0.0, n_keys=12, n_records=40_000)
+    report = diagnose_keys(keys, n_workers=8)
+    assert report.facts.n_above_fair_share == 0
+    assert "`process` moves keys in a stream, with strategy='mixed'" in report.found.advice
 
 
 def test_rare_keys_that_come_and_go_are_no_drift(tmp_path):
@@ -128,34 +158,36 @@ def test_rare_keys_that_come_and_go_are_no_drift(tmp_path):
     pq.write_table(pa.table({"k": keys.astype(np.int64)}), tmp_path / "keys.parquet")
     trace = Trace(path=str(tmp_path / "keys.parquet"), key=("k",))
     rare = diagnose_keys(trace, n_workers=4)
-    assert rare.n_keys == 15
-    assert rare.drift == 0.0
+    assert rare.facts.n_keys == 15
+    assert rare.facts.drift == 0.0
 
 
 def test_salting_by_hand_splits_every_key_and_cannot_split_a_hot_one_enough():
     report = diagnose_keys(Zipf(z=1.4, n_keys=10_000, n_records=60_000), n_workers=16)
-    few, many, ahead = (report.of(name) for name in ("salt-4", "salt-16", "cascade-ahead"))
-    assert ahead.slowest < many.slowest < few.slowest < report.of("hash").slowest
-    assert ahead.replicas_in_all < few.replicas_in_all < many.replicas_in_all
-    assert few.replicas_in_all <= 4
+    found = by_name(report)
+    few, many, ahead = (found[name] for name in ("salt-4", "salt-16", "cascade-ahead"))
+    assert ahead.imbalance < many.imbalance < few.imbalance < found["hash"].imbalance
+    assert ahead.replication < few.replication < many.replication
+    assert few.replication <= 4
 
 
 def test_the_curve_falls_and_drift_is_the_mean_of_its_steps():
-    report = diagnose_keys(Zipf(z=1.1, n_keys=5_000, n_records=30_000), n_workers=4)
-    ranks, shares = zip(*report.curve, strict=True)
-    assert (ranks[0], shares[0]) == (1, report.top_keys[0][1])
+    told = diagnose_keys(Zipf(z=1.1, n_keys=5_000, n_records=30_000), n_workers=4).as_dict()
+    ranks, shares = zip(*told["curve"], strict=True)
+    assert (ranks[0], shares[0]) == (1, told["top_keys"][0][1])
     assert list(ranks) == sorted(set(ranks))
     assert list(shares) == sorted(shares, reverse=True)
-    assert len(report.drifts) == 9
-    assert report.drift == pytest.approx(np.mean(report.drifts))
-    assert report.n_simulated == report.n_records == 30_000
+    assert len(told["drifts"]) == 9
+    assert told["drift"] == pytest.approx(np.mean(told["drifts"]))
+    assert told["n_simulated"] == told["n_records"] == 30_000
 
 
 def test_the_command_writes_a_page_and_says_when_it_stopped_reading(orders, tmp_path):
     pytest.importorskip("bokeh", reason="bokeh is not installed")
     page = tmp_path / "new" / "page.html"
     result = _run(
-        "--input", str(orders), "--key", "country", "--limit", "5000", "--page", str(page)
+        *("key", "--input", str(orders), "--key", "country", "--limit", "5000"),
+        *("--page", str(page)),
     )
     assert result.exit_code == 0, result.output
     assert "5,000 records were read, which is --limit; --spark counts all" in result.stdout
@@ -164,52 +196,64 @@ def test_the_command_writes_a_page_and_says_when_it_stopped_reading(orders, tmp_
 
 
 def test_the_command_names_keys_and_gives_json(orders):
-    people = _run("--input", str(orders), "--key", "country", "--workers", "8")
+    people = _run("key", "--input", str(orders), "--key", "country", "--workers", "8")
     assert people.exit_code == 0, people.output
-    assert "Zürich 59." in people.stdout or "Zürich 60." in people.stdout
+    assert re.search(r"Zürich +1[78],\d+ +(59|60)\.\d %", people.stdout)
     assert "too heavy for one worker" in people.stdout
-    found = json.loads(_run("--input", str(orders), "--key", "country", "--json").stdout)
+    found = json.loads(_run("key", "--input", str(orders), "--key", "country", "--json").stdout)
     assert found["skewed"] is True
     assert found["top_key_texts"][0] == "Zürich"
-    ranked = _run("--input", str(orders), "--json").stdout.splitlines()
+    ranked = _run("columns", "--input", str(orders), "--json").stdout.splitlines()
     assert [json.loads(line)["column"] for line in ranked] == ["country", "product"]
+
+
+def test_the_command_predicts_times_by_the_costs_that_are_given(orders):
+    costs = ["--per-record", "1e-3", "--per-pair", "1e-2", "--slots", "8"]
+    told = _run("key", "--input", str(orders), "--key", "country", "--workers", "8", *costs)
+    assert told.exit_code == 0, told.output
+    assert "is the fastest" in told.stdout
+    assert "As given: 1 ms for each record, and 10 ms for each key" in told.stdout
 
 
 def test_the_command_reads_texts_and_event_logs(tmp_path):
     (tmp_path / "words.txt").write_text("to be or not to be " * 300)
-    text = _run("--input", str(tmp_path / "words.txt"), "--workers", "2")
+    text = _run("key", "--input", str(tmp_path / "words.txt"), "--workers", "2")
     assert text.exit_code == 0, text.output
-    assert "1,800 records, 4 keys" in text.stdout
-    assert "be 33.3%" in text.stdout
+    assert "4 keys;" in text.stdout
+    assert "1,800 records, 2 workers" in text.stdout
+    assert re.search(r"be +600 +33\.3 %", text.stdout)
     log = tmp_path / "log"
     log.write_text('{"Event": "SparkListenerLogStart", "Spark Version": "4.3.0"}\n')
-    assert "nothing is known about skew" in _run("--event-log", str(log)).stdout
+    assert "nothing is known about skew" in _run("log", str(log)).stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give --input PATH"),
-        (["--input", "a", "--event-log", "b"], "give --input PATH"),
-        (["--input", "missing.parquet"], "--input: there is no file or folder 'missing.parquet'"),
-        (["--input", "missing.csv", "--key", "k"], "--input: there is no file or folder 'missing"),
+        (["columns"], "Missing option '--input'"),
+        (["key", "--key", "k"], "Missing option '--input'"),
+        (["log"], "Missing argument 'FILE'"),
+        (["--input", "x"], "No such option: --input"),
+        (["columns", "--input", "missing.parquet"], "--input: there is no file or folder 'missing"),
         (
-            ["--input", "s3a://orders/2026", "--key", "k"],
+            ["key", "--input", "missing.csv", "--key", "k"],
+            "--input: there is no file or folder 'missing",
+        ),
+        (
+            ["key", "--input", "s3a://orders/2026", "--key", "k"],
             "--input: only Spark can open 's3a://orders/2026'; add --spark",
         ),
-        (["--input", "s3a://a/b.txt"], "--input: only Spark can open 's3a://a/b.txt'; add --spark"),
-        (["--input", "x", "--key", "k", "--master", "local[2]"], "--master goes with --spark"),
-        (["--event-log", "x", "--key", "k"], "--key goes with --input, not with --event-log"),
-        (["--event-log", "missing"], "there is no file or folder 'missing'"),
-        (["--event-log", "missing", "--slow", "1"], "--slow must be above 1"),
-        (["--event-log", "x", "--workers", "4"], "--workers goes with --input"),
-        (["--event-log", "x", "--limit", "9"], "--limit goes with --input"),
-        (["--event-log", "x", "--window", "9"], "--window goes with --input"),
-        (["--event-log", "x", "--format", "csv"], "--format goes with --input"),
-        (["--input", "x", "--slow", "2"], "--slow goes with --event-log"),
-        (["--input", "x", "--workers", "0"], "--workers must be"),
-        (["--input", "x", "--format", "xml"], "--format must be one of auto, csv"),
-        (["--event-log", "x", "--page", "y"], "--page goes with --input"),
+        (["columns", "--input", "s3a://a/b.csv"], "--input: only Spark can open 's3a://a/b.csv'"),
+        (["key", "--input", "x", "--key", "k", "--master", "local[2]"], "--master goes with"),
+        (["key", "--input", "x", "--key", "k", "--per-record", "-1"], "--per-record must be"),
+        (["key", "--input", "x", "--key", "k", "--per-pair", "nan"], "--per-pair must be seconds"),
+        (["key", "--input", "x", "--key", "k", "--slots", "0"], "--slots must be"),
+        (["columns", "--input", "x", "--key", "k"], "No such option: --key"),
+        (["log", "missing"], "there is no file or folder 'missing'"),
+        (["log", "missing", "--slow", "1"], "--slow must be above 1"),
+        (["log", "x", "--workers", "4"], "No such option: --workers"),
+        (["columns", "--input", "x", "--workers", "0"], "--workers must be"),
+        (["key", "--input", "x", "--format", "xml"], "--format must be one of auto, csv"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message):
@@ -221,20 +265,21 @@ def test_bad_input_is_one_line(arguments, message):
 
 def test_few_records_and_files_without_a_known_name(tmp_path):
     (tmp_path / "words.dat").write_text("a b a c")
-    result = _run("--input", str(tmp_path / "words.dat"), "--format", "text", "--workers", "2")
-    assert "4 records are too few for 2 workers" in result.stdout
+    words = ["--input", str(tmp_path / "words.dat"), "--format", "text", "--workers"]
+    assert "4 records are too few for 3 workers" in _run("key", *words, "3").stdout
+    assert "is a text without columns" in _run("columns", *words, "3").stderr
 
 
 def test_empty_files_of_a_folder_are_passed_over_and_broken_ones_named(tmp_path):
     (tmp_path / "a.csv").touch()
-    refused = _run("--input", str(tmp_path), "--key", "user")
+    refused = _run("key", "--input", str(tmp_path), "--key", "user")
     assert refused.exit_code == 2
     assert "a.csv' cannot be read as csv: Empty CSV file" in refused.stderr
     (tmp_path / "b.csv").write_text("user,n\n" + "x,1\ny,2\n" * 50)
-    found = _run("--input", str(tmp_path), "--key", "user", "--workers", "2")
-    assert "100 records, 2 keys" in found.stdout
+    found = _run("key", "--input", str(tmp_path), "--key", "user", "--workers", "2")
+    assert "2 keys;" in found.stdout
     (tmp_path / "c.parquet").touch()
-    broken = _run("--input", str(tmp_path), "--key", "user")
+    broken = _run("key", "--input", str(tmp_path), "--key", "user")
     assert "c.parquet' cannot be read as parquet" in broken.stderr
 
 
@@ -244,7 +289,7 @@ def test_empty_files_of_a_folder_are_passed_over_and_broken_ones_named(tmp_path)
 def test_a_refused_command_makes_no_folder_for_its_page(orders, tmp_path, arguments):
     pytest.importorskip("bokeh", reason="bokeh is not installed")
     page = tmp_path / "new" / "page.html"
-    assert _run("--input", str(orders), *arguments, "--page", str(page)).exit_code == 2
+    assert _run("key", "--input", str(orders), *arguments, "--page", str(page)).exit_code == 2
     assert not page.parent.exists()
 
 
@@ -263,14 +308,13 @@ def test_a_text_that_only_spark_can_open_is_known_by_its_name(path, format, is_t
     assert asked.is_text() is is_text
 
 
-def test_a_page_needs_a_key(orders, tmp_path):
-    pytest.importorskip("bokeh", reason="bokeh is not installed")
-    result = _run("--input", str(orders), "--page", str(tmp_path / "page.html"))
+def test_records_need_a_key(orders):
+    result = _run("key", "--input", str(orders))
     assert result.exit_code == 2
-    assert "--page goes with --key COLUMN" in result.stderr
+    assert "--key COLUMN is missing; `skewless diagnose columns` ranks" in result.stderr
 
 
 def test_a_missing_column_names_those_that_are_there(orders):
-    result = _run("--input", str(orders), "--key", "land")
+    result = _run("key", "--input", str(orders), "--key", "land")
     assert result.exit_code == 2
     assert "it has order, country, product, shop, price" in result.stderr

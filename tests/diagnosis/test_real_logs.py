@@ -25,7 +25,7 @@ ROLLED = [
     "spark.eventLog.compress=true",
     "spark.eventLog.compression.codec=zstd",
 ]
-PLAIN = ["spark.eventLog.rolling.enabled=false", "spark.eventLog.compress=false"]
+LZ4 = ["spark.eventLog.rolling.enabled=false", *ROLLED[2:3], "spark.eventLog.compression.codec=lz4"]
 ZSTD = ["spark.eventLog.rolling.enabled=false", *ROLLED[2:]]
 
 
@@ -42,9 +42,9 @@ def logged(work: str, folder: Path, settings: list[str], *, ends_well: bool = Tr
     return log
 
 
-def told(log: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return what the command says in JSON, by kind."""
-    result = run("diagnose", "--event-log", str(log), "--json")
+def told(log: Path, *options: str) -> dict[str, list[dict[str, Any]]]:
+    """Run the command with --json; return its objects by kind."""
+    result = run("diagnose", "log", str(log), "--json", *options)
     assert result.exit_code == 0, result.output
     found: dict[str, list[dict[str, Any]]] = {}
     for one in map(json.loads, result.stdout.splitlines()):
@@ -56,7 +56,7 @@ def told(log: Path) -> dict[str, list[dict[str, Any]]]:
     ("work", "settings", "operator", "remedy"),
     [
         ("records", ROLLED, "MapInArrow", "skewless.spark.route in place of the repartition"),
-        ("keys", PLAIN, "FlatMapGroupsInPandas", "skewless.spark.aggregate with an Aggregator"),
+        ("keys", LZ4, "FlatMapGroupsInPandas", "skewless.spark.aggregate with an Aggregator"),
     ],
 )
 def test_the_stage_of_the_hot_key_is_named(
@@ -66,10 +66,16 @@ def test_the_stage_of_the_hot_key_is_named(
     if settings is ROLLED:
         assert len(log_files(log)) > 1
         assert all(file.name.endswith(".zstd") for file in log_files(log))
-    found = told(log)
+    found = told(log, "--slots", "4")
     (application,) = found["application"]
     assert application["complete"]
     assert not application["skew_ruled_out"]
+    own, more = found["what-if"]
+    # The replay has all times of the log; only what waited for what is a model.
+    assert own["slots"] == 2
+    assert own["seconds"] == pytest.approx(own["measured_seconds"], rel=0.1)
+    assert more["slots"] == 4
+    assert more["balanced_seconds"] < more["seconds"] <= own["seconds"]
     assert "unfinished" not in found
     # Of all stages, one has a task with many more records.
     (one,) = (straggler for straggler in found["straggler"] if straggler["cause"] == "records")
@@ -109,7 +115,7 @@ def test_the_log_of_the_demo_names_the_stage_that_scores_words(tmp_path: Path) -
     environment = os.environ | {"JAVA_HOME": str(find_java()), "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert f"Spark's log of the job: skewless diagnose --event-log {folder}" in done.stdout
+    assert f"Spark's log of the job: skewless diagnose log {folder}" in done.stdout
     (log,) = (one for one in folder.iterdir() if not one.name.startswith("."))
     found = told(log)
     # Every word is scored by a function over the records of a partition, after a shuffle by word.

@@ -17,11 +17,11 @@ def even(stage, n_tasks=4, **given):
 
 
 def said(tmp_path, *events):
-    """Return what the command says to people, and its objects by their kinds."""
+    """Run the command; return its text for people, and its objects by their kinds."""
     (tmp_path / "log").write_text("".join(json.dumps(event) + "\n" for event in events))
-    people = run("diagnose", "--event-log", str(tmp_path / "log"))
+    people = run("diagnose", "log", str(tmp_path / "log"))
     assert people.exit_code == 0, people.output
-    lines = run("diagnose", "--event-log", str(tmp_path / "log"), "--json").stdout.splitlines()
+    lines = run("diagnose", "log", str(tmp_path / "log"), "--json").stdout.splitlines()
     objects: dict[str, list] = {}
     for one in map(json.loads, lines):
         objects.setdefault(one["kind"], []).append(one)
@@ -145,6 +145,6 @@ def test_a_stage_without_an_end_is_judged_too():
 def test_a_compacted_log_rules_nothing_out(tmp_path):
     lines = "".join(json.dumps(e) + "\n" for e in [*START, *even(0), stage_end(0), END])
     (tmp_path / "events_1_app.compact").write_text(lines)
-    text = run("diagnose", "--event-log", str(tmp_path)).stdout
+    text = run("diagnose", "log", str(tmp_path)).stdout
     assert NO_SKEW not in text
     assert "The log is compacted" in text

@@ -68,7 +68,7 @@ def assert_like_calm(calm: Path, folder: Path, name: str) -> None:
 
 
 def n_spread(folder: Path) -> int:
-    """Return how many keys are spread after the last micro-batch."""
+    """Count the keys that are spread after the last micro-batch."""
     ledger = Ledger(str(folder / "ledger"))
     base = bases.complete(ledger, N_BATCHES - 1)
     entry = base and read_entry(ledger, base.batch, base.run)

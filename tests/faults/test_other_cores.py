@@ -67,7 +67,7 @@ def restarted(setting: Setting, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def steps(one: dict[str, Any], n_batches: int) -> list[list[Any]]:
-    """Return what a query does in one driver: the last of all begins with another state."""
+    """Build the script of one driver: the last of all begins with another state."""
     changed = [["refuse", n_batches, OTHER_STATE]] if one["name"] in REFUSED else []
     return [*(changed if n_batches == N_BATCHES else []), ["run", n_batches]]
 

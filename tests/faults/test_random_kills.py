@@ -38,7 +38,7 @@ def kill_and_compare(setting: Setting, folder: Path, seed: int) -> Counter[str]:
 
 
 def fault_of(setting: Setting, folder: Path, one: dict[str, Any]) -> str:
-    """Return how a query differs from plain Spark, or nothing."""
+    """Compare a query with plain Spark; an empty text if they are equal."""
     try:
         assert_like_plain(folder / one["name"], one, setting.records, setting.calm)
     except AssertionError as error:

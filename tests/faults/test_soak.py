@@ -25,7 +25,7 @@ MOST_WORKERS = 4
 
 
 def soaked(folder: Path, n_batches: int, longest_s: float) -> list[dict[str, Any]]:
-    """Return what the job noted, after a check that no record was lost or counted twice."""
+    """Read the notes of the job, after a check that no record was lost or counted twice."""
     require_faults()
     with (folder / "log").open("wb") as log:
         job = subprocess.Popen(
@@ -89,7 +89,7 @@ def test_two_thousand_batches_use_no_more_in_the_end(
 
 
 def most_files() -> int:
-    """Return how many files there may be, whatever has happened before."""
+    """Compute the most files there may be, whatever has happened before."""
     batches = KEPT + 2 + 8  # purged in every eighth micro-batch
     per_batch = 2 * MOST_WORKERS + 1  # versions, reports, the plan
     older = 16 * MOST_WORKERS  # that kept versions build on

@@ -49,7 +49,7 @@ def disturbed(setting: Setting, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def different_decisions(folder: Path) -> int:
-    """Return how many answers a source gave, at most, when batch 1 was routed again."""
+    """Count the most answers that a source gave when batch 1 was routed again."""
     attempts = decisions(folder)
     assert max(len(attempts[1, source]) for source in (0, 1)) > 1
     return max(len(set(one.values())) for one in attempts.values())

@@ -44,7 +44,7 @@ NASTY = [*NUMBERS, *TEXTS, *THINGS]
 
 
 def n_cases(short: int) -> int:
-    """Return how many cases to try: few in the tests, or as many as the environment says."""
+    """Count the cases to try: few in the tests, or as many as the environment says."""
     return short if _CASES is None else int(_CASES)
 
 
@@ -73,7 +73,7 @@ def no_hang() -> AbstractContextManager[None]:
 
 
 def wrong_with(call: Callable[[], Any], names: list[str]) -> str | None:
-    """Return what is wrong with the outcome of a call; None for a result or one clear line.
+    """Judge the outcome of a call; None for a result or one clear line.
 
     `names` are the arguments that were made nasty: the message must name one of them.
     """
@@ -87,7 +87,7 @@ def wrong_with(call: Callable[[], Any], names: list[str]) -> str | None:
 
 
 def wrong_with_error(error: Exception, names: list[str]) -> str | None:
-    """Return what is wrong with an exception; None for one clear line."""
+    """Judge an exception; None for one clear line."""
     kind = f"{type(error).__module__}.{type(error).__qualname__}"
     text = str(error)
     if not isinstance(error, ValueError) or not kind.startswith(("builtins", "skewless")):

@@ -85,21 +85,13 @@ OPTIONS = {
         "--seed",
     ],
     "compare": ["--strategy", "--out", "--records"],
-    "diagnose": [
-        *(
-            "--input",
-            "--key",
-            "--event-log",
-            "--workers",
-            "--limit",
-            "--window",
-            "--slow",
-            "--delimiter",
-            "--spark",
-            "--master",
-            "--page",
-            "--json",
-        ),
+    "diagnose columns": ["--workers", "--limit", "--format", "--delimiter", "--json", "--key"],
+    "diagnose key": [
+        *("--workers", "--limit", "--window", "--delimiter", "--slots", "--per-record"),
+        *("--per-pair", "--spark", "--master", "--page", "--json", "--slow"),
+    ],
+    "diagnose log": [
+        *("--slow", "--slots", "--executors", "--cores", "--page", "--json", "--workers"),
     ],
     "check": ["--set"],
     "dashboard": ["--port", "--once", "--no-browser"],
@@ -125,7 +117,8 @@ READING = {
     "run self-join": {"--symbol": "k", "--side": "k", "--time": "v"},
     "run clustering": {"--key": "k", "--text": "v"},
     "run tpch-q5": {"--input": "tables"},
-    "diagnose": {"--key": "k"},
+    "diagnose columns": {},
+    "diagnose key": {"--key": "k"},
 }
 FLAGS = (
     "--json",
@@ -182,11 +175,11 @@ def command(rng: random.Random) -> list[str]:
         options = dict(rng.sample(sorted(SIMULATE.items()), rng.choice([3, 4, 4, 4])))
     elif name in READING:
         options = {"--input": "words.csv", **READING[name]}
-        if rng.random() < 0.2 and name != "diagnose":
+        if rng.random() < 0.2 and not name.startswith("diagnose"):
             options = {"--generate": "1e3"}
     elif name == "check":
         arguments.append(rng.choice(["pkg", *WORDS]))
-    elif name == "dashboard":
+    elif name in ("dashboard", "diagnose log"):
         arguments.append(rng.choice([".", "words.csv", "ledger", *WORDS]))
     for option in rng.sample(OPTIONS[name], min(len(OPTIONS[name]), rng.choice([1, 1, 2, 3]))):
         options[option] = None if option in FLAGS else rng.choice(WORDS)

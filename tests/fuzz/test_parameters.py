@@ -11,7 +11,7 @@ import pytest
 
 from fuzz.cases import NASTY, NUMBERS, cases, report, told, wrong_with
 from skewless import aggregations, parameters, registry, workloads
-from skewless.simulator import simulate
+from skewless.simulator import Cluster, Measuring, simulate
 
 KEYS = np.arange(50, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 
@@ -66,18 +66,31 @@ def test_workloads_work_or_refuse_their_parameters_by_name() -> None:
     assert not found, report("workloads", found)
 
 
+def simulated(given: dict[str, Any]) -> None:
+    """Simulate, with the groups built of their parts unless they are given whole."""
+    given = dict(given)
+    cluster = Cluster(given.pop("capacities"), given.pop("events"))
+    measuring = Measuring(
+        **{name: given.pop(name) for name in parameters.names(Measuring) if name in given}
+    )
+    given |= {"cluster": cluster} if given["cluster"] == Cluster() else {}
+    given |= {"measuring": measuring} if given["measuring"] is None else {}
+    simulate(**given)
+
+
 def test_the_simulator_works_or_refuses_its_arguments_by_name() -> None:
     found = []
     valid: dict[str, Any] = {
         **{"strategy": registry.make("pkg"), "workload": workloads.make("zipf", n_records=100)},
-        **{"n_workers": 3, "n_sources": 2, "seed": 0, "window": 10, "capacities": None},
-        **{"state_windows": 5, "sync": 0, "chunk_size": 64, "max_pairs": 1000},
-        **{"slides": 1, "forwarding": False},
+        **{"n_workers": 3, "n_sources": 2, "seed": 0, "window": 10},
+        **{"horizon": 0, "sync": 0, "cluster": Cluster(), "timing": None, "capacities": None},
+        **{"state_windows": 5, "chunk_size": 64, "max_pairs": 1000, "slides": 1},
+        **{"forwarding": False, "events": (), "measuring": None},
     }
     for number, rng in cases("simulate", 150):
         changed = some(rng, list(valid), NUMBERS + NASTY)
         given = {**valid, **changed}
-        wrong = wrong_with(lambda: simulate(**given), list(changed))  # noqa: B023
+        wrong = wrong_with(lambda: simulated(given), list(changed))  # noqa: B023
         if wrong is not None:
             found.append((number, shown_call("simulate", changed), wrong))
     assert not found, report("simulate", found)

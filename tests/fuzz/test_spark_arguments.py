@@ -28,6 +28,7 @@ from skewless.spark import (
     join,
     observe_hot_keys,
     observed_hot_keys,
+    plan_join,
     process,
     read_state,
     route,
@@ -129,6 +130,10 @@ ARGUMENTS: dict[Callable[..., Any], dict[str, Any]] = {
         **{"watermark": ("ts", "1 minute"), "right_time": None, "suffix": "_", "spread": None},
         **{"workers": 2, "strategy": "hash", "ledger": "nowhere"},
     },
+    plan_join: {
+        **{"left": None, "right": None, "on": "k", "how": "left", "workers": 2, "seed": 0},
+        **{"untrusted_keys": None},
+    },
     read_state: {"spark": None, "ledger": "nowhere", "batch": None},
     scale_to: {"ledger": "nowhere", "n": 2},
     hot_keys: {
@@ -150,7 +155,7 @@ ARGUMENTS: dict[Callable[..., Any], dict[str, Any]] = {
     Window: {"time": "ts", "size": "1 minute", "slide": "10 seconds", "offset": None},
     require_session: {"name": "x", "master": "local[2]", "memory": "1g", "settings": None},
 }
-PROCESSING = (process, deduplicate, sessions, top_n, join)
+PROCESSING = (process, deduplicate, sessions, top_n, join, plan_join)
 #: Other names under which a message may speak of an argument.
 ALSO = {
     "df": ["key"],
@@ -171,7 +176,7 @@ def drawn(rng: random.Random, frames: dict[str, DataFrame], pool: list[Any]) -> 
     if "df" in given:
         given["df"] = frames[rng.choice(["batch", "batch", "stream"])]
     if "left" in given:
-        given["left"] = given["right"] = frames["stream"]
+        given["left"] = given["right"] = frames["batch" if function is plan_join else "stream"]
     if function is read_state:
         given["spark"] = frames["batch"].sparkSession
     names = rng.sample(sorted(given), min(len(given), rng.choice([1, 1, 2])))

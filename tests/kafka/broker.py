@@ -31,7 +31,7 @@ group.initial.rebalance.delay.ms=0
 
 
 def connector_jars() -> str:
-    """Return what `spark.jars` must be."""
+    """Build the value of `spark.jars`."""
     return ",".join(str(path) for path in sorted(CONNECTOR.glob("*.jar")))
 
 

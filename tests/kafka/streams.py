@@ -33,7 +33,7 @@ def to_kafka(writer: Any, broker: Broker, topic: str) -> Any:
 
 
 def received(spark: Any, broker: Broker, topic: str) -> DataFrame:
-    """Return what a topic holds now, as a batch."""
+    """Read the present records of a topic, as a batch."""
     return _columns(_from_kafka(spark.read, broker, topic).load())
 
 

@@ -131,7 +131,7 @@ THEIRS = {"dispatcher": "theirs"}
 
 
 def _printed(program: str, folder: Path, cache: Path) -> str:
-    """Return what a process of its own prints, with its kernels in `cache`."""
+    """Run a process of its own, with its kernels in `cache`; return its output."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,

@@ -24,6 +24,7 @@ ON_SPARK = (
     "docs/applications.md",
     "docs/chosen-keys.md",
     "docs/guides/hot-key-in-a-join.md",
+    "docs/guides/skewed-joins.md",
     "docs/guides/straggler.md",
     "docs/guides/write-an-aggregator.md",
     "docs/skewed-writes.md",
@@ -37,6 +38,7 @@ ALONE = {
     "docs/guides/kafka.md": "tests/kafka/test_guide.py",
     "docs/keyed-operators.md": "tests/spark/state/test_guide.py",
     "docs/keyed-state.md": "tests/spark/state/test_guide.py",
+    "docs/spark-reference.md": "tests/spark/test_documentation.py",
     "docs/spark.md": "tests/spark/test_documentation.py",
 }
 

@@ -151,3 +151,19 @@ def test_benchmarks_explain_themselves_instead_of_running() -> None:
     ]
     assert programs
     assert [path.name for path in programs if "typer.run(" not in path.read_text("utf-8")] == []
+
+
+def test_commits_are_checked_by_what_make_lint_runs() -> None:
+    """With the tools of the environment: hooks of other repositories would be other versions."""
+    hooks = (PROJECT / ".pre-commit-config.yaml").read_text("utf-8")
+    assert re.findall(r"- repo: (.*)", hooks) == ["local"]
+    lint = (PROJECT / "Makefile").read_text("utf-8").split("\nlint:")[1].split("\n\n")[0]
+    entries = re.findall(r"entry: \.venv/bin/(.*)", hooks)
+    assert len(entries) == hooks.count("- id:")
+    assert {entry.split()[0] for entry in entries} == set(re.findall(r"\$\(BIN\)/(\S+)", lint))
+
+
+def test_the_readme_names_three_targets() -> None:
+    """The others are listed by `make help`."""
+    named = set(re.findall(r"`?make ([a-z-]+)", (PROJECT / "README.md").read_text("utf-8")))
+    assert named <= {"demo", "test", "help", "-s"}, named

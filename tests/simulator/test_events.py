@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lanes import needs_a_long_stream
-from skewless.simulator import Event, Timing, simulate
+from skewless.simulator import Cluster, Event, Measuring, Sync, Timing, simulate
 from skewless.simulator.timed.clock import Clock
 from skewless.strategies import Cascade, Fish, Hash, Mixed, PartialKey, Shuffle
 from skewless.workloads import Zipf
@@ -128,10 +128,9 @@ def test_an_answer_does_not_bring_back_a_worker_that_left():
         n_workers=4,
         n_sources=2,
         window=1_000,
-        sync=4_000,
-        sync_delay=1_500,
-        events=[Event(at=5_000, worker=3, kind="leave")],
-        keep_loads=True,
+        sync=Sync(4_000, work=1_500),
+        cluster=Cluster(events=[Event(at=5_000, worker=3, kind="leave")]),
+        measuring=Measuring(keep_loads=True),
     )
     assert not run.windows.loads[5:, 3].any()
 
@@ -142,7 +141,7 @@ def test_balance_over_the_stream_counts_workers_while_they_are_there():
         STREAM,
         n_workers=4,
         window=1_000,
-        events=[Event(at=36_000, worker=3, kind="join")],
+        cluster=Cluster(events=[Event(at=36_000, worker=3, kind="join")]),
     ).summary()
     assert run["imbalance"] < 0.05
 
@@ -181,7 +180,9 @@ def test_a_worker_that_slows_down_is_slow_from_then_on():
     timing = Timing(service=1e-3, queue=10)
     slow = [Event(at=20_000, worker=0, kind="speed", value=0.25)]
     usual, slowed = (
-        simulate(Shuffle(), STREAM, n_workers=4, timing=timing, events=events).summary()
+        simulate(
+            Shuffle(), STREAM, n_workers=4, timing=timing, cluster=Cluster(events=events)
+        ).summary()
         for events in ((), slow)
     )
     # Shuffle goes on sending a quarter of the records to the slow worker.
@@ -193,7 +194,13 @@ def test_fish_measures_the_slow_worker_and_sends_it_less():
     timing = Timing(service=1e-3, queue=100)
     slow = [Event(at=10_000, worker=0, kind="speed", value=0.25)]
     run = simulate(
-        Fish(), STREAM, n_workers=4, window=1_000, timing=timing, events=slow, keep_loads=True
+        Fish(),
+        STREAM,
+        n_workers=4,
+        window=1_000,
+        timing=timing,
+        cluster=Cluster(events=slow),
+        measuring=Measuring(keep_loads=True),
     )
     shares = run.windows.loads[20:, 0].sum() / run.windows.loads[20:].sum()
     assert shares < 0.13  # a fair share is 0.25 / 3.25 = 0.077
@@ -219,7 +226,7 @@ def test_a_stopped_worker_goes_on_later():
         STREAM,
         n_workers=4,
         timing=Timing(service=1e-3, queue=10),
-        events=[Event(at=20_000, worker=1, kind="stop", value=7.0)],
+        cluster=Cluster(events=[Event(at=20_000, worker=1, kind="stop", value=7.0)]),
     ).summary()
     assert run["execution_seconds"] == pytest.approx(17.0, rel=0.01)
     assert run["latency_max"] > 7.0
@@ -233,12 +240,14 @@ def test_any_worker_can_leave_and_come_back(strategy):
         n_workers=4,
         window=1_000,
         timing=Timing(service=1e-3),
-        events=[
-            Event(at=10_000, worker=2, kind="leave"),
-            Event(at=20_000, worker=2, kind="join"),
-            Event(at=30_000, worker=3, kind="leave"),
-        ],
-        keep_loads=True,
+        cluster=Cluster(
+            events=[
+                Event(at=10_000, worker=2, kind="leave"),
+                Event(at=20_000, worker=2, kind="join"),
+                Event(at=30_000, worker=3, kind="leave"),
+            ]
+        ),
+        measuring=Measuring(keep_loads=True),
     )
     there = run.windows.loads[:, 2] > 0
     assert there.tolist() == [True] * 10 + [False] * 10 + [True] * 20
@@ -254,8 +263,8 @@ def test_the_last_worker_can_join_later(strategy):
         STREAM,
         n_workers=4,
         window=1_000,
-        events=[Event(at=20_000, worker=3, kind="join")],
-        keep_loads=True,
+        cluster=Cluster(events=[Event(at=20_000, worker=3, kind="join")]),
+        measuring=Measuring(keep_loads=True),
     )
     assert (run.windows.loads[:, 3] > 0).tolist() == [False] * 20 + [True] * 20
 
@@ -285,7 +294,7 @@ def test_moves_take_time_and_plans_do():
 @needs_a_long_stream
 def test_answers_of_a_sync_may_come_later():
     runs = [
-        simulate(Fish(), STREAM, n_workers=8, n_sources=4, sync=4_000, sync_delay=delay)
+        simulate(Fish(), STREAM, n_workers=8, n_sources=4, sync=Sync(4_000, work=delay))
         for delay in (0, 1_500, 100_000)
     ]
     alone = simulate(Fish(), STREAM, n_workers=8, n_sources=4)
@@ -296,12 +305,19 @@ def test_answers_of_a_sync_may_come_later():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"events": [Event(0, 9, "stop", 1.0)]}, "worker 9 is not one of the 4 workers"),
-        ({"events": [Event(5, 1, "leave")]}, "pkg has a fixed number of workers"),
-        ({"events": [Event(5, 1, "speed", 2.0, told=True)]}, "pkg cannot be told of speeds"),
-        ({"events": "leave"}, "events must be a list of Event"),
-        ({"timing": 3}, "timing must be a Timing or None"),
-        ({"sync_delay": 3}, "sync_delay needs sync above 0"),
+        (
+            {"cluster": Cluster(events=[Event(0, 9, "stop", 1.0)])},
+            "worker 9 is not one of the 4 workers",
+        ),
+        ({"cluster": Cluster(events=[Event(5, 1, "leave")])}, "pkg has a fixed number of workers"),
+        (
+            {"cluster": Cluster(events=[Event(5, 1, "speed", 2.0, told=True)])},
+            "pkg cannot be told of speeds",
+        ),
+        ({"cluster": Cluster(events="leave")}, "events must be a list of Event"),
+        ({"timing": 3}, "timing must be a Timing, not 3"),
+        ({"cluster": [1, 2]}, "cluster must be a Cluster, not \\[1, 2\\]"),
+        ({"measuring": None}, "measuring must be a Measuring, not None"),
     ],
 )
 def test_what_cannot_be_is_refused_before_any_work(options, message):
@@ -321,7 +337,7 @@ def test_what_cannot_be_is_refused_before_any_work(options, message):
 )
 def test_impossible_members_are_refused_before_any_work(strategy, events, message):
     with pytest.raises(ValueError, match=message):
-        simulate(strategy, STREAM, n_workers=2, events=events)
+        simulate(strategy, STREAM, n_workers=2, cluster=Cluster(events=events))
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import skewless
-from skewless.simulator import simulate
+from skewless.parameters import WeightError
+from skewless.simulator import Cluster, Measuring, simulate
 from skewless.strategies import Cascade, Hash, Mixed, PartialKey, Prompt, Shuffle
-from skewless.strategy import Moves, WeightError
+from skewless.strategy import Moves
 from skewless.workloads import Zipf
 
 WORKLOAD = Zipf(z=1.2, n_keys=500, n_records=25_000)
@@ -35,7 +36,7 @@ def test_counts_equal_those_made_by_hand(strategy, n_sources):
         n_sources=n_sources,
         seed=3,
         window=window,
-        chunk_size=3_001,
+        measuring=Measuring(chunk_size=3_001),
     )
     keys, workers = _by_hand(strategy, WORKLOAD, 7, n_sources, 3)
     assert run.n_records == keys.size
@@ -66,7 +67,13 @@ COSTLY = Costly(z=1.2, n_keys=500, n_records=25_000)
 @pytest.mark.parametrize("n_sources", [1, 3])
 def test_loads_are_costs_where_records_have_weights(strategy, n_sources):
     run = simulate(
-        strategy, COSTLY, n_workers=7, n_sources=n_sources, seed=3, window=10_000, chunk_size=3_001
+        strategy,
+        COSTLY,
+        n_workers=7,
+        n_sources=n_sources,
+        seed=3,
+        window=10_000,
+        measuring=Measuring(chunk_size=3_001),
     )
     keys = np.concatenate(list(COSTLY.chunks(3)))
     weights = np.concatenate(list(COSTLY.weights(3)))
@@ -97,7 +104,14 @@ def test_loads_are_costs_where_records_have_weights(strategy, n_sources):
 )
 def test_weights_stay_with_their_records_however_the_stream_is_cut(strategy, options):
     runs = [
-        simulate(strategy, COSTLY, n_workers=5, n_sources=2, chunk_size=size, **options)
+        simulate(
+            strategy,
+            COSTLY,
+            n_workers=5,
+            n_sources=2,
+            measuring=Measuring(chunk_size=size),
+            **options,
+        )
         for size in (700, 1 << 18)
     ]
     times = {"ns_per_record": 0, "plan_seconds_mean": 0, "planned_plan_seconds_mean": 0}
@@ -135,12 +149,19 @@ def test_weights_that_are_no_costs_are_refused(strategy, weights, message):
             return map(np.array, weights)
 
     with pytest.raises(WeightError, match=message):
-        simulate(strategy, Given(z=1, n_keys=9, n_records=4), n_workers=2, chunk_size=2)
+        simulate(
+            strategy,
+            Given(z=1, n_keys=9, n_records=4),
+            n_workers=2,
+            measuring=Measuring(chunk_size=2),
+        )
 
 
 def test_chunk_size_changes_nothing():
     runs = [
-        simulate(PartialKey(), WORKLOAD, n_workers=5, n_sources=2, chunk_size=size)
+        simulate(
+            PartialKey(), WORKLOAD, n_workers=5, n_sources=2, measuring=Measuring(chunk_size=size)
+        )
         for size in (100, 1 << 18)
     ]
     first, second = ({**run.summary(), "ns_per_record": 0} for run in runs)
@@ -163,8 +184,8 @@ def test_an_empty_stream_is_an_ordinary_one():
 def test_capacities_count_in_balance_and_reach_strategies_that_rescale():
     speeds = np.array([1.0, 3.0])
     workload = Zipf(z=0, n_keys=20_000, n_records=40_000)
-    told = simulate(Hash(ring=True), workload, n_workers=2, capacities=speeds)
-    untold = simulate(Shuffle(), workload, n_workers=2, capacities=speeds)
+    told = simulate(Hash(ring=True), workload, n_workers=2, cluster=Cluster(capacities=speeds))
+    untold = simulate(Shuffle(), workload, n_workers=2, cluster=Cluster(capacities=speeds))
     assert untold.summary()["imbalance"] == 1.0  # half of the records where a quarter is fair
     # 128 and 384 of 512 points: a share of 1/4 with a standard deviation of 2 points in 100.
     assert told.loads[0] / 40_000 == pytest.approx(0.25, abs=0.06)
@@ -189,7 +210,12 @@ class SwapsAfterEachWindow(Hash):
 
 def test_moving_family_rebalances_at_the_end_of_each_window():
     run = simulate(
-        SwapsAfterEachWindow(), WORKLOAD, n_workers=2, n_sources=2, window=10_000, chunk_size=4_000
+        SwapsAfterEachWindow(),
+        WORKLOAD,
+        n_workers=2,
+        n_sources=2,
+        window=10_000,
+        measuring=Measuring(chunk_size=4_000),
     )
     assert len(run.rebalances) == 2
     for i, rebalance in enumerate(run.rebalances):
@@ -211,7 +237,14 @@ class KeepsReports(Hash):
 
 
 def test_a_report_has_what_keys_cost_in_a_window_and_records_for_their_state():
-    simulate(KeepsReports(), COSTLY, n_workers=3, seed=3, window=10_000, chunk_size=4_000)
+    simulate(
+        KeepsReports(),
+        COSTLY,
+        n_workers=3,
+        seed=3,
+        window=10_000,
+        measuring=Measuring(chunk_size=4_000),
+    )
     keys = np.concatenate(list(COSTLY.chunks(3)))
     weights = np.concatenate(list(COSTLY.weights(3)))
     # The first plan is made twice, from the same report.
@@ -232,8 +265,8 @@ def test_a_report_has_what_keys_cost_in_a_window_and_records_for_their_state():
         ({"n_workers": 0}, "n_workers must be 1 … 16,777,215, not 0"),
         ({"n_workers": 2, "n_sources": 0}, "n_sources must be 1 … 1,048,576, not 0"),
         ({"n_workers": 2, "window": 0}, "window must be at least 1, not 0"),
-        ({"n_workers": 2, "capacities": [1]}, "one number per worker: 2, not 1"),
-        ({"n_workers": 2, "capacities": [1, 0]}, "above 0"),
+        ({"n_workers": 2, "cluster": Cluster(capacities=[1])}, "one number per worker: 2, not 1"),
+        ({"n_workers": 2, "cluster": Cluster(capacities=[1, 0])}, "above 0"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(arguments, message):
@@ -243,7 +276,9 @@ def test_bad_arguments_are_refused_by_name(arguments, message):
 
 def test_progress_is_told():
     told = []
-    simulate(Hash(), WORKLOAD, n_workers=2, chunk_size=10_000, progress=told.append)
+    simulate(
+        Hash(), WORKLOAD, n_workers=2, measuring=Measuring(chunk_size=10_000), progress=told.append
+    )
     assert told == [10_000, 20_000, 25_000]
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skewless.simulator import Timing, simulate
+from skewless.simulator import Measuring, Timing, simulate
 from skewless.simulator.forwarding import SlidingPartials, partials, slide_of
 from skewless.simulator.timed.merge_stage import MergeStage
 from skewless.strategies import Hash, PartialKey
@@ -19,7 +19,7 @@ def _keys(*keys):
 
 
 def _stage(slides, **options):
-    """Return how long each slide is merged, if all records are done at 0."""
+    """Compute when each slide is merged, if all records are done at 0."""
     stage = MergeStage(Timing(merge=1.0), **options)
     ends = []
     for number, (keys, workers, merging) in enumerate(slides):
@@ -70,7 +70,7 @@ def test_forwarding_saves_work_of_the_merge_stage_and_longer_windows_cost_some()
     timing = Timing(service=1e-6, merge=1.0)
     options = {"n_workers": 8, "n_sources": 2, "window": 500, "sync": 250, "timing": timing}
     every, some, longer = (
-        simulate(SMALL, STREAM, **options, **more)
+        simulate(SMALL, STREAM, **options, measuring=Measuring(**more))
         for more in ({}, {"forwarding": True}, {"forwarding": True, "slides": 4})
     )
     assert every.loads.tolist() == some.loads.tolist() == longer.loads.tolist()
@@ -86,17 +86,28 @@ def test_forwarding_saves_work_of_the_merge_stage_and_longer_windows_cost_some()
 
 def test_sources_can_wait_for_a_merge_stage_that_forwards():
     timing = Timing(service=1e-3, merge=1e-2, unmerged=1)
-    run = simulate(SMALL, STREAM, n_workers=8, window=500, timing=timing, forwarding=True, slides=2)
+    run = simulate(
+        SMALL,
+        STREAM,
+        n_workers=8,
+        window=500,
+        timing=timing,
+        measuring=Measuring(forwarding=True, slides=2),
+    )
     assert (run.times.first[2:] >= run.times.merged[:-2]).all()
     assert run.times.merged.size == 13
 
 
 def test_slides_without_a_merge_stage_are_refused():
     with pytest.raises(ValueError, match="slides: windows can overlap where timing has merge"):
-        simulate(Hash(), STREAM, n_workers=8, slides=2)
-    with pytest.raises(ValueError, match="slides must be 1 … 1,048,576, not 0"):
-        simulate(Hash(), STREAM, n_workers=8, slides=0)
+        simulate(Hash(), STREAM, n_workers=8, measuring=Measuring(slides=2))
+    with pytest.raises(ValueError, match="slides must be at least 1, not 0"):
+        simulate(Hash(), STREAM, n_workers=8, measuring=Measuring(slides=0))
     run = simulate(
-        PartialKey(), STREAM, n_workers=8, slides=2, timing=Timing(service=1e-6, merge=1.0)
+        PartialKey(),
+        STREAM,
+        n_workers=8,
+        measuring=Measuring(slides=2),
+        timing=Timing(service=1e-6, merge=1.0),
     )
     assert run.summary()["merged_seconds"] == pytest.approx(run.windows.pairs.sum(), abs=0.1)

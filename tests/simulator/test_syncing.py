@@ -5,9 +5,9 @@ import pytest
 
 from lanes import slow
 from reference.cooperation import Rounds
+from simulator.rounds import cooperate
 from skewless import registry
-from skewless.simulator import Event, Sync, Timing, simulate
-from skewless.simulator.cooperation import cooperate
+from skewless.simulator import Cluster, Event, Measuring, Sync, Timing, simulate
 from skewless.simulator.starting import start_sources
 from skewless.strategies import Cascade, Fish, Hash
 from skewless.strategies.dalton import Dalton
@@ -84,11 +84,10 @@ def test_a_sync_in_records_is_the_same_in_rounds():
 
 def test_a_number_is_short_for_a_sync():
     options = {"n_workers": 8, "n_sources": 3, "window": 300}
-    for sync, delay in ((701, 0), (701, 45), (90, 300)):
-        short = simulate(Fish(), STREAM, **options, sync=sync, sync_delay=delay)
-        whole = simulate(Fish(), STREAM, **options, sync=Sync(sync, work=delay))
-        assert short.loads.tolist() == whole.loads.tolist()
-        assert short.syncs == whole.syncs
+    short = simulate(Fish(), STREAM, **options, sync=701)
+    whole = simulate(Fish(), STREAM, **options, sync=Sync(701))
+    assert short.loads.tolist() == whole.loads.tolist()
+    assert short.syncs == whole.syncs
 
 
 def test_a_sync_that_falls_between_two_rounds_is_at_its_record():
@@ -114,7 +113,7 @@ def test_nothing_but_messages_says_when_sources_sync(sync):
     dalton = Dalton(stats_window=200, slide=100)
     plain = simulate(dalton, stream, **options)
     timed = simulate(dalton, stream, **options, timing=Timing(service=1e-4))
-    forwarding = simulate(dalton, stream, **options, forwarding=True)
+    forwarding = simulate(dalton, stream, **options, measuring=Measuring(forwarding=True))
     assert plain.syncs == timed.syncs == forwarding.syncs
     assert plain.loads.tolist() == timed.loads.tolist() == forwarding.loads.tolist()
     if sync.interval == 103 and not sync.adaptive:
@@ -131,7 +130,7 @@ def test_an_interval_shorter_than_a_round_is_a_round():
 
 
 def test_a_late_answer_is_followed_by_the_next_message_at_once():
-    run = simulate(Fish(), STREAM, n_workers=8, n_sources=4, sync=400, sync_delay=500)
+    run = simulate(Fish(), STREAM, n_workers=8, n_sources=4, sync=Sync(400, work=500))
     assert [sync.sent for sync in run.syncs[:3]] == [400, 900, 1_400]
 
 
@@ -146,8 +145,8 @@ def test_sources_learn_together_by_batch_and_in_time():
         window=500,
         sync=Sync(300, delay=[400, 0, 90], adaptive=True),
         timing=timing,
-        events=events,
-        keep_loads=True,
+        cluster=Cluster(events=events),
+        measuring=Measuring(keep_loads=True),
     )
     assert run.loads.sum() == run.times.latencies.sum() == STREAM.n_records
     assert not run.windows.loads[4:, 7].any()  # an answer from before brings it not back
@@ -163,13 +162,13 @@ def test_sources_learn_together_by_batch_and_in_time():
 def test_forwarding_is_counted_on_request():
     dalton = Dalton(stats_window=200, slide=100)
     options = {"n_workers": 8, "n_sources": 3, "window": 600, "sync": 300}
-    run = simulate(dalton, STREAM, **options, forwarding=True)
+    run = simulate(dalton, STREAM, **options, measuring=Measuring(forwarding=True))
     assert len(run.slides) == 6_011 // 600
     assert 0 < run.summary()["merged_pairs_share"] < 1
     assert run.summary()["forwarded_wrongly"] == 0
     assert not simulate(dalton, STREAM, **options).slides
     with pytest.raises(ValueError, match="forwarding: hash cannot tell"):
-        simulate(Hash(), STREAM, n_workers=8, forwarding=True)
+        simulate(Hash(), STREAM, n_workers=8, measuring=Measuring(forwarding=True))
 
 
 @pytest.mark.parametrize(
@@ -198,5 +197,3 @@ def test_bad_syncs_are_refused(settings, message):
 def test_delays_and_sources_must_fit():
     with pytest.raises(ValueError, match="one for each of the 3 sources"):
         simulate(Fish(), STREAM, n_workers=8, n_sources=3, sync=Sync(500, delay=[1, 2]))
-    with pytest.raises(ValueError, match="a Sync has its own delay"):
-        simulate(Fish(), STREAM, n_workers=8, sync=Sync(500), sync_delay=3)

@@ -35,7 +35,7 @@ if "NO_FUNCTION" not in os.environ:
 """
 REFUSED = """
 try:
-    route(spark.range(100), "id", workers=4)
+    route(spark.range(100), "id", workers=4, strategy="cascade-ahead")
 except RuntimeError as error:
     print("refused", error, sep="=")
 print("after", spark.range(1).select(python("id")).collect()[0][0], sep="=")
@@ -50,7 +50,7 @@ def said_by(
     daemon: bool | None = None,
     **variables: str | None,
 ) -> dict[str, str]:
-    """Return what a script prints that the Python of this environment runs."""
+    """Run a script by the Python of this environment; return its output."""
     script = folder / "scripts" / "script.py"
     script.parent.mkdir(exist_ok=True)
     begin = QUIET.format(sources=str(SOURCES), master=master, daemon=daemon)

@@ -210,7 +210,7 @@ def plain(
     watermark: str | None = None,
     names: Iterable[str] = tuple(PLAIN),
 ) -> DataFrame:
-    """Return what `groupBy` makes of the records."""
+    """Aggregate the records by plain `groupBy`."""
     columns = {name: PLAIN[name]() for name in names}
     if df.isStreaming and "distinct" in columns:  # which Spark refuses on streams
         columns["distinct"] = F.size(F.collect_set("v")).cast("bigint")

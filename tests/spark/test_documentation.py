@@ -22,16 +22,17 @@ N_ORDERS, N_WORKERS = 3_000, 3
 WORDS = ("cat", "dog", "cat", "cat", "emu")
 
 
-def programs(page: str) -> list[str]:
-    """Return the Python blocks of a page."""
-    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
+def programs(pages: tuple[str, ...]) -> list[str]:
+    """Return the Python blocks of some pages."""
+    text = "\n".join((DOCS / page).read_text(encoding="utf-8") for page in pages)
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 
 class Reader:
-    """Runs one block after the other, as somebody does who reads the page from its beginning."""
+    """Runs one block after the other, as somebody does who reads the pages from their beginning."""
 
-    def __init__(self, page: str, folder: Path, **names: Any) -> None:
-        self.waiting = programs(page)
+    def __init__(self, pages: tuple[str, ...], folder: Path, **names: Any) -> None:
+        self.waiting = programs(pages)
         self.folder = folder
         self.names: dict[str, Any] = {"__name__": "__main__", **names}
 
@@ -79,7 +80,8 @@ def test_the_guide_to_spark_runs_from_its_beginning_to_its_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    reader = Reader("spark.md", tmp_path / "data", spark=spark, orders=orders, words=words)
+    pages = ("spark.md", "spark-reference.md")
+    reader = Reader(pages, tmp_path / "data", spark=spark, orders=orders, words=words)
 
     reader.run("hot_keys(")
     said = capsys.readouterr().out
@@ -95,14 +97,6 @@ def test_the_guide_to_spark_runs_from_its_beginning_to_its_end(
     found = reader.run("class Profile")
     score = F.avg(F.col("price") * F.length("text"))
     assert by_customer(found["profiles"]) == by_customer(orders.groupBy("customer").agg(score))
-
-    found = reader.run("class Product")
-    growth = F.product(F.col("price") + 1)
-    plain = by_customer(orders.groupBy("customer").agg(growth))
-    assert by_customer(found["products"]) == pytest.approx(plain)  # the order of factors differs
-
-    found = reader.run("class Spent")
-    assert by_customer(found["spent"]) == by_customer(orders.groupBy("customer").agg(score))
 
     found = reader.run("mapInArrow")
     assert found["scored"].count() == N_ORDERS
@@ -123,4 +117,12 @@ def test_the_guide_to_spark_runs_from_its_beginning_to_its_end(
         *[("emu", 1)] * 2,
     ]
     assert "worker" in capsys.readouterr().out
+
+    found = reader.run("class Product")
+    growth = F.product(F.col("price") + 1)
+    plain = by_customer(orders.groupBy("customer").agg(growth))
+    assert by_customer(found["products"]) == pytest.approx(plain)  # the order of factors differs
+
+    found = reader.run("class Spent")
+    assert by_customer(found["spent"]) == by_customer(orders.groupBy("customer").agg(score))
     assert reader.waiting == []

@@ -59,6 +59,19 @@ def test_the_guide_to_joins_finds_each_pair_once(spark: Any, tmp_path: Path) -> 
     assert found == [(0, 5), (10, 5), (20, 5)]  # 4,000 seconds are more than an hour
 
 
+def test_the_guide_to_joins_of_tables_has_the_rows_of_sparks_join(
+    spark: Any, tmp_path: Path
+) -> None:
+    threshold = "spark.sql.autoBroadcastJoinThreshold"
+    spark.conf.set(threshold, "-1")  # the tables of the page stand for large ones
+    try:
+        names = run_page("docs/guides/skewed-joins.md", tmp_path)
+        expected = names["orders"].join(names["visits"], "customer", "left")
+        assert names["pairs"].count() == expected.count()
+    finally:
+        spark.conf.unset(threshold)
+
+
 def test_the_guide_to_writes_writes_every_record(spark: Any, tmp_path: Path) -> None:
     tenant = F.when(F.col("id") % 2 == 0, 0).otherwise(F.col("id") % 5)
     df = spark.range(0, 400, 1, 2).select(tenant.alias("tenant"), "id")

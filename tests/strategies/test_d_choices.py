@@ -8,7 +8,6 @@ from reference import d_choices as reference
 from reference.w_choices import HotKeys
 from skewless.kernels.fewest_choices import fewest_choices
 from skewless.strategies import DChoices
-from skewless.strategies.d_choices import CHOICES
 from skewless.workloads.zipf import zipf_probabilities
 from strategies.streams import (
     as_keys,
@@ -104,7 +103,7 @@ def test_d_is_first_computed_at_the_sixteenth_record(n_records, refresh, compute
     keys = np.zeros(n_records, np.uint64)
     strategy.route(keys, state, np.empty(n_records, np.int32))
     # One key with all records needs all workers.
-    assert state.counters[CHOICES] == (64 if computed else 2)
+    assert state.counters[0]["choices"] == (64 if computed else 2)
 
 
 @pytest.mark.parametrize("n_workers", [1, 2, 3, 16, 64])
@@ -121,7 +120,7 @@ def test_a_key_exactly_at_the_threshold_does_not_count_for_d():
     strategy = DChoices(hot_factor=2.0)
     state = strategy.start(16, 1)
     strategy.route(keys, state, np.empty(keys.size, np.int32))
-    assert state.counters[CHOICES] == reference.fewest_choices([3 / 16], 16, 1e-4) == 5
+    assert state.counters[0]["choices"] == reference.fewest_choices([3 / 16], 16, 1e-4) == 5
 
 
 def test_moments_of_computation_double_until_they_are_refresh_apart():

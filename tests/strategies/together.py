@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skewless.arrays import Keys, Workers
-from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.syncing import merge_and_fork
 
 #: Records of one batch, over all sources.
 UNEVEN = [1, 7, 1_000, 10_001, 50_003]

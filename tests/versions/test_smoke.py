@@ -19,7 +19,17 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from skewless import aggregations as aggs
-from skewless.spark import aggregate, hot_keys, observe_hot_keys, process, route
+from skewless.spark import (
+    KeyPlan,
+    aggregate,
+    hot_keys,
+    join,
+    observe_hot_keys,
+    plan_join,
+    plan_keys,
+    process,
+    route,
+)
 from spark.state import chains
 from spark.streams import (
     PLAIN,
@@ -148,6 +158,44 @@ def test_route_keeps_every_record_and_balances(batch: DataFrame) -> None:
     assert Counter(text) == Counter(repr(tuple(row)) for row in batch.collect())
 
 
+@pytest.mark.versions("`plan_keys`, and `route` by its plan")
+def test_a_planned_batch_keeps_every_record_and_balances(batch: DataFrame, tmp_path: Path) -> None:
+    plan = plan_keys(batch, "k", WORKERS, seed=1)
+    assert plan.made.counted == "exact"
+    assert plan.imbalance <= plan.made.tolerance
+    plan.save(tmp_path / "plan.json")
+    routed = route(batch, "k", plan=KeyPlan.load(tmp_path / "plan.json"))
+    rows = routed.withColumn("partition", F.spark_partition_id()).collect()
+    assert all(row["worker"] == row["partition"] for row in rows)
+    text = [repr(row[:-2]) for row in rows]
+    assert Counter(text) == Counter(repr(tuple(row)) for row in batch.collect())
+    loads = Counter(row["worker"] for row in rows)
+    assert plan.fit(batch).loads == tuple(loads[worker] for worker in range(WORKERS))
+
+
+@pytest.mark.versions("`route`, batch, decided online")
+def test_a_named_strategy_keeps_every_record(batch: DataFrame) -> None:
+    rows = route(batch, "k", workers=WORKERS, strategy="cascade-ahead", seed=1).collect()
+    text = [repr(row[:-1]) for row in rows]
+    assert Counter(text) == Counter(repr(tuple(row)) for row in batch.collect())
+
+
+@pytest.mark.versions("`join` of tables, `plan_join`")
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+def test_a_join_of_tables_equals_plain_spark(spark: Any, batch: DataFrame, how: str) -> None:
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # as if they were large
+    try:
+        left, right = batch.select("k", "v"), batch.select("k", F.col("v").alias("w"))
+        right = right.where("k <> 'hot' or w % 20 = 0")
+        plan = plan_join(left, right, "k", how=how, workers=WORKERS)
+        assert "hot" in [key.name for key in plan.split_keys]
+        rows = join(left, right, "k", how=how, plan=plan).collect()
+        plain_rows = left.join(right, "k", how).collect()
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    assert Counter(map(repr, rows)) == Counter(map(repr, plain_rows))
+
+
 @pytest.mark.versions("`aggregate`, batch, ready aggregations")
 def test_ready_aggregations_equal_plain_spark(batch: DataFrame) -> None:
     for strategy in ("auto", "local", "cascade-ahead"):
@@ -203,6 +251,14 @@ def test_a_stream_of_own_aggregators_goes_on_after_a_restart(
         return aggregate(df, "k", own, strategy="cascade", workers=WORKERS, ledger=ledger)
 
     assert_same_streams(spark, folder, tmp_path, ours, lambda df: df.groupBy("k").agg(*columns))
+
+
+@pytest.mark.versions("`hot_keys(…).apply`")
+def test_the_named_way_of_partitioning_keeps_every_record(batch: DataFrame) -> None:
+    found = hot_keys(batch, "k", workers=WORKERS, strategies="hash")
+    assert found.apply(batch).count() == batch.count()
+    whole = found.apply(batch, whole_keys=True).groupBy("k").agg(F.count_distinct("worker"))
+    assert {row[1] for row in whole.collect()} == {1}
 
 
 @pytest.mark.versions("`hot_keys`, `observe_hot_keys`")

@@ -35,7 +35,6 @@ class Application(Computation[DataFrame]):
     numbers: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a value that cannot be the name of a column."""
         for option, names in self.columns().items():
             for name in names:
                 text(name, option, "the name of a column")

@@ -53,7 +53,6 @@ class Clustering(Windowed):
     alike: float = 0.7
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a similarity out of range, or for strategy "plain"."""
         super().__post_init__()
         if not 0 < self.alike <= 1:
             raise ValueError(f"--alike must be above 0 and at most 1, not {self.alike!r}")
@@ -98,7 +97,6 @@ class VoteThenGreedy(aggregations.Aggregator[Clusters]):
     result = "array<array<string>>"
 
     def __init__(self, alike: float) -> None:
-        """Set how similar two texts must be."""
         self.alike = alike
 
     def zero(self) -> Clusters:

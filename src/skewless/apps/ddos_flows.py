@@ -43,7 +43,6 @@ class DdosFlows(Windowed):
     least: int = 1
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a threshold out of range."""
         super().__post_init__()
         whole(self.least, "--least", least=0)
 

@@ -45,7 +45,6 @@ class Hashtags(Windowed):
     top: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError unless exactly one of `text` and `hashtag` is given."""
         super().__post_init__()
         if (self.text is None) == (self.hashtag is None):
             raise ValueError("give one of --text COLUMN and --hashtag COLUMN")

@@ -48,7 +48,6 @@ class RoadCondition(Windowed):
     window: str | None = field(default="5 minutes", kw_only=True)
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a threshold out of range."""
         super().__post_init__()
         whole(self.least, "--least", least=0)
 

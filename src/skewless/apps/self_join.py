@@ -58,7 +58,6 @@ class SelfJoin(Application):
     strategy: str | AnyStrategy = field(default=AUTO, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Raise ValueError for bad durations, and for strategies that split keys."""
         super().__post_init__()
         require_duration("--within", self.within, least=1)
         require_duration("--watermark", self.watermark)

@@ -63,7 +63,6 @@ class TpchQ5(Computation[Tables]):
     strategy: str | AnyStrategy = field(default=AUTO, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Raise ValueError for bad durations, and for strategies that split keys."""
         text(self.region, "--region", "the name of a region")
         require_duration("--window", self.window, least=1)
         require_duration("--slide", self.slide, least=1)

@@ -35,7 +35,6 @@ class Windowed(Application):
     watermark: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError for options that cannot be combined."""
         super().__post_init__()
         if (self.time is None) != (self.window is None):
             raise ValueError("--window and --time go together: a length, and the column of times")

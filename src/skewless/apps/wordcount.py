@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from skewless import aggregations
 from skewless.apps.application import as_time
 from skewless.apps.windowed import Windowed
 from skewless.spark.aggregation.windows import WINDOW
-from skewless.spark.columns import quoted
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,6 @@ class WordCount(Windowed):
     key: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a key without columns."""
         if not self.key or not all(self.key):
             raise ValueError(f"--key must name at least one column, not {','.join(self.key)!r}")
         super().__post_init__()
@@ -48,19 +45,13 @@ class WordCount(Windowed):
         return (WINDOW, *self.key)
 
     @property
-    def result(self) -> str:
-        """The name of the column with the counts."""
-        return "count" if "count" not in self.key else "n"
+    def ranks(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The column with the counts: the largest come first."""
+        return ("count" if "count" not in self.key else "n",)
 
     def compute(self, records: DataFrame, ledger: str | None = None) -> DataFrame:
         """Return the counts; the columns of the key keep their names."""
         if self.time is not None and self.time in records.columns:
             records = records.withColumn(self.time, as_time(records, self.time))
-        counts = {self.result: aggregations.count()}
+        counts = {self.ranks[0]: aggregations.count()}
         return self.aggregated(records, list(self.key), counts, ledger, self.time)
-
-    def ranked(self, results: DataFrame, n: int) -> DataFrame:
-        """Return the largest counts."""
-        names = [name for name in results.columns if name != self.result]
-        order = [F.desc(quoted(self.result)), *(F.asc(quoted(name)) for name in names)]
-        return results.orderBy(*order).limit(n)

@@ -7,78 +7,74 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Keys, Workers
-from skewless.checks.routing import expect_in_range, expect_same, owners_of, routed
+from skewless.checks.routing import (
+    expect_equal_states,
+    expect_in_range,
+    expect_same,
+    expect_shapes,
+    owners_of,
+    routed,
+    shapes,
+)
 from skewless.checks.streams import Stream
 from skewless.state import copy_state, named_arrays
 from skewless.strategy import Forks, Report
 
 
-def merging_is_sound(strategy: Any, stream: Stream) -> None:
-    """The states of several sources become one that routes, in any order, and none is changed."""
-    n_sources = 3
+def _routed_sources(strategy: Any, stream: Stream, n_sources: int = 3) -> list[Any]:
+    """Return the states of sources that have routed the stream in turn."""
     states = []
     for source in range(n_sources):
         state = strategy.start(stream.n_workers, stream.seed, source=source)
         routed(strategy, np.ascontiguousarray(stream.keys[source::n_sources]), state)
         states.append(state)
+    return states
+
+
+def merging_is_sound(strategy: Any, stream: Stream) -> None:
+    """The states of several sources become one that routes, in any order, and none is changed."""
+    states = _routed_sources(strategy, stream)
     before = [copy_state(state) for state in states]
     merged = strategy.merge(states)
     for state, copy in zip(states, before, strict=True):
-        for (name, now), (_, then) in zip(named_arrays(state), named_arrays(copy), strict=True):
-            assert np.array_equal(now, then, equal_nan=now.dtype.kind == "f"), (
-                f"merge changes {name} of a state that it was given"
-            )
+        expect_equal_states(state, copy, "merge changes a state that it was given")
     out = owners_of(strategy, stream.keys, merged)
-    assert ((out >= 0) & (out < stream.n_workers)).all(), "the merged state routes out of range"
+    expect_in_range(out, stream.n_workers, "by the merged state")
     backwards = owners_of(strategy, stream.keys, strategy.merge(states[::-1]))
     expect_same(backwards, out, "merging in another order")
 
 
-def _expect_equal_states(one: Any, other: Any, what: str) -> None:
-    for (name, now), (_, then) in zip(named_arrays(one), named_arrays(other), strict=True):
-        same = now.dtype == then.dtype and now.tobytes() == then.tobytes()
-        assert same, f"{what}: {name} differs"
-
-
 def condensed_states_merge_as_whole_ones(strategy: Any, stream: Stream) -> None:
     """Merging what was condensed gives the merged state, and so does condensing that once more."""
-    states = []
-    for source in range(3):
-        state = strategy.start(stream.n_workers, stream.seed, source=source)
-        routed(strategy, np.ascontiguousarray(stream.keys[source::3]), state)
-        states.append(state)
+    states = _routed_sources(strategy, stream)
     before = [copy_state(state) for state in states]
     parts = [strategy.condense(state) for state in states]
     fresh = strategy.start(stream.n_workers, stream.seed)
     merged = strategy.merge(states)
     found = strategy.merge_condensed(parts, fresh)
-    _expect_equal_states(found, merged, "merging what was condensed")
+    expect_equal_states(found, merged, "merging what was condensed")
     for state, copy in zip(states, before, strict=True):
-        _expect_equal_states(state, copy, "condensing changes a state")
+        expect_equal_states(state, copy, "condensing changes a state")
     if isinstance(strategy, Forks):
         for source, state in enumerate(states):
             forked = strategy.fork(merged, state, source)
-            _expect_equal_states(forked, merged, "a source that has sent nothing since")
+            expect_equal_states(forked, merged, "a source that has sent nothing since")
     again = strategy.merge_condensed([strategy.condense(merged)], fresh)
-    _expect_equal_states(again, merged, "condensing a merged state")
-    _expect_equal_states(
-        fresh, strategy.start(stream.n_workers, stream.seed), "merging changes the fresh state"
-    )
+    expect_equal_states(again, merged, "condensing a merged state")
+    unused = strategy.start(stream.n_workers, stream.seed)
+    expect_equal_states(fresh, unused, "merging changes the fresh state")
 
 
 def intervals_begin_soundly(strategy: Any, stream: Stream) -> None:
     """After `begin`, with any number of records, states keep their size and route in range."""
     for n_records in (0, 1, stream.keys.size, 10**12):
         state = strategy.start(stream.n_workers, stream.seed)
-        before = {name: (array.dtype, array.shape) for name, array in named_arrays(state)}
+        before = shapes(state)
         for _ in range(3):
             strategy.begin(state, n_records)
             out = routed(strategy, stream.keys, state)
-            assert ((out >= 0) & (out < stream.n_workers)).all(), (
-                f"after begin with {n_records} records: routes out of range"
-            )
-        after = {name: (array.dtype, array.shape) for name, array in named_arrays(state)}
-        assert before == after, f"arrays change: {before.items() ^ after.items()}"
+            expect_in_range(out, stream.n_workers, f"after begin with {n_records} records")
+        expect_shapes(before, state)
         for name, array in named_arrays(state):
             finite = array.dtype.kind != "f" or not np.isnan(array).any()
             assert finite, f"after begin with {n_records} records: {name} has NaN"
@@ -93,9 +89,7 @@ def rescaled_routing_stays_in_range(strategy: Any, stream: Stream) -> None:
         for speeds in (None, capacities):
             rescaled = strategy.rescale(copy_state(state), n_workers, speeds)
             out = routed(strategy, stream.keys, rescaled)
-            assert ((out >= 0) & (out < n_workers)).all(), (
-                f"from {stream.n_workers} to {n_workers} workers: routes out of range"
-            )
+            expect_in_range(out, n_workers, f"from {stream.n_workers} to {n_workers} workers")
 
 
 def rescaling_moves_only_what_it_must(strategy: Any, stream: Stream) -> None:
@@ -178,7 +172,7 @@ def reports_may_leave_keys_out(strategy: Any, stream: Stream) -> None:
         owners = owners_of(strategy, full.keys, state)
         state = _rebalanced(strategy, _bounded(full, owners, n_workers), state)
         out = owners_of(strategy, stream.keys, state)
-        assert ((out >= 0) & (out < n_workers)).all(), "routes out of range after a rest"
+        expect_in_range(out, n_workers, "after a rest")
 
 
 def moves_are_complete_and_true(strategy: Any, stream: Stream) -> None:

@@ -20,7 +20,7 @@ from skewless.metrics import imbalance
 from skewless.simulator.starting import start_sources
 from skewless.simulator.syncing import merge_and_fork, take_over
 from skewless.state import copy_state
-from skewless.strategy import Hottest, Waits
+from skewless.strategy import Waits
 
 N_SOURCES = 8
 #: Records that a source routes until it merges.
@@ -114,7 +114,7 @@ class _Sources:
             self.n_routed += share
             self.keys.append(keys)
             self.workers.append(routed(self.strategy, keys, state))
-        if isinstance(self.strategy, Hottest):
+        if hasattr(self.strategy, "hot_keys"):
             found = [self.strategy.hot_keys(state).size for state in self.states]
             self.most_hot = max(self.most_hot, *found)
 

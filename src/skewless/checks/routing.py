@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from skewless.arrays import Keys, Workers
+from skewless.arrays import Floats, Keys, Workers
 from skewless.checks.streams import Stream
-from skewless.state import copy_state, named_arrays, state_bytes, with_arrays
+from skewless.state import copy_state, named_arrays, with_arrays
 from skewless.strategy import AnyStrategy
 
 #: What `out` holds before routing.
 UNFILLED = -1
 
 
-def routed(strategy: AnyStrategy, keys: Keys, state: Any) -> Workers:
+def routed(strategy: Any, keys: Keys, state: Any, weights: Floats | None = None) -> Workers:
     """Return the workers of `keys`; what the strategy leaves out stays −1."""
     out = np.full(keys.size, UNFILLED, np.int32)
-    strategy.route(keys, state, out)
+    if weights is None:
+        strategy.route(keys, state, out)
+    else:
+        strategy.route_weighted(keys, weights, state, out)
     return out
+
+
+def shapes(state: Any) -> dict[str, tuple[Any, ...]]:
+    """Return the types and shapes of the state's arrays, by name."""
+    return {name: (array.dtype, array.shape) for name, array in named_arrays(state)}
+
+
+def expect_shapes(before: dict[str, tuple[Any, ...]], state: Any) -> None:
+    """Fail unless the arrays of `state` have the same types and shapes as before."""
+    after = shapes(state)
+    assert before == after, f"arrays change: {before.items() ^ after.items()}"
+
+
+def expect_equal_states(one: Any, other: Any, what: str) -> None:
+    """Fail with the first array that differs, to the bit."""
+    for (name, now), (_, then) in zip(named_arrays(one), named_arrays(other), strict=True):
+        same = now.dtype == then.dtype and now.tobytes() == then.tobytes()
+        assert same, f"{what}: {name} differs"
 
 
 def owners_of(strategy: AnyStrategy, keys: Keys, state: Any) -> Workers:
@@ -49,21 +70,22 @@ def every_record_gets_a_worker(strategy: AnyStrategy, stream: Stream) -> None:
     expect_in_range(out, stream.n_workers, "by `route`")
 
 
-def keys_are_not_changed(strategy: AnyStrategy, stream: Stream) -> None:
-    """Routing reads the keys and nothing more."""
-    keys = stream.keys.copy()
+def keys_are_not_changed(
+    strategy: AnyStrategy, stream: Stream, weights: Floats | None = None
+) -> None:
+    """Routing reads the keys, and the weights if there are any, and nothing more."""
+    keys, costs = stream.keys.copy(), None if weights is None else weights.copy()
+    expected = routed(strategy, keys, strategy.start(stream.n_workers, stream.seed), costs)
+    assert np.array_equal(keys, stream.keys), "routing writes into the keys"
     keys.flags.writeable = False
+    if weights is not None and costs is not None:
+        assert np.array_equal(costs, weights), "route_weighted writes into the weights"
+        costs.flags.writeable = False
     try:
-        read_only = routed(strategy, keys, strategy.start(stream.n_workers, stream.seed))
+        found = routed(strategy, keys, strategy.start(stream.n_workers, stream.seed), costs)
     except ValueError as error:
-        raise AssertionError(f"read-only keys cannot be routed: {error}") from error
-    writable = stream.keys.copy()
-    expect_same(
-        routed(strategy, writable, strategy.start(stream.n_workers, stream.seed)),
-        read_only,
-        "writable keys are routed differently from read-only ones",
-    )
-    assert np.array_equal(writable, stream.keys), "route writes into the keys"
+        raise AssertionError(f"read-only arrays cannot be routed: {error}") from error
+    expect_same(found, expected, "read-only arrays are routed differently from writable ones")
 
 
 def same_seed_same_routing(strategy: AnyStrategy, stream: Stream) -> None:
@@ -104,12 +126,17 @@ def cuts(n_records: int) -> Iterator[tuple[tuple[int, ...], list[slice]]]:
         yield sizes, pieces
 
 
-def batching_is_invisible(strategy: AnyStrategy, stream: Stream) -> None:
+def batching_is_invisible(
+    strategy: AnyStrategy, stream: Stream, weights: Floats | None = None
+) -> None:
     """Cutting the stream into batches, including empty and single ones, changes nothing."""
-    whole = routed(strategy, stream.keys, strategy.start(stream.n_workers, stream.seed))
+    whole = routed(strategy, stream.keys, strategy.start(stream.n_workers, stream.seed), weights)
     for sizes, pieces in cuts(stream.keys.size):
         state = strategy.start(stream.n_workers, stream.seed)
-        outs = [routed(strategy, stream.keys[cut], state) for cut in pieces]
+        outs = [
+            routed(strategy, stream.keys[cut], state, None if weights is None else weights[cut])
+            for cut in pieces
+        ]
         out = np.concatenate([np.empty(0, np.int32), *outs])
         expect_same(out, whole, f"cut into batches of {sizes}")
 
@@ -117,12 +144,9 @@ def batching_is_invisible(strategy: AnyStrategy, stream: Stream) -> None:
 def state_is_bounded_arrays(strategy: AnyStrategy, stream: Stream) -> None:
     """The state is arrays, and as large at the end as at the start."""
     state = strategy.start(stream.n_workers, stream.seed)
-    before = {name: (array.dtype, array.shape) for name, array in named_arrays(state)}
-    size = state_bytes(state)
+    before = shapes(state)
     routed(strategy, stream.keys, state)
-    after = {name: (array.dtype, array.shape) for name, array in named_arrays(state)}
-    assert before == after, f"arrays change: {before.items() ^ after.items()}"
-    assert size == state_bytes(state)
+    expect_shapes(before, state)
 
 
 def restored_state_continues(strategy: AnyStrategy, stream: Stream) -> None:
@@ -155,27 +179,17 @@ def loads_are_conserved(strategy: AnyStrategy, stream: Stream) -> None:
         )
 
 
-def fan_out_is_kept(strategy: AnyStrategy, stream: Stream) -> None:
+def fan_out_is_kept(strategy: AnyStrategy, stream: Stream, weights: Floats | None = None) -> None:
     """No key has more workers than the traits say, over all sources."""
-    expect_fan_out(
-        strategy,
-        stream,
-        lambda part, state: routed(strategy, np.ascontiguousarray(stream.keys[part]), state),
-    )
-
-
-def expect_fan_out(
-    strategy: AnyStrategy, stream: Stream, route_part: Callable[[slice, Any], Workers]
-) -> None:
-    """Fail with a key that has too many workers, where `route_part` routes a source's part."""
     limit = strategy.traits.fan_out
     assert limit is not None
     n_sources = 3
     workers_of: dict[int, set[int]] = {}
     for source in range(n_sources):
         state = strategy.start(stream.n_workers, stream.seed, source=source)
-        part = slice(source, None, n_sources)
-        for key, worker in zip(stream.keys[part], route_part(part, state), strict=True):
+        keys = np.ascontiguousarray(stream.keys[source::n_sources])
+        costs = None if weights is None else np.ascontiguousarray(weights[source::n_sources])
+        for key, worker in zip(keys, routed(strategy, keys, state, costs), strict=True):
             workers_of.setdefault(int(key), set()).add(int(worker))
     for key, workers in workers_of.items():
         assert len(workers) <= limit, (

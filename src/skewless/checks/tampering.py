@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Keys
-from skewless.checks.routing import expect_in_range, routed
+from skewless.checks.routing import expect_in_range, owners_of, routed
 from skewless.checks.streams import Stream
 from skewless.kernels.hashing import GOLDEN
 from skewless.state import Unsound, copy_state, named_arrays, restored
@@ -64,7 +64,7 @@ def saved_states_are_accepted(strategy: AnyStrategy, stream: Stream) -> None:
             again = restored(fresh, dict(named_arrays(copy_state(state))))
         except Unsound as error:
             raise AssertionError(f"its own state is refused: {error}") from None
-        here, there = (routed(strategy, stream.keys, copy_state(s)) for s in (state, again))
+        here, there = (owners_of(strategy, stream.keys, s) for s in (state, again))
         assert np.array_equal(here, there), "a state that was read again routes differently"
 
 
@@ -136,7 +136,7 @@ def accepts_and_survives(
             other = copy_state(fresh)
             routed(strategy, keys, other)
             merged = strategy.merge([other, copy_state(state)])
-            expect_in_range(routed(strategy, keys, copy_state(merged)), n_workers, "after `merge`")
+            expect_in_range(owners_of(strategy, keys, merged), n_workers, "after `merge`")
             if isinstance(strategy, Forks):
                 for common, own in ((merged, other), (state, other), (merged, state)):
                     forked = strategy.fork(copy_state(common), copy_state(own), 1)

@@ -8,6 +8,7 @@ import typer
 
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
+from skewless.cli.option import option
 from skewless.cli.screen import AsJson, print_json
 
 #: Tampered states to try: enough to find an index that is not checked.
@@ -17,9 +18,7 @@ _TAMPERED = 60
 @app.command()
 def check(
     strategy: Annotated[str, typer.Argument(help="A name, or module:Class for your own.")],
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Set a parameter: name=value.")
-    ] = None,
+    set_: list[str] | None = option(None, "Set a parameter: name=value.", "--set"),
     as_json: AsJson = False,
 ) -> None:
     """Check a strategy against the contract; the exit code is 1 if it breaks a rule."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from skewless import workloads
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.needs import needing_bokeh
+from skewless.cli.option import option
 from skewless.cli.screen import AsJson, console, print_json, progress_bar
 from skewless.cli.simulating import comparison_table
 from skewless.simulator import simulate
@@ -18,14 +16,9 @@ from skewless.simulator import simulate
 
 @app.command()
 def compare(
-    strategy: Annotated[
-        str,
-        typer.Option(help=reading.STRATEGIES),
-    ] = "all",
-    out: Annotated[Path, typer.Option(help="The file for the page with the plots.")] = Path(
-        "out/comparison.html"
-    ),
-    records: Annotated[str, typer.Option(help="Number of records, e.g. 1e6.")] = "2e6",
+    strategy: str = option("all", reading.STRATEGIES),
+    out: Path = option(Path("out/comparison.html"), "The file for the page with the plots."),
+    records: str = option("2e6", "Number of records, e.g. 1e6."),
     as_json: AsJson = False,
 ) -> None:
     """Simulate strategies on a stream whose hot keys drift; show a table and write a page.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.table import Table
 
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
+from skewless.cli.option import option
 from skewless.cli.screen import AsJson, console, print_json, progress_bar, small_bars
 from skewless.plumbing.arguments import seed_number, whole
 
@@ -23,28 +23,19 @@ _LONGEST_US = 60_000_000
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="The file for the page with the plots.")] = Path(
-        "out/demo.html"
+    out: Path = option(Path("out/demo.html"), "The file for the page with the plots."),
+    strategy: str = option("hash,shuffle,cascade-ahead", "Strategies, separated by commas."),
+    workers: int = option(8, "Number of workers and of Spark task slots."),
+    records: str = option("4e5", "Number of words, e.g. 1e6."),
+    batches: int = option(8, "Number of micro-batches."),
+    work_us: int = option(150, "What each record costs: microseconds of sleep."),
+    load_us: int = option(
+        3000, "What a word costs each worker that has it: microseconds of sleep."
     ),
-    strategy: Annotated[str, typer.Option(help="Strategies, separated by commas.")] = (
-        "hash,shuffle,cascade-ahead"
+    seed: int = option(0, "Seed of the words and of the routing."),
+    event_log: Path | None = option(
+        None, "A folder for Spark's log of the job, which `skewless diagnose log` reads."
     ),
-    workers: Annotated[int, typer.Option(help="Number of workers and of Spark task slots.")] = 8,
-    records: Annotated[str, typer.Option(help="Number of words, e.g. 1e6.")] = "4e5",
-    batches: Annotated[int, typer.Option(help="Number of micro-batches.")] = 8,
-    work_us: Annotated[
-        int, typer.Option(help="What each record costs: microseconds of sleep.")
-    ] = 150,
-    load_us: Annotated[
-        int, typer.Option(help="What a word costs each worker that has it: microseconds of sleep.")
-    ] = 3000,
-    seed: Annotated[int, typer.Option(help="Seed of the words and of the routing.")] = 0,
-    event_log: Annotated[
-        Path | None,
-        typer.Option(
-            help="A folder for Spark's log of the job, which `skewless diagnose --event-log` reads."
-        ),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score drifting words on Spark by hash, round-robin and cascade-ahead.
@@ -127,7 +118,7 @@ def demo(
             print(f"\n{comparison(summaries)}")
         print(f"\n{equality(summaries)}\nThe plots: {out}")
         if event_log is not None:
-            print(f"Spark's log of the job: skewless diagnose --event-log {event_log}")
+            print(f"Spark's log of the job: skewless diagnose log {event_log}")
     if any(summary["differences"] for summary in summaries):
         raise stopped("a result differs from plain Spark's: this is a bug", 1)
 
@@ -150,7 +141,7 @@ def log_settings(folder: Path | None) -> dict[str, str]:
 
 
 def comparison(summaries: list[dict[str, Any]]) -> str:
-    """Return how much faster the last strategy was than each of the others.
+    """Compute the speed-up of the last strategy over each of the others.
 
     >>> runs = [{"strategy": "hash", "records_per_second": 2}, {"strategy": "cascade"}]
     >>> runs[1]["records_per_second"] = 3

@@ -16,6 +16,7 @@ import typer
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.needs import needing_bokeh, needing_spark
+from skewless.cli.option import option
 from skewless.cli.screen import AsJson, print_json
 from skewless.plumbing.arguments import path_text, whole
 from skewless.plumbing.private_files import write_private
@@ -28,13 +29,9 @@ def dashboard(
     ledger: Annotated[
         str, typer.Argument(help="The ledger folder of a query: a path, or a URI such as s3://…")
     ],
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
-    once: Annotated[
-        Path | None, typer.Option(help="Write one self-contained page to this file, and exit.")
-    ] = None,
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address; do not open a browser.")
-    ] = False,
+    port: int = option(0, "Port on 127.0.0.1; 0 takes a free one."),
+    once: Path | None = option(None, "Write one self-contained page to this file, and exit."),
+    no_browser: bool = option(False, "Print the address; do not open a browser.", "--no-browser"),
     as_json: AsJson = False,
 ) -> None:
     """Show load, imbalance, replicas, moves, state and hot keys of a query, running or finished.

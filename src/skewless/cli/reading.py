@@ -76,7 +76,6 @@ _OF_SIMULATOR = {
     "event:": "--event:",
     "events:": "--event:",
     "sync:": "--sync:",
-    "sync_delay": "--sync-delay",
     "slides:": "--slides:",
     "forwarding:": "--forwarding:",
     "capacities": "--capacities",
@@ -187,7 +186,7 @@ def events(texts: list[str]) -> list[Event]:
 
 
 def sync(text: str, delay: str, n_sources: int) -> Sync | None:
-    """Return how sources learn together, from a number or from `interval=1e4,delay=500,…`.
+    """Read the exchange of sources from a number or from `interval=1e4,delay=500,…`.
 
     A delay may be one number for each source, separated by `/`. None if the interval is 0.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import typer
@@ -15,15 +15,16 @@ from skewless import workloads
 from skewless.arrays import Floats
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
+from skewless.cli.option import option
 from skewless.cli.screen import AsJson, bytes_text, console, print_json, progress_bar
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown
 from skewless.plumbing.rounding import seconds_text
-from skewless.simulator import Run, simulate
+from skewless.simulator import Cluster, Measuring, Run, simulate
 from skewless.simulator.membership import Membership
-from skewless.simulator.starting import MOST_SOURCES
+from skewless.simulator.starting import MOST_SLIDES, MOST_SOURCES
 from skewless.simulator.timed.timing import require_events
 from skewless.simulator.window_records import write_windows
-from skewless.strategy import AnyStrategy, Begins, Forwards, Merges, Rescales
+from skewless.strategy import AnyStrategy, Merges, Rescales
 from skewless.workloads import Workload
 from skewless.workloads.trace import columns_of
 
@@ -107,7 +108,7 @@ def _speeds(text: str | None, n_workers: int) -> Floats | None:
 
 def _require_forwarding(chosen: Sequence[AnyStrategy], *, asked: bool) -> None:
     """Raise ValueError for overlapping windows unless all strategies forward: nothing is merged."""
-    without = [one.name for one in chosen if not asked or not isinstance(one, Forwards)]
+    without = [one.name for one in chosen if not asked or not hasattr(one, "forwards")]
     if without:
         raise ValueError(
             "--slides: windows can overlap where --timing has merge, or with --forwarding by "
@@ -124,84 +125,50 @@ def _report_strategies_without_speeds(chosen: Sequence[AnyStrategy]) -> None:
 
 @app.command("simulate")
 def simulate_command(
-    strategy: Annotated[
-        str,
-        typer.Option(help=reading.STRATEGIES),
-    ],
-    workers: Annotated[str, typer.Option(help="Number of workers; several: 16,32.")] = "16",
-    sources: Annotated[
-        str, typer.Option(help="Number of sources; record i goes to source i mod that number.")
-    ] = "1",
-    seed: Annotated[int, typer.Option(help="Seed of workload and routing.")] = 0,
-    zipf: Annotated[float | None, typer.Option(help="Exponent of the Zipf distribution.")] = None,
-    keys: Annotated[str | None, typer.Option(help="Number of keys, e.g. 1e5.")] = None,
-    records: Annotated[str | None, typer.Option(help="Number of records, e.g. 1e6.")] = None,
-    workload: Annotated[
-        str | None, typer.Option(help="A workload by name; see `skewless workloads`.")
-    ] = None,
-    with_: Annotated[
-        list[str] | None, typer.Option("--with", help="Set a workload parameter: name=value.")
-    ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file: Parquet, CSV, JSON lines, or text, whose words are the records."
-        ),
-    ] = None,
-    key: Annotated[str | None, typer.Option(help="The trace's key column(s).")] = None,
-    weight: Annotated[
-        str | None, typer.Option(help="The trace's column with what a record costs.")
-    ] = None,
-    limit: Annotated[
-        str | None, typer.Option(help="Read at most this many records of the trace.")
-    ] = None,
-    window: Annotated[str, typer.Option(help="Records per window.")] = "10000",
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Set a strategy parameter: name=value.")
-    ] = None,
-    capacities: Annotated[
-        str | None,
-        typer.Option(help="Relative speeds, separated by commas; a short list is repeated."),
-    ] = None,
-    sync: Annotated[
-        str,
-        typer.Option(
-            help="Records between two merges of the sources' states; 0: never. Or "
-            "interval=RECORDS[,delay=RECORDS][,work=RECORDS][,adaptive=yes]."
-        ),
-    ] = "0",
-    horizon: Annotated[
-        str,
-        typer.Option(help="Records over which load is balanced; 0: each window separately."),
-    ] = "0",
-    sync_delay: Annotated[
-        str, typer.Option(help="Records from a merge to its answer, for --sync.")
-    ] = "0",
-    timing: Annotated[
-        list[str] | None,
-        typer.Option(help="Give the run a clock: name=value, such as service=1e-4."),
-    ] = None,
-    event: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="speed|stop|leave|fail|join@RECORD:worker=NUMBER[,value=X]; for fail, "
-            "queued=replayed (if not given) or queued=lost."
-        ),
-    ] = None,
-    slides: Annotated[
-        str,
-        typer.Option(
-            help="Slides per window, for overlapping windows; --window is then one slide."
-        ),
-    ] = "1",
-    forwarding: Annotated[
-        bool,
-        typer.Option("--forwarding", help="Count which results need no merging (dalton)."),
-    ] = False,
-    windows: Annotated[
-        Path | None,
-        typer.Option(help="Write a row per window to this Parquet file; its folder is created."),
-    ] = None,
+    strategy: str = option(..., reading.STRATEGIES),
+    workers: str = option("16", "Number of workers; several: 16,32."),
+    sources: str = option("1", "Number of sources; record i goes to source i mod that number."),
+    seed: int = option(0, "Seed of workload and routing."),
+    zipf: float | None = option(None, "Exponent of the Zipf distribution."),
+    keys: str | None = option(None, "Number of keys, e.g. 1e5."),
+    records: str | None = option(None, "Number of records, e.g. 1e6."),
+    workload: str | None = option(None, "A workload by name; see `skewless workloads`."),
+    with_: list[str] | None = option(None, "Set a workload parameter: name=value.", "--with"),
+    trace: Path | None = option(
+        None, "A file: Parquet, CSV, JSON lines, or text, whose words are the records."
+    ),
+    key: str | None = option(None, "The trace's key column(s)."),
+    weight: str | None = option(None, "The trace's column with what a record costs."),
+    limit: str | None = option(None, "Read at most this many records of the trace."),
+    window: str = option("10000", "Records per window."),
+    set_: list[str] | None = option(None, "Set a strategy parameter: name=value.", "--set"),
+    capacities: str | None = option(
+        None, "Relative speeds, separated by commas; a short list is repeated."
+    ),
+    sync: str = option(
+        "0",
+        "Records between two merges of the sources' states; 0: never. Or "
+        "interval=RECORDS[,delay=RECORDS][,work=RECORDS][,adaptive=yes].",
+    ),
+    horizon: str = option("0", "Records over which load is balanced; 0: each window separately."),
+    sync_delay: str = option("0", "Records from a merge to its answer, for --sync."),
+    timing: list[str] | None = option(
+        None, "Give the run a clock: name=value, such as service=1e-4."
+    ),
+    event: list[str] | None = option(
+        None,
+        "speed|stop|leave|fail|join@RECORD:worker=NUMBER[,value=X]; for fail, "
+        "queued=replayed (if not given) or queued=lost.",
+    ),
+    slides: str = option(
+        "1", "Slides per window, for overlapping windows; --window is then one slide."
+    ),
+    forwarding: bool = option(
+        False, "Count which results need no merging (dalton).", "--forwarding"
+    ),
+    windows: Path | None = option(
+        None, "Write a row per window to this Parquet file; its folder is created."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Route a stream by one or more strategies and measure balance, replicas and cost."""
@@ -228,16 +195,16 @@ def simulate_command(
         records_per_window = reading.count(window, "--window", least=1)
         together = reading.sync(sync, sync_delay, n_sources)
         records_per_interval = reading.count(horizon, "--horizon")
-        if records_per_interval and not any(isinstance(one, Begins) for one in chosen):
+        if records_per_interval and not any(hasattr(one, "begin") for one in chosen):
             raise ValueError("--horizon: none of the chosen strategies balances over intervals")
         if together is not None and not any(isinstance(one, Merges) for one in chosen):
             raise ValueError("--sync: none of the chosen strategies merges what its sources learn")
-        if forwarding and not any(isinstance(one, Forwards) for one in chosen):
+        if forwarding and not any(hasattr(one, "forwards") for one in chosen):
             raise ValueError(
                 "--forwarding: none of the chosen strategies reports what needs merging"
             )
         clock = reading.timing(timing or [])
-        n_slides = reading.count(slides, "--slides", least=1, most=1 << 20)
+        n_slides = reading.count(slides, "--slides", least=1, most=MOST_SLIDES)
         if n_slides > 1 and (clock is None or not clock.merge):
             _require_forwarding(chosen, asked=forwarding)
         happens = reading.events(event or [])
@@ -261,14 +228,15 @@ def simulate_command(
             n_sources=n_sources,
             seed=seed,
             window=records_per_window,
-            capacities=cell.speeds,
-            sync=together if together is not None and isinstance(cell.strategy, Merges) else 0,
-            slides=n_slides,
-            forwarding=forwarding and isinstance(cell.strategy, Forwards),
-            timing=clock,
-            events=happens,
-            keep_loads=windows is not None,
             horizon=records_per_interval,
+            sync=together if together is not None and isinstance(cell.strategy, Merges) else 0,
+            cluster=Cluster(cell.speeds, happens),
+            measuring=Measuring(
+                slides=n_slides,
+                forwarding=forwarding and hasattr(cell.strategy, "forwards"),
+                keep_loads=windows is not None,
+            ),
+            timing=clock,
             progress=progress,
         )
 
@@ -289,58 +257,49 @@ def simulate_command(
         console().print(comparison_table(runs))
 
 
+#: The columns of the table for people, by their headings.
+_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "workers": lambda row: str(row["workers"]),
+    "imbalance": lambda row: f"{row['imbalance']:.2g}",
+    "replicas / key": lambda row: (
+        f"{'' if row['replication_exact'] else '≈'}{row['replication']:.4f}"
+    ),
+    "window imbalance": lambda row: f"{row['window_imbalance_mean']:.2g}",
+    "window replicas": lambda row: f"{row['window_replication_mean']:.3f}",
+    "makespan": lambda row: f"{row['makespan_ratio']:.3f}",
+    "ns / record": lambda row: f"{row['ns_per_record']:.1f}",
+    "state": lambda row: bytes_text(row["state_bytes"]),
+}
+_TIMED: dict[str, Callable[[dict[str, Any]], str]] = {
+    "records / s": lambda row: f"{row['throughput']:,.0f}",
+    "latency": lambda row: seconds_text(row["latency_mean"]),
+    "99 %": lambda row: seconds_text(row["latency_p99"]),
+}
+_FAILED = ("lost", "replayed")
+
+
 def comparison_table(runs: list[Run]) -> Table:
     """Return the table for people: one row per run, and the limit as the last row."""
-    first = runs[0].summary()
+    rows = [run.summary() for run in runs]
+    first = rows[0]
     title = (
         f"{first['workload']}: {first['records']:,} records, {first['keys']:,} keys, "
         f"{first['sources']} source(s), windows of {first['window']:,} records"
     )
-    if merging := [row for run in runs if "syncs" in (row := run.summary())]:
-        title += f", merged {max(row['syncs'] for row in merging):,} times"
+    if merges := [row["syncs"] for row in rows if "syncs" in row]:
+        title += f", merged {max(merges):,} times"
+    columns = dict(_COLUMNS)
+    if "throughput" in first:
+        columns |= _TIMED
+        if any(row[name] for row in rows for name in _FAILED):
+            columns |= {name: lambda row, name=name: f"{row[name]:,}" for name in _FAILED}  # type: ignore[misc]
     table = Table(title=title, title_justify="left", box=None)
     table.add_column("strategy", no_wrap=True)
-    timed = "throughput" in first
-    failed = timed and any(run.summary()["lost"] or run.summary()["replayed"] for run in runs)
-    for heading in (
-        "workers",
-        "imbalance",
-        "replicas / key",
-        "window imbalance",
-        "window replicas",
-        "makespan",
-        "ns / record",
-        "state",
-        *(("records / s", "latency", "99 %") if timed else ()),
-        *(("lost", "replayed") if failed else ()),
-    ):
+    for heading in columns:
         table.add_column(heading, justify="right", no_wrap=True)
-    for run in runs:
-        row = run.summary()
-        times = (
-            (
-                f"{row['throughput']:,.0f}",
-                seconds_text(row["latency_mean"]),
-                seconds_text(row["latency_p99"]),
-            )
-            if timed
-            else ()
-        )
-        table.add_row(
-            row["strategy"],
-            str(row["workers"]),
-            f"{row['imbalance']:.2g}",
-            f"{'' if row['replication_exact'] else '≈'}{row['replication']:.4f}",
-            f"{row['window_imbalance_mean']:.2g}",
-            f"{row['window_replication_mean']:.3f}",
-            f"{row['makespan_ratio']:.3f}",
-            f"{row['ns_per_record']:.1f}",
-            bytes_text(row["state_bytes"]),
-            *times,
-            *((f"{row['lost']:,}", f"{row['replayed']:,}") if failed else ()),
-        )
-    for n, limit in sorted({(r.n_workers, r.summary()["replication_limit"]) for r in runs}):
-        table.add_row(
-            "the limit", str(n), "0", f"{limit:.4f}", "0", "", "1.000", "", "", style="dim"
-        )
+    for row in rows:
+        table.add_row(row["strategy"], *(text(row) for text in columns.values()))
+    for n, limit in sorted({(row["workers"], row["replication_limit"]) for row in rows}):
+        best = (str(n), "0", f"{limit:.4f}", "0", "", "1.000", "", "")
+        table.add_row("the limit", *best, style="dim")
     return table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -24,15 +24,14 @@ _WIDTH = 1140
 _LISTED = 20
 
 
-def write_key_page(report: Report, keys: Sequence[str], source: str, path: Path) -> None:
+def write_key_page(report: Report, source: str, path: Path) -> None:
     """Write the page, with mode 0600; its JavaScript is inside, so it opens without a network.
 
-    `keys` are the heaviest keys as text, in the order of the report; `source` says where the
-    records are. Both are text, not HTML.
+    `source` says where the records are. It and the heaviest keys are text, not HTML.
     """
     page = column(
         Div(text=_said(report, source), width=_WIDTH),
-        row(skew_curve(report), heaviest_bars(report, keys)),
+        row(skew_curve(report), heaviest_bars(report)),
         row(drift_bars(report), fullest_bars(report)),
         trade_off(report),
     )
@@ -61,12 +60,11 @@ def skew_curve(report: Report) -> Any:
     return plot
 
 
-def heaviest_bars(report: Report, keys: Sequence[str]) -> Any:
+def heaviest_bars(report: Report) -> Any:
     """Return a bar for each of the heaviest keys, with the name of the key."""
     shares = [share for _, share in report["top_keys"]][:_LISTED]
-    source = ColumnDataSource(
-        {"place": list(range(len(shares))), "share": shares, "key": list(keys[: len(shares)])}
-    )
+    keys = report["top_key_texts"][: len(shares)]
+    source = ColumnDataSource({"place": list(range(len(shares))), "share": shares, "key": keys})
     plot = figure(
         title="The heaviest keys", width=_WIDTH // 2, height=320, toolbar_location=None, tools=""
     )
@@ -79,7 +77,7 @@ def heaviest_bars(report: Report, keys: Sequence[str]) -> Any:
 
 
 def drift_bars(report: Report) -> Any:
-    """Return how much the heaviest keys change from one tenth of the stream to the next."""
+    """Describe the drift of the heaviest keys from one tenth of the stream to the next."""
     drifts = list(report["drifts"])
     plot = figure(
         title="Drift: how many of the heaviest keys change",
@@ -96,8 +94,8 @@ def drift_bars(report: Report) -> Any:
 
 def fullest_bars(report: Report) -> Any:
     """Return the load of the fullest worker under each strategy, in units of its fair share."""
-    names = [one["strategy"] for one in report["measured"]]
-    heights = [one["slowest"] for one in report["measured"]]
+    names = [one["strategy"] for one in report["predictions"]]
+    heights = [1.0 + one["imbalance"] for one in report["predictions"]]
     plot = figure(
         title="Predicted load of the fullest worker, 1 = fair share",
         width=_WIDTH // 2,
@@ -114,16 +112,16 @@ def fullest_bars(report: Report) -> Any:
 
 def trade_off(report: Report) -> Any:
     """Return all strategies as points: load of the fullest worker, and workers per key."""
-    rows = report["measured"]
+    rows = report["predictions"]
     source = ColumnDataSource(
         {
             "strategy": [one["strategy"] for one in rows],
-            "slowest": [one["slowest"] for one in rows],
-            "replicas": [one["replicas"] for one in rows],
+            "slowest": [1.0 + one["imbalance"] for one in rows],
+            "replicas": [one["replication"] for one in rows],
         }
     )
     plot = figure(
-        title="Balance against replicas, means over windows: the lower left corner is best",
+        title="Balance against replicas: the lower left corner is best",
         width=_WIDTH,
         height=360,
     )
@@ -148,6 +146,6 @@ def _said(report: Report, source: str) -> str:
     ]
     if report["n_simulated"] < report["n_records"]:
         lines.append(
-            f"<p>The strategies were simulated on the first {report['n_simulated']:,} records.</p>"
+            f"<p>The predictions are made from the first {report['n_simulated']:,} records.</p>"
         )
     return "".join(lines)

@@ -151,7 +151,7 @@ def bytes_text(size: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """Return how long ago something was.
+    """Write an age as text.
 
     >>> ago(5.4), ago(130), ago(7300), ago(200_000)
     ('5 s', '2 min', '2 h', '2 days')

@@ -2,187 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skewless import registry
-from skewless.diagnosis.key_facts import TOP, KeyFacts, count_facts
-from skewless.diagnosis.salting import Salting
-from skewless.metrics import imbalance_by_chance
-from skewless.simulator import simulate
-from skewless.strategy import AnyStrategy
+from skewless.arrays import Keys
+from skewless.diagnosis.advice import HotKey, HotKeys
+from skewless.diagnosis.costs import Costs
+from skewless.diagnosis.job import Job, SampledKeys
+from skewless.diagnosis.key_facts import TOP, KeyFacts
+from skewless.diagnosis.ways import chosen_strategies, predict
 from skewless.workloads.workload import Workload
 
-#: Strategies of each kind: by hash, without regard to keys, and aware of hot keys.
-COMPARED = ("hash", "shuffle", "pkg", "pd-stream", "cascade", "cascade-ahead", "mixed")
-#: If hashing has less imbalance than this, besides that by chance, nothing needs to change.
-HARMLESS = 0.2
-#: Numbers of salts that people commonly use.
-SALTS = (4, 16)
-_POINTS = 40  # of the curve
-_FEWEST_PER_WORKER = 20  # records; with fewer, loads differ by chance
-#: Advice for every skewed stream.
-MERGED_ALREADY = (
-    "If all you compute is sum, count, min, max or the like, plain Spark combines before the "
-    "shuffle, and skew hardly hurts."
-)
+#: Records whose keys are kept in memory for the predictions: 8 bytes each.
+MOST_ROUTED = 8_000_000
+#: Each source keeps something for each worker, so that sources times workers are bounded.
+_MOST_STATES, _FEWEST_SOURCES = 1_000_000, 4
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What a strategy would do."""
+class KeyReport(NamedTuple):
+    """The counts of the keys of a stream, and what each way of partitioning would do with them."""
 
-    strategy: str
-    slowest: float  # load of the fullest worker / fair share, mean over windows
-    replicas: float  # workers per key, mean over windows
-    replicas_in_all: float
-
-
-@dataclass(frozen=True)
-class KeyReport:
-    """What the keys of a stream look like."""
-
-    n_records: int
-    n_keys: int
-    n_workers: int
-    top_keys: tuple[tuple[int, float], ...]  # hash and share of the records
-    n_above_fair_share: int  # keys with more than a worker's fair share
-    drift: float  # of the heaviest keys from one tenth of the stream to the next: 0 none, 1 all
-    measured: tuple[Measured, ...]
-    drifts: tuple[float, ...]  # the same for each tenth but the first
-    curve: tuple[tuple[int, float], ...]  # rank and share of some of the heaviest keys
-    n_simulated: int  # records in the simulations of `measured`: all, or the first ones
-    window: int  # records
-
-    @property
-    def skewed(self) -> bool:
-        """Whether hashing would leave one worker with much more than the others."""
-        return self._is_uneven(self.of("hash"))
-
-    @property
-    def chance(self) -> float:
-        """The imbalance that even keys have by chance, with few records per worker and window."""
-        return imbalance_by_chance(min(self.window, self.n_simulated), self.n_workers)
-
-    def _is_uneven(self, one: Measured) -> bool:
-        return one.slowest - 1.0 > HARMLESS + self.chance
-
-    def of(self, strategy: str) -> Measured:
-        """Return the measurements of one of the strategies."""
-        return next(one for one in self.measured if one.strategy == strategy)
-
-    @property
-    def advice(self) -> str:
-        """What to do, in a few sentences."""
-        if self.n_records < _FEWEST_PER_WORKER * self.n_workers:
-            return (
-                f"{self.n_records:,} records are too few for {self.n_workers} workers to tell "
-                "skew from chance."
-            )
-        hashing = self.of("hash").slowest
-        if not self.skewed:
-            return (
-                f"Hashing is even enough: the fullest worker has {hashing:.2f} times its fair "
-                f"share, and even keys would have about {1.0 + self.chance:.2f} by chance. Keep "
-                "plain Spark."
-            )
-        split, moved = self.of("cascade-ahead"), self.of("mixed")
-        lines = [
-            f"With hashing the fullest worker has {hashing:.2f} times its fair share. Where a "
-            "key's results can be merged (`aggregate`, or `route` before a function of your own, "
-            f'strategy="cascade-ahead"), it would have {split.slowest:.2f} at '
-            f"{split.replicas:.2f} workers per key.",
-        ]
-        heavy = self.n_above_fair_share
-        keys = "one key is" if heavy == 1 else f"{heavy} keys are"
-        because = f", because {keys} too heavy for one worker" if heavy else ""
-        if moved.slowest < hashing:
-            lines.append(
-                'Where they cannot (`process`, strategy="mixed"), it would have '
-                f"{moved.slowest:.2f}{because if self._is_uneven(moved) else ''}."
-            )
-        else:
-            lines.append(f"Where they cannot, moving keys does not help{because}.")
-        lines.append(
-            f"If only records cost something, and no key does, repartition({self.n_workers}) "
-            f"spreads them as well. {MERGED_ALREADY}"
-        )
-        return " ".join(lines)
+    facts: KeyFacts
+    found: HotKeys
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values by name, ready for JSON."""
-        return asdict(self) | {"skewed": self.skewed, "advice": self.advice}
+        facts, found = self
+        return {
+            "n_records": facts.n_records,
+            "n_keys": facts.n_keys,
+            "n_workers": found.workers,
+            "top_keys": facts.shares[:TOP],
+            "top_key_texts": [key.key for key in found.keys],
+            "n_above_fair_share": facts.n_above_fair_share,
+            "drift": facts.drift,
+            "drifts": facts.drifts,
+            "curve": facts.curve,
+            "n_simulated": found.sampled,
+            "predictions": [asdict(one) for one in found.predictions],
+            "skewed": found.skewed,
+            "advice": found.advice,
+        }
+
+    def __str__(self) -> str:
+        """Return the tables and the advice, with the counts before them."""
+        return (
+            f"{self.facts.n_keys:,} keys; {self.facts.n_above_fair_share} above the fair share of "
+            f"one of {self.found.workers} workers; drift {self.facts.drift:.2f} (0: the heavy keys "
+            f"stay the same, 1: all change)\n{self.found}"
+        )
 
 
-def diagnose_keys(
-    workload: Workload, *, n_workers: int, window: int = 10_000, n_sources: int = 4, seed: int = 0
-) -> KeyReport:
-    """Return how the keys of a stream are distributed, and what strategies would do with them."""
-    facts = count_facts(workload, n_workers=n_workers, seed=seed)
-    return report_on(
-        facts, workload, n_workers=n_workers, window=window, n_sources=n_sources, seed=seed
-    )
+def first_keys(workload: Workload, seed: int = 0, most: int = MOST_ROUTED) -> Keys:
+    """Return the key hashes of the first records of a stream, at most this many."""
+    kept: list[Keys] = []
+    for chunk in workload.chunks(seed):
+        kept.append(chunk[:most])
+        most -= kept[-1].size
+        if not most:
+            break
+    return np.concatenate(kept)
 
 
 def report_on(
     facts: KeyFacts,
-    workload: Workload,
+    keys: Keys,
     *,
     n_workers: int,
+    n_slots: int | None = None,
+    costs: Costs | None = None,
     window: int = 10_000,
-    n_sources: int = 4,
+    texts: Mapping[int, str] | None = None,
+    goes_on: bool = False,
     seed: int = 0,
 ) -> KeyReport:
-    """Return the same from counted keys; strategies are simulated on `workload`.
+    """Build the report on a stream.
 
-    `workload` may be the beginning of the stream that was counted.
+    Parameters
+    ----------
+    facts
+        The counts of its keys.
+    keys
+        The key hashes of its first records, which are routed for the predictions. They count as
+        partitions of equal size, one for each worker, or fewer if there are very many workers.
+    n_workers, n_slots
+        The workers, and the tasks that run at the same time; None: as many as workers.
+    costs
+        What the work costs; None: not known.
+    window
+        Records of a micro-batch, for what the stream would take.
+    texts
+        The heaviest keys by hash, as people read them.
+    goes_on
+        Whether there may be more records than were counted.
+    seed
+        Of the strategies.
     """
-    strategies: dict[str, AnyStrategy] = {name: registry.make(name) for name in COMPARED}
-    strategies |= {f"salt-{salts}": Salting(salts) for salts in SALTS}
-    measured = []
-    n_simulated = 0
-    for name, strategy in strategies.items():
-        run = simulate(
-            strategy,
-            workload,
-            n_workers=n_workers,
-            n_sources=n_sources,
-            seed=seed,
-            window=window,
-        ).summary()
-        n_simulated = run["records"]
-        measured.append(
-            Measured(
-                name,
-                run["window_max_load_ratio_mean"],
-                run["window_replication_mean"],
-                run["replication"],
-            )
-        )
-    shares = [(key, records / facts.n_records) for key, records in facts.heaviest]
-    return KeyReport(
-        n_records=facts.n_records,
-        n_keys=facts.n_keys,
-        n_workers=n_workers,
-        top_keys=tuple(shares[:TOP]),
-        n_above_fair_share=facts.n_above_fair_share,
-        drift=facts.drift,
-        measured=tuple(measured),
-        drifts=facts.drifts,
-        curve=_curve([share for _, share in shares]),
-        n_simulated=n_simulated,
-        window=window,
+    slots = n_workers if n_slots is None else n_slots
+    n_sources = max(_FEWEST_SOURCES, min(n_workers, _MOST_STATES // n_workers))
+    cuts = np.linspace(0, keys.size, n_sources + 1).astype(np.int64)
+    sample = SampledKeys(keys, tuple(np.diff(cuts).tolist()))
+    job = Job(sample, n_workers, slots, facts.n_records, costs, seed, window=window)
+    known = texts or {}
+    heaviest = tuple(
+        HotKey(known.get(key, "?"), records, records / facts.n_records)
+        for key, records in facts.heaviest[:TOP]
     )
-
-
-def _curve(shares: Sequence[float]) -> tuple[tuple[int, float], ...]:
-    """Return the share of the keys at some ranks, which are even on a logarithmic scale.
-
-    >>> _curve([0.5, 0.3, 0.2])
-    ((1, 0.5), (2, 0.3), (3, 0.2))
-    """
-    ranks = np.unique(np.geomspace(1, max(len(shares), 1), _POINTS).round().astype(int))
-    return tuple((rank, shares[rank - 1]) for rank in ranks.tolist() if rank <= len(shares))
+    found = HotKeys(
+        records=facts.n_records,
+        keys=heaviest,
+        workers=n_workers,
+        sampled=keys.size,
+        predictions=predict(job, chosen_strategies(None)),
+        slots=slots,
+        partitions=n_sources,
+        costs=costs,
+        n_too_heavy=facts.n_above_fair_share,
+        goes_on=goes_on,
+    )
+    return KeyReport(facts, found)

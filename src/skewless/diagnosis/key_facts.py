@@ -22,6 +22,7 @@ _HEAVY = 0.001
 _PART_OF_FAIR_SHARE = 0.1
 #: The number of heaviest keys in the curve.
 CURVE = 1_000
+_POINTS = 40  # of the curve
 _MOST_KEYS = 1 << 21  # counted exactly; beyond, light keys are forgotten
 
 
@@ -58,6 +59,18 @@ class KeyFacts(NamedTuple):
     def drift(self) -> float:
         """The mean of these distances: 0 if the heavy keys stay the same, 1 if all change."""
         return float(np.mean(self.drifts)) if self.drifts else 0.0
+
+    @property
+    def shares(self) -> list[tuple[int, float]]:
+        """The hash and the share of the records of the heaviest keys."""
+        return [(key, records / self.n_records) for key, records in self.heaviest]
+
+    @property
+    def curve(self) -> list[tuple[int, float]]:
+        """The share of the keys at some ranks, which are even on a logarithmic scale."""
+        n_keys = len(self.heaviest)
+        ranks = np.unique(np.geomspace(1, max(n_keys, 1), _POINTS).round().astype(int)).tolist()
+        return [(rank, self.shares[rank - 1][1]) for rank in ranks if rank <= n_keys]
 
 
 class KeyCounts(NamedTuple):

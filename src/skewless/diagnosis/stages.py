@@ -1,16 +1,23 @@
-"""Sums up an event log: the stages of an application, and what each of their tasks did."""
+"""Sums up an event log: one pass over its events, in bounded memory."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skewless.arrays import Floats, Ints
+from skewless.diagnosis.application import (
+    Application,
+    Failed,
+    LoggedJob,
+    Stage,
+    Tasks,
+    Unfinished,
+)
 from skewless.diagnosis.event_log import Event, LogError
 from skewless.diagnosis.log_fields import (
     failure_text,
@@ -23,76 +30,6 @@ from skewless.diagnosis.log_fields import (
 
 #: Tasks, stages, jobs, queries and their operators in one log. A task takes about 300 bytes.
 _MOST_KEPT = 3_000_000
-
-
-@dataclass(frozen=True)
-class Tasks:
-    """The tasks of one stage that succeeded, and those that did not end, one entry each."""
-
-    seconds: Floats  # in the executor; so far, if it did not end
-    records: Ints  # read from a shuffle, or from input; 0 if it did not end
-    bytes: Ints
-    executors: tuple[str, ...]
-    partitions: Ints
-    launched: Ints  # in milliseconds
-    ended: Ints
-    is_done: NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One attempt of a stage."""
-
-    number: int
-    attempt: int
-    name: str
-    job: str  # what the user called it, or the query
-    operators: tuple[str, ...]  # of the stage, by Spark's names
-    plan: tuple[str, ...]  # the operators of the query
-    reads_shuffle: bool
-    seconds: float  # from its submission to its end, or to the end of the log
-    complete: bool  # whether it succeeded
-    tasks: Tasks
-
-
-@dataclass(frozen=True)
-class Unfinished:
-    """A task that was killed, or had not ended when the log did; no other task did its work."""
-
-    stage: int
-    attempt: int
-    partition: int
-    seconds: float  # until the last event of the log, or until it was killed
-    killed: bool
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A partition whose tasks failed, and none succeeded in any attempt of the stage."""
-
-    stage: int
-    partition: int
-    failures: int
-    seconds: float  # of the longest of these tasks
-    reason: str  # of the last failure
-
-
-@dataclass(frozen=True)
-class Application:
-    """The content of an event log."""
-
-    name: str
-    spark: str
-    stages: tuple[Stage, ...]
-    complete: bool  # whether the log has the end of the application
-    unfinished: tuple[Unfinished, ...]  # the longest first
-    failed: tuple[Failed, ...]  # those with the most failures first
-    open_jobs: int  # that began and did not end
-
-    @property
-    def tells_all(self) -> bool:
-        """Whether the log has the end of all work that began."""
-        return not (self.unfinished or self.failed or self.open_jobs)
 
 
 class _Task(NamedTuple):
@@ -115,8 +52,11 @@ class _Attempt:
     submitted: int = 0  # time in milliseconds, or 0
     completed: int = 0
     has_failed: bool = False
+    parents: tuple[int, ...] = ()
+    job: int | None = None
     tasks: list[_Task] = field(default_factory=list)
     killed: list[_Task] = field(default_factory=list)
+    lost: list[float] = field(default_factory=list)
     shuffled: int = 0
     has_ended: bool = False
 
@@ -136,7 +76,12 @@ class _Met:
     attempts: dict[_Identity, _Attempt] = field(default_factory=dict)
     ended: dict[_Identity, None] = field(default_factory=dict)  # in order
     jobs: dict[int, tuple[str, tuple[str, ...]]] = field(default_factory=dict)  # by stage
+    logged_jobs: dict[int, LoggedJob] = field(default_factory=dict)
+    job_of: dict[int, int] = field(default_factory=dict)  # the last one that names a stage
     open_jobs: set[int] = field(default_factory=set)
+    cores: dict[str, int] = field(default_factory=dict)  # of each executor
+    most_cores: tuple[int, ...] = ()  # of all executors, when there were most
+    task_cores: int = 1
     plans: dict[str, tuple[str, ...]] = field(default_factory=dict)
     queries: dict[str, str] = field(default_factory=dict)
     running: dict[int, tuple[_Identity, _Task]] = field(default_factory=dict)
@@ -169,9 +114,34 @@ class _Met:
         self.keep(1 + len(stage_ids))
         for stage_id in stage_ids:
             self.jobs[whole(stage_id)] = described, self.plans.get(query, ())
+        begun = whole(event.get("Submission Time"))
         if "Job ID" in event:
-            self.open_jobs.add(whole(event["Job ID"]))
-        self.last = max(self.last, whole(event.get("Submission Time")))
+            number = whole(event["Job ID"])
+            self.open_jobs.add(number)
+            stream = short(properties.get("sql.streaming.queryId"))
+            self.logged_jobs[number] = LoggedJob(number, stream, begun, 0)
+            self.job_of |= dict.fromkeys(map(whole, stage_ids), number)
+        self.last = max(self.last, begun)
+
+    def end_job(self, event: Event) -> None:
+        number, ended = whole(event.get("Job ID")), whole(event.get("Completion Time"))
+        self.open_jobs.discard(number)
+        if number in self.logged_jobs:
+            self.logged_jobs[number] = self.logged_jobs[number]._replace(ended=ended)
+        self.last = max(self.last, ended)
+
+    def change_executors(self, event: Event, *, is_new: bool) -> None:
+        executor = short(event.get("Executor ID"))
+        self.cores.pop(executor, None)
+        if is_new:
+            self.keep()
+            self.cores[executor] = whole(fields(event.get("Executor Info")).get("Total Cores"))
+        if sum(self.cores.values()) > sum(self.most_cores):
+            self.most_cores = tuple(self.cores.values())
+
+    def read_settings(self, event: Event) -> None:
+        given = str(fields(event.get("Spark Properties")).get("spark.task.cpus") or "1")
+        self.task_cores = int(given) if given.isdecimal() and int(given[:9]) > 0 else 1
 
     def meet_stage(self, event: Event, *, has_ended: bool) -> None:
         info = fields(event.get("Stage Info"))
@@ -183,6 +153,11 @@ class _Met:
         attempt.submitted = whole(info.get("Submission Time"))
         attempt.completed = whole(info.get("Completion Time"))
         attempt.has_failed = bool(info.get("Failure Reason"))
+        parents = info.get("Parent IDs")
+        attempt.parents = tuple(map(whole, parents)) if isinstance(parents, list) else ()
+        self.keep(len(attempt.parents))
+        if attempt.job is None:
+            attempt.job = self.job_of.get(identity[0])
         attempt.has_ended = has_ended
         self.last = max(self.last, attempt.submitted, attempt.completed)
         if has_ended:
@@ -214,6 +189,7 @@ class _Met:
         elif reason.get("Reason") == "TaskKilled":  # the stage was abandoned, or a copy was faster
             attempt.killed.append(task._replace(seconds=seconds))
         elif reason.get("Reason") not in ("Resubmitted", "TaskCommitDenied"):  # it did its work
+            attempt.lost.append(seconds)
             before = self.failed.get(place)
             self.failed[place] = Failed(
                 stage=identity[0],
@@ -272,6 +248,8 @@ class _Met:
             tuple(sorted(told, key=lambda task: -task.seconds)),
             tuple(sorted(failed, key=lambda one: (-one.failures, one.stage, one.partition))),
             len(self.open_jobs),
+            tuple(job._replace(ended=job.ended or self.last) for job in self.logged_jobs.values()),
+            sum(cores // self.task_cores for cores in self.most_cores),
         )
 
     def _stage(self, identity: _Identity, attempt: _Attempt, tasks: list[_Task]) -> Stage:
@@ -290,6 +268,11 @@ class _Met:
             reads_shuffle=attempt.shuffled > 0,
             seconds=max(end - begin, 0) / 1e3,
             complete=attempt.has_ended and not attempt.has_failed,
+            lost_seconds=tuple(attempt.lost),
+            parents=attempt.parents,
+            begun_by=attempt.job,
+            submitted=begin,
+            ended=max(begin, end),
             tasks=Tasks(
                 seconds=np.array(columns.seconds, np.float64),
                 records=np.array(columns.records, np.int64),
@@ -306,28 +289,28 @@ class _Met:
 def summarise(events: Iterable[Event]) -> Application:
     """Return the stages of an application: in the order in which they ended, then the open ones."""
     met = _Met()
+    meets: dict[str, Callable[[Event], object]] = {
+        "SQLExecutionStart": met.begin_query,
+        "JobStart": met.begin_job,
+        "JobEnd": met.end_job,
+        "TaskStart": met.begin_task,
+        "TaskEnd": met.end_task,
+        "StageSubmitted": partial(met.meet_stage, has_ended=False),
+        "StageCompleted": partial(met.meet_stage, has_ended=True),
+        "ExecutorAdded": partial(met.change_executors, is_new=True),
+        "ExecutorRemoved": partial(met.change_executors, is_new=False),
+        "EnvironmentUpdate": met.read_settings,
+    }
     for event in events:
-        kind = event["Event"].rpartition(".")[2]
-        if kind == "SparkListenerLogStart":
+        kind = event["Event"].rpartition(".")[2].removeprefix("SparkListener")
+        if kind == "LogStart":
             met.spark = short(event.get("Spark Version"))
-        elif kind == "SparkListenerApplicationStart":
+        elif kind == "ApplicationStart":
             met.name = short(event.get("App Name"))
-        elif kind == "SparkListenerSQLExecutionStart":
-            met.begin_query(event)
-        elif kind == "SparkListenerJobStart":
-            met.begin_job(event)
-        elif kind == "SparkListenerJobEnd":
-            met.open_jobs.discard(whole(event.get("Job ID")))
-        elif kind == "SparkListenerApplicationEnd":
+        elif kind == "ApplicationEnd":
             met.complete = True
-        elif kind == "SparkListenerTaskStart":
-            met.begin_task(event)
-        elif kind == "SparkListenerTaskEnd":
-            met.end_task(event)
-        elif kind == "SparkListenerStageSubmitted":
-            met.meet_stage(event, has_ended=False)
-        elif kind == "SparkListenerStageCompleted":
-            met.meet_stage(event, has_ended=True)
+        elif kind in meets:
+            meets[kind](event)
     return met.application()
 
 

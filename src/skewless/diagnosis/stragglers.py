@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints
-from skewless.diagnosis.stages import Application, Stage
+from skewless.diagnosis.application import Application, Stage
+from skewless.diagnosis.replay import most_at_once
 
 #: Seconds. Shorter tasks are no problem, even if they are far above the median.
 SHORTEST_SECONDS = 0.5
@@ -152,18 +153,8 @@ def _saved_seconds(stage: Stage, slowest: int) -> float:
     """
     seconds = stage.tasks.seconds
     above_mean = float(seconds[slowest] - seconds.mean())
-    idle = stage.seconds - float(seconds.sum()) / _most_at_once(stage)
+    idle = stage.seconds - float(seconds.sum()) / most_at_once([stage])
     return max(0.0, min(above_mean, idle))
-
-
-def _most_at_once(stage: Stage) -> int:
-    """Return the most tasks that ran at the same time: an estimate of the slots."""
-    tasks = stage.tasks
-    times = np.concatenate([tasks.launched, np.maximum(tasks.ended, tasks.launched)])
-    steps = np.repeat([1, -1], tasks.launched.size)
-    # By time; at equal times, ends come first: a slot is used again at once.
-    in_order = np.lexsort((steps, times))
-    return max(1, int(np.cumsum(steps[in_order]).max()))
 
 
 def _most_telling(stage: Stage, is_slow: NDArray[np.bool_]) -> int:

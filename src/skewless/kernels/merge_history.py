@@ -90,7 +90,7 @@ def follow(own: MergeHistory, merged: MergeHistory, n_own: int, horizon: float) 
 
 
 def scale_of(history: MergeHistory) -> float:
-    """Return how many records all sources have for each of this one, where it has a part.
+    """Divide the records of all sources by those of this one, where it has a part.
 
     It is the slope of a line through 0 that fits best. The mean of the ratios would be too high
     where the part of a source varies, and batches of a few records would count like large ones. A

@@ -28,7 +28,7 @@ class Broken(NamedTuple):
 
 
 def complaint(law: Callable[[T], None], trial: T) -> Broken | None:
-    """Return how `trial` breaks the law, or None."""
+    """Try the law; return a text that shows how `trial` breaks it, or None."""
     try:
         law(trial)
     except AssertionError as error:

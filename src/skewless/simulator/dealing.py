@@ -18,7 +18,7 @@ _GAP = 16  # places: a line of cache, for numbers of 4 bytes
 
 
 def shares(n_records: int, first: int, n_sources: int) -> Ints:
-    """Return how many of `n_records` each source has, if the first one belongs to `first`.
+    """Count the records of each source, if the first of `n_records` belongs to `first`.
 
     >>> shares(5, 2, 3).tolist()
     [2, 1, 2]

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Keys, Workers
-from skewless.strategy import Forwards
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,6 @@ class SlidingPartials:
     """The partial results of the last slides: those of older ones have expired."""
 
     def __init__(self, n_slides: int) -> None:
-        """Begin with no slide."""
         # The pairs of each slide, and the keys that need merging; None: all of them do.
         self._slides: deque[tuple[Partials, Keys | None]] = deque(maxlen=n_slides)
 
@@ -71,8 +69,7 @@ class SlidingPartials:
 class Forwarding:
     """What each source has sent in the current slide, and which results need merging at its end."""
 
-    def __init__(self, strategy: Forwards[Any], n_sources: int, n_slides: int = 1) -> None:
-        """Begin with an empty window."""
+    def __init__(self, strategy: Any, n_sources: int, n_slides: int = 1) -> None:
         self.slides: list[Slide] = []
         self._strategy = strategy
         self._routed: list[list[tuple[Keys, Workers]]] = [[] for _ in range(n_sources)]

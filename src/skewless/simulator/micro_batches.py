@@ -15,7 +15,7 @@ import numpy as np
 from skewless.arrays import Keys, Workers
 from skewless.simulator.syncing import take_over
 from skewless.state import copy_state
-from skewless.strategy import Condenses, Infers
+from skewless.strategy import Condenses
 
 
 class MicroBatches:
@@ -36,7 +36,7 @@ class MicroBatches:
             return copy_state(self.plan)
         own = self.reports.get(source)
         # Workers are idle when a micro-batch begins, so a backlog that was inferred is over.
-        if own is None or (self.plan is not None and isinstance(self._strategy, Infers)):
+        if own is None or (self.plan is not None and hasattr(self._strategy, "waiting")):
             own = self._strategy.start(self._n_workers, self._seed, source=source)
         return own if self.plan is None else take_over(self._strategy, self.plan, own, source)
 

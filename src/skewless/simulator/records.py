@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skewless.arrays import Floats, Ints, Keys, Workers
-from skewless.strategy import AnyStrategy, Weighs, require_weights
+from skewless.parameters import require_weights
+from skewless.strategy import AnyStrategy, Weighs
 
 
 class Records(NamedTuple):

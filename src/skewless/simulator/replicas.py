@@ -114,7 +114,6 @@ class ReplicaCounter:
     """
 
     def __init__(self, max_pairs: int = 1 << 25) -> None:
-        """Count nothing yet."""
         self.max_pairs = max_pairs
         self._replicas = _empty(_FIRST_SIZE, _FIRST_SIZE)
         self._sketches: tuple[Bytes, Bytes] | None = None

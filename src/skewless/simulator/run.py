@@ -107,7 +107,7 @@ class Run:
         }
 
     def _inference(self) -> dict[str, float]:
-        """Return how far inferred queues are from the true ones, in records, if both are known."""
+        """Compare inferred queues with the true ones, in records, if both are known."""
         if self.inferred is None or self.times is None or not self.inferred.size:
             return {}
         errors = self.inferred - self.times.queues[: len(self.inferred)]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skewless.parameters import as_dict
 from skewless.plumbing.arguments import seed_number, shown, whole
@@ -16,6 +15,8 @@ from skewless.simulator.records import read_records
 from skewless.simulator.run import Run
 from skewless.simulator.simulation import Simulation
 from skewless.simulator.starting import (
+    Cluster,
+    Measuring,
     require_capacities,
     require_counts,
     require_parts,
@@ -24,9 +25,9 @@ from skewless.simulator.starting import (
 from skewless.simulator.syncing import Exchanges, Sync
 from skewless.simulator.tally import Tally
 from skewless.simulator.timed.clock import Clock
-from skewless.simulator.timed.timing import Event, Timing, require_events
+from skewless.simulator.timed.timing import Timing, require_events
 from skewless.state import state_bytes
-from skewless.strategy import AnyStrategy, Forwards, Merges
+from skewless.strategy import AnyStrategy, Merges
 from skewless.workloads.workload import Weighted, Workload
 
 #: Called with the number of records done so far.
@@ -41,18 +42,11 @@ def simulate(
     n_sources: int = 1,
     seed: int = 0,
     window: int = 10_000,
-    capacities: ArrayLike | None = None,
-    state_windows: int = 5,
-    sync: int | Sync = 0,
-    sync_delay: int = 0,
-    slides: int = 1,
-    forwarding: bool = False,
     horizon: int = 0,
+    sync: int | Sync = 0,
+    cluster: Cluster = Cluster(),
+    measuring: Measuring = Measuring(),
     timing: Timing | None = None,
-    events: Sequence[Event] = (),
-    keep_loads: bool = False,
-    chunk_size: int = 1 << 18,
-    max_pairs: int = 1 << 25,
     progress: Progress | None = None,
 ) -> Run:
     """Route every record of `workload` by `strategy` and return the counts.
@@ -68,61 +62,46 @@ def simulate(
     window
         Records per window, over all sources. Strategies that rebalance do so at its end, and
         those that decide by batch get each source's part of a window as one batch.
-    capacities
-        Relative speeds of the workers. A strategy that can `rescale` is told about them.
-    state_windows
-        How many windows a key's state reaches back: what its move costs.
-    sync
-        Records, over all sources, from one merge to the next, after which the sources continue with
-        what all have learned; 0 means never. Strategies that decide by window merge at the end of
-        the window in which it is due. A `Sync` adds delays that differ by source, and an interval
-        that adapts, as in Dalton's protocol.
-    sync_delay
-        Records, over all sources, from the messages of a sync to the answers; where `sync` is a
-        number. It is short for `Sync(interval=sync, work=sync_delay)`.
-    slides
-        Windows that overlap: one covers this many slides, and `window` is the slide. At the end of
-        each slide, the merge stage gets the partial results of the last `slides` slides. Loads,
-        replicas and times are still counted slide by slide.
-    forwarding
-        Count, slide by slide, which partial results need no merging by key: `Run.slides`. For
-        strategies that can tell, as Dalton can. The merge stage then merges only the others.
     horizon
         Records, over all sources, over which balance counts: windows that belong together, as the
         Arrow batches of one micro-batch do. A strategy that balances over intervals is told when
         one begins and how long it is. 0 means that each window is an interval.
+    sync
+        Records, over all sources, from one merge to the next, after which the sources continue with
+        what all have learned; 0 means never. Strategies that decide by window merge at the end of
+        the window in which it is due. A `Sync` adds answers that take time, and an interval that
+        adapts, as in Dalton's protocol.
+    cluster
+        Speeds of the workers, and what happens to them.
+    measuring
+        What is counted and kept.
     timing
         How long things take. The run then has virtual times: throughput, latencies, queues. A
         strategy that uses measured speeds is told, after each window, how long a record took.
-    events
-        What happens to workers during the run: they change speed, stop, leave, fail or join.
-    keep_loads
-        Keep the load of each worker in each window: `Run.windows.loads`.
-    max_pairs
-        Above this many distinct (key, worker) pairs the replication is an estimate; see
-        `ReplicaCounter`.
     """
     require_parts(strategy, workload)
     n_workers, n_sources, window = require_counts(n_workers, n_sources, window)
     seed = seed_number(seed)
-    if timing is not None and not isinstance(timing, Timing):
-        raise ValueError(f"timing must be a Timing or None, not {shown(timing)}")
-    slides = whole(slides, "slides", least=1, most=1 << 20)
-    if not isinstance(forwarding, bool):
-        raise ValueError(f"forwarding must be True or False, not {shown(forwarding)}")
+    for name, one, kind in (
+        ("cluster", cluster, Cluster),
+        ("measuring", measuring, Measuring),
+        ("timing", Timing() if timing is None else timing, Timing),
+    ):
+        if not isinstance(one, kind):
+            raise ValueError(f"{name} must be a {kind.__name__}, not {shown(one)}")
+    forwarding, slides = measuring.forwarding, measuring.slides
     if slides > 1 and not forwarding and (timing is None or not timing.merge):
         raise ValueError("slides: windows can overlap where timing has merge, or with forwarding")
-    syncing = _require_sync(sync, sync_delay, strategy)
+    syncing = _require_sync(sync, strategy)
     horizon = whole(horizon, "horizon") or window
-    state_windows = whole(state_windows, "state_windows", least=1)
-    chunk_size = whole(chunk_size, "chunk_size", least=1)
-    max_pairs = whole(max_pairs, "max_pairs", least=1)
-    speeds = require_capacities(capacities, n_workers)
+    speeds = require_capacities(cluster.capacities, n_workers)
     keys_to_merge = _forwarding(strategy, n_sources, slides) if forwarding else None
     exchanges = None if syncing is None else Exchanges(strategy, syncing, n_sources)
-    members = Membership(strategy, speeds, require_events(events, n_workers, workload.n_records))
+    events = require_events(cluster.events, n_workers, workload.n_records)
+    members = Membership(strategy, speeds, events)
     members.require_clock(timing)
-    weights = workload.weights(seed, chunk_size) if isinstance(workload, Weighted) else None
+    chunk = measuring.chunk_size
+    weights = workload.weights(seed, chunk) if isinstance(workload, Weighted) else None
     clock = None
     if timing is not None:
         clock = Clock(
@@ -138,22 +117,15 @@ def simulate(
     run = Simulation(
         strategy,
         start_sources(strategy, n_workers, n_sources, seed),
-        Tally(
-            n_workers,
-            window,
-            members.capacities,
-            max_pairs,
-            weighted=weights is not None,
-            keep_loads=keep_loads,
-        ),
+        Tally(n_workers, window, members.capacities, measuring, weighted=weights is not None),
         members,
         clock,
         exchanges=exchanges,
         forwarding=keys_to_merge,
-        state_windows=state_windows,
+        state_windows=measuring.state_windows,
         horizon=horizon,
     )
-    for records in read_records(workload.chunks(seed, chunk_size), weights):
+    for records in read_records(workload.chunks(seed, chunk), weights):
         run.process(records)
         if progress is not None:
             progress(run.n_records)
@@ -192,23 +164,18 @@ def simulate(
 
 def _forwarding(strategy: AnyStrategy, n_sources: int, slides: int) -> Forwarding:
     """Build the count of forwarded keys; raise ValueError unless the strategy can tell them."""
-    if not isinstance(strategy, Forwards):
+    if not hasattr(strategy, "forwards"):
         raise ValueError(f"forwarding: {strategy.name} cannot tell which results need no merging")
     return Forwarding(strategy, n_sources, slides)
 
 
-def _require_sync(sync: object, delay: object, strategy: AnyStrategy) -> Sync | None:
-    """Return how sources learn together; raise ValueError unless the strategy can."""
-    delay = whole(delay, "sync_delay")
-    if isinstance(sync, Sync):
-        if delay:
-            raise ValueError("sync_delay goes with sync as a number; a Sync has its own delay")
-        found: Sync | None = sync
-    else:
+def _require_sync(sync: int | Sync, strategy: AnyStrategy) -> Sync | None:
+    """Build the exchange of sources, if there is one; raise ValueError unless the strategy can."""
+    if not isinstance(sync, Sync):
         interval = whole(sync, "sync")
-        if delay and not interval:
-            raise ValueError("sync_delay needs sync above 0")
-        found = Sync(interval, work=delay) if interval else None
-    if found is not None and not isinstance(strategy, Merges):
+        if not interval:
+            return None
+        sync = Sync(interval)
+    if not isinstance(strategy, Merges):
         raise ValueError(f"sync: {strategy.name} does not merge the states of its sources")
-    return found
+    return sync

@@ -19,16 +19,7 @@ from skewless.simulator.tally import Tally, Windows
 from skewless.simulator.timed.clock import Clock
 from skewless.simulator.timed.timing import Event
 from skewless.state import copy_state
-from skewless.strategy import (
-    AnyStrategy,
-    Begins,
-    Infers,
-    Moves,
-    Observes,
-    Rebalances,
-    Report,
-    RescalesKeys,
-)
+from skewless.strategy import AnyStrategy, Moves, Rebalances, Report, RescalesKeys
 
 #: Pieces of a window after which it is seen whether a plan is ready, where plans take time.
 _STEPS = 20
@@ -50,7 +41,6 @@ class Simulation:
         state_windows: int,
         horizon: int,
     ) -> None:
-        """Begin with these states, before the first record."""
         self.strategy = strategy
         self.states = states
         self.tally = tally
@@ -215,18 +205,18 @@ class Simulation:
 
     def _begin(self) -> None:
         """Begin an interval when it is due."""
-        if isinstance(self.strategy, Begins) and self.n_records >= self._next_begin:
+        if hasattr(self.strategy, "begin") and self.n_records >= self._next_begin:
             for state in self.states:
                 self.strategy.begin(state, -(-self._horizon // len(self.states)))
             self._next_begin = (self.n_records // self._horizon + 1) * self._horizon
 
     def _end_window(self) -> None:
         """Give the strategy what is known only at the end of a window."""
-        if self.clock is not None and isinstance(self.strategy, Infers):
+        if self.clock is not None and hasattr(self.strategy, "waiting"):
             self.inferred.append(
                 np.sum([self.strategy.waiting(state) for state in self.states], axis=0)
             )
-        if self.clock is not None and isinstance(self.strategy, Observes):
+        if self.clock is not None and hasattr(self.strategy, "wants_speeds"):
             self._tell_speeds(self.strategy, self.clock.seconds_per_record())
         if not self._keeps_history:
             return
@@ -238,7 +228,7 @@ class Simulation:
         if isinstance(self.strategy, Rebalances):
             self._plan(self.strategy, _report(self._history, costs.astype(np.float64)))
 
-    def _tell_speeds(self, strategy: Observes[Any], seconds: Floats) -> None:
+    def _tell_speeds(self, strategy: Any, seconds: Floats) -> None:
         """Give all sources the seconds per record; a worker without records gets the mean."""
         known = np.isfinite(seconds)
         if strategy.wants_speeds and known.any():
@@ -329,7 +319,7 @@ class Simulation:
 
 
 def _entries(state: Any) -> int:
-    """Return how many keys the routing table of a moving strategy has."""
+    """Count the keys in the routing table of a moving strategy."""
     return int(state.n_entries[0]) if hasattr(state, "n_entries") else 0
 
 

@@ -3,19 +3,80 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from skewless.arrays import Floats
+from skewless.parameters import check_types, require_count
 from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
 from skewless.registry import strategy_of
+from skewless.simulator.timed.timing import Event
 from skewless.state import state_bytes
 from skewless.strategy import AnyStrategy
 
 #: The most sources: each has a state of its own.
 MOST_SOURCES = 1 << 20
+#: The most slides of a window.
+MOST_SLIDES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Workers that differ from each other, or that change while a simulation runs.
+
+    Parameters
+    ----------
+    capacities
+        Relative speeds of the workers. A strategy that can `rescale` is told about them.
+    events
+        What happens to workers: they change speed, stop, leave, fail or join.
+    """
+
+    capacities: ArrayLike | None = None
+    events: Sequence[Event] = ()
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What a simulation counts, and what it keeps of it.
+
+    Parameters
+    ----------
+    state_windows
+        How many windows a key's state reaches back: what its move costs.
+    slides
+        Windows that overlap: one covers this many slides, and `window` is the slide. At the end of
+        each slide, the merge stage gets the partial results of the last `slides` slides. Loads,
+        replicas and times are still counted slide by slide.
+    forwarding
+        Count, slide by slide, which partial results need no merging by key: `Run.slides`. For
+        strategies that can tell, as Dalton can. The merge stage then merges only the others.
+    keep_loads
+        Keep the load of each worker in each window: `Run.windows.loads`.
+    max_pairs
+        Above this many distinct (key, worker) pairs the replication is an estimate; see
+        `ReplicaCounter`.
+    chunk_size
+        Records that are read at once. No result depends on it.
+    """
+
+    name: ClassVar[str] = "measuring"
+
+    state_windows: int = 5
+    slides: int = 1
+    forwarding: bool = False
+    keep_loads: bool = False
+    max_pairs: int = 1 << 25
+    chunk_size: int = 1 << 18
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require_count(self, "state_windows", "max_pairs", "chunk_size")
+        require_count(self, "slides", most=MOST_SLIDES)
 
 
 def require_counts(n_workers: object, n_sources: object, window: object) -> tuple[int, int, int]:

@@ -51,7 +51,6 @@ class Sync:
     longest: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         for parameter, least in (("interval", 1), ("shortest", 1)):
             number = whole(getattr(self, parameter), f"sync: {parameter}", least=least)
             object.__setattr__(self, parameter, number)
@@ -137,7 +136,6 @@ class Exchanges:
     """The reducer, and the messages between it and the sources."""
 
     def __init__(self, strategy: Any, sync: Sync, n_sources: int) -> None:
-        """Begin before the first record, with no message under way."""
         self.done: list[Exchange] = []
         self.told = [n_sources == 1] * n_sources  # has had an answer since this was cleared
         self._strategy = strategy

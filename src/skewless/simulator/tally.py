@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints, Keys, Workers
 from skewless.simulator.replicas import ReplicaCounter
+from skewless.simulator.starting import Measuring
 
 
 @dataclass(frozen=True)
@@ -33,22 +34,21 @@ class Tally:
         n_workers: int,
         window: int,
         capacities: Floats,
-        max_pairs: int,
+        measuring: Measuring,
         *,
         weighted: bool = False,
-        keep_loads: bool = False,
     ) -> None:
         """Count nothing yet; loads are records, or what they cost where they are weighted."""
         self.weighted = weighted
         self.loads: NDArray[Any] = np.zeros(n_workers, np.float64 if weighted else np.int64)
-        self.replicas = ReplicaCounter(max_pairs)
+        self.replicas = ReplicaCounter(measuring.max_pairs)
         self.window = window
         self._capacities = capacities.copy()
-        self._kept: list[Floats] | None = [] if keep_loads else None
+        self._kept: list[Floats] | None = [] if measuring.keep_loads else None
         self._capacity_sums = np.zeros(n_workers)  # over windows, by their records
         self._window_loads = np.zeros_like(self.loads)
         self._window_records = 0
-        self._window_replicas = ReplicaCounter(max_pairs)
+        self._window_replicas = ReplicaCounter(measuring.max_pairs)
         self._rows: list[tuple[int, float, float, float, int, int]] = []
 
     @property

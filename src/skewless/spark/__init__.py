@@ -5,11 +5,13 @@ from skewless.spark.aggregation.windows import Window
 from skewless.spark.balance.explaining import explain_balance
 from skewless.spark.balance.listener import BalanceListener
 from skewless.spark.diagnosis.hot_keys import hot_keys, observe_hot_keys, observed_hot_keys
+from skewless.spark.joins.join import join
+from skewless.spark.joins.plan_join import plan_join
+from skewless.spark.routing.planned.plan_keys import KeyPlan, plan_keys
 from skewless.spark.routing.route import route
 from skewless.spark.session import configure, session
 from skewless.spark.state.checking import check_processor
 from skewless.spark.state.operators.deduplicate import deduplicate
-from skewless.spark.state.operators.join import join
 from skewless.spark.state.operators.sessions import sessions
 from skewless.spark.state.operators.top_n import top_n
 from skewless.spark.state.planning.requests import scale_to
@@ -19,6 +21,7 @@ from skewless.spark.state.reading import read_state
 
 __all__ = [
     "BalanceListener",
+    "KeyPlan",
     "KeyProcessor",
     "KeyedRecords",
     "Processor",
@@ -33,6 +36,8 @@ __all__ = [
     "join",
     "observe_hot_keys",
     "observed_hot_keys",
+    "plan_join",
+    "plan_keys",
     "process",
     "read_state",
     "route",

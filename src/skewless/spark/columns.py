@@ -32,7 +32,7 @@ def quoted(name: str) -> str:
 def arrow_schema(schema: T.StructType, argument: str) -> pa.Schema:
     """Return the Arrow schema, everything nullable; raise ValueError if Arrow lacks a type."""
     for field in schema.fields:
-        if is_made_of(field.dataType, _is_collated):
+        if is_collated(field.dataType):
             raise ValueError(
                 f"{argument}: column {field.name!r} is of type {field.dataType.simpleString()}, "
                 "and text is compared by its bytes here: cast it to string"
@@ -42,6 +42,11 @@ def arrow_schema(schema: T.StructType, argument: str) -> pa.Schema:
     except NoArrowType as error:
         kinds = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in schema.fields)
         raise ValueError(f"{argument}: Arrow has no type for this ({kinds}): {error}") from error
+
+
+def can_be_hashed(kind: T.DataType) -> bool:
+    """Return whether Spark has a hash for values of this type."""
+    return not is_made_of(kind, lambda part: isinstance(part, T.MapType | T.VariantType))
 
 
 def like_spark_groups(column: Column, kind: T.DataType) -> Column:
@@ -73,8 +78,11 @@ def is_made_of(kind: Any, matches: Callable[[Any], bool]) -> bool:
     return any(is_made_of(part, matches) for part in parts)
 
 
-def _is_collated(kind: Any) -> bool:
-    return isinstance(kind, T.StringType) and not kind.isUTF8BinaryCollation()
+def is_collated(kind: T.DataType) -> bool:
+    """Return whether a type is, or is made of, text that is not compared by its bytes."""
+    return is_made_of(
+        kind, lambda part: isinstance(part, T.StringType) and not part.isUTF8BinaryCollation()
+    )
 
 
 def _nullable(kind: Any) -> Any:

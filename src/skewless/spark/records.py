@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 
 from skewless import parameters
 from skewless.plumbing.arguments import shown
-from skewless.spark.columns import arrow_schema, is_made_of, like_spark_groups, quoted
+from skewless.spark.columns import arrow_schema, can_be_hashed, like_spark_groups, quoted
 from skewless.spark.error_lines import first_line
 
 Key: TypeAlias = str | Column | Sequence[str | Column]
@@ -189,7 +189,7 @@ class Records:
             raise ValueError(f"key names a column twice: {', '.join(names)}")
         fields = self.df.select(*columns).schema.fields
         for name, field in zip(names, fields, strict=True):
-            if is_made_of(field.dataType, lambda kind: isinstance(kind, T.MapType | T.VariantType)):
+            if not can_be_hashed(field.dataType):
                 kind = field.dataType.simpleString()
                 raise ValueError(f"key: column {name!r} is of type {kind}, which Spark cannot hash")
         return replace(self, key=GroupingKey(tuple(columns), tuple(names), tuple(fields)))

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from skewless.arrays import I64, Ints, Keys, Words, Workers, read_only
+from skewless.arrays import I64, Ints, Keys, Rows, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table
 from skewless.parameters import MOST_PLACES, check_types, require, require_count
@@ -17,6 +17,8 @@ from skewless.strategy import Traits
 
 _AT_FIRST, _AT_SECOND = 1, 2
 _FEWER_KEYS, _FEWER_RECORDS, _SMALLER_SUM = 0, 1, 2
+TOTALS = np.dtype([("records", "i8"), ("pairs", "i8")])  # (key, worker), in this window
+SETTINGS = np.dtype([("affinity", "i8"), ("rule", "i8"), ("window", "i8")])
 _RULES = {"keys": _FEWER_KEYS, "records": _FEWER_RECORDS, "sum": _SMALLER_SUM}
 
 
@@ -27,18 +29,19 @@ class CardinalityState(NamedTuple):
     seen: KeyTable  # key -> which of its two candidates have it, as bits
     n_keys: Ints  # distinct keys per worker
     window_loads: Ints  # records per worker
-    totals: Ints  # records and (key, worker) pairs in this window
-    settings: Ints  # affinity, rule, window
+    totals: Rows  # [1]
+    settings: Rows  # [1]
 
     def check(self, fresh: CardinalityState) -> None:
         """Refuse another hash or setting, and more keys than the window has records."""
         require_same("seed", self.seed, fresh.seed)
         require_same("settings", self.settings, fresh.settings)
         require_within("totals", self.totals, 0, MOST_COUNTED)
-        require_within("totals", self.totals[:1], 0, int(self.settings[2]))
+        require_within("totals", self.totals["records"], 0, int(self.settings["window"][0]))
         n_seen = np.count_nonzero(self.seen.values != ABSENT)
         require_that(
-            n_seen <= self.totals[0], "seen must have no more keys than there were records"
+            n_seen <= self.totals["records"][0],
+            "seen must have no more keys than there were records",
         )
         require_within("n_keys", self.n_keys, 0, MOST_COUNTED)
         require_within("window_loads", self.window_loads, 0, MOST_COUNTED)
@@ -47,13 +50,13 @@ class CardinalityState(NamedTuple):
 @kernel
 def _second_is_better(state: CardinalityState, first: I64, second: I64) -> bool:
     """Compare two candidates by the rule. Ties go to the second."""
-    rule = state.settings[1]
+    rule = state.settings[0]["rule"]
     if rule == _FEWER_KEYS:
         return bool(state.n_keys[second] <= state.n_keys[first])
     if rule == _FEWER_RECORDS:
         return bool(state.window_loads[second] <= state.window_loads[first])
     # Both measures in units of their mean, multiplied out to whole numbers, so that it stays exact.
-    records, pairs = state.totals[0], state.totals[1]
+    records, pairs = state.totals[0]["records"], state.totals[0]["pairs"]
     score_1 = state.n_keys[first] * records + state.window_loads[first] * pairs
     score_2 = state.n_keys[second] * records + state.window_loads[second] * pairs
     return bool(score_2 <= score_1)
@@ -63,14 +66,16 @@ def _second_is_better(state: CardinalityState, first: I64, second: I64) -> bool:
 def _route(keys: Keys, state: CardinalityState, out: Workers) -> None:
     seed = state.seed[0]
     n_workers = state.window_loads.size
-    affinity = state.settings[0]
-    window = state.settings[2]
+    affinity = state.settings[0]["affinity"]
+    window = state.settings[0]["window"]
+    totals = state.totals[0]
     for i in range(keys.size):
-        if state.totals[0] == window:
+        if totals["records"] == window:
             clear(state.seen)
             state.n_keys[:] = 0
             state.window_loads[:] = 0
-            state.totals[:] = 0
+            totals["records"] = 0
+            totals["pairs"] = 0
         first, second = two_workers(seeded(keys[i], seed), n_workers)
         slot = find_slot(state.seen, keys[i])
         bits = np.int64(state.seen.values[slot])
@@ -85,10 +90,10 @@ def _route(keys: Keys, state: CardinalityState, out: Workers) -> None:
         bit = _AT_SECOND if take_second else _AT_FIRST
         if bits & bit == 0:
             state.n_keys[worker] += 1
-            state.totals[1] += 1
+            totals["pairs"] += 1
         state.seen.values[slot] = bits | bit
         state.window_loads[worker] += 1
-        state.totals[0] += 1
+        totals["records"] += 1
         out[i] = worker
 
 
@@ -98,8 +103,8 @@ def _start(n_workers: int, seed: int, affinity: bool, rule: str, window: int) ->
         key_table(window),
         np.zeros(n_workers, np.int64),
         np.zeros(n_workers, np.int64),
-        np.zeros(2, np.int64),
-        np.array([int(affinity), _RULES[rule], window]),
+        np.zeros(1, TOTALS),
+        np.array([(int(affinity), _RULES[rule], window)], SETTINGS),
     )
 
 
@@ -143,7 +148,7 @@ class CardinalityMinimal:
     measure: Literal["keys", "sum"] = "keys"
     window: int = 100_000
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require(self, "measure", self.measure in ("keys", "sum"), "'keys' or 'sum'")
         require_count(self, "window", most=MOST_PLACES)
@@ -202,7 +207,7 @@ class CountAffinity:
     measure: Literal["records", "keys"] = "records"
     window: int = 100_000
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require(self, "measure", self.measure in ("records", "keys"), "'records' or 'keys'")
         require_count(self, "window", most=MOST_PLACES)

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, Words, Workers, read_only
+from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, Rows, Words, Workers, read_only
 from skewless.kernels.fewest_choices import fewest_choices
 from skewless.kernels.hashing import nth_hash, seed_array, seeded, to_worker, two_workers
 from skewless.kernels.head import Head, head, is_hot
@@ -19,13 +19,8 @@ from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, require_same, require_within
 from skewless.strategy import Traits
 
-# Positions in `counters`.
-RECORDS, NEXT_REFRESH, CHOICES = 0, 1, 2
-N_COUNTERS = 3
-# Positions in `settings`.
-EPSILON = 0
-REFRESH = 1  # the most records between two refreshes
-N_SETTINGS = 2
+COUNTERS = np.dtype([("records", "i8"), ("next_refresh", "i8"), ("choices", "i8")])
+SETTINGS = np.dtype([("epsilon", "f8"), ("refresh", "i8")])  # the most records between refreshes
 
 _FIRST_REFRESH = 16
 
@@ -38,8 +33,8 @@ class DChoicesState(NamedTuple):
     floor: Ints
     head: Head
     shares: Floats  # scratch: shares of the hot keys
-    counters: Ints
-    settings: Floats
+    counters: Rows  # [1]
+    settings: Rows  # [1]
 
     def check(self, fresh: DChoicesState) -> None:
         """Refuse another hash or setting, a cursor that is out of range, and too many choices."""
@@ -47,20 +42,20 @@ class DChoicesState(NamedTuple):
         require_same("settings", self.settings, fresh.settings)
         require_cursor(self.loads, self.floor)
         require_within("counters", self.counters, 0, MOST_COUNTED)
-        require_within("counters", self.counters[[CHOICES]], 1, max(2, self.loads.size))
+        require_within("counters", self.counters["choices"], 1, max(2, self.loads.size))
 
 
 @kernel
 def _refresh(state: DChoicesState) -> None:
     """Compute d again: at first whenever the records have doubled, later at equal distances."""
     summary = state.head.summary
-    records = state.counters[RECORDS]
+    records = state.counters[0]["records"]
     n_hot = list_shares(summary, state.head.threshold[0] * records, records, state.shares)
     sort_descending(state.shares, n_hot)
-    state.counters[CHOICES] = fewest_choices(
-        state.shares, n_hot, state.loads.size, state.settings[EPSILON]
+    state.counters[0]["choices"] = fewest_choices(
+        state.shares, n_hot, state.loads.size, state.settings[0]["epsilon"]
     )
-    state.counters[NEXT_REFRESH] = records + min(records, np.int64(state.settings[REFRESH]))
+    state.counters[0]["next_refresh"] = records + min(records, state.settings[0]["refresh"])
 
 
 @kernel
@@ -82,13 +77,13 @@ def _route(keys: Keys, state: DChoicesState, out: Workers) -> None:
     loads = state.loads
     for i in range(keys.size):
         hot = is_hot(state.head, keys[i])
-        state.counters[RECORDS] += 1
-        if state.counters[RECORDS] >= state.counters[NEXT_REFRESH]:
+        state.counters[0]["records"] += 1
+        if state.counters[0]["records"] >= state.counters[0]["next_refresh"]:
             _refresh(state)
-        if hot and state.counters[CHOICES] >= loads.size:
+        if hot and state.counters[0]["choices"] >= loads.size:
             worker = np.int32(least_count(loads, state.floor))
         else:
-            choices = state.counters[CHOICES] if hot else 2
+            choices = state.counters[0]["choices"] if hot else 2
             worker = _least_of(seeded(keys[i], seed), choices, loads)
         loads[worker] += 1
         out[i] = worker
@@ -142,7 +137,7 @@ class DChoices:
     epsilon: float = 1e-4
     refresh: int = 10_000
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require_head(self)
         require(self, "epsilon", self.epsilon >= 0, "at least 0")
@@ -157,20 +152,14 @@ class DChoices:
         """Return the state of a source that has sent nothing."""
         loads = np.zeros(n_workers, np.int64)
         hot = head(n_workers, self.hot_factor, self.capacity)
-        counters = np.zeros(N_COUNTERS, np.int64)
-        counters[NEXT_REFRESH] = _FIRST_REFRESH
-        counters[CHOICES] = min(2, n_workers)
-        settings = np.zeros(N_SETTINGS)
-        settings[EPSILON] = self.epsilon
-        settings[REFRESH] = self.refresh
         return DChoicesState(
             seed_array(seed, 1),
             loads,
             floor_cursor(loads),
             hot,
             np.zeros(hot.summary.keys.size),
-            counters,
-            settings,
+            np.array([(0, _FIRST_REFRESH, min(2, n_workers))], COUNTERS),
+            np.array([(self.epsilon, self.refresh)], SETTINGS),
         )
 
     def route(self, keys: Keys, state: DChoicesState, out: Workers) -> None:

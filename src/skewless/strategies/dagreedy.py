@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless.arrays import I32, I64, U64, Ints, Keys, SmallInts, Words, Workers, read_only
+from skewless.arrays import I32, I64, U64, Ints, Keys, Rows, SmallInts, Words, Workers, read_only
 from skewless.kernels.bits import add_worker, lowest_bit, without_lowest, words_for
 from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.key_table import (
@@ -25,14 +25,9 @@ from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, require_same, require_that, require_within, require_workers
 from skewless.strategy import Traits
 
-# Positions in `counters`.
-RECORDS = 0  # records so far
-N_FREE = 1  # unused rows
-N_COUNTERS = 2
-# Positions in `settings`.
-INTERVAL = 0  # records of an interval
-HOT_ABOVE = 1  # a key with more records than this in an interval is hot
-N_SETTINGS = 2
+COUNTERS = np.dtype([("records", "i8"), ("n_free", "i8")])  # records so far, unused rows
+# Records of an interval; a key with more than `hot_above` of them is hot.
+SETTINGS = np.dtype([("interval", "i8"), ("hot_above", "i8")])
 
 _UNUSED = -9  # no interval, nor two before one
 _UNKNOWN = -1  # a floor below all loads: the next search scans all holders
@@ -55,8 +50,8 @@ class DAGreedyState(NamedTuple):
     row_cursor: Ints  # no holder before this worker is at the floor
     holders: Words  # one set of workers per row
     free: SmallInts  # stack of unused rows
-    counters: Ints
-    settings: Ints
+    counters: Rows  # [1]
+    settings: Rows  # [1]
 
     def check(self, fresh: DAGreedyState) -> None:
         """Refuse rows, cursors and holders that do not exist, and counts that contradict them."""
@@ -66,18 +61,18 @@ class DAGreedyState(NamedTuple):
         n_workers, n_rows = self.loads.size, self.row_keys.size
         require_within("row_cursor", self.row_cursor, 0, n_workers - 1)
         require_workers("holders", self.holders, n_workers)
-        require_within("counters", self.counters[[RECORDS]], 0, MOST_COUNTED)
-        require_within("counters", self.counters[[N_FREE]], 0, n_rows)
-        free = self.free[: int(self.counters[N_FREE])]
+        require_within("counters", self.counters["records"], 0, MOST_COUNTED)
+        require_within("counters", self.counters["n_free"], 0, n_rows)
+        free = self.free[: int(self.counters[0]["n_free"])]
         require_entries(self.rows, self.row_keys, free)
         self._check_intervals(free)
 
     def _check_intervals(self, free: SmallInts) -> None:
         """Refuse more hot keys than an interval can have, because there are not enough rows."""
-        length, hot_above = int(self.settings[INTERVAL]), int(self.settings[HOT_ABOVE])
-        before, now = divmod(max(0, int(self.counters[RECORDS]) - 1), length)
+        length, hot_above = int(self.settings[0]["interval"]), int(self.settings[0]["hot_above"])
+        before, now = divmod(max(0, int(self.counters[0]["records"]) - 1), length)
         counted = self.counts.values[self.counts.values != ABSENT].astype(np.int64)
-        n_records = now + 1 if self.counters[RECORDS] else 0
+        n_records = now + 1 if self.counters[0]["records"] else 0
         require_that(counted.sum() == n_records, "counts must be those of this interval's records")
         require_within("counts", counted, 1, length)
         require_within("row_interval", self.row_interval[free], _UNUSED, _UNUSED)
@@ -99,8 +94,8 @@ def _begin_interval(state: DAGreedyState, interval: I64) -> None:
         if state.row_interval[row] == interval - 2:
             remove_slot(state.rows, find_slot(state.rows, state.row_keys[row]))
             state.row_interval[row] = _UNUSED
-            state.free[state.counters[N_FREE]] = row
-            state.counters[N_FREE] += 1
+            state.free[state.counters[0]["n_free"]] = row
+            state.counters[0]["n_free"] += 1
 
 
 @kernel
@@ -109,8 +104,8 @@ def _row_of(state: DAGreedyState, key: U64, count: I64, home: I32, interval: I64
     slot = find_slot(state.rows, key)
     row = np.int64(state.rows.values[slot])
     if row == ABSENT:
-        state.counters[N_FREE] -= 1
-        row = np.int64(state.free[state.counters[N_FREE]])
+        state.counters[0]["n_free"] -= 1
+        row = np.int64(state.free[state.counters[0]["n_free"]])
         state.rows.keys[slot] = key
         state.rows.values[slot] = row
         state.row_keys[row] = key
@@ -177,11 +172,11 @@ def _best(holder: I64, least: I64, loads: Ints, total: I64) -> I64:
 def _route(keys: Keys, state: DAGreedyState, out: Workers) -> None:
     seed = state.seed[0]
     loads = state.loads
-    length = state.settings[INTERVAL]
-    hot_above = state.settings[HOT_ABOVE]
+    length = state.settings[0]["interval"]
+    hot_above = state.settings[0]["hot_above"]
     n_words = state.holders.size // state.row_keys.size
     for i in range(keys.size):
-        total = state.counters[RECORDS]
+        total = state.counters[0]["records"]
         interval = total // length
         if total == interval * length and total > 0:
             _begin_interval(state, interval)
@@ -201,7 +196,7 @@ def _route(keys: Keys, state: DAGreedyState, out: Workers) -> None:
                 add_worker(holders, worker)
                 state.row_floor[row] = _UNKNOWN
         loads[worker] += 1
-        state.counters[RECORDS] += 1
+        state.counters[0]["records"] += 1
         out[i] = worker
 
 
@@ -246,7 +241,7 @@ class DAGreedy:
     interval: int = 100_000
     hot_divisor: int = 100
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require_count(self, "interval", "hot_divisor", most=MOST_PLACES)
 
@@ -261,11 +256,6 @@ class DAGreedy:
         # At most interval / (hot_above + 1) keys are hot in one interval. A row lasts for two.
         n_rows = 2 * (self.interval // (hot_above + 1)) + 1
         loads = np.zeros(n_workers, np.int64)
-        counters = np.zeros(N_COUNTERS, np.int64)
-        counters[N_FREE] = n_rows
-        settings = np.zeros(N_SETTINGS, np.int64)
-        settings[INTERVAL] = self.interval
-        settings[HOT_ABOVE] = hot_above
         return DAGreedyState(
             seed=seed_array(seed, 1),
             loads=loads,
@@ -278,8 +268,8 @@ class DAGreedy:
             row_cursor=np.zeros(n_rows, np.int64),
             holders=np.zeros(n_rows * words_for(n_workers), np.uint64),
             free=np.arange(n_rows, dtype=np.int32),
-            counters=counters,
-            settings=settings,
+            counters=np.array([(0, n_rows)], COUNTERS),
+            settings=np.array([(self.interval, hot_above)], SETTINGS),
         )
 
     def route(self, keys: Keys, state: DAGreedyState, out: Workers) -> None:

@@ -28,7 +28,7 @@ class IdealState(NamedTuple):
 
 
 def fair_shares(loads: Ints, n_records: int) -> Ints:
-    """Return how many of the next records each worker gets, so that no two loads differ by two.
+    """Deal out the next records, so that no two loads differ by two.
 
     `loads` differ by at most one now. If some workers must get one more record, those that are
     ahead already come first; of equals, the lowest index.

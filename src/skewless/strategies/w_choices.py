@@ -86,7 +86,7 @@ class WChoices:
     hot_factor: float = 0.2
     capacity: int | None = None
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require_head(self)
 

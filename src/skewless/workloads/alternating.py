@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from skewless.arrays import Ints
+from skewless.arrays import Ints, Words
 from skewless.parameters import check_types, require
-from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, segments, spans
+from skewless.workloads.workload import Ranked, segments
 from skewless.workloads.zipf import fill_zipf, require_zipf, zipf_shape
 
 
@@ -52,17 +49,12 @@ class Alternating(Ranked):
     period: int = 1_000_000
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         check_types(self)
         require_zipf(self, "z")
         require(self, "period", self.period >= 1, "at least 1")
 
-    def ranks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Ints]:
-        """Yield the rank of each record's key, in order."""
-        shapes = (zipf_shape(0.0, self.n_keys), zipf_shape(self.z, self.n_keys))
-        (draws,) = draw_seeds(seed, 1)
-        for first, size in spans(self.n_records, chunk_size):
-            out = np.empty(size, np.int64)
-            for number, start, stop in segments(first, size, self.period):
-                fill_zipf(shapes[number % 2], draws, first + start, 0, 1, out[start:stop])
-            yield out
+    def fill(self, seeds: Words, first: int, out: Ints) -> None:
+        """Fill `out` with ranks, by the distribution of each period."""
+        for number, start, stop in segments(first, out.size, self.period):
+            shape = zipf_shape(self.z if number % 2 else 0.0, self.n_keys)
+            fill_zipf(shape, seeds[0], first + start, 0, 1, out[start:stop])

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from skewless.arrays import F64, I64, U64, Ints
+from skewless.arrays import F64, I64, U64, Ints, Words
 from skewless.kernels.hashing import draw, to_unit
 from skewless.parameters import check_types, require
 from skewless.plumbing.compiling import kernel
-from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, spans
+from skewless.workloads.workload import Ranked
 from skewless.workloads.zipf import ZipfShape, fill_zipf, require_zipf, zipf_shape
 
 
@@ -72,7 +69,6 @@ class Burst(Ranked):
     share: float = 0.3
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         check_types(self)
         require_zipf(self, "z")
         require(self, "period", self.period >= 1, "at least 1")
@@ -80,12 +76,8 @@ class Burst(Ranked):
         require(self, "duration", 0 <= self.duration <= self.period, until)
         require(self, "share", 0 <= self.share <= 1, "from 0 to 1")
 
-    def ranks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Ints]:
-        """Yield the key of each record, in order."""
+    def fill(self, seeds: Words, first: int, out: Ints) -> None:
+        """Fill `out` with ranks, and with the key of each burst."""
         shape = zipf_shape(self.z, self.n_keys)
-        draws, bursts = draw_seeds(seed, 2)
-        for first, size in spans(self.n_records, chunk_size):
-            out = np.empty(size, np.int64)
-            fill_zipf(shape, draws, first, 0, 1, out)
-            _overlay(shape, bursts, first, self.period, self.duration, float(self.share), out)
-            yield out
+        fill_zipf(shape, seeds[0], first, 0, 1, out)
+        _overlay(shape, seeds[1], first, self.period, self.duration, float(self.share), out)

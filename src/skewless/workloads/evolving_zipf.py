@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from skewless.arrays import Ints
+from skewless.arrays import Ints, Words
 from skewless.parameters import check_types, require
-from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, spans
+from skewless.workloads.workload import Ranked
 from skewless.workloads.zipf import fill_zipf, require_zipf, zipf_shape
 
 
@@ -58,19 +57,14 @@ class EvolvingZipf(Ranked):
     reversed_share: float = 0.2
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         check_types(self)
         require_zipf(self, "z")
         require(self, "period", self.period >= 1, "at least 1")
         require(self, "reversed_share", 0 <= self.reversed_share <= 1, "from 0 to 1")
 
-    def ranks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Ints]:
-        """Yield the key of each record, in order: 1 is the hottest unless the order is reversed."""
-        shape = zipf_shape(self.z, self.n_keys)
-        (draws,) = draw_seeds(seed, 1)
+    def fill(self, seeds: Words, first: int, out: Ints) -> None:
+        """Fill `out` with keys: 1 is the hottest unless the order is reversed."""
+        fill_zipf(zipf_shape(self.z, self.n_keys), seeds[0], first, 0, 1, out)
         n_straight = self.period - round(self.reversed_share * self.period)
-        for first, size in spans(self.n_records, chunk_size):
-            out = np.empty(size, np.int64)
-            fill_zipf(shape, draws, first, 0, 1, out)
-            is_reversed = np.arange(first, first + size) % self.period >= n_straight
-            yield np.where(is_reversed, self.n_keys + 1 - out, out)
+        is_reversed = np.arange(first, first + out.size) % self.period >= n_straight
+        np.subtract(self.n_keys + 1, out, out=out, where=is_reversed)

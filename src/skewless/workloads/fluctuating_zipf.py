@@ -9,13 +9,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from skewless import registry
-from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts, Workers
+from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts, Words, Workers
 from skewless.kernels.hashing import draw
 from skewless.kernels.xxhash64 import hash_ranks
 from skewless.parameters import check_types, require
 from skewless.plumbing.arguments import seed_number
 from skewless.plumbing.compiling import kernel
-from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, segments, spans
+from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, segments
 from skewless.workloads.zipf import fill_zipf, require_zipf, zipf_probabilities, zipf_shape
 
 
@@ -189,7 +189,6 @@ class FluctuatingZipf(Ranked):
     owners: str = "mixed"
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         check_types(self)
         require_zipf(self, "z")
         require(self, "interval", self.interval >= 1, "at least 1")
@@ -234,18 +233,19 @@ class FluctuatingZipf(Ranked):
         taker = (giver + 1 + int(draw(takers, number)) % (self.n_workers - 1)) % self.n_workers
         shift_load(state, giver, taker, float(self.f), np.uint64(draw(swaps, number)))
 
+    def fill(self, seeds: Words, first: int, out: Ints) -> None:
+        """Fill `out` with ranks; `ranks` turns them into keys."""
+        fill_zipf(zipf_shape(self.z, self.n_keys), seeds[0], first, 0, 1, out)
+
     def ranks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Ints]:
         """Yield the key of each record, in order: key i has rank i in the first interval."""
-        shape = zipf_shape(self.z, self.n_keys)
-        (draws,) = draw_seeds(seed, 1)
         state = self.start(seed)
-        done = 0
-        for first, size in spans(self.n_records, chunk_size):
-            out = np.empty(size, np.int64)
-            fill_zipf(shape, draws, first, 0, 1, out)
-            for number, start, stop in segments(first, size, self.interval):
+        first = done = 0
+        for out in super().ranks(seed, chunk_size):
+            for number, start, stop in segments(first, out.size, self.interval):
                 if number > done:  # the chunk before may have ended inside this interval
                     self.advance(state, number, seed)
                     done = number
                 out[start:stop] = state.key_at[out[start:stop] - 1] + 1
+            first += out.size
             yield out

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
-
-from skewless.arrays import Ints
+from skewless.arrays import Ints, Words
 from skewless.parameters import check_types, require
-from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, spans
+from skewless.workloads.workload import Ranked
 from skewless.workloads.zipf import fill_zipf, require_zipf, zipf_shape
 
 
@@ -76,20 +73,16 @@ class PerSource(Ranked):
         require(self, "heavy_hitters", known, "'different' or 'same'")
         require(self, "overlap", 0 <= self.overlap <= 1, "from 0 to 1")
 
-    def ranks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Ints]:
-        """Yield the key of each record, in order."""
+    def fill(self, seeds: Words, first: int, out: Ints) -> None:
+        """Fill `out` with keys, each by the distribution of its source."""
         n_distributions = len(self.exponents)
-        shapes = [zipf_shape(z, self.n_keys) for z in self.exponents]
-        (draws,) = draw_seeds(seed, 1)
-        for first, size in spans(self.n_records, chunk_size):
-            out = np.empty(size, np.int64)
-            for j, shape in enumerate(shapes):
-                begin = (j - first) % n_distributions
-                fill_zipf(shape, draws, first, begin, n_distributions, out)
-                own = out[begin::n_distributions]
-                if self.heavy_hitters == "different":
-                    own += j * self.n_keys // n_distributions - 1
-                    own %= self.n_keys
-                    own += 1
-                own += round(j * (1 - self.overlap) * self.n_keys)
-            yield out
+        for j, z in enumerate(self.exponents):
+            begin = (j - first) % n_distributions
+            shape = zipf_shape(z, self.n_keys)
+            fill_zipf(shape, seeds[0], first, begin, n_distributions, out)
+            own = out[begin::n_distributions]
+            if self.heavy_hitters == "different":
+                own += j * self.n_keys // n_distributions - 1
+                own %= self.n_keys
+                own += 1
+            own += round(j * (1 - self.overlap) * self.n_keys)

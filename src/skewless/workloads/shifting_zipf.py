@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from skewless.arrays import Ints
+from skewless.arrays import Ints, Words
 from skewless.kernels.hashing import draw, to_unit
 from skewless.parameters import check_types, require
-from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, segments, spans
+from skewless.workloads.workload import Ranked, segments
 from skewless.workloads.zipf import fill_zipf, require_zipf, zipf_shape
 
 
@@ -56,24 +55,19 @@ class ShiftingZipf(Ranked):
     period: int = 1_000_000
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         check_types(self)
         require_zipf(self, "z_min", "z_max")
         require(self, "z_max", self.z_max >= self.z_min, f"at least z_min, which is {self.z_min}")
         require(self, "period", self.period >= 1, "at least 1")
 
-    def ranks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Ints]:
-        """Yield the key of each record, in order."""
-        draws, exponents, offsets = draw_seeds(seed, 3)
-        for first, size in spans(self.n_records, chunk_size):
-            out = np.empty(size, np.int64)
-            for number, start, stop in segments(first, size, self.period):
-                part = out[start:stop]
-                share = to_unit(np.uint64(draw(exponents, number)))
-                z = self.z_min + share * (self.z_max - self.z_min)
-                fill_zipf(zipf_shape(z, self.n_keys), draws, first + start, 0, 1, part)
-                offset = int(draw(offsets, number)) % self.n_keys
-                part += offset - 1
-                part %= self.n_keys
-                part += 1
-            yield out
+    def fill(self, seeds: Words, first: int, out: Ints) -> None:
+        """Fill `out` with keys."""
+        draws, exponents, offsets = seeds
+        for number, start, stop in segments(first, out.size, self.period):
+            part = out[start:stop]
+            share = to_unit(np.uint64(draw(exponents, number)))
+            z = self.z_min + share * (self.z_max - self.z_min)
+            fill_zipf(zipf_shape(z, self.n_keys), draws, first + start, 0, 1, part)
+            part += int(draw(offsets, number)) % self.n_keys - 1
+            part %= self.n_keys
+            part += 1

@@ -17,15 +17,11 @@ from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Keys
 from skewless.keys import hash_keys
-from skewless.parameters import check_types, require
+from skewless.parameters import WeightError, check_types, require
 from skewless.plumbing.arguments import path_text, shown
-from skewless.strategy import WeightError
-from skewless.workloads.delimiters import (
-    BY_NAME,
-    delimiter_of,
-    require_csv,
-)
+from skewless.workloads.delimiters import BY_NAME, delimiter_of, require_csv
 from skewless.workloads.trace_files import (
+    files_of,
     open_csv,
     open_json,
     schema_of,
@@ -98,7 +94,6 @@ class Trace:
     delimiter: str = BY_NAME
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be read."""
         path = path_text(self.path, "trace: path", "the path of a file or folder")
         object.__setattr__(self, "path", path)
         if isinstance(self.key, str):
@@ -302,25 +297,11 @@ def columns_of(path: str, format: str = "auto", delimiter: str = BY_NAME) -> dic
 
 
 def _files_of(path: str) -> list[Path]:
-    """Return the file, or the files of a folder in the order of their names."""
-    place = Path(path)
-    try:
-        is_there = place.exists()
-    except OSError as error:  # such as a name that is too long
-        raise ValueError(f"trace: path {shown(path)}: {error.strerror}") from None
-    if not is_there:
-        raise FileNotFoundError(f"trace: there is no file or folder {path!r}")
-    if not place.is_dir():
-        return [place]
-    files = sorted(
-        file
-        for file in place.rglob("*")
-        if file.is_file()
-        and not any(part.startswith(("_", ".")) for part in file.relative_to(place).parts)
-    )
-    if not files:
-        raise ValueError(f"trace: path must be a folder with files in it, not {shown(path)}")
-    # Jobs leave empty files behind, which have no records. An empty Parquet file is broken.
+    """Return the files; empty ones, which jobs leave behind, only if there are no others.
+
+    An empty Parquet file is broken, and not left out.
+    """
+    files = files_of(path, "trace")
     full = [file for file in files if file.stat().st_size or suffix_of(file) in (".parquet", ".pq")]
     return full or files
 
@@ -336,6 +317,5 @@ def _format_by_name(file: Path) -> str:
 
 
 def _hash_words(file: Path) -> Iterator[Keys]:
-    """Yield the hashes of the words of a text."""
     for batch in word_batches(file):
         yield hash_keys(batch.column(0))

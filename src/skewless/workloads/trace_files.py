@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
+from skewless.plumbing.arguments import shown
 from skewless.workloads.delimiters import BY_NAME, delimiter_by_ending, delimiter_of
 
-_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 # Readers work ahead by some blocks of this size; a CSV or JSON record must fit into one.
 _BLOCK_BYTES = 1 << 20
 
@@ -62,10 +63,35 @@ def open_json(file: Path, columns: tuple[str, ...] | None, *, as_number: bool = 
     return pa.json.open_json(file, reading, parsing)
 
 
-def suffix_of(file: Path) -> str:
+def files_of(path: str, what: str) -> list[Path]:
+    """Return the file, or the files of a folder in the order of their names.
+
+    Names that begin with `_` or `.` are left out, as Spark does. Messages begin with `what`.
+    """
+    place = Path(path)
+    try:
+        is_there = place.exists()
+    except OSError as error:  # such as a name that is too long
+        raise ValueError(f"{what}: path {shown(path)}: {error.strerror}") from None
+    if not is_there:
+        raise FileNotFoundError(f"{what}: there is no file or folder {path!r}")
+    if not place.is_dir():
+        return [place]
+    files = sorted(file for file in place.rglob("*") if file.is_file())
+    seen = [
+        file
+        for file in files
+        if not any(part.startswith(("_", ".")) for part in file.relative_to(place).parts)
+    ]
+    if not seen:
+        raise ValueError(f"{what}: there are no files in {path!r}")
+    return seen
+
+
+def suffix_of(file: Path, compressed: Collection[str] = COMPRESSED) -> str:
     """Return the end of the name that tells the format, without that of the compression."""
     suffixes = [suffix.lower() for suffix in file.suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSED:
+    if suffixes and suffixes[-1] in compressed:
         suffixes.pop()
     return suffixes[-1] if suffixes else ""
 

@@ -17,6 +17,7 @@ CHUNK_SIZE = 1 << 18
 
 # Sets the draws of workloads apart from those of strategies, which may be given the same seed.
 _PURPOSE = 0x6B657973
+_SEEDS = 3  # as many as the workload that needs most of them
 
 
 class Workload(Protocol):
@@ -53,9 +54,19 @@ class Ranked(ABC):
     be made on both sides.
     """
 
+    n_records: int
+
     @abstractmethod
+    def fill(self, seeds: Words, first: int, out: Ints) -> None:
+        """Fill `out` with the raw keys of the records from number `first` on, by these seeds."""
+
     def ranks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Ints]:
         """Yield the raw keys in order."""
+        seeds = draw_seeds(seed, _SEEDS)
+        for first, size in spans(self.n_records, chunk_size):
+            out = np.empty(size, np.int64)
+            self.fill(seeds, first, out)
+            yield out
 
     def chunks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Keys]:
         """Yield the key hashes in order: all chunks are of `chunk_size` but the last."""

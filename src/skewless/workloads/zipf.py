@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless.arrays import F64, I64, U64, Floats, Ints
+from skewless.arrays import F64, I64, U64, Floats, Ints, Words
 from skewless.kernels.hashing import GOLDEN, draw, mix, to_unit
 from skewless.parameters import check_types, require
 from skewless.plumbing.compiling import kernel
-from skewless.workloads.workload import CHUNK_SIZE, Ranked, draw_seeds, spans
+from skewless.workloads.workload import Ranked
 
 _ABOVE_MINUS_1 = -1.0 + 2.0**-53
 
@@ -144,15 +143,9 @@ class Zipf(Ranked):
     n_records: int = 1_000_000
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         check_types(self)
         require_zipf(self, "z")
 
-    def ranks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Ints]:
-        """Yield the rank of each record's key, in order."""
-        shape = zipf_shape(self.z, self.n_keys)
-        (draws,) = draw_seeds(seed, 1)
-        for first, size in spans(self.n_records, chunk_size):
-            out = np.empty(size, np.int64)
-            fill_zipf(shape, draws, first, 0, 1, out)
-            yield out
+    def fill(self, seeds: Words, first: int, out: Ints) -> None:
+        """Fill `out` with ranks: 1 is the hottest key."""
+        fill_zipf(zipf_shape(self.z, self.n_keys), seeds[0], first, 0, 1, out)

@@ -37,7 +37,7 @@ def failed(*arguments: str) -> str:
 def commands(path: str) -> list[list[str]]:
     return [
         ["run", "wordcount", "--input", path, "--key", "user", "--workers", "2"],
-        ["diagnose", "--input", path, "--key", "user", "--workers", "2", "--spark"],
+        ["diagnose", "key", "--input", path, "--key", "user", "--workers", "2", "--spark"],
     ]
 
 

@@ -158,7 +158,7 @@ def _note(folder: str, keys: Any, workers: Any) -> None:
 
 
 def decisions(folder: Path) -> dict[tuple[int, int], dict[str, str]]:
-    """Return what was decided by batch and source, and there by attempt, as digests.
+    """Read the decisions by batch and source, and there by attempt, as digests.
 
     An attempt that ended early counts as the longest one, if it agrees with that as far as it went.
     """
@@ -222,6 +222,15 @@ _ACTIONS = {
     "wait": lambda _: time.sleep(2),
     "until_copied": _wait_for_a_copy,
 }
+
+
+def once(folder: Path, action: str) -> None:
+    """Do this at the first call with this folder, whichever attempt of a task it is."""
+    try:
+        (folder / "fired").touch(exist_ok=False)
+    except FileExistsError:
+        return
+    _ACTIONS[action](folder)
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def assert_same_batches(found: Batches, wanted: Batches, name: str) -> None:
 
 
 def chained(records: Path, *, by_time: bool = True) -> Batches:
-    """Return what `Chain` gives for each micro-batch, by plain Python.
+    """Compute the results of `Chain` for each micro-batch, by plain Python.
 
     Otherwise than by time, records are in source order: Spark numbers files by size, the largest
     first, each a source of its own.
@@ -167,7 +167,7 @@ def committed_rows(folder: Path, columns: Sequence[str]) -> Counter[tuple[Any, .
 
 
 def n_late(folder: Path, records: Path) -> int:
-    """Return how many records of windows that were written came too late for them."""
+    """Count the records that came too late for windows that were written."""
     rows = committed_rows(folder, ("window", "n"))
     counted = sum(row[1] * times for row, times in rows.items())
     first = {row[0][0] for row in rows}

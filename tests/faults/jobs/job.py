@@ -149,7 +149,7 @@ def results_of(df: Any, folder: Path, query: dict[str, Any]) -> Any:
 
 
 def chained_results(df: Any, folder: Path, laid: str, query: dict[str, Any]) -> Any:
-    """Return what `process` gives with a processor that chains the records of a key."""
+    """Run `process` with a processor that chains the records of a key."""
     from skewless.spark import process
 
     return process(
@@ -165,7 +165,7 @@ def chained_results(df: Any, folder: Path, laid: str, query: dict[str, Any]) -> 
 
 
 def plain_results(df: Any, query: dict[str, Any]) -> Any:
-    """Return what Spark's own `groupBy` computes, all of it."""
+    """Compute all results by Spark's own `groupBy`."""
     from pyspark.sql import functions as F
 
     keys: list[Any] = ["k"]
@@ -182,7 +182,7 @@ def plain_results(df: Any, query: dict[str, Any]) -> Any:
 
 
 def merged_results(df: Any, laid: str, query: dict[str, Any], places: dict[str, Any]) -> Any:
-    """Return what `aggregate` computes: two results, and one that chooses the way of merging."""
+    """Run `aggregate`: two results, and one that chooses the way of merging."""
     from skewless import aggregations as aggs
     from skewless.spark.aggregation.aggregate import aggregate
 

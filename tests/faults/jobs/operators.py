@@ -18,7 +18,7 @@ COLUMNS = {
 
 
 def operated(df: Any, folder: Path, laid: str, query: dict[str, Any]) -> Any:
-    """Return what one operator gives, whose keys move in every micro-batch."""
+    """Run one operator, whose keys move in every micro-batch."""
     from skewless import aggregations as aggs
     from skewless.spark import deduplicate, join, sessions, top_n
 

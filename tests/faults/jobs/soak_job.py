@@ -134,7 +134,7 @@ def note(folder: Path, batch: int, seconds: float, cpu: float, live: int) -> Non
 
 
 def live_bytes(spark: Any) -> int:
-    """Return what Java still holds after a collection; resident bytes grow up to its limit."""
+    """Measure the bytes that Java holds after a collection; resident bytes grow up to its limit."""
     spark._jvm.java.lang.System.gc()
     runtime = spark._jvm.java.lang.Runtime.getRuntime()
     return int(runtime.totalMemory() - runtime.freeMemory())

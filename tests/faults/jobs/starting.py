@@ -211,7 +211,7 @@ def plans_of(folder: Path) -> dict[int, bytes]:
 
 
 def n_different_plans(folder: Path) -> int:
-    """Return how many plans share something that no other plan of the ledger does."""
+    """Count the plans that share something that no other plan of the ledger does."""
     ledger = Ledger(str(folder / "ledger"))
     shared = set()
     for batch in plans_of(folder):

@@ -319,7 +319,7 @@ class History:
     def working(
         self, run: Run, batch: int, seen: dict[int, int], worker: int, part: pa.Table
     ) -> Callable[[], Any]:
-        """Return what the task of a worker does, in any of its attempts."""
+        """Run the task of a worker, in any of its attempts."""
 
         def work() -> pa.Table:
             attempt = self.n_attempts = self.n_attempts + 1

@@ -157,7 +157,7 @@ def discretise(values: list[float], degree: int) -> list[float]:
 def compact_attempt(
     costs, sizes, homes, owners, n_back, beta, tolerance, capacities, degree, rest=None
 ):
-    """Return how many keys of each vector (d, d^h, v_c, v_S) go to which worker."""
+    """Deal the keys of each vector (d, d^h, v_c, v_S) out to workers."""
     keys = sorted(costs)
     value: dict[Key, list[float]] = {key: [] for key in keys}
     for of in (costs, sizes):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.simulator import Event, Timing, simulate
+from skewless.simulator import Cluster, Event, Measuring, Timing, simulate
 from skewless.simulator.timed.clock import Clock
 from skewless.strategies import Cascade, Fish, Hash, Mixed, PartialKey
 from skewless.workloads import Zipf
@@ -168,12 +168,14 @@ def test_every_record_is_done_or_lost(strategy, n_sources, queued):
         n_sources=n_sources,
         window=1_000,
         timing=Timing(service=1e-3, queue=50, merge=1e-5),
-        events=[
-            Event(at=7_003, worker=1 if any_worker else 3, kind="fail", queued=queued),
-            Event(at=12_001, worker=1 if any_worker else 3, kind="join"),
-            Event(at=15_000, worker=3, kind="fail", queued=queued),
-        ],
-        keep_loads=True,
+        cluster=Cluster(
+            events=[
+                Event(at=7_003, worker=1 if any_worker else 3, kind="fail", queued=queued),
+                Event(at=12_001, worker=1 if any_worker else 3, kind="join"),
+                Event(at=15_000, worker=3, kind="fail", queued=queued),
+            ]
+        ),
+        measuring=Measuring(keep_loads=True),
     )
     summary = run.summary()
     gone, kept = ("replayed", "lost") if queued == "replayed" else ("lost", "replayed")
@@ -197,7 +199,9 @@ def test_failures_go_with_barriers_and_a_slow_merge_stage(more):
         n_sources=2,
         window=1_000,
         timing=Timing(service=1e-3, spread="exponential", queue=50, **more),
-        events=[Event(at=at, worker=w, kind="fail") for w, at in ((1, 5_500), (2, 9_000))],
+        cluster=Cluster(
+            events=[Event(at=at, worker=w, kind="fail") for w, at in ((1, 5_500), (2, 9_000))]
+        ),
     )
     assert run.times.latencies.sum() == STREAM.n_records
     assert run.times.replayed.sum() > 0
@@ -207,9 +211,9 @@ def test_failures_go_with_barriers_and_a_slow_merge_stage(more):
 def test_what_cannot_fail_is_refused():
     fail = [Event(at=5, worker=1, kind="fail")]
     with pytest.raises(ValueError, match="a worker can fail only in a run with timing"):
-        simulate(Hash(), STREAM, n_workers=4, events=fail)
+        simulate(Hash(), STREAM, n_workers=4, cluster=Cluster(events=fail))
     with pytest.raises(ValueError, match="pkg has a fixed number of workers"):
-        simulate(PartialKey(), STREAM, n_workers=4, events=fail, timing=Timing())
+        simulate(PartialKey(), STREAM, n_workers=4, cluster=Cluster(events=fail), timing=Timing())
     with pytest.raises(ValueError, match="queued must be replayed unless kind is fail, not 'lost'"):
         Event(at=5, worker=1, kind="leave", queued="lost")
     with pytest.raises(ValueError, match="queued must be one of replayed, lost, not 'gone'"):
@@ -222,7 +226,14 @@ def test_a_worker_that_will_fail_is_measured_as_others_are():
     usual = Event(at=19_999, worker=3, kind="leave")
     failing = Event(at=19_999, worker=3, kind="fail")
     one, other = (
-        simulate(Hash(), STREAM, n_workers=4, window=1_000, timing=timing, events=[event])
+        simulate(
+            Hash(),
+            STREAM,
+            n_workers=4,
+            window=1_000,
+            timing=timing,
+            cluster=Cluster(events=[event]),
+        )
         for event in (usual, failing)
     )
     n_lost = other.times.replayed.sum()

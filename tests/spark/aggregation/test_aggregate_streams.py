@@ -85,7 +85,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def expected(
     spark: Any, files: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str, str], tuple[DataFrame, dict[int, list[Row]]]]:
-    """Return what plain streams give; each runs once, for all strategies."""
+    """Run the plain streams, each once for all strategies."""
     known: dict[tuple[str, str], tuple[DataFrame, dict[int, list[Row]]]] = {}
 
     def of(window: str, mode: str) -> tuple[DataFrame, dict[int, list[Row]]]:

@@ -13,10 +13,12 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import functions as F
 
 from skewless import aggregations as aggs
-from skewless.spark.aggregation import sampling
+from skewless.spark.aggregation import choosing, sampling
 from skewless.spark.aggregation.aggregate import aggregate
+from skewless.spark.aggregation.arguments import asked_for
+from skewless.spark.aggregation.asked import Asked
 from skewless.spark.aggregation.choosing import Choice, _of_batch, choose
-from skewless.spark.aggregation.sampling import Source, known_source, tally
+from skewless.spark.aggregation.sampling import Sample, Source, known_source, tally
 from skewless.spark.records import Records
 from skewless.spark.routing.arguments import routing_arguments
 from skewless.spark.routing.route import DEFAULT_STRATEGY
@@ -69,7 +71,11 @@ def form(
     untrusted_keys: bool = False,
 ) -> Choice:
     given = routing_arguments(df, workers=4, untrusted_keys=untrusted_keys)
-    return choose(Records.of(df).by("k"), chosen, strategy, given, weight)
+    return choose(asked(df, chosen), strategy, given, weight)
+
+
+def asked(df: Any, chosen: dict[str, Any]) -> Asked:
+    return asked_for(Records.of(df).by("k"), chosen, None, None, None)
 
 
 def test_kinds_of_aggregations_decide(df: Any) -> None:
@@ -85,19 +91,23 @@ def test_kinds_of_aggregations_decide(df: Any) -> None:
     assert form(df, ready, "pkg") == Choice("route", "pkg", "as given")
 
 
+def timed(update_s: float, keys: float = 0.01, top: float = 0.5, merge_s: float = 1e-6) -> Sample:
+    return Sample(keys, keys / 2, top, update_s, merge_s)
+
+
 @pytest.mark.parametrize(
     ("source", "name"),
     [
         (None, "local"),
-        (Source(8, 8), "local"),
-        (Source(8, 8, 2.0, 0.9), "local"),
-        (Source(5, 8, 2.0, 0.9), "local"),
-        (Source(4, 8, 100.0, 0.9), DEFAULT_STRATEGY),
-        (Source(4, 8, 100.0, 0.01), "hash"),
-        (Source(4, 8), DEFAULT_STRATEGY),
-        (Source(4, 4, 100.0, 0.9), "local"),  # more workers than slots make no idle slots
-        (Source(8, 8, 1.9, 0.2), DEFAULT_STRATEGY),
-        (Source(8, 8, 1.9, 0.18), "hash"),  # 1.5 of 8 even shares are 0.1875
+        (Source(8, 8, 1e9), "local"),  # no sample was needed
+        (Source(8, 8, 1e7, timed(1e-3)), "local"),  # nothing to gain: all slots are busy
+        (Source(2, 8, 1e6, timed(1e-6)), "local"),  # idle slots, but moving records costs more
+        (Source(2, 8, 1e4, timed(1e-6)), "local"),
+        (Source(1, 8, 1e6, timed(1e-4)), DEFAULT_STRATEGY),  # idle slots, costly work, a hot key
+        (Source(1, 8, 1e6, timed(1e-4, top=0.01)), "hash"),  # the same, and no key is hot
+        (Source(1, 1, 1e6, timed(1e-4)), "local"),  # more workers than slots make no idle slots
+        # Every record has a key of its own, and merging costs more than combining.
+        (Source(8, 8, 1e8, Sample(1.0, 1.0, 0.001, 1e-6, 2e-5)), "hash"),
     ],
 )
 def test_the_source_of_a_batch_decides(source: Source | None, name: str) -> None:
@@ -106,67 +116,79 @@ def test_the_source_of_a_batch_decides(source: Source | None, name: str) -> None
     assert choice.form == {"local": "local", "hash": "together", DEFAULT_STRATEGY: "route"}[name]
 
 
-def test_a_sample_tells_records_per_key_and_the_heaviest(
+def test_the_sample_times_the_aggregators_and_counts_keys(
     df: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    records = Records.of(df).by("k")
-    assert known_source(records, 4) == Source(4, 2)  # too small to look at
-    monkeypatch.setattr(sampling, "_SMALL_BYTES", 0)
-    found = known_source(records, 4)
+    wanted = asked(df, {"s": spread()})
+    found = known_source(wanted, 4)
     assert found is not None
-    assert found.partitions == 4
-    assert found.top_share == pytest.approx(0.5)
-    assert found.records_per_key == pytest.approx(500 / 26)  # 0, and the 25 odd ones below 50
-    nothing = known_source(Records.of(df.where("v < 0")).by("k"), 4)
+    assert (found.partitions, found.slots, found.sample) == (4, 2, None)  # the answer is known
+    monkeypatch.setattr(sampling, "_SMALL_BYTES", 0)
+    found = known_source(wanted, 4)
+    assert found is not None
+    sample = found.sample
+    assert sample is not None
+    assert sample.top_share == pytest.approx(0.5)
+    assert sample.keys_per_record == pytest.approx(26 / 500)  # 0, and the 25 odd ones below 50
+    assert sample.new_keys == 0.0
+    assert sample.update_s > 0
+    assert sample.merge_s > 0
+    assert found.records > 100
+    nothing = known_source(asked(df.where("v < 0"), {"s": spread()}), 4)
     assert nothing is not None
-    assert nothing.records_per_key is None
+    assert nothing.sample is None
     cached = df.withColumn("w", F.lit(1)).cache()
     for costly in (df.distinct(), df.join(df.limit(3), "k"), cached):
-        assert known_source(Records.of(costly).by("k"), 4) is None
+        assert known_source(asked(costly, {"s": spread()}), 4) is None
     cached.unpersist()
 
 
-def test_the_sample_reads_no_more_than_it_must() -> None:
+def test_the_sample_reads_no_more_than_it_must(df: Any) -> None:
     import pyarrow as pa
 
     def batches() -> Any:
         for _ in range(3):
-            yield pa.record_batch([pa.array(np.zeros(1 << 17, np.int64))], ["key"])
+            zeros = pa.array(np.zeros(1 << 13, np.int64))
+            yield pa.record_batch([zeros, zeros], ["key", "v"])
         raise AssertionError("it reads on")
 
-    (row,) = tally(batches())
-    told = {"records": 1 << 18, "keys": 1, "heaviest": [0], "counts": [1 << 18]}
-    assert row.to_pylist() == [told]
-    assert list(tally(iter([]))) == []
+    partials = asked(df, {"s": spread()}).partials
+    (row,) = tally(batches(), partials)
+    (told,) = row.to_pylist()
+    assert (told["records"], told["keys"], told["counts"]) == (1 << 14, 1, [1 << 14])
+    assert list(tally(iter([]), partials)) == []
 
 
 def test_only_records_of_equal_keys_are_added(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "_SMALL_BYTES", 0)
+
+    def top_share(key: Any) -> float:
+        df = spark.range(0, 2_000, 1, 2).select(key.alias("k"), F.col("id").alias("v"))
+        found = known_source(asked(df, {"s": spread()}), 8)
+        assert found is not None
+        assert found.sample is not None
+        return found.sample.top_share
+
     # Two partitions, each of one key: no key has more than half of the records.
-    halves = spark.range(0, 2_000, 1, 2).select((F.col("id") < 1_000).alias("k"))
-    assert known_source(Records.of(halves).by("k"), 8) == Source(2, 2, 1_000.0, 0.5)
+    assert top_share(F.col("id") < 1_000) == 0.5
     # A key that is second in one partition and first in the other has the records of both.
     uneven = F.expr("if(id < 1000, if(id < 600, 1, 0), if(id < 1900, 0, 2))")
-    mixed = spark.range(0, 2_000, 1, 2).select(uneven.alias("k"))
-    found = known_source(Records.of(mixed).by("k"), 8)
-    assert found is not None
-    assert found.top_share == 1_300 / 2_000
+    assert top_share(uneven) == 1_300 / 2_000
 
 
+@pytest.mark.parametrize("name", ["local", DEFAULT_STRATEGY, "hash"])
 def test_a_batch_is_computed_as_the_sample_says(
-    df: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    df: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     monkeypatch.setattr(sampling, "_SMALL_BYTES", 0)
-    many = df.withColumn("k", F.expr("if(v < 4, -1, v * 1000000 + monotonically_increasing_id())"))
-    even = df.withColumn("k", F.monotonically_increasing_id())
-    for records, name in ((df, "local"), (many, DEFAULT_STRATEGY), (even, "hash")):
-        caplog.clear()
-        with caplog.at_level(logging.INFO, "skewless"):
-            ours = aggregate(records, "k", {"spread": spread()}, workers=8)
-        told = [line for line in caplog.messages if line.startswith("aggregate: strategy")]
-        assert [re.findall(r"strategy '([\w-]+)'", line) for line in told] == [[name]]
-        others = records.groupBy("k").agg((F.max("v") - F.min("v")).alias("spread"))
-        assert_same_rows(ours.collect(), others.collect(), ["k"])
+    forms = {"local": 9.0, "hash": 9.0, DEFAULT_STRATEGY: 9.0}
+    monkeypatch.setattr(choosing, "form_seconds", lambda *_: forms | {name: 1.0})
+    with caplog.at_level(logging.INFO, "skewless"):
+        ours = aggregate(df, "k", {"spread": spread()}, workers=8)
+    told = [line for line in caplog.messages if line.startswith("aggregate: strategy")]
+    assert [re.findall(r"strategy '([\w-]+)'", line) for line in told] == [[name]]
+    others = df.groupBy("k").agg((F.max("v") - F.min("v")).alias("spread"))
+    assert_same_rows(ours.collect(), others.collect(), ["k"])
 
 
 def test_the_choice_is_logged_once_and_explain_shows_it(
@@ -179,12 +201,12 @@ def test_the_choice_is_logged_once_and_explain_shows_it(
     told = [line for line in caplog.messages if line.startswith("aggregate:")]
     assert told == [
         "aggregate: strategy 'plain': Spark has all these aggregations",
-        "aggregate: strategy 'local': states merge",
+        "aggregate: strategy 'local': the states merge, and no slot would be idle",
         "aggregate: strategy 'pkg': as given",
     ]
     plans = capsys.readouterr().out.split("== Physical Plan ==")[1:]
     assert "Python" not in plans[0]
-    assert "skewless strategy 'local': states merge" in plans[1]
+    assert "skewless strategy 'local': the states merge" in plans[1]
     assert "skewless strategy 'pkg': as given" in plans[2]
 
 

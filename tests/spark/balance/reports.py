@@ -21,7 +21,7 @@ def source(*loads: int) -> Entry:
 
 
 def worker(keys: list[str | None], seconds: float = 1.0) -> Entry:
-    """Return what a worker that got these records really reports."""
+    """Build the report of a worker that got these records."""
     return report_of(pa.array(keys, pa.string()), seconds)
 
 

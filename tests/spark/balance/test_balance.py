@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless import metrics
+from skewless.diagnosis.advice import HotKey
 from skewless.spark.aggregation import combining
-from skewless.spark.balance.balance import HotKey, batch_balance
+from skewless.spark.balance.balance import batch_balance
 from skewless.spark.ledger.ledger import Entry, LedgerCorrupt
 from spark.balance.reports import report_of, source, worker
 

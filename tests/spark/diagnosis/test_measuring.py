@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+from skewless.diagnosis.costs import Costs
 from skewless.spark.diagnosis import timing_work
-from skewless.spark.diagnosis.costs import Costs
 from skewless.spark.diagnosis.hot_keys import hot_keys
 from skewless.spark.diagnosis.measuring import costs_of, solve
 from skewless.spark.diagnosis.timing_work import Times, time_work
@@ -167,3 +167,15 @@ def test_more_tasks_at_a_time_than_cores_are_reported(
         assert caplog.text.count("2 tasks at the same time on 1 cores") == said
     hot_keys(spark.range(10), "id", slots=2, **asked)  # the user has said so
     assert len(caplog.records) == 1
+
+
+def test_two_measurements_give_the_two_costs() -> None:
+    for per_record, per_pair in ((1e-4, 1e-2), (1e-3, 0.0), (0.0, 1e-2)):
+        many = (100, 100 * (per_record + per_pair))
+        few = (1_000, 1_000 * per_record + 5 * per_pair)
+        found = solve(many, few, n_few_keys=5)
+        assert found.per_record == pytest.approx(per_record, rel=0.01, abs=1e-12)
+        assert found.per_pair == pytest.approx(per_pair, rel=0.01, abs=1e-12)
+    # Without two kinds of measurement there is one cost.
+    assert solve((0, 0.0), (100, 1.0), n_few_keys=1) == Costs(0.01, 0.0, measured=True)
+    assert solve((0, 0.0), (0, 0.0), n_few_keys=0) == Costs(0.0, 0.0, measured=True)

@@ -183,7 +183,7 @@ def damaged_text(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def attempt(subject: Subject, rng: np.random.Generator) -> str:
-    """Return what became of one damaged file: refused, accepted, or an error in its own words."""
+    """Read one damaged file: refused, accepted, or an error in its own words."""
     name = str(rng.choice(subject.names))
     before = dict(subject.folder.content)
     change = damaged if name.endswith(".arrow") else damaged_text

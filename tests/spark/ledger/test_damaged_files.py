@@ -18,7 +18,7 @@ SEED = int(os.environ.get("SKEWLESS_FUZZ_SEED", "1"))
 
 
 def fuzz(n_files: int, *, jit: bool = True) -> dict[str, int]:
-    """Return what became of so many damaged files, in a process that may crash."""
+    """Damage so many files in a process that may crash; return the outcomes."""
     done = subprocess.run(
         [sys.executable, "-m", "spark.ledger.damage", str(n_files), str(SEED)],
         cwd=TESTS,

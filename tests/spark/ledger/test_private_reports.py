@@ -90,7 +90,7 @@ def test_a_folder_made_for_a_group_shares_all_that_is_in_it(tmp_path: Path, umas
 
 
 def worker(keys: list[str]) -> Entry:
-    """Return what a worker that got these records really reports."""
+    """Build the report of a worker that got these records."""
     partials = Partials(pa.schema([("k", pa.string())]), ("k",), {RECORDS: aggs.count()})
     table = partials.update(pa.table({"k": pa.array(keys, pa.string())}))
     return _report(partials, table, len(keys), 1.0)

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Keys, Workers
-from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.syncing import merge_and_fork
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.plans import PlanMaker
 from skewless.state import copy_state, named_arrays
-from skewless.strategy import Infers, Merges, Rebalances, Report
+from skewless.strategy import Merges, Rebalances, Report
 
 N_WORKERS, SEED, N_SOURCES, N_RECORDS = 6, 11, 3, 400
 
@@ -69,7 +69,7 @@ def simulated(strategy: Any, n_batches: int) -> dict[tuple[int, int], Workers]:
             states = [copy_state(table) for _ in states]
         elif isinstance(strategy, Merges):
             states = merge_and_fork(strategy, states)
-            if isinstance(strategy, Infers):
+            if hasattr(strategy, "waiting"):
                 for source, state in enumerate(states):
                     idle = strategy.start(N_WORKERS, SEED, source=source)
                     states[source] = strategy.fork(state, idle, source)

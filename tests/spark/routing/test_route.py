@@ -22,7 +22,7 @@ from lanes import slow_except
 from skewless import registry
 from skewless.arrays import Keys, Workers
 from skewless.keys import hash_keys
-from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.syncing import merge_and_fork
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger import Ledger, LedgerMismatch
 from skewless.spark.records import Records
@@ -128,7 +128,8 @@ def test_spark_routes_as_the_simulator_does(numbered: DataFrame) -> None:
         )
         for name in names
     ]
-    heavy = route(numbered, "k", workers=N_WORKERS, seed=SEED, weight="cost")
+    given: dict[str, Any] = {"strategy": "cascade-ahead", "workers": N_WORKERS, "seed": SEED}
+    heavy = route(numbered, "k", **given, weight="cost")
     routed.append(heavy.select(F.lit("weighted").alias("strategy"), "number", "worker"))
     rows = functools.reduce(DataFrame.unionAll, routed).collect()
     for name in names:

@@ -55,7 +55,7 @@ def tables(n_batches: int, seed: int) -> list[pa.Table]:
 
 
 def expected(batches: Sequence[pa.Table]) -> list[list[tuple[Any, ...]]]:
-    """Return what `Sessions` gives, by plain Python: expiry first, then what is not late."""
+    """Compute the results of `Sessions` by plain Python: expiry first, then what is not late."""
     processor = Sessions()
     states: dict[str, Any] = {}
     watermark: datetime | None = None

@@ -20,7 +20,7 @@ from spark.state.test_expiry import Sessions
 
 
 def at_once(processor: Any, *records: tuple[str, int], time: str | None = "ts") -> list[Any]:
-    """Return what comes of a batch DataFrame on one worker."""
+    """Run a batch DataFrame on one worker."""
     keys, seconds = zip(*records, strict=True)
     micros = [BEGIN + second * 1_000_000 for second in seconds]
     table = pa.table({"k": keys, "v": [0] * len(keys), "ts": micros}, schema=SCHEMA)

@@ -18,7 +18,7 @@ from spark.state.without_spark import Query
 
 
 def columns(keys: list[str], fields: list[str]) -> list[str]:
-    """Return what the columns of these keys and fields are called."""
+    """Build the names of the columns of these keys and fields."""
     key, state = (pa.schema([(name, pa.int64()) for name in names]) for names in (keys, fields))
     reader = StateReader(None, None, StateLayout(key, state))  # type: ignore[arg-type]
     names: list[str] = reader.schema.names

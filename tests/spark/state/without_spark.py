@@ -14,12 +14,13 @@ import pyarrow as pa
 from skewless.keys import hash_keys
 from skewless.registry import strategy_of
 from skewless.spark.ledger.ledger import Ledger
+from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state.arguments import speeds
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving
 from skewless.spark.state.schemas import schema_text, shape_of
-from skewless.spark.state.tasks import StateTasks, hash_seed
+from skewless.spark.state.tasks import StateTasks
 from skewless.spark.state.worker_step import Work
 
 SEED = 7
@@ -106,7 +107,7 @@ class Query:
         return self.tasks.begin(self.ledger, batch, SEED, Offsets(seen))
 
     def sent(self, table: pa.Table, n_sources: int = 3) -> pa.Table:
-        """Return what is sent of records that lie in several source partitions, in order."""
+        """Build the sent records of several source partitions, in order."""
         columns = [table.column(name) for name in self.key]
         seeds = pa.array(np.full(table.num_rows, hash_seed(SEED)), pa.int64())
         hashes = hash_keys(*columns, seeds) if self.hashes is None else self.hashes(table)

@@ -5,11 +5,6 @@ import numpy as np
 from reference.cascade.cascade import CascadeReference
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.cascade.heavy_keys import n_places
-from skewless.strategies.cascade.state import (
-    LEVEL,
-    SCALE,
-    STEPS,
-)
 from strategies.streams import (
     as_keys,
     drifting,
@@ -41,11 +36,11 @@ def assert_equal_to_the_oracle(keys, n_workers, seed, weights=None, **parameters
     assert out.tolist() == expected
     # Not nearly, but to the last bit: both round in the same places.
     assert state.levels.tolist() == oracle.levels
-    assert state.numbers[LEVEL] == oracle.level
-    assert state.numbers[SCALE] == oracle.scale
+    assert state.numbers[0]["level"] == oracle.level
+    assert state.numbers[0]["scale"] == oracle.scale
     counts = state.heavy.counts[: n_places(state.heavy)]
     assert counts.tolist() == [place.count for place in oracle.places()]
-    assert state.counters[STEPS] == oracle.steps
+    assert state.counters[0]["steps"] == oracle.steps
     return oracle
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lanes import slow
 from reference.cascade.cascade_ahead import AheadReference
 from skewless.strategies.cascade import CascadeAhead
-from skewless.strategies.cascade.ahead.state import BLOCK, FADED, SCALE
+from skewless.strategies.cascade.ahead.state import BLOCK
 from skewless.strategies.cascade.heavy_keys import n_places
 from strategies.cascade.cascade_streams import STREAMS
 from strategies.streams import as_keys, skewed, some_keys, some_seeds
@@ -32,8 +32,8 @@ def assert_equal_to_the_oracle(batches, n_workers, seed, weights=None, expected=
             assert out.tolist() == found
     # Not nearly, but to the last bit: both round in the same places.
     assert state.levels.tolist() == oracle.levels
-    assert state.numbers[SCALE] == oracle.scale
-    assert state.numbers[FADED] == oracle.faded
+    assert state.numbers[0]["scale"] == oracle.scale
+    assert state.numbers[0]["faded"] == oracle.faded
     counts = state.heavy.counts[: n_places(state.heavy)]
     assert counts.tolist() == [counter.count for bucket in oracle.buckets for counter in bucket]
     return oracle

@@ -5,7 +5,7 @@ import pytest
 
 from lanes import needs_a_long_stream
 from skewless.metrics import imbalance
-from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.syncing import merge_and_fork
 from skewless.strategies.cascade import Cascade, CascadeAhead
 from skewless.strategies.cascade.heavy_keys import n_places
 from strategies.cascade.cascade_streams import assert_equal_to_the_oracle

@@ -8,14 +8,6 @@ from skewless import metrics
 from skewless.strategies import Hash
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.cascade.heavy_keys import n_places
-from skewless.strategies.cascade.state import (
-    HEAVY,
-    LAG,
-    LIGHT_ROOM,
-    MARKS,
-    RECORDS,
-    ROOM,
-)
 from strategies.cascade.cascade_streams import started_and_routed
 from strategies.streams import (
     drifting,
@@ -64,17 +56,17 @@ def test_without_grading_all_heavy_keys_but_the_heaviest_have_the_same_room():
     for without in ("nothing", "grading"):
         state = started_and_routed(16, strategy=Cascade(without=without))
         counts = state.heavy.counts[: n_places(state.heavy)]
-        heavy = np.flatnonzero(counts >= state.numbers[HEAVY])
-        rooms[without] = set(state.marks[ROOM::MARKS][heavy].tolist())
-    assert rooms["grading"] == {0.0, -state.rooms[LAG]}
+        heavy = np.flatnonzero(counts >= state.numbers[0]["heavy"])
+        rooms[without] = set(state.marks["room"][heavy].tolist())
+    assert rooms["grading"] == {0.0, -state.rooms["lag"][0]}
     assert len(rooms["nothing"]) > 3
-    assert max(rooms["nothing"]) <= 0.5 * state.rooms[LIGHT_ROOM]
+    assert max(rooms["nothing"]) <= 0.5 * state.rooms["light"][0]
 
 
 def test_without_fading_counts_are_never_scaled():
     assert started_and_routed(4, strategy=Cascade(without="fading")).heavy.unit[0] == 1.0
     state = started_and_routed(4)
-    epochs = state.counters[RECORDS] // (64 * 4)
+    epochs = state.counters[0]["records"] // (64 * 4)
     assert state.heavy.unit[0] == pytest.approx(0.8**-epochs)
 
 

@@ -5,17 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.syncing import merge_and_fork
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.cascade.heavy_keys import n_places
-from skewless.strategies.cascade.state import (
-    HEAVY,
-    LEVEL,
-    OLD_RECORDS,
-    OLD_WEIGHT,
-    WEIGHT,
-)
 from strategies.cascade.cascade_streams import STREAMS, started_and_routed
 
 
@@ -32,7 +25,7 @@ def test_only_slots_of_joining_and_leaving_workers_change_owner(before, after):
         assert changed.sum() <= state.owners.size * (after - before) / after  # no more than fair
     else:
         assert np.array_equal(changed, state.owners >= after)
-    assert np.average(rescaled.levels) == pytest.approx(state.numbers[LEVEL])
+    assert np.average(rescaled.levels) == pytest.approx(state.numbers[0]["level"])
 
 
 @pytest.mark.parametrize(("before", "after"), [(8, 9), (16, 20), (4, 16)])
@@ -67,7 +60,7 @@ def counts_of(state):
 
 
 def weight_of(state):
-    return state.numbers[OLD_WEIGHT] + state.numbers[WEIGHT]
+    return state.numbers[0]["old_weight"] + state.numbers[0]["weight"]
 
 
 def sources_that_differ():
@@ -90,7 +83,7 @@ def test_merged_counts_are_means():
     )
     total = np.mean([weight_of(state) for state in states])
     assert weight_of(merged) == pytest.approx(total)
-    assert merged.numbers[HEAVY] == pytest.approx(total / 4 / 8)
+    assert merged.numbers[0]["heavy"] == pytest.approx(total / 4 / 8)
     assert merged.levels == pytest.approx(np.mean([state.levels for state in states], axis=0))
 
 
@@ -132,7 +125,7 @@ def test_counts_fade_however_often_sources_merge(size):
     for state in states:
         assert weight_of(state) == pytest.approx(weight_of(alone))
         # Since the last sweep alone, the records are counted, and not yet with the old ones.
-        assert state.numbers[OLD_RECORDS] == pytest.approx(weight_of(alone))
+        assert state.numbers[0]["old_records"] == pytest.approx(weight_of(alone))
 
 
 def test_a_source_that_waited_keeps_what_it_sent_and_learned_meanwhile():
@@ -146,7 +139,7 @@ def test_a_source_that_waited_keeps_what_it_sent_and_learned_meanwhile():
     before = [copy_state(merged), copy_state(own)]
     forked = strategy.fork(merged, own, 2)
     np.testing.assert_array_equal(forked.levels, own.levels)
-    assert forked.numbers[LEVEL] == own.numbers[LEVEL]
+    assert forked.numbers[0]["level"] == own.numbers[0]["level"]
     found, others, mine = (counts_of(state) for state in (forked, merged, own))
     heaviest = max(mine, key=lambda key: mine[key])
     assert heaviest >= 1 << 40
@@ -170,5 +163,5 @@ def test_a_source_that_has_sent_little_goes_on_with_what_the_others_know():
     strategy.route(np.arange(5, dtype=np.uint64), own, np.empty(5, np.int32))
     forked = strategy.fork(merged, own, 3)
     assert weight_of(forked) == pytest.approx(weight_of(merged))
-    assert forked.numbers[HEAVY] == pytest.approx(merged.numbers[HEAVY])
+    assert forked.numbers[0]["heavy"] == pytest.approx(merged.numbers[0]["heavy"])
     assert counts_of(merged).keys() <= counts_of(forked).keys() | set(range(5))

@@ -7,11 +7,10 @@ from lanes import needs_a_long_stream
 from reference.cascade.cascade import CascadeReference
 from skewless import metrics
 from skewless.kernels.hashing import seeded
-from skewless.simulator import simulate
+from skewless.simulator import Cluster, simulate
 from skewless.strategies import Hash
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.cascade.state import (
-    LEVEL,
     SAVED_PER_WORKER,
     STEPS_PER_RECORD,
     slot_of,
@@ -112,7 +111,7 @@ def test_the_mean_that_is_kept_is_the_mean(stream, capacities):
     strategy.route_weighted(keys, weights, state, np.empty(keys.size, np.int32))
     # 20,000 additions to numbers below 10^5, each off by 2^-53 of that at most.
     assert np.average(state.levels, weights=speeds) == pytest.approx(
-        state.numbers[LEVEL], rel=20_000 * 2.0**-52
+        state.numbers[0]["level"], rel=20_000 * 2.0**-52
     )
 
 
@@ -121,7 +120,7 @@ def followed(strategy, keys, n_workers, seed=1):
     state = strategy.start(n_workers, seed)
     out = np.empty(1, np.int32)
     for i in range(keys.size):
-        before, mean = state.levels.copy(), state.numbers[LEVEL]
+        before, mean = state.levels.copy(), state.numbers[0]["level"]
         strategy.route(keys[i : i + 1], state, out)
         yield out[0], before[out[0]], mean
 
@@ -145,7 +144,7 @@ def test_the_imbalance_has_the_bound_that_is_promised(stream, n_workers):
     strategy.route(keys, state, out)
     imbalance = metrics.imbalance(np.bincount(out, minlength=n_workers))
     # What was forgiven is in the levels and not in the loads. Below 10^-6 it is rounding.
-    forgiven = n_workers * state.numbers[LEVEL] - keys.size - state.handicaps.sum()
+    forgiven = n_workers * state.numbers[0]["level"] - keys.size - state.handicaps.sum()
     assert forgiven > -1e-6
     if stream == "skewed":
         assert forgiven < 1e-6
@@ -162,14 +161,18 @@ def test_forgiven_records_are_not_made_up():
     out = np.empty(keys.size, np.int32)
     strategy.route(keys, state, out)
     assert metrics.imbalance(np.bincount(out)) > (0.05 * 10_000 + 16) / keys.size
-    assert 16 * state.numbers[LEVEL] - keys.size > 50
+    assert 16 * state.numbers[0]["level"] - keys.size > 50
 
 
 @needs_a_long_stream
 def test_faster_workers_get_more():
     capacities = np.repeat([1.0, 2.0], 8)
     run = simulate(
-        Cascade(), Zipf(z=1.4, n_records=1_000_000), n_workers=16, seed=3, capacities=capacities
+        Cascade(),
+        Zipf(z=1.4, n_records=1_000_000),
+        n_workers=16,
+        seed=3,
+        cluster=Cluster(capacities=capacities),
     )
     # The promise, with levels in records per capacity, is about half of this.
     assert metrics.imbalance(run.loads, capacities) < 1e-3
@@ -209,7 +212,7 @@ def test_it_is_cost_that_is_balanced_where_records_have_a_cost(stream, n_workers
         balanced[name] = metrics.imbalance(loads)
         if name == "by cost":
             # With handicaps, which are no records either.
-            forgiven = n_workers * state.numbers[LEVEL] - costs.sum()
+            forgiven = n_workers * state.numbers[0]["level"] - costs.sum()
             # As promised for records: an average record, by which rooms are measured, costs no more
             # than the costliest, and the last one may be that.
             room = (max(7.5, 0.05 * 10_000 / n_workers) + 1.0) * costs.max()

@@ -9,7 +9,6 @@ from reference.kernels.hashing import seeded, seeds, to_worker
 from skewless.kernels.merge_history import OWN, RECENT
 from skewless.simulator.micro_batches import MicroBatches
 from skewless.strategies.dalton import Dalton
-from skewless.strategies.dalton.bandit import SCALE
 from skewless.workloads import Zipf
 from strategies.streams import imbalance, skewed
 
@@ -32,7 +31,7 @@ def test_a_source_that_was_away_has_the_scale_of_the_merges_that_it_had_a_part_i
     """It kept its whole part once while the others merged: each of 8 sources saw itself as one."""
     sources = run(Dalton(stats_window=1_000, slide=200), [[2_000] * 8, [20]] * 6)
     for source in range(8):
-        assert sources.state(source).levels[SCALE] == pytest.approx(8, rel=0.01)
+        assert sources.state(source).levels[0]["scale"] == pytest.approx(8, rel=0.01)
 
 
 def test_the_parts_of_all_sources_are_the_recent_records_of_all():

@@ -11,7 +11,6 @@ from reference.dalton.dalton import ReferenceDalton
 from skewless.checks import check_strategy
 from skewless.simulator import simulate
 from skewless.strategies.dalton import Dalton
-from skewless.strategies.dalton.key_counts import SKETCHES
 from skewless.strategies.dalton.q_table import row_values
 from skewless.strategies.dalton.watched_keys import owned_rows
 from skewless.workloads import PerSource
@@ -39,7 +38,7 @@ def after(strategy, keys, n_workers=8, seed=1, source=0):
 def hot(state):
     """Return the keys that are hot now, with their values by worker."""
     rows = owned_rows(state.hot)
-    now = state.counters[0]
+    now = state.counters[0]["window"]
     return {
         key: np.roll(row_values(state.q, row), state.hot.homes[row]).tolist()
         for key, row in rows.items()
@@ -132,7 +131,7 @@ def test_there_are_fewer_hot_keys_than_workers(keys, n_workers, stats_window):
         rows = owned_rows(state.hot)
         assert len(above) < n_workers
         assert above == {
-            key for key, row in rows.items() if state.hot.until[row] > state.counters[0]
+            key for key, row in rows.items() if state.hot.until[row] > state.counters[0]["window"]
         }
         # Those of the window before are hot as well; there is room for all of them.
         assert len(rows) <= 2 * (n_workers - 1)
@@ -191,7 +190,7 @@ def test_hybrid_statistics_sketch_while_the_keys_are_many():
     sketches = []
     for window in (few, many, many, few, few):
         strategy.route(window, state, np.empty(100, np.int32))
-        sketches.append(int(state.counts.counters[SKETCHES]))
+        sketches.append(int(state.counts.counters[0]["sketches"]))
     assert sketches == [0, 0, 1, 1, 0]  # each decided by the window before
 
 

@@ -5,8 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skewless.strategies.dalton.key_counts import (
-    N_KEYS,
-    SKETCHES,
     count,
     count_of,
     exact_counts,
@@ -27,7 +25,7 @@ def test_exact_counts_are_exact_and_begin_again(periods):
         for key in period:
             expected[key] += 1
             assert count(counts, np.uint64(key)) == expected[key]
-        assert counts.counters[N_KEYS] == len(expected)
+        assert counts.counters[0]["n_keys"] == len(expected)
         assert all(count_of(counts, np.uint64(key)) == n for key, n in expected.items())
         assert count_of(counts, np.uint64(99)) == 0
         forget_counts(counts)
@@ -53,7 +51,7 @@ def test_the_mixture_sketches_after_a_period_of_many_keys():
         for key in range(n_keys):
             count(counts, np.uint64(key))
         forget_counts(counts)
-        sketches.append(int(counts.counters[SKETCHES]))
+        sketches.append(int(counts.counters[0]["sketches"]))
     assert sketches == [0, 1, 1, 0, 0]
 
 

@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 
 from reference.dalton.slides import ReferenceWindow
 from skewless.strategies.dalton.slides import (
-    TOTAL,
     advance,
     clear_replicas,
     expire,
@@ -33,7 +32,7 @@ def test_a_window_equals_the_list_of_its_records(slide, n_slides, records):
         advance(window, 1)
         assert place_on(keys, row, worker) == oracle.add(row, worker)
         assert window.loads.tolist() == oracle.loads()
-        assert window.counters[TOTAL] == len(oracle.records())
+        assert window.counters[0]["total"] == len(oracle.records())
         assert room(window) == slide - len(oracle.slides[-1])
         for r in range(N_ROWS):
             assert keys.widths[r] == oracle.fragmentation(r)
@@ -54,11 +53,11 @@ def test_a_window_that_was_filled_empties_slide_by_slide(n_slides, loads, n_befo
         advance(window, 1)
     fill(window, np.array(loads), 2)
     assert window.loads.tolist() == loads
-    assert window.counters[TOTAL] == sum(loads)
+    assert window.counters[0]["total"] == sum(loads)
     left = np.array(loads)
     for slide in range(1, n_slides + 1):
         advance(window, room(window))  # records that are on no worker
-        window.counters[TOTAL] = window.loads.sum()
+        window.counters[0]["total"] = window.loads.sum()
         assert expire(window)
         expected = left // n_slides if slide < n_slides else left - left // n_slides * (slide - 1)
         assert (loads - window.loads).tolist() == expected.tolist()

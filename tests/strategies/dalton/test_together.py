@@ -11,12 +11,10 @@ from reference.dalton import dalton_together as reference
 from reference.dalton.dalton import ReferenceDalton
 from skewless.kernels.merge_history import RECENT
 from skewless.keys import hash_keys
-from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.syncing import merge_and_fork
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.dalton import Dalton
-from skewless.strategies.dalton.bandit import HOT_ABOVE, RECORDS, SCALE
 from skewless.strategies.dalton.q_table import row_values
-from skewless.strategies.dalton.slides import TOTAL
 from skewless.strategies.dalton.watched_keys import owned_rows
 from strategies.streams import drifting, imbalance, returning, skewed
 from strategies.together import UNEVEN, routed_together
@@ -39,7 +37,7 @@ def hot(state):
     return {
         key: np.roll(row_values(state.q, row), state.hot.homes[row]).tolist()
         for key, row in rows.items()
-        if state.hot.until[row] >= state.counters[0]
+        if state.hot.until[row] >= state.counters[0]["window"]
     }
 
 
@@ -249,8 +247,8 @@ def test_a_key_that_no_source_finds_hot_is_hot_when_all_of_them_together_do():
     states = [after(strategy, np.full(100, 7, np.uint64), 8, source=s) for s in range(3)]
     states = merge_and_fork(strategy, states)
     for state in states:
-        assert state.levels[SCALE] == 3
-        assert state.levels[HOT_ABOVE] == 3 * 100 / 8
+        assert state.levels[0]["scale"] == 3
+        assert state.levels[0]["hot_above"] == 3 * 100 / 8
         # 20 records are fewer than 300 / 8, the share of all that a worker should have; 60 are not.
         keys = np.array([5] * 20 + [7] * 80, np.uint64)
         strategy.route(keys, state, np.empty(keys.size, np.int32))
@@ -280,7 +278,7 @@ def test_a_source_with_few_records_counts_for_little():
     assert set(hot(states[1])) == {7_777_777}
     states = merge_and_fork(strategy, states)
     assert [set(hot(state)) for state in states] == [set(), set()]
-    assert states[1].levels[SCALE] == 100
+    assert states[1].levels[0]["scale"] == 100
 
 
 def test_a_batch_of_one_source_leaves_what_the_others_know():
@@ -293,7 +291,7 @@ def test_a_batch_of_one_source_leaves_what_the_others_know():
     assert set(hot(merged)) == before
     forked = strategy.fork(merged, states[0], 0)
     assert set(hot(forked)) == before
-    assert forked.levels[SCALE] == pytest.approx(3, rel=0.01)
+    assert forked.levels[0]["scale"] == pytest.approx(3, rel=0.01)
     np.testing.assert_allclose(forked.of_all, states[0].of_all, rtol=0.01)
 
 
@@ -322,7 +320,7 @@ def test_rewards_kept_while_waiting_are_learned_after_the_answer():
         worker = int(out[0])
         row = owned_rows(waiting.hot)[9]
         load = 4 * int(waiting.window.loads[worker])
-        total = int(waiting.window.counters[TOTAL])
+        total = int(waiting.window.counters[0]["total"])
         width = int(waiting.replicas.widths[row])
         reward = -(0.5 * ((load - total) / max(load, total)) + 0.5 * (width / 4))
         values[worker] += 0.1 * (reward - values[worker])
@@ -332,7 +330,7 @@ def test_rewards_kept_while_waiting_are_learned_after_the_answer():
     forked = strategy.fork(merged, waiting, 0)
     # 300 steps of rounding, each relative to values of about 1.
     assert hot(forked)[9] == pytest.approx(expected.tolist(), rel=1e-12, abs=1e-12)
-    assert forked.counters[RECORDS] == 100  # the statistics window of 400 went on
+    assert forked.counters[0]["records"] == 100  # the statistics window of 400 went on
 
 
 def test_loads_are_those_of_all_sources_on_the_scale_of_each():
@@ -344,7 +342,7 @@ def test_loads_are_those_of_all_sources_on_the_scale_of_each():
     for state in forked:
         np.testing.assert_array_equal(state.of_all, sent)
         np.testing.assert_array_equal(state.window.loads, np.rint(sent / 2))
-        assert state.window.counters[3] == 100  # slides of 200 records of both
+        assert state.window.counters[0]["slide"] == 100  # slides of 200 records of both
     # The older loads fade by the number of new records.
     strategy.route(skewed(400), forked[0], np.empty(400, np.int32))
     new = forked[0].sent.copy()

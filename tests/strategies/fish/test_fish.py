@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from lanes import needs_a_long_stream
 from skewless.kernels.ring import owner
-from skewless.simulator import simulate
+from skewless.simulator import Cluster, simulate
 from skewless.strategies.fish import Fish
 from skewless.strategies.fish.candidate_rows import headers
-from skewless.strategies.fish.worker_estimation import TICK, estimate
+from skewless.strategies.fish.worker_estimation import estimate
 from skewless.strategies.fish.worker_selection import TICKS
 from skewless.strategies.hash import Hash
 from skewless.strategies.shuffle import Shuffle
@@ -125,7 +125,12 @@ def test_figure_7_chooses_the_worker_with_the_shortest_waiting_time():
     strategy.route(as_keys([7]), state, out)
     assert out.tolist() == [1]  # W2
     state.backlog.waiting.ticks[1] -= TICKS  # the record itself
-    assert (state.backlog.waiting.ticks * state.backlog.clock[TICK]).tolist() == [50, 40, 100, 60]
+    assert (state.backlog.waiting.ticks * state.backlog.clock[0]["tick"]).tolist() == [
+        50,
+        40,
+        100,
+        60,
+    ]
 
 
 def test_figure_7_by_records_sent_would_choose_the_fourth():
@@ -258,7 +263,7 @@ def test_speeds_are_respected_only_with_the_heuristic():
     speeds = np.tile([1.0, 2.0], 16)
     makespan = {
         heuristic: simulate(
-            Fish(heuristic=heuristic), workload, n_workers=32, capacities=speeds
+            Fish(heuristic=heuristic), workload, n_workers=32, cluster=Cluster(capacities=speeds)
         ).summary()["makespan_ratio"]
         for heuristic in (True, False)
     }

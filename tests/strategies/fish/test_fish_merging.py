@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.fish.fish import fork, merged
+from simulator.rounds import cooperate
 from skewless.kernels.space_saving import entries
 from skewless.metrics import imbalance
 from skewless.simulator import simulate
-from skewless.simulator.cooperation import cooperate, merge_and_fork
+from skewless.simulator.syncing import merge_and_fork
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.fish import Fish
 from skewless.strategies.fish.candidate_rows import headers

@@ -6,7 +6,7 @@ import pytest
 from lanes import needs_a_long_stream
 from skewless.kernels.ring import candidates
 from skewless.kernels.space_saving import entries
-from skewless.simulator import simulate
+from skewless.simulator import Cluster, simulate
 from skewless.state import check_state
 from skewless.strategies.fish import Fish
 from skewless.strategies.fish.candidate_rows import headers, two_candidates
@@ -152,7 +152,9 @@ def test_with_the_ring_only_the_candidates_of_the_worker_that_leaves_change():
 def test_capacities_of_the_simulator_are_respected():
     workload = Zipf(z=1.2, n_keys=10_000, n_records=200_000)
     speeds = 1.0 + np.arange(16) % 3
-    run = simulate(Fish(), workload, n_workers=16, n_sources=4, capacities=speeds, sync=3_001)
+    run = simulate(
+        Fish(), workload, n_workers=16, n_sources=4, cluster=Cluster(capacities=speeds), sync=3_001
+    )
     assert run.summary()["imbalance"] < 0.05
 
 

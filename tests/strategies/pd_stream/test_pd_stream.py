@@ -9,7 +9,7 @@ from reference.pd_stream import pd_stream as reference
 from reference.pd_stream.pd_stream import PdStreamReference, needed_workers, search_probability
 from skewless.checks import check_strategy
 from skewless.kernels.hashing import seeded, two_workers
-from skewless.simulator.cooperation import merge_and_fork
+from skewless.simulator.syncing import merge_and_fork
 from skewless.strategies.partial_key import PartialKey
 from skewless.strategies.pd_stream import PdStream
 from skewless.strategies.pd_stream.floor_set import floor_set, members
@@ -244,10 +244,10 @@ def test_an_adaptive_window_is_short_again_when_the_balance_is_lost():
     assert lengths == [32, 64, 128]
     keys = skewed(5_000)
     strategy.route(keys, state, np.empty(keys.size, np.int32))
-    assert state.control[0] == 2
+    assert state.control[0]["stage"] == 2
     state = with_loads(state, np.arange(16) * 10)
     strategy.route(keys[:200], state, np.empty(200, np.int32))
-    assert state.control[0] == 0
+    assert state.control[0]["stage"] == 0
 
 
 def test_a_merged_window_has_each_record_once():

@@ -13,9 +13,6 @@ from lanes import needs_a_long_stream
 from skewless.kernels.hashing import seed_array
 from skewless.plumbing.compiling import JIT_OFF
 from skewless.strategies.pstream import hot_key_predictor as hp
-from skewless.strategies.pstream.coin_synopsis import (
-    RUN,
-)
 from strategies.pstream.predictors import is_hot, margin, predictor_with
 
 
@@ -80,7 +77,7 @@ def test_the_estimates_of_an_interval_are_true():
     predictor = predictor_with(r, 5)
     hot = is_hot(predictor, keys)
     # A fixed threshold never ends its interval, so v_1 and v_2 are those of all records.
-    v1, v2 = predictor.counters[[hp.LONG, hp.LONG_HOT]]
+    v1, v2 = (predictor.counters[0][name] for name in ("long", "long_hot"))
     assert abs(v1 * 2**r / n - 1) <= margin(2.0**-r, n) * 2**r
     # The filter lets in a stranger now and then, one in a hundred at most.
     assert v2 / v1 == pytest.approx(hot.mean(), abs=0.01 + margin(0.5, int(v1)))
@@ -91,11 +88,11 @@ def test_the_threshold_falls_while_rare_records_prevail_and_stops_at_the_least()
     seen = [0.2]
     for piece in np.array_split(np.arange(20_000, dtype=np.uint64), 100):
         is_hot(predictor, piece)
-        if predictor.settings[hp.SHARE] != seen[-1]:
-            seen.append(float(predictor.settings[hp.SHARE]))
+        if predictor.settings[0]["share"] != seen[-1]:
+            seen.append(float(predictor.settings[0]["share"]))
     assert seen == sorted(seen, reverse=True)
     assert seen[-1] == 0.05
-    assert predictor.synopsis.counters[RUN] == 5  # 2^−5 ≥ 0.025 > 2^−6
+    assert predictor.synopsis.counters[0]["run"] == 5  # 2^−5 ≥ 0.025 > 2^−6
 
 
 @needs_a_long_stream
@@ -105,5 +102,5 @@ def test_the_threshold_rises_while_most_keys_are_hot():
     seen = set()
     for piece in np.array_split(keys.astype(np.uint64), 400):
         is_hot(predictor, piece)
-        seen.add(float(predictor.settings[hp.SHARE]))
+        seen.add(float(predictor.settings[0]["share"]))
     assert max(seen) > 0.2  # above the share of each of the five keys

@@ -21,8 +21,6 @@ from skewless.plumbing.compiling import JIT_OFF, kernel
 from skewless.strategies.pstream import bloom as bf
 from skewless.strategies.pstream import hot_key_predictor as hp
 from skewless.strategies.pstream.coin_synopsis import (
-    RUN,
-    SIZE,
     CoinSynopsis,
     begin_decline,
     coin_synopsis,
@@ -207,7 +205,7 @@ def test_no_vector_survives_as_many_shifts_as_it_has_bits(bits):
         ones = now.bit_count()
         if now == 0:
             break
-    assert synopsis.counters[SIZE] == 0
+    assert synopsis.counters[0]["size"] == 0
     assert became_cold == (bits.bit_count() >= 2)
 
 
@@ -222,13 +220,13 @@ def sizes_of_strangers(synopsis: CoinSynopsis, n: int, out: Ints) -> None:
         if entry == ABSENT:
             out[n] += 1
         else:
-            set_bit(synopsis, entry, synopsis.counters[RUN] + heads(synopsis.seeds[0], i))
+            set_bit(synopsis, entry, synopsis.counters[0]["run"] + heads(synopsis.seeds[0], i))
         begin_decline(synopsis)
         entry = next_declining(synopsis)
         while entry != ABSENT:
             shift(synopsis, entry)
             entry = next_declining(synopsis)
-        out[i] = synopsis.counters[SIZE]
+        out[i] = synopsis.counters[0]["size"]
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.01])
@@ -255,7 +253,7 @@ def test_the_synopsis_holds_the_frequent_keys_and_stays_within_its_bounds():
     predictor = predictor_with(r, 3)
     is_hot(predictor, keys)
     n_frequent = int((shares > 2 * 2.0**-r).sum())
-    assert n_frequent < predictor.synopsis.counters[SIZE] < 2 * 2**r
+    assert n_frequent < predictor.synopsis.counters[0]["size"] < 2 * 2**r
 
 
 def test_a_newcomer_finds_no_room_in_a_full_synopsis_and_nothing_breaks():

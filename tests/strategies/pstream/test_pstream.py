@@ -11,8 +11,8 @@ from skewless.plumbing.compiling import JIT_OFF
 from skewless.strategies import Hash
 from skewless.strategies.pstream import PStream
 from skewless.strategies.pstream.bloom import contains
-from skewless.strategies.pstream.coin_synopsis import RUN, SIZE, vectors
-from skewless.strategies.pstream.hot_key_predictor import INTERVALS, SHARE, hot_keys
+from skewless.strategies.pstream.coin_synopsis import vectors
+from skewless.strategies.pstream.hot_key_predictor import hot_keys
 from strategies.streams import (
     as_keys,
     drifting,
@@ -90,13 +90,13 @@ def test_the_synopsis_and_the_threshold_equal_the_oracles(parameters):
         expected = {key: sum(1 << bit for bit in bits) for key, bits in oracle.vectors.items()}
         assert vectors(predictor.synopsis) == expected
         assert list(vectors(predictor.synopsis)) == oracle.keys
-        assert predictor.settings[SHARE] == oracle.f
-        assert predictor.synopsis.counters[RUN] == oracle.r
+        assert predictor.settings[0]["share"] == oracle.f
+        assert predictor.synopsis.counters[0]["run"] == oracle.r
         counts = {i: n for i, n in enumerate(predictor.filter.counters.tolist()) if n}
         assert counts == {place: n for place, n in oracle.filter.counts.items() if n}
         n_hot += len(hot_keys(predictor))
     assert n_hot > 60
-    assert ("f" in parameters) != (predictor.counters[INTERVALS] > 3)
+    assert ("f" in parameters) != (predictor.counters[0]["intervals"] > 3)
 
 
 def test_a_record_that_the_filter_does_not_claim_goes_to_its_hash_worker():
@@ -149,7 +149,7 @@ def test_a_full_synopsis_keeps_the_strongest_when_merged():
         synopsis = state.predictor.synopsis
         synopsis.keys[:] = np.arange(capacity) + source * capacity
         synopsis.vectors[:] = synopsis.fresh[:] = 1 + 2 * source
-        synopsis.counters[SIZE] = capacity
+        synopsis.counters[0]["size"] = capacity
     merged = strategy.merge(states)
     assert set(vectors(merged.predictor.synopsis)) == set(range(capacity, 2 * capacity))
 

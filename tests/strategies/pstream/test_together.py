@@ -8,12 +8,12 @@ import pytest
 from lanes import needs_a_long_stream, slow
 from reference.pstream import pstream as reference
 from reference.pstream import pstream_together
-from skewless.simulator.cooperation import merge_and_fork
 from skewless.simulator.micro_batches import MicroBatches
+from skewless.simulator.syncing import merge_and_fork
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.pstream import PStream
-from skewless.strategies.pstream.coin_synopsis import RUN, vectors
-from skewless.strategies.pstream.hot_key_predictor import INTERVALS, SHARE, hot_keys
+from skewless.strategies.pstream.coin_synopsis import vectors
+from skewless.strategies.pstream.hot_key_predictor import hot_keys
 from strategies.streams import drifting, imbalance, returning, skewed
 from strategies.together import UNEVEN, routed_together
 
@@ -64,8 +64,8 @@ class BothWays:
             expected = {key: sum(1 << b for b in bits) for key, bits in oracle.vectors.items()}
             assert vectors(synopsis) == expected
             assert list(vectors(synopsis)) == oracle.keys
-            assert state.predictor.settings[SHARE] == oracle.f
-            assert synopsis.counters[RUN] == oracle.r
+            assert state.predictor.settings[0]["share"] == oracle.f
+            assert synopsis.counters[0]["run"] == oracle.r
             assert synopsis.scale[0] == oracle.scale
             places = enumerate(state.predictor.filter.counters.tolist())
             assert {i: n for i, n in places if n} == {
@@ -137,7 +137,7 @@ def test_merging_twice_in_a_row_changes_nothing(parameters):
     again = merge_and_fork(strategy, states)
     for one, other in zip(states, again, strict=True):
         for state in (one, other):  # the number of merges is all that differs
-            state.predictor.synopsis.counters[-1] = 0
+            state.predictor.synopsis.counters["generation"] = 0
         expect_equal(one, other)
 
 
@@ -184,8 +184,8 @@ def test_an_interval_of_all_sources_ends_when_their_long_runs_are_enough():
     keys = np.arange(60_000, dtype=np.uint64)
     together = routed_together(strategy, keys, 8, 8, [7])
     predictor = together.states[0].predictor
-    assert predictor.counters[INTERVALS] >= 2
-    assert predictor.settings[SHARE] < 0.02
+    assert predictor.counters[0]["intervals"] >= 2
+    assert predictor.settings[0]["share"] < 0.02
 
 
 @needs_a_long_stream

@@ -163,7 +163,7 @@ def forced(size: Size, *, system: str, hot: int, seed: int) -> Pipeline:
 
 
 def found(size: Size, *, seed: int) -> FoundHotKeys:
-    """Return how many hot keys Dalton finds itself."""
+    """Build the cell that counts the hot keys that Dalton finds."""
     slide, of = _of_10c(size)
     return FoundHotKeys(**of, stats_window=slide, seed=seed)
 
@@ -310,7 +310,6 @@ def _converged(table: Table, **axes: Any) -> float:
 
 
 def _interval(table: Table, phase: int, **axes: Any) -> float:
-    """Return the interval at the end of a phase."""
     return table.series("intervals", **axes)[phase - 1]
 
 

@@ -10,8 +10,8 @@ from benchmarks.records import Row
 from experiments.reproduction.papers.dalton.pipeline import EMIT, SCORE, Pipeline
 from skewless import registry, workloads
 from skewless.arrays import Keys, Workers
-from skewless.simulator.cooperation import cooperate
-from skewless.strategies.dalton.bandit import HOT_ABOVE, WATCH_ABOVE, Bandit, home_of
+from skewless.simulator import Sync, simulate
+from skewless.strategies.dalton.bandit import Bandit, home_of
 from skewless.strategies.dalton.watched_keys import ALWAYS, take_row
 from skewless.strategy import AnyStrategy
 
@@ -47,7 +47,7 @@ class ForcedHotKeys(Pipeline):
             if row < 0:
                 raise ValueError(f"n_hot: {self.n_hot} keys are more than Dalton has rows")
             state.hot.until[row] = ALWAYS
-        state.levels[[HOT_ABOVE, WATCH_ABOVE]] = float(keys.size + 1)
+        state.levels["hot_above"] = state.levels["watch_above"] = keys.size + 1
         out = np.full(keys.size, -1, np.int32)
         strategy.route(keys, state, out)
         return out
@@ -80,7 +80,7 @@ class FoundHotKeys:
         found = []
         for begin in range(0, keys.size - self.stats_window + 1, self.stats_window):
             strategy.route(keys[begin : begin + self.stats_window], state, out)
-            found.append(int((state.hot.counts > state.levels[HOT_ABOVE]).sum()))
+            found.append(int((state.hot.counts > state.levels[0]["hot_above"]).sum()))
         return {"hot_keys": float(np.mean(found))}
 
 
@@ -117,24 +117,29 @@ class Adapting:
             phase = min(begin // rounds_per_phase, len(factors) - 1)
             return round(self.work * factors[phase] * self.rounds)
 
-        result = cooperate(
+        n_sources = 2
+        result = simulate(
             registry.make(self.strategy),
             workloads.make(
                 "per-source",
                 exponents=(0.0, 1.5),
                 n_keys=self.n_keys,
-                n_records=2 * len(factors) * rounds_per_phase,
+                n_records=n_sources * len(factors) * rounds_per_phase,
             ),
             n_workers=self.n_workers,
-            n_sources=2,
+            n_sources=n_sources,
             seed=self.seed,
-            window=2 * 60 * self.rounds,
-            interval=self.interval * self.rounds,
-            work=work,
-            adaptive=self.adaptive,
+            window=n_sources * 60 * self.rounds,
+            # A round is one record of each source.
+            sync=Sync(
+                n_sources * self.interval * self.rounds,
+                work=lambda record: n_sources * work(record // n_sources),
+                adaptive=self.adaptive,
+                shortest=n_sources if self.adaptive else 1,
+            ),
         )
-        times = [sync.received / self.rounds for sync in result.syncs]
-        intervals = [sync.interval / self.rounds for sync in result.syncs]
+        times = [sync.received // n_sources / self.rounds for sync in result.syncs]
+        intervals = [sync.interval // n_sources / self.rounds for sync in result.syncs]
         last = [
             [i for t, i in zip(times, intervals, strict=True) if t < (phase + 1) * self.phase][-1]
             for phase in range(len(factors))

@@ -18,9 +18,6 @@ from skewless.kernels.key_table import ABSENT, find_slot
 from skewless.plumbing.compiling import kernel
 from skewless.state import state_bytes
 from skewless.strategies.dalton.key_counts import (
-    IN_TABLE,
-    ROOM,
-    SKETCHES,
     KeyCounts,
     count,
     exact_counts,
@@ -66,13 +63,13 @@ def _count_all(keys: Keys, counts: KeyCounts, stats_window: I64, cache: Cache) -
     for i in range(keys.size):
         if i > 0 and i % stats_window == 0:
             forget_counts(counts)
-        sketched = counts.counters[SKETCHES] == 1
+        sketched = counts.counters[0]["sketches"] == 1
         if not sketched:
             slot = find_slot(counts.table, keys[i])
             _touch(cache, slot // 8)
             _touch(cache, values_from + slot // 16)
             is_new = counts.table.values[slot] == ABSENT
-            sketched = is_new and counts.counters[IN_TABLE] >= counts.counters[ROOM]
+            sketched = is_new and counts.counters[0]["in_table"] >= counts.counters[0]["room"]
         count(counts, keys[i])
         if sketched and counts.sketch.cells.shape[0] > 0:
             cache.counts[_SKETCHED] += 1

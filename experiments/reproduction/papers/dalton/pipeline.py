@@ -24,7 +24,7 @@ from skewless.plumbing.compiling import kernel
 from skewless.simulator.records import Records, decide
 from skewless.simulator.starting import start_sources
 from skewless.simulator.syncing import merge_and_fork
-from skewless.strategy import AnyStrategy, Begins
+from skewless.strategy import AnyStrategy
 
 #: Seconds of one update of a key in one window. It sets the scale: 64 workers then process some
 #: 40,000 records per second, the rate that none of the paper's systems sustains (section 5.3).
@@ -104,7 +104,7 @@ class Pipeline:
         step = self.slide if by_batch else self.sync or keys.size
         next_exchange = self.sync
         for begin in range(0, keys.size, step):
-            if by_batch and isinstance(strategy, Begins):
+            if by_batch and hasattr(strategy, "begin"):
                 for state in states:
                     strategy.begin(state, -(-self.slide // self.n_sources))
             _route(strategy, states, keys, out, begin, min(begin + step, keys.size))

@@ -77,7 +77,7 @@ def _sum(values: Ints) -> I64:
 
 @kernel
 def _merges(width: I64, split_only: I64) -> I64:
-    """Return how many pairs of a key on this many workers are merged."""
+    """Count the merged pairs of a key on this many workers."""
     return np.int64(0) if split_only and width < 2 else np.int64(width)
 
 

@@ -43,12 +43,12 @@ _MERGE = 1 / 10
 
 
 def n_keys(size: Size, published: int = N_KEYS, records_per_key: int = 20) -> int:
-    """Return how many keys there are: a million, or one per this many records of the size."""
+    """Count the keys: a million, or one per this many records of the size."""
     return min(published, size.records // records_per_key)
 
 
 def n_intervals(size: Size, published: int = 50) -> int:
-    """Return how many intervals are measured."""
+    """Count the intervals to measure."""
     return min(published, max(4, size.records // 40_000))
 
 

@@ -19,7 +19,7 @@ from experiments.reproduction.cells import Simulation
 from skewless import registry, workloads
 from skewless.arrays import Floats, Keys, Workers
 from skewless.kernels.xxhash64 import hash_ranks
-from skewless.simulator import simulate
+from skewless.simulator import Measuring, simulate
 from skewless.strategies import Mixed
 from skewless.strategies.mixed.compact_representation import compact
 from skewless.strategies.mixed.controller import PhasedPlanning
@@ -107,7 +107,6 @@ class Intervals:
     """
 
     def __init__(self, stream: FluctuatingZipf, seed: int, window: int) -> None:
-        """Begin before the first interval."""
         self.stream, self.seed, self.number = stream, seed, 0
         self.frequencies: Frequencies = stream.start(seed)
         keys: Keys = np.empty(stream.n_keys, np.uint64)
@@ -298,7 +297,15 @@ class Timed:
         if isinstance(strategy, Rebalances):
             steps = _steps_of_plans(strategy)
             stream = workloads.make("fluctuation", **self.of)
-            simulate(strategy, stream, **{**given, "n_workers": self.of["n_workers"]})
+            simulate(
+                strategy,
+                stream,
+                n_workers=self.of["n_workers"],
+                n_sources=self.n_sources,
+                seed=self.seed,
+                window=self.window,
+                measuring=Measuring(state_windows=self.state_windows),
+            )
             seconds = sum(steps) / len(steps) / self.steps_per_second if steps else 0.0
         timed = Simulation(
             self.strategy,

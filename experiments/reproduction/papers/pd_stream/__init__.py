@@ -125,7 +125,7 @@ def cold_replicas(
 
 
 def sampling(size: Size, *, alpha: int, seed: int) -> counting.Sampling:
-    """Return how often a window misses a hot key.
+    """Build the cell that counts windows without a hot key.
 
     Windows without the key are rare and come in runs: they need more records than other cells.
     """

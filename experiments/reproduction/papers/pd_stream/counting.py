@@ -25,9 +25,7 @@ from skewless.strategies.cascade import Cascade
 from skewless.strategies.cascade.counting import is_heavy
 from skewless.strategies.cascade.heavy_keys import find as find_heavy
 from skewless.strategies.cascade.heavy_keys import first_place
-from skewless.strategies.cascade.state import CURSORS, REACH, following, home_of, stride_of
-from skewless.strategies.dagreedy import RECORDS
-from skewless.strategies.dalton.bandit import WINDOW
+from skewless.strategies.cascade.state import following, home_of, stride_of
 from skewless.strategies.pd_stream.hot_key_probability import probability_table
 from skewless.strategies.pd_stream.sampling_window import row_of
 from skewless.workloads.zipf import Zipf
@@ -45,8 +43,9 @@ def _of_w_choices(state: Any, key: np.uint64) -> int:
 
 def _of_dagreedy(state: Any, key: np.uint64) -> int:
     """A score for each worker where the key is hot; the others are hashed."""
-    length, hot_above = state.settings
-    begins = state.counters[RECORDS] % length == 0  # the counts are forgotten before this record
+    length, hot_above = state.settings[0].item()
+    # The counts are forgotten before the first record of an interval.
+    begins = state.counters[0]["records"] % length == 0
     count = 0 if begins else max(0, int(state.counts.values[find_slot(state.counts, key)]))
     return state.loads.size if count + 1 > hot_above else 1
 
@@ -54,7 +53,7 @@ def _of_dagreedy(state: Any, key: np.uint64) -> int:
 def _of_dalton(state: Any, key: np.uint64) -> int:
     """The value of each worker where the key is hot; the others are hashed."""
     row = get(state.hot.table, key)
-    hot = row != ABSENT and state.hot.until[row] >= state.counters[WINDOW]
+    hot = row != ABSENT and state.hot.until[row] >= state.counters[0]["window"]
     return state.window.loads.size if hot else 1
 
 
@@ -73,7 +72,7 @@ def _of_cascade(state: Any, key: np.uint64) -> int:
     hashed = np.uint64(seeded(key, state.seed[0]))
     place = find_heavy(state.heavy, first_place(state.heavy, hashed), key)
     if place != ABSENT and is_heavy(state, place):
-        return int(state.cursors[place * CURSORS + REACH])
+        return int(state.cursors["reach"][place])
     out: Workers = np.empty(1, np.int32)
     Cascade().route(np.array([key]), copy_state(state), out)
     at, stride, n_looks = home_of(state, hashed), stride_of(state, hashed), 1
@@ -98,7 +97,7 @@ def _n_bits(words: Any) -> int:
 
 
 def _cascade_entries(state: Any) -> int:
-    reaches = state.cursors.reshape(-1, CURSORS)[:, REACH]
+    reaches = state.cursors["reach"]
     n_places = state.heavy.counts.size
     return sum(int(reaches[p]) for p in range(n_places) if is_heavy(state, p))
 
@@ -231,7 +230,7 @@ class Distinct:
         }
 
     def _expected(self, n_records: int) -> float:
-        """Return how many keys occur: rank by rank at first, then in stretches of equal ranks."""
+        """Count the keys that occur: rank by rank at first, then in stretches of equal ranks."""
         n_exact = min(self.n_keys, 10_000)
         edges = np.unique(np.geomspace(n_exact + 1, self.n_keys + 1, 20_000).astype(np.int64))
         ranks = np.concatenate([np.arange(1.0, n_exact + 1), (edges[:-1] + edges[1:] - 1) / 2])

@@ -119,7 +119,7 @@ def aggregated(
 
 
 def top_shares(size: Size, *, stream: str, seed: int) -> counting.TopShares:
-    """Return how skewed the stand-in of a trace is."""
+    """Build the cell that measures the skew of a trace's stand-in."""
     return counting.TopShares(**stream_of(size, stream, 0.0), seed=seed)
 
 
@@ -160,7 +160,7 @@ def predicted(
 
 
 def time_hot(size: Size, *, share: float, seed: int) -> counting.TimeHot:
-    """Return how long a key is hot, by its share in units of f.
+    """Build the cell that measures the time in which a key is hot, by its share in units of f.
 
     In this stream a key with a quarter of f has some thousand records.
     """
@@ -195,7 +195,7 @@ def _mean_latency(table: Table, strategy: str) -> float:
 
 
 def _standard_errors(table: Table, column: str, most: bool) -> float:
-    """Return how many standard errors lie between the adaptive and the best fixed threshold."""
+    """Count the standard errors between the adaptive and the best fixed threshold."""
 
     def by_seed(**axes: Any) -> list[float]:
         return [table.value(entry, column) for entry in table.found(**axes)]
@@ -228,7 +228,7 @@ def _sorted_loads(table: Table) -> Mapping[str, Points]:
 
 
 def _pairs(entry: Entry) -> float:
-    """Return how many pairs of a key and a worker hold state: the memory of all workers."""
+    """Count the pairs of a key and a worker that hold state: the memory of all workers."""
     return float(entry.row["replication"]) * float(entry.row["keys"])
 
 

@@ -65,7 +65,7 @@ class PredictedHotKeys:
 
 
 def _count(keys: Keys, called: Bytes, f: float) -> Ints:
-    """Return how many keys, and how many records, were found, hot, both, and found and near."""
+    """Count keys and records: found, hot, both, and found and near."""
     _, index, sizes = np.unique(keys, return_inverse=True, return_counts=True)
     is_found = np.bincount(index, called, sizes.size) > 0
     rows = []

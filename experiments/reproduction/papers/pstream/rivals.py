@@ -18,7 +18,7 @@ from skewless.arrays import Bytes, Floats, Keys
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.space_saving import SpaceSaving, offer, space_saving
 from skewless.plumbing.compiling import kernel
-from skewless.strategies.cascade.state import COUNT_EVERY, HEAVY, CascadeState
+from skewless.strategies.cascade.state import COUNT_EVERY, CascadeState
 from skewless.strategies.fish.key_frequencies import (
     KeyFrequencies,
     fade,
@@ -28,7 +28,7 @@ from skewless.strategies.fish.key_frequencies import (
 from skewless.strategies.pstream import adaptive_count_min as ada
 from skewless.strategies.pstream import count_min_predictor as cm
 from skewless.strategies.pstream import hot_key_predictor as coins
-from skewless.strategies.pstream.coin_synopsis import CHOSEN, RUN, heads
+from skewless.strategies.pstream.coin_synopsis import heads
 
 KINDS = ("coins", "count-min", "ada-count-min", "space-saving", "fading", "cascade")
 
@@ -93,7 +93,7 @@ def predictor(kind: str, f: float, memory: int, window: int, seed: int) -> Predi
 
 @kernel
 def _tosses(seed: Keys, first: int, n: int, most: int) -> int:
-    """Return how many coins some records toss, each until tails or `most` heads."""
+    """Count the coins that some records toss, each until tails or `most` heads."""
     total = 0
     for record in range(first, first + n):
         total += min(heads(seed[0], record) + 1, most)
@@ -106,14 +106,14 @@ def _coins(f: float, seed: int) -> Predictor:
     tosses: list[int] = []
 
     def observe(keys: Keys, hot: Bytes) -> None:
-        most = int(state.synopsis.counters[RUN]) + 16
-        first = int(state.counters[coins.RECORDS])
+        most = int(state.synopsis.counters[0]["run"]) + 16
+        first = int(state.counters[0]["records"])
         tosses.append(_tosses(state.synopsis.seeds, first, keys.size, most))
         coins.observe_all(state, keys, hot)
 
     def steps(n: int) -> float:
-        shifted = int(state.synopsis.counters[CHOSEN])
-        return float(sum(tosses) + int(state.counters[coins.LONG]) + shifted)
+        shifted = int(state.synopsis.counters[0]["chosen"])
+        return float(sum(tosses) + int(state.counters[0]["long"]) + shifted)
 
     return Predictor(observe, steps)
 
@@ -145,7 +145,7 @@ def _observe_fading(state: KeyFrequencies, keys: Keys, hot: Bytes) -> None:
 def heavy_in_cascade(state: CascadeState) -> Keys:
     """Return the keys that this source of Cascade calls heavy."""
     counts = state.heavy.counts
-    keys: Keys = state.heavy.keys[(counts > 0) & (counts >= state.numbers[HEAVY])]
+    keys: Keys = state.heavy.keys[(counts > 0) & (counts >= state.numbers["heavy"])]
     return keys
 
 

@@ -138,7 +138,7 @@ class JobRun:
         return loads
 
     def n_differences(self, truth: pa.Table) -> int:
-        """Return how many rows are in one result and not in the other; 0: they are equal."""
+        """Count the rows that are in one result and not in the other; 0: they are equal."""
         if self.result.equals(truth):
             return 0
         ours, theirs = (Counter(map(tuple, _rows(table))) for table in (self.result, truth))

@@ -53,7 +53,6 @@ class DriftingWords:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         check_types(self)
         for name in ("n_batches", "n_files", "n_periods", "seconds"):
             require(self, name, getattr(self, name) >= 1, "at least 1")

@@ -50,12 +50,12 @@ def write_generated(kind: str, folder: Path, n_records: int) -> None:
 
 
 def fewest_records(kind: str) -> int:
-    """Return how many records of a kind there must be at least, so that no file is empty."""
+    """Compute the fewest records of a kind with which no file is empty."""
     return TpchStream.fewest(FILES_PER_BATCH) if kind == "tables" else N_FILES
 
 
 def most_records(kind: str) -> int:
-    """Return how many records of a kind there may be."""
+    """Look up the most records of a kind."""
     return _MOST_ITEMS if kind == "tables" else _MOST_RECORDS
 
 

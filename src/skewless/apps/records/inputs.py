@@ -7,25 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
-import pyarrow.parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skewless.parameters import nearest
 from skewless.spark.diagnosis.counted_keys import BEGIN, FILE, ROW
-from skewless.workloads.delimiters import (
-    BY_NAME,
-    delimiter_by_ending,
-    delimiter_of,
-    require_csv,
-)
+from skewless.workloads.delimiters import BY_NAME, delimiter_by_ending, delimiter_of, require_csv
 from skewless.workloads.trace import FORMATS, is_remote
+from skewless.workloads.trace_files import files_of, schema_of, suffix_of
 
 #: Spark's names of the formats; its json is JSON lines.
 _FORMATS = {ending: "json" if name == "jsonl" else name for ending, name in FORMATS.items()}
-_COMPRESSED = (".gz", ".bz2")
+_COMPRESSED = (".gz", ".bz2")  # of which Spark can read all files
 #: The column of the words of a text.
 WORD = "word"
 
@@ -49,7 +42,8 @@ class Input:
         if self.format == "text":
             return [WORD]
         try:
-            names = list(self._schema(self.first).names)
+            kind = "jsonl" if self.format == "json" else self.format
+            names = list(schema_of(self.first, kind, self.separator).names)
         except pa.ArrowInvalid as error:
             raise ValueError(
                 f"{str(self.first)!r} cannot be read as {self.format}: {error}"
@@ -120,16 +114,6 @@ class Input:
         words = F.filter(F.split("value", r"\s+"), lambda word: word != "")
         return records.select(F.explode(words).alias(WORD), *kept)
 
-    def _schema(self, file: Path) -> Any:
-        if self.format == "parquet":
-            return pa.parquet.read_schema(file)
-        if self.format == "json":
-            with pa.json.open_json(file) as reader:
-                return reader.schema
-        parsing = pa.csv.ParseOptions(delimiter=self.separator)
-        with pa.csv.open_csv(file, parse_options=parsing) as reader:
-            return reader.schema
-
 
 def find_input(path: str, format: str = "auto", delimiter: str = BY_NAME) -> Input:
     """Return the records at `path`; raise ValueError or OSError where they cannot be read.
@@ -147,9 +131,9 @@ def find_input(path: str, format: str = "auto", delimiter: str = BY_NAME) -> Inp
         if kind is None:
             raise ValueError(f"--format is needed for {path!r}: one of {', '.join(known)}")
         require_csv(delimiter, "--delimiter", path, kind)
-        ending = _ending(path.split("?")[0])
+        ending = suffix_of(Path(path.split("?")[0]), _COMPRESSED)
         return Input(path, kind, given or delimiter_by_ending(ending))
-    files = _files(Path(path))
+    files = files_of(path, "--input")
     kinds = {_format_of(file.name) for file in files} if format == "auto" else {format}
     if None in kinds:
         strange = next(file for file in files if _format_of(file.name) is None)
@@ -167,7 +151,7 @@ def find_input(path: str, format: str = "auto", delimiter: str = BY_NAME) -> Inp
     format = str(kinds.pop())
     require_csv(delimiter, "--delimiter", path, format)
     first = _first_with_records(path, files, format)
-    return Input(path, format, given or delimiter_by_ending(_ending(first.name)), first)
+    return Input(path, format, given or delimiter_by_ending(suffix_of(first, _COMPRESSED)), first)
 
 
 def _first_with_records(path: str, files: list[Path], format: str) -> Path:
@@ -184,28 +168,5 @@ def _first_with_records(path: str, files: list[Path], format: str) -> Path:
     return full[0]
 
 
-def _files(path: Path) -> list[Path]:
-    if not path.exists():
-        raise FileNotFoundError(f"--input: there is no file or folder {str(path)!r}")
-    if not path.is_dir():
-        return [path]
-    files = [file for file in sorted(path.rglob("*")) if file.is_file()]
-    seen = [
-        file
-        for file in files
-        if not any(part.startswith(("_", ".")) for part in file.relative_to(path).parts)
-    ]
-    if not seen:
-        raise ValueError(f"--input: there are no files in {str(path)!r}")
-    return seen
-
-
-def _ending(name: str) -> str:
-    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSED:
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
-
-
 def _format_of(name: str) -> str | None:
-    return _FORMATS.get(_ending(name))
+    return _FORMATS.get(suffix_of(Path(name), _COMPRESSED))

@@ -64,7 +64,6 @@ class TpchStream:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         check_types(self)
         require(self, "z", 0 <= self.z <= 10, "at least 0 and at most 10")
         for name in ("seconds", "span", "n_batches", "n_files"):

@@ -87,7 +87,6 @@ class Skew:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         check_types(self)
         require(self, "z", 0 <= self.z <= 10, "at least 0 and at most 10")
         require(self, "seed", self.seed >= 0, "at least 0")
@@ -114,7 +113,6 @@ class Skew:
         return ranked_keys(keys, groups, self.z, np.random.default_rng([self.seed, number]))
 
     def _drawn(self, rows: DataFrame, column: str, ranked: RankedKeys) -> DataFrame:
-        """Return the rows with other keys in a column."""
         sent = rows.sparkSession.sparkContext.broadcast(ranked)
         schema = rows.schema
         names = rows.columns

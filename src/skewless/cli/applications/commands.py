@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from skewless.cli.application import app
 from skewless.cli.applications.options import RunOptions, WindowOptions, taking
 from skewless.cli.applications.run import TABLES, run_application
+from skewless.cli.option import option
 from skewless.plumbing.arguments import seed_number
 
 if TYPE_CHECKING:
@@ -34,10 +35,9 @@ def _run() -> None:
 @taking(WindowOptions)
 def wordcount(
     options: WindowOptions,
-    key: Annotated[
-        str | None,
-        typer.Option(help="The key column(s); a plain text needs none: its words are counted."),
-    ] = None,
+    key: str | None = option(
+        None, "The key column(s); a plain text needs none: its words are counted."
+    ),
 ) -> None:
     """Count the records of each key, or of each window and key."""
 
@@ -59,9 +59,9 @@ def wordcount(
 @taking(WindowOptions)
 def vwap(
     options: WindowOptions,
-    symbol: Annotated[str, typer.Option(help="The column with the symbol.")] = "symbol",
-    price: Annotated[str, typer.Option(help="The column with the price.")] = "price",
-    size: Annotated[str, typer.Option(help="The column with the traded amount.")] = "size",
+    symbol: str = option("symbol", "The column with the symbol."),
+    price: str = option("price", "The column with the price."),
+    size: str = option("size", "The column with the traded amount."),
 ) -> None:
     """Compute the volume-weighted average price of each symbol (PStream)."""
 
@@ -77,15 +77,11 @@ def vwap(
 @taking(WindowOptions)
 def hashtags(
     options: WindowOptions,
-    text: Annotated[
-        str | None, typer.Option(help="The column with texts; 'text' if not given.")
-    ] = None,
-    hashtag: Annotated[
-        str | None, typer.Option(help="Instead of --text: the column with one hashtag per record.")
-    ] = None,
-    top: Annotated[
-        int | None, typer.Option(help="Show only this many hashtags per window; all if not given.")
-    ] = None,
+    text: str | None = option(None, "The column with texts; 'text' if not given."),
+    hashtag: str | None = option(
+        None, "Instead of --text: the column with one hashtag per record."
+    ),
+    top: int | None = option(None, "Show only this many hashtags per window; all if not given."),
 ) -> None:
     """Count the hashtags of texts (PStream, Dalton, Pd-Stream)."""
 
@@ -105,18 +101,13 @@ def hashtags(
 @taking(WindowOptions)
 def road_condition(
     options: WindowOptions,
-    cell: Annotated[str, typer.Option(help="The column with the cell of the map.")] = "cell",
-    vehicle: Annotated[
-        str | None, typer.Option(help="The column with the vehicle; 'vehicle' if not given.")
-    ] = None,
-    speed: Annotated[str, typer.Option(help="The column with its speed.")] = "speed",
-    least: Annotated[
-        int, typer.Option(help="Show only cells with at least this many vehicles.")
-    ] = 1,
-    positions: Annotated[
-        bool,
-        typer.Option("--positions", help="Count positions instead, if vehicles are not known."),
-    ] = False,
+    cell: str = option("cell", "The column with the cell of the map."),
+    vehicle: str | None = option(None, "The column with the vehicle; 'vehicle' if not given."),
+    speed: str = option("speed", "The column with its speed."),
+    least: int = option(1, "Show only cells with at least this many vehicles."),
+    positions: bool = option(
+        False, "Count positions instead, if vehicles are not known.", "--positions"
+    ),
 ) -> None:
     """Count the vehicles in each cell and period, with their mean speed (PStream).
 
@@ -138,13 +129,9 @@ def road_condition(
 @taking(WindowOptions)
 def ddos_flows(
     options: WindowOptions,
-    source: Annotated[str, typer.Option(help="The column with the source address.")] = "source",
-    destination: Annotated[
-        str, typer.Option(help="The column with the destination.")
-    ] = "destination",
-    least: Annotated[
-        int, typer.Option(help="Show only sources with at least this many flows.")
-    ] = 1,
+    source: str = option("source", "The column with the source address."),
+    destination: str = option("destination", "The column with the destination."),
+    least: int = option(1, "Show only sources with at least this many flows."),
 ) -> None:
     """Count the flows of each source address and their destinations (Pd-Stream)."""
 
@@ -160,16 +147,13 @@ def ddos_flows(
 @taking(RunOptions)
 def self_join(
     options: RunOptions,
-    symbol: Annotated[str, typer.Option(help="The column with the symbol.")] = "symbol",
-    side: Annotated[str, typer.Option(help="The column with buy or sell.")] = "side",
-    trader: Annotated[
-        str | None,
-        typer.Option(help="The column with the trader; then only pairs of one trader count."),
-    ] = None,
-    time: Annotated[str, typer.Option(help="The column with the time of a trade.")] = "ts",
-    within: Annotated[
-        str, typer.Option(help="How far apart the trades of a pair may be.")
-    ] = "1 second",
+    symbol: str = option("symbol", "The column with the symbol."),
+    side: str = option("side", "The column with buy or sell."),
+    trader: str | None = option(
+        None, "The column with the trader; then only pairs of one trader count."
+    ),
+    time: str = option("ts", "The column with the time of a trade."),
+    within: str = option("1 second", "How far apart the trades of a pair may be."),
 ) -> None:
     """Pair trades of one symbol on different sides that are near each other in time (Mixed)."""
 
@@ -185,11 +169,9 @@ def self_join(
 @taking(WindowOptions)
 def clustering(
     options: WindowOptions,
-    key: Annotated[str, typer.Option(help="The column with the key.")] = "postcode",
-    text: Annotated[str, typer.Option(help="The column with the texts to cluster.")] = "name",
-    alike: Annotated[
-        float, typer.Option(help="How similar texts of a cluster must be, above 0 and at most 1.")
-    ] = 0.7,
+    key: str = option("postcode", "The column with the key."),
+    text: str = option("name", "The column with the texts to cluster."),
+    alike: float = option(0.7, "How similar texts of a cluster must be, above 0 and at most 1."),
 ) -> None:
     """Cluster the similar texts of each key by VOTE and GREEDY (Dalton)."""
 
@@ -205,18 +187,14 @@ def clustering(
 @taking(RunOptions)
 def tpch_q5(
     options: RunOptions,
-    region: Annotated[str, typer.Option(help="The name of the region.")] = "ASIA",
-    window: Annotated[str, typer.Option(help="The length of windows.")] = "5 minutes",
-    slide: Annotated[
-        str | None,
-        typer.Option(
-            help="The time from one window to the next; a fifth of --window if not given."
-        ),
-    ] = None,
-    skew: Annotated[
-        float | None,
-        typer.Option(help="Redraw the foreign keys of --input by Zipf's law with this exponent."),
-    ] = None,
+    region: str = option("ASIA", "The name of the region."),
+    window: str = option("5 minutes", "The length of windows."),
+    slide: str | None = option(
+        None, "The time from one window to the next; a fifth of --window if not given."
+    ),
+    skew: float | None = option(
+        None, "Redraw the foreign keys of --input by Zipf's law with this exponent."
+    ),
 ) -> None:
     """Compute query 5 of TPC-H in sliding windows: revenue by nation of a region (Mixed).
 

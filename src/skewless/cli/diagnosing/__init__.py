@@ -1,1 +1,13 @@
-"""`skewless diagnose`: start with `command`."""
+"""`skewless diagnose`: `columns`, `key` and `log` are its three commands."""
+
+import typer
+
+from skewless.cli.application import app
+
+diagnose = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(diagnose, name="diagnose")
+
+
+@diagnose.callback()
+def _diagnose() -> None:
+    """Show whether records or a finished job are skewed, and what would help."""

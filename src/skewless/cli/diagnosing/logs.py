@@ -1,27 +1,145 @@
-"""`skewless diagnose --event-log`: shows what the log of a job says, for people or as JSON."""
+"""`skewless diagnose log`: shows what the log of a job says, for people or as JSON."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.table import Table
 
-from skewless.cli.screen import console, print_json
+from skewless.cli import reading
+from skewless.cli.application import refusing_bad_input
+from skewless.cli.diagnosing import diagnose
+from skewless.cli.needs import needing_bokeh
+from skewless.cli.screen import AsJson, console, print_json
+from skewless.diagnosis.application import Application
 from skewless.diagnosis.event_log import is_compacted, read_events
-from skewless.diagnosis.stages import Application, summarise
-from skewless.diagnosis.stragglers import Straggler, find_stragglers
+from skewless.diagnosis.stages import summarise
+from skewless.diagnosis.stragglers import SLOW, Straggler, find_stragglers
+from skewless.diagnosis.what_if import WhatIf, what_if
+from skewless.plumbing.arguments import MOST_WORKERS, whole
 from skewless.plumbing.rounding import seconds_text
 
 _LISTED = 10
 _LITTLE = 0.05  # of the time of a stage
 
 
-def show_log(path: Path, *, slow: float, as_json: bool) -> None:
-    """Print which stages of an application have a straggler, and what the log does not show."""
-    compacted = is_compacted(path)
-    application = summarise(read_events(path))
-    stragglers = find_stragglers(application, slow=slow)
+@diagnose.command()
+def log(
+    file: Annotated[
+        Path, typer.Argument(help="The event log of a Spark application: a file or folder.")
+    ],
+    slow: Annotated[
+        float,
+        typer.Option(help="A task counts as slow from this many times the median on."),
+    ] = SLOW,
+    slots: Annotated[
+        str | None, typer.Option(help="Replay the application on this many tasks at a time.")
+    ] = None,
+    executors: Annotated[
+        str | None, typer.Option(help="Instead of --slots, with --cores: this many executors.")
+    ] = None,
+    cores: Annotated[
+        str | None, typer.Option(help="With --executors: tasks at a time of each executor.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Write a page with the replayed timeline to this file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which stages of a job had a straggler, what would help, and what it costs.
+
+    With --slots, also show how long the job would take on other slots and without stragglers.
+
+    Example: skewless diagnose log logs/eventlog_v2_app-20260101120000-0001 --slots 64
+    """
+    if page is not None:
+        with needing_bokeh():
+            from skewless.dashboard.replay_page import write_replay_page
+    with refusing_bad_input():
+        if not slow > 1.0:
+            raise ValueError(f"--slow must be above 1, not {slow}")
+        n_slots = _slots(slots, executors, cores)
+        compacted = is_compacted(file)
+        application = summarise(read_events(file))
+        if page is not None:
+            reading.file_to_write(page, "--page")
+        stragglers = find_stragglers(application, slow=slow)
+        _show_log(application, stragglers, compacted=compacted, as_json=as_json)
+        if n_slots is None and page is None:
+            return
+        replays = what_if(application, stragglers, n_slots)
+        if page is not None:
+            told = [one.as_dict() for one in replays]
+            write_replay_page(told, application.name or "application", page)
+    if as_json:
+        for one in replays:
+            print_json(one.as_dict())
+        return
+    _print_what_if(replays)
+    if page is not None:
+        print(f"\nThe page: {page}")
+
+
+def _slots(slots: str | None, executors: str | None, cores: str | None) -> int | None:
+    """Return how many tasks run at the same time by these options; None without any."""
+    if (executors is None) != (cores is None):
+        raise ValueError("--executors and --cores go together")
+    given = (("--slots", slots), ("--executors", executors), ("--cores", cores))
+    counts = {
+        option: reading.count(text, option, least=1, most=MOST_WORKERS)
+        for option, text in given
+        if text is not None
+    }
+    if executors is None:
+        return counts.get("--slots")
+    product = whole(
+        counts["--executors"] * counts["--cores"], "--executors times --cores", most=MOST_WORKERS
+    )
+    if counts.get("--slots", product) != product:
+        raise ValueError(
+            f"--slots is {counts['--slots']}, and {counts['--executors']} executors with "
+            f"{counts['--cores']} cores have {product}: give one of them, or the same"
+        )
+    return product
+
+
+def _print_what_if(replays: list[WhatIf]) -> None:
+    own, asked = replays[0], replays[-1]
+    print(
+        f"\nReplayed from the first job to the last, on the {own.slots} slots of the log: "
+        f"{seconds_text(own.seconds)}, measured {seconds_text(own.measured_seconds or 0.0)}"
+        + ("." if own.error is None else f", an error of {own.error:+.1%}.")
+    )
+    print(
+        f"{asked.slots} slots: {seconds_text(asked.seconds)}; without stragglers "
+        f"{seconds_text(asked.balanced_seconds)}, so they cost "
+        f"{seconds_text(asked.straggler_seconds)}."
+    )
+    table = Table(box=None)
+    for heading in ("stage", "tasks", "logged", f"{asked.slots} slots", "balanced", "to save"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("what it does")
+    longest = sorted(asked.stages, key=lambda one: -one.seconds)[:_LISTED]
+    for one in sorted(longest, key=lambda one: (one.begin, one.stage)):
+        even = one.balanced_seconds
+        table.add_row(
+            f"{one.stage}.{one.attempt}",
+            str(one.tasks),
+            seconds_text(one.logged_seconds),
+            seconds_text(one.seconds),
+            *("–", "–") if even is None else map(seconds_text, (even, one.straggler_seconds)),
+            one.what,
+        )
+    console().print(table)
+    _print_rest(len(asked.stages), "stages, all shorter")
+
+
+def _show_log(
+    application: Application, stragglers: list[Straggler], *, compacted: bool, as_json: bool
+) -> None:
     if as_json:
         _print_objects(application, stragglers, compacted=compacted)
         return
@@ -103,7 +221,7 @@ def _print_gaps(application: Application, *, compacted: bool) -> None:
     if application.failed:
         print(
             "A hot key can be the reason, above all if memory ran out: hot_keys names the heaviest "
-            "keys of a DataFrame, and skewless diagnose --input --key those of a file."
+            "keys of a DataFrame, and skewless diagnose key those of a file."
         )
 
 

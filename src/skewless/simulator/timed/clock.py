@@ -184,7 +184,7 @@ class Clock:
             self._merging.merge_only(self._n_records // self._window - 1, keys)
 
     def seconds_per_record(self) -> Floats:
-        """Return how long a record took each worker since the last call; NaN where none did."""
+        """Measure the seconds per record of each worker since the last call; NaN if it had none."""
         served, busy = self._queues.served, self._queues.busy
         measured: Floats = np.full(busy.size, np.nan)
         np.divide(busy, served, out=measured, where=served > 0)
@@ -193,7 +193,7 @@ class Clock:
         return measured
 
     def waiting(self) -> Ints:
-        """Return how many records wait for each worker now."""
+        """Count the records that wait for each worker now."""
         return queueing.waiting(self._queues, self.now)
 
     def _advance(self, *, to_the_end: bool) -> None:
@@ -291,7 +291,7 @@ def _empty_queues(timing: Timing, rules: Rules, n_sources: int, capacities: Floa
 
 
 def _by_window(windows: list[Ints], n_windows: int) -> Ints:
-    """Return how many records there are of each window."""
+    """Count the records of each window."""
     none: Ints = np.empty(0, np.int64)
     counts: Ints = np.bincount(np.concatenate([none, *windows]), minlength=n_windows)
     return counts

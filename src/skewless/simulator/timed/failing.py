@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
+from skewless.arrays import Floats, Ints, Keys, Rows, SmallInts, Workers
 from skewless.simulator.timed import in_flight, parking
 from skewless.simulator.timed.in_flight import InFlight
 from skewless.simulator.timed.measuring import Times
@@ -53,23 +53,23 @@ def fail(
     A record that its source had sent is lost, or sent again now. A record that its source has not
     sent yet, because there was no room or because it is not its turn, goes to another worker.
     """
-    size = int(flight.size[0])
-    mine = flight.workers[:size] == worker
-    unsent = mine & (flight.begin[:size] > now)
+    sent = flight.rows[: int(flight.size[0])]
+    mine = sent["worker"] == worker
+    unsent = mine & (sent["begin"] > now)
     had = mine & ~unsent
     again = mine if replay else unsent
-    _release_sources(queues, flight, rules, np.flatnonzero(unsent), now)
-    windows = flight.windows[:size][had]
+    _release_sources(queues, sent[unsent], rules, now)
+    windows: Ints = sent["window"][had]
     if not replay:
         np.add.at(times.done, windows, 1)
-        np.minimum.at(times.first, windows, flight.begin[:size][had])
+        np.minimum.at(times.first, windows, sent["begin"][had])
         np.maximum.at(times.last, windows, now)
     at = np.flatnonzero(again)
-    held = np.flatnonzero(parked.workers[: int(parked.size[0])] == worker)
+    held = np.flatnonzero(parked.rows["worker"][: int(parked.size[0])] == worker)
     coming, sources = _coming(batch, worker)
     parts = (
-        _Again(flight.keys[at], flight.costs[at], flight.sources[at], flight.windows[at]),
-        _Again(parked.keys[held], parked.costs[held], parked.sources[held], parked.windows[held]),
+        _again(sent[at]),
+        _again(parked.rows[held]),
         _Again(batch.keys[coming], batch.costs[coming], sources, batch.windows[coming]),
     )
     columns: dict[str, Any] = {
@@ -78,25 +78,16 @@ def fail(
     records = _Again(**columns)
     workers = reroute(records.keys, records.costs, records.sources)
     first, second, third = np.split(workers, [at.size, at.size + held.size])
-    parked.workers[held] = second
+    parked.rows["worker"][held] = second
     batch.workers[coming] = third
     parked = parking.with_room(parked, at.size)
-    leave = np.where(unsent[at], np.maximum(flight.wanted[at], now), now)
-    born = flight.born[at]
+    leave = np.where(unsent[at], np.maximum(sent["wanted"][at], now), now)
+    born = sent["born"][at]
     if rules.arrivals == FULL:  # latency counts from when a record leaves
         born = np.where(unsent[at], leave, born)
-    for place, (i, until, new) in enumerate(
-        zip(at.tolist(), leave.tolist(), first.tolist(), strict=True)
-    ):
+    for row, until, new, since in zip(sent[at], leave, first, born, strict=True):
         parking.park(
-            parked,
-            until,
-            np.int32(new),
-            flight.costs[i],
-            flight.windows[i],
-            born[place],
-            flight.keys[i],
-            flight.sources[i],
+            parked, until, new, row["cost"], row["window"], since, row["key"], row["source"]
         )
     queues.free[worker] = now
     queues.begun[worker] = -np.inf
@@ -106,15 +97,17 @@ def fail(
     return Outcome(parked, flight, windows, records.windows, records.keys, workers)
 
 
-def _release_sources(
-    queues: Queues, flight: InFlight, rules: Rules, unsent: Ints, now: float
-) -> None:
+def _again(rows: Rows) -> _Again:
+    return _Again(rows["key"], rows["cost"], rows["source"], rows["window"])
+
+
+def _release_sources(queues: Queues, unsent: Rows, rules: Rules, now: float) -> None:
     """Release the sources that wait for room at the worker."""
-    for i in unsent.tolist():
-        source = int(flight.sources[i])
-        if flight.numbers[i] != queues.emitted[source] - 1:
+    for row in unsent:
+        source = row["source"]
+        if row["number"] != queues.emitted[source] - 1:
             continue  # it is not what the source waits for
-        free = max(float(flight.wanted[i]), now) + rules.emit
+        free = max(float(row["wanted"]), now) + rules.emit
         if rules.pending and queues.n_under_way[source] == rules.pending:
             free = max(free, float(queues.under_way[source, 0]))
         queues.due[source] = max(free, float(queues.arrived[source]))

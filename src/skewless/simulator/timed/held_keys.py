@@ -11,7 +11,6 @@ class HeldKeys:
     """Says until when records of moving keys wait, as the pause of Mixed's protocol does."""
 
     def __init__(self) -> None:
-        """Hold nothing yet."""
         self._keys: Keys = np.empty(0, np.uint64)  # ascending
         self._until: Floats = np.empty(0)
 

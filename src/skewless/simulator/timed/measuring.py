@@ -43,7 +43,6 @@ def no_times(n_windows: int) -> Times:
 
 @kernel
 def _bucket(latency: F64) -> I64:
-    """Return the bucket of a latency."""
     if latency <= SHORTEST:
         return 0
     bucket = np.int64(np.log2(latency / SHORTEST) * BUCKETS_PER_OCTAVE)

@@ -16,7 +16,6 @@ class MergeStage:
     """
 
     def __init__(self, timing: Timing, *, n_slides: int = 1, forwarding: bool = False) -> None:
-        """Let all reducers be free."""
         self._seconds = timing.merge
         self._free: Floats = np.zeros(timing.reducers)
         self._sent: dict[int, list[tuple[Keys, Workers]]] = {}

@@ -2,68 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts
+from skewless.arrays import F64, I32, I64, U64, Ints, Rows
 from skewless.plumbing.compiling import kernel
+
+PARKED = np.dtype(
+    [
+        ("until", "f8"),  # when it may leave
+        ("worker", "i4"),
+        ("source", "i4"),
+        ("cost", "f8"),
+        ("window", "i8"),
+        ("born", "f8"),  # when it would have left
+        ("key", "u8"),
+    ]
+)
 
 
 class Parked(NamedTuple):
-    """A heap by the times at which the records may leave."""
+    """A heap by the times at which the records may leave; the last row is for exchanges."""
 
-    until: Floats
-    workers: SmallInts
-    costs: Floats
-    windows: Ints
-    born: Floats  # when they would have left
-    keys: Keys
-    sources: SmallInts
+    rows: Rows
     size: Ints  # [1]
 
 
 def nothing_parked() -> Parked:
     """Return no records."""
-    return Parked(
-        until=np.empty(0),
-        workers=np.empty(0, np.int32),
-        costs=np.empty(0),
-        windows=np.empty(0, np.int64),
-        born=np.empty(0),
-        keys=np.empty(0, np.uint64),
-        sources=np.empty(0, np.int32),
-        size=np.zeros(1, np.int64),
-    )
+    return Parked(rows=np.zeros(1, PARKED), size=np.zeros(1, np.int64))
 
 
 def with_room(before: Parked, n_more: int) -> Parked:
     """Return the parked records, with room for this many more."""
     size = int(before.size[0])
-    room = size + n_more
-    if room <= before.until.size:
+    if size + n_more < before.rows.size:
         return before
+    return before._replace(rows=longer(before.rows[:size], n_more + 1))
 
-    def longer(column: NDArray[Any]) -> NDArray[Any]:
-        return np.concatenate([column[:size], np.zeros(room - size, column.dtype)])
 
-    columns: dict[str, Any] = {
-        name: longer(getattr(before, name)) for name in before._fields if name != "size"
-    }
-    return before._replace(**columns)
+def longer(rows: Rows, n_more: int) -> Rows:
+    """Return the rows and this many empty ones."""
+    return np.concatenate([rows, np.zeros(n_more, rows.dtype)])
 
 
 @kernel
-def _swap(parked: Parked, i: I64, j: I64) -> None:
+def _swap(rows: Rows, i: I64, j: I64) -> None:
     """Exchange two records of the heap."""
-    parked.until[i], parked.until[j] = parked.until[j], parked.until[i]
-    parked.workers[i], parked.workers[j] = parked.workers[j], parked.workers[i]
-    parked.costs[i], parked.costs[j] = parked.costs[j], parked.costs[i]
-    parked.windows[i], parked.windows[j] = parked.windows[j], parked.windows[i]
-    parked.born[i], parked.born[j] = parked.born[j], parked.born[i]
-    parked.keys[i], parked.keys[j] = parked.keys[j], parked.keys[i]
-    parked.sources[i], parked.sources[j] = parked.sources[j], parked.sources[i]
+    spare = rows.size - 1
+    rows[spare] = rows[i]
+    rows[i] = rows[j]
+    rows[j] = rows[spare]
 
 
 @kernel
@@ -78,34 +68,35 @@ def park(
     source: I32,
 ) -> None:
     """Put a record aside until a time."""
-    i = parked.size[0]
-    parked.until[i] = until
-    parked.workers[i] = worker
-    parked.costs[i] = cost
-    parked.windows[i] = window
-    parked.born[i] = born
-    parked.keys[i] = key
-    parked.sources[i] = source
+    rows, i = parked.rows, parked.size[0]
+    row = rows[i]
+    row["until"] = until
+    row["worker"] = worker
+    row["cost"] = cost
+    row["window"] = window
+    row["born"] = born
+    row["key"] = key
+    row["source"] = source
     parked.size[0] = i + 1
-    while i > 0 and parked.until[(i - 1) >> 1] > parked.until[i]:
-        _swap(parked, i, (i - 1) >> 1)
+    while i > 0 and rows[(i - 1) >> 1]["until"] > rows[i]["until"]:
+        _swap(rows, i, (i - 1) >> 1)
         i = (i - 1) >> 1
 
 
 @kernel
 def drop_first(parked: Parked) -> None:
     """Take the record that may leave first out of the heap."""
-    n = parked.size[0] - 1
-    _swap(parked, 0, n)
+    rows, n = parked.rows, parked.size[0] - 1
+    rows[0] = rows[n]
     parked.size[0] = n
     i = 0
     while True:
         child = 2 * i + 1
         if child >= n:
             return
-        if child + 1 < n and parked.until[child + 1] < parked.until[child]:
+        if child + 1 < n and rows[child + 1]["until"] < rows[child]["until"]:
             child += 1
-        if parked.until[child] >= parked.until[i]:
+        if rows[child]["until"] >= rows[i]["until"]:
             return
-        _swap(parked, i, child)
+        _swap(rows, i, child)
         i = child

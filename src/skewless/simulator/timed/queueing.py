@@ -180,12 +180,12 @@ def _serve_parked(
     queues: Queues, parked: Parked, flight: InFlight, times: Times, network: F64
 ) -> None:
     """Send the record that may leave first; it has waited, so a full queue takes it."""
-    begin = parked.until[0]
-    worker, window = parked.workers[0], parked.windows[0]
-    cost, born = parked.costs[0], parked.born[0]
+    row = parked.rows[0]
+    begin, worker, window = row["until"], row["worker"], row["window"]
+    cost, born = row["cost"], row["born"]
     done = _serve(queues, worker, begin + network, cost)
     if flight.fails[worker]:
-        source, key = parked.sources[0], parked.keys[0]
+        source, key = row["source"], row["key"]
         remember(flight, worker, window, source, -1, begin, begin, done, born, cost, key)
     else:
         note(times, window, begin, done, done - born)
@@ -220,7 +220,7 @@ def advance(
     n_sources = queues.due.size
     while queues.n_heap[0] > 0:
         source = queues.heap[0]
-        if parked.size[0] > 0 and parked.until[0] <= queues.due[source]:
+        if parked.size[0] > 0 and parked.rows[0]["until"] <= queues.due[source]:
             _serve_parked(queues, parked, flight, times, rules.network)
             continue
         i = batch.head[source]
@@ -265,6 +265,6 @@ def advance(
 
 
 def waiting(queues: Queues, time: float) -> Ints:
-    """Return how many records wait for each worker at a time, those in service not counted."""
+    """Count the records that wait for each worker at a time, without those in service."""
     counts: Ints = (queues.begun > time).sum(axis=1)
     return counts

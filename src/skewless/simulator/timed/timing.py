@@ -89,7 +89,6 @@ class Timing:
     transfer: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse parameters out of range."""
         check_types(self)
         require(
             self, "spread", self.spread in ("fixed", "exponential"), "one of fixed, exponential"
@@ -155,7 +154,6 @@ class Event:
     queued: Literal["replayed", "lost"] = "replayed"
 
     def __post_init__(self) -> None:
-        """Refuse what cannot happen."""
         check_types(self)
         kinds = ("speed", "stop", "leave", "fail", "join")
         require(self, "kind", self.kind in kinds, f"one of {', '.join(kinds)}")

@@ -64,10 +64,10 @@ def aggregate(
         - A registered name such as "cascade", or a strategy object: records are routed, combined by
           the workers, and merged.
         - "auto": "plain" if all aggregations are ready ones, "local" for your own aggregators. A
-          strategy if records have weights. If a batch has too few partitions or too many keys for
-          "local": a strategy, or key hash if no key is hot. Key hash also for aggregators that do
-          not merge. A restarted stream keeps the choice in its ledger. The choice is logged, and
-          `explain` shows it.
+          strategy if records have weights. If a batch has too few partitions for all slots, or is
+          large, your aggregators are timed on a sample: "local", key hash or a strategy, whichever
+          should be the fastest. Key hash also for aggregators that do not merge. A restarted stream
+          keeps the choice in its ledger. The choice is logged, and `explain` shows it.
     workers, capacities, weight, seed, ledger, untrusted_keys
         As for `route`. "plain" and "local" route nothing, so they refuse `capacities` and `weight`.
         With "auto", `weight` chooses a strategy that routes, and `capacities` have an effect only
@@ -86,5 +86,5 @@ def aggregate(
     """
     asked = asked_for(Records.of(df).by(key), aggs, window, watermark, mode)
     given = routing_arguments(df, workers, capacities, seed, ledger, untrusted_keys)
-    choice = choose(asked.records, asked.aggs, strategy, given, weight)
+    choice = choose(asked, strategy, given, weight)
     return FORMS[choice.form](asked, choice, given, weight).results(mode).toDF(*asked.names)

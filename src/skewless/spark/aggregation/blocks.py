@@ -83,5 +83,5 @@ class Packing:
 
 
 def by_key(partials: Partials) -> Partials:
-    """Return how partial results of one pane or window are merged: by key alone."""
+    """Build what merges partial results of one pane or window: by key alone."""
     return replace(partials, pane=None, offset=0)

@@ -2,7 +2,8 @@
 
 The rule uses what is known before anything runs: the aggregations, whether the records are a
 stream, and what the ledger of the stream began with. For a batch of enough bytes, it also uses the
-number of partitions and a sample of the keys. So a restarted stream takes the same form again.
+number of partitions and a sample, on which the aggregators are timed. So a restarted stream takes
+the same form again.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import Any, Literal, TypeAlias
 from pyspark.sql import Column
 
 from skewless import registry
+from skewless.diagnosis.costs import ROUTE_SECONDS, SHUFFLE_SECONDS, STAGE_SECONDS
 from skewless.parameters import nearest
 from skewless.spark.aggregation.arguments import require_one_merger
+from skewless.spark.aggregation.asked import Asked
 from skewless.spark.aggregation.plain_queries import has_plain_query
-from skewless.spark.aggregation.sampling import Source, known_source
+from skewless.spark.aggregation.sampling import Sample, Source, known_source
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.records import Records
@@ -30,10 +33,8 @@ Form: TypeAlias = Literal["plain", "local", "together", "route"]
 #: Forms that a user may name as `strategy`.
 AUTO, PLAIN, LOCAL = "auto", "plain", "local"
 FORMS = (AUTO, PLAIN, LOCAL)
-#: Below this many records per key in a source's sample, combining there saves too little.
-_FEW_PER_KEY = 2.0
-#: A key with more than this many times the even share of a worker is hot.
-_HOT = 1.5
+#: Another form must promise at least this many times the speed of "local".
+_ALIKE = 1.3
 _LOGGER = logging.getLogger("skewless")
 
 
@@ -56,13 +57,12 @@ class Choice:
 
 
 def choose(
-    records: Records,
-    aggs: Mapping[str, Any],
+    asked: Asked,
     strategy: str | AnyStrategy,
     given: RoutingArguments,
     weight: str | Column | None,
 ) -> Choice:
-    """Return the form that was asked for, or the one that the rule gives.
+    """Return the form that was asked for, or the one that should be the fastest.
 
     Raises ValueError if the partial results cannot be merged, before a sample is taken.
 
@@ -71,11 +71,11 @@ def choose(
     """
     if isinstance(strategy, str) and strategy in (PLAIN, LOCAL):
         _require_no_routing(strategy, weight, given.capacities)
-    choice = _without_sample(records, aggs, strategy, given, weight)
+    choice = _without_sample(asked.records, asked.aggs, strategy, given, weight)
     if choice is None or choice.form != "plain":
-        require_one_merger(aggs)
+        require_one_merger(asked.aggs)
     if choice is None:
-        choice = _of_batch(known_source(records, given.workers), given.workers)
+        choice = _of_batch(known_source(asked, given.workers), given.workers)
     is_exposed = choice.form == "together" and given.untrusted_keys
     return replace(choice, form="route") if is_exposed else choice
 
@@ -114,24 +114,37 @@ def _without_sample(
 
 
 def _of_batch(source: Source | None, workers: int) -> Choice:
-    """Return the form for aggregators of a user on a batch."""
+    """Return the form for aggregators of a user on a batch: the one that should be the fastest."""
     if source is None:
         return Choice("local", LOCAL, "the states merge, and the source is not known")
-    if source.leaves_idle(workers):
-        why = f"{source.partitions} partitions of the source would leave slots idle"
-    elif source.records_per_key is not None and source.records_per_key < _FEW_PER_KEY:
-        why = f"a source has {source.records_per_key:.1f} records per key"
-    else:
-        said = source.records_per_key
-        why = "states merge" if said is None else f"a source has {said:.0f} records per key"
-        return Choice("local", LOCAL, why)
-    if source.top_share is None:
-        return Choice("route", DEFAULT_STRATEGY, f"{why}, and its keys are not known")
-    if source.top_share * workers > _HOT:
-        return Choice(
-            "route", DEFAULT_STRATEGY, f"{why}, and a key has {source.top_share:.0%} of them"
-        )
-    return Choice("together", "hash", f"{why}, and no key is hot")
+    if source.sample is None:
+        return Choice("local", LOCAL, "the states merge, and no slot would be idle")
+    seconds = form_seconds(source, source.sample, workers)
+    fastest = min(seconds, key=lambda name: seconds[name])
+    # Estimates are rough, and "local" moves no record.
+    chosen = LOCAL if seconds[LOCAL] <= _ALIKE * seconds[fastest] else fastest
+    told = ", ".join(f"{name} {each:.1f} s" for name, each in seconds.items())
+    why = f"by a sample, {told} on {source.partitions} partitions"
+    form: Form = "local" if chosen == LOCAL else "together" if chosen == "hash" else "route"
+    return Choice(form, chosen, why)
+
+
+def form_seconds(source: Source, sample: Sample, workers: int) -> dict[str, float]:
+    """Return about how long each form takes."""
+    reading = max(1, min(source.partitions, source.slots))
+    working = max(1, min(workers, source.slots))
+    n = source.records
+    # Partial results of all partitions: keys come again, so their number grows ever more slowly.
+    new = (sample.keys_per_record + sample.new_keys) / 2
+    merging = n * new * sample.merge_s
+    moving = n * SHUFFLE_SECONDS / reading
+    updating = n * sample.update_s
+    balanced = (updating + merging) / working
+    return {
+        LOCAL: updating / reading + n * new * SHUFFLE_SECONDS / reading + merging / working,
+        "hash": moving + updating * max(1 / working, sample.top_share),
+        DEFAULT_STRATEGY: STAGE_SECONDS + moving + n * ROUTE_SECONDS / reading + balanced,
+    }
 
 
 def _begun(ledger: Ledger | None) -> str | None:

@@ -95,7 +95,7 @@ class Window:
     slide: str | None = None
     offset: str | None = None
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         text(self.time, "window: time", "the name of a column")
         size = microseconds(self.size, "window: size")
         slide = size if self.slide is None else microseconds(self.slide, "window: slide")

@@ -11,6 +11,7 @@ import numpy as np
 
 from skewless import metrics
 from skewless.arrays import Floats, Ints, Keys
+from skewless.diagnosis.advice import HotKey
 from skewless.spark.key_texts import ListedKey
 from skewless.spark.ledger.entry_checks import corrupt, require_report, require_worker_report
 from skewless.spark.ledger.folder import shown
@@ -22,17 +23,6 @@ from skewless.spark.state.versions.plan_files import read_entry
 _SHOWN_HOT_KEYS = 10
 #: Seconds. If the busiest worker took less, its time is mostly noise, and times are not compared.
 COMPARABLE_S = 0.05
-
-
-@dataclass(frozen=True)
-class HotKey:
-    """A key with many records."""
-
-    key: str  # as text; the parts of a composite key with commas between them
-    records: int
-    share: float  # of all records
-    workers: int | None = None  # that are known to have it
-    unsure: int = 0  # it may have up to this many more records
 
 
 @dataclass(frozen=True)
@@ -100,7 +90,7 @@ def run_of(ledger: Ledger, report: Entry) -> str:
 
 
 def planned_workers(plan: Entry) -> int:
-    """Return how many workers a plan of `process` is for."""
+    """Count the workers that a plan of `process` is for."""
     n_workers = plan.about.get("workers")
     if type(n_workers) is not int or n_workers < 1:
         text = f"workers must be a whole number of at least 1, not {n_workers!r}"

@@ -14,9 +14,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from skewless.plumbing.arguments import shown
 from skewless.plumbing.private_files import write_private
+from skewless.plumbing.text_tables import number, percent, printable, text_table
 from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.balance.prometheus import balance_metrics, exposition
-from skewless.spark.balance.text_tables import number, percent, printable, text_table
 from skewless.spark.ledger.folder import open_folder
 from skewless.spark.ledger.folder import shown as address_text
 from skewless.spark.ledger.ledger import Ledger
@@ -60,7 +60,7 @@ _HEADINGS = (
 def explain_balance(
     query: Any, *, ledger: str | os.PathLike[str] | None = None, spark: SparkSession | None = None
 ) -> Balance:
-    """Return how the records of a query's last micro-batches were spread over the workers.
+    """Read the balance of a query's last micro-batches: records per worker.
 
     Parameters
     ----------

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from skewless.plumbing.text_tables import printable
 from skewless.spark.balance.balance import (
     batch_balance,
     plan_of,
@@ -26,7 +27,6 @@ from skewless.spark.balance.seen_batches import (
     total_of,
     users_key,
 )
-from skewless.spark.balance.text_tables import printable
 from skewless.spark.ledger.folder import Folder, open_folder, shown
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import (

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from skewless import metrics
+from skewless.plumbing.text_tables import printable
 from skewless.spark.balance.balance import BatchBalance, read_hot_keys
-from skewless.spark.balance.text_tables import printable
 from skewless.spark.columns import internal
 from skewless.spark.key_texts import LONGEST_TEXT
 from skewless.spark.ledger.entry_checks import corrupt

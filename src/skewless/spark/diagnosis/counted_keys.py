@@ -12,8 +12,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from skewless.arrays import Keys
+from skewless.diagnosis.key_facts import CURVE, TOP, KeyFacts, heavy_share, part_size
 from skewless.spark.columns import internal, quoted
-from skewless.spark.diagnosis.sampled_keys import SampledKeys
 
 #: The place of a record: its file, the start of the part of the file that one task reads, and a
 #: number that increases along this part.
@@ -23,41 +23,15 @@ _PART, _RANK, _VALUES = internal("part"), internal("rank"), internal("values")
 
 
 class CountedKeys(NamedTuple):
-    """The results of counting the keys, and the keys of the first records.
+    """The results of counting the keys, and the keys of the first records."""
 
-    Parameters
-    ----------
-    n_records, n_keys, n_above_fair_share
-        How many records and keys there are, and keys with more than a worker's share.
-    heaviest
-        The hash and the records of the heaviest keys; among equal ones the smaller hash first.
-    values
-        The values of the columns of these keys, by hash.
-    tops
-        The hashes of the heaviest keys of each part of the stream, in the same order.
-    beginning
-        The keys of the first records.
-    """
-
-    n_records: int
-    n_keys: int
-    n_above_fair_share: int
-    heaviest: tuple[tuple[int, int], ...]
-    values: dict[int, tuple[Any, ...]]
-    tops: tuple[tuple[int, ...], ...]
-    beginning: SampledKeys
+    facts: KeyFacts
+    values: dict[int, tuple[Any, ...]]  # of the columns of the heaviest keys, by hash
+    beginning: Keys
 
 
 def count_on_spark(
-    records: DataFrame,
-    key: list[str],
-    *,
-    n_workers: int,
-    heaviest: int,
-    top: int,
-    parts: int,
-    heavy: float,
-    beginning: int,
+    records: DataFrame, key: list[str], *, n_workers: int, beginning: int
 ) -> CountedKeys:
     """Return the counts; it reads the key columns of the records four times.
 
@@ -72,11 +46,6 @@ def count_on_spark(
         The columns of the key.
     n_workers
         The number of workers that share the load.
-    heaviest, top, parts
-        The number of heaviest keys to return of all records, and of each part of the stream; and
-        the number of parts.
-    heavy
-        The least share of a part's records that makes a key one of its heaviest.
     beginning
         The number of first records whose keys are returned: 16 bytes each on the driver.
     """
@@ -91,20 +60,20 @@ def count_on_spark(
     try:
         is_above = (F.col(_N) * n_workers > n_records).cast("bigint")
         n_keys, n_above = counts.agg(F.count("*"), F.sum(is_above)).collect()[0]
-        rows = counts.orderBy(*_heaviest_first()).limit(heaviest).collect()
+        rows = counts.orderBy(*_heaviest_first()).limit(CURVE).collect()
     finally:
         counts.unpersist()
     placed = _placed(hashed, offsets)
-    size = max(-(-n_records // parts), 1)
-    return CountedKeys(
+    size = part_size(n_records)
+    facts = KeyFacts(
         n_records=n_records,
         n_keys=int(n_keys),
         n_above_fair_share=int(n_above),
         heaviest=tuple((_unsigned(row[_HASH]), int(row[_N])) for row in rows),
-        values={_unsigned(row[_HASH]): tuple(row[_VALUES]) for row in rows},
-        tops=_tops(placed, size, top, heavy * size),
-        beginning=SampledKeys(_beginning(placed, beginning)),
+        tops=_tops(placed, size, heavy_share(n_workers) * size),
     )
+    values_of = {_unsigned(row[_HASH]): tuple(row[_VALUES]) for row in rows}
+    return CountedKeys(facts, values_of, _beginning(placed, beginning))
 
 
 def _offsets(hashed: DataFrame) -> tuple[DataFrame, int]:
@@ -126,12 +95,12 @@ def _placed(hashed: DataFrame, offsets: DataFrame) -> DataFrame:
     return joined.select(_HASH, (F.col(ROW) + F.col(_FIRST)).alias(_PLACE))
 
 
-def _tops(placed: DataFrame, size: int, top: int, least: float) -> tuple[tuple[int, ...], ...]:
+def _tops(placed: DataFrame, size: int, least: float) -> tuple[tuple[int, ...], ...]:
     """Return the heaviest keys of each part of `size` records, with `least` records each."""
     part = F.expr(f"`{_PLACE}` div {size}").alias(_PART)
     counts = placed.groupBy(part, _HASH).agg(F.count("*").alias(_N))
     rank = F.row_number().over(Window.partitionBy(_PART).orderBy(*_heaviest_first()))
-    rows = counts.withColumn(_RANK, rank).where(F.col(_RANK) <= top).collect()
+    rows = counts.withColumn(_RANK, rank).where(F.col(_RANK) <= TOP).collect()
     found: dict[int, list[tuple[int, int]]] = {row[_PART]: [] for row in rows}
     for row in rows:
         if row[_N] >= least:

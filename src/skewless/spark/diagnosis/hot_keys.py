@@ -15,14 +15,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from skewless.arrays import Keys, Workers
+from skewless.arrays import Keys
+from skewless.diagnosis.advice import HotKey
+from skewless.diagnosis.costs import given_costs
+from skewless.diagnosis.job import Job, SampledKeys
+from skewless.diagnosis.ways import chosen_strategies, predict
 from skewless.plumbing.arguments import LARGEST, MOST_WORKERS, seed_number, shown, text, whole
-from skewless.spark.balance.balance import HotKey
-from skewless.spark.diagnosis.advice import HotKeys
-from skewless.spark.diagnosis.costs import Costs, cost
+from skewless.spark.diagnosis.applying import HotKeys
 from skewless.spark.diagnosis.measuring import measure
-from skewless.spark.diagnosis.predicting import Job, chosen_strategies, predict
-from skewless.spark.diagnosis.sampled_keys import SampledKeys
 from skewless.spark.diagnosis.timing_work import Work
 from skewless.spark.key_texts import key_text
 from skewless.spark.records import GroupingKey, Key, Records
@@ -75,9 +75,10 @@ def hot_keys(
     hashes in the order of the records. The driver routes the sample as `route` would. With `work`,
     it reads `df` three more times. Cache `df` if it is expensive to compute.
 
-    It also predicts what needs no strategy: Spark's hash, a round-robin `repartition(n)`, salting,
-    and no shuffle at all. With costs, it predicts seconds, and `fastest` is the prediction with the
-    least. That may be plain Spark.
+    It also predicts what needs no strategy: Spark's hash, a round-robin `repartition(n)`, salting
+    of all keys or of hot keys only, and no shuffle at all; and a plan of the keys. With costs, it
+    predicts seconds, and `fastest` is the prediction with the least. That may be plain Spark.
+    `apply` partitions records in that way.
 
     Parameters
     ----------
@@ -131,7 +132,11 @@ def hot_keys(
     n_workers = number_of_workers(df, given_workers(workers, df.sparkSession))
     seeded = seed_number(seed)
     n_slots = _slots(df, slots)
-    costs = _given_costs(per_record, per_pair, work)
+    if work is not None and (per_record is not None or per_pair is not None):
+        raise ValueError("give per_record and per_pair, or work (which measures them), not both")
+    if work is not None and not callable(work):
+        raise ValueError(f"work must be a function as mapInArrow takes it, not {shown(work)}")
+    costs = given_costs(per_record, per_pair)
     by = records.by(key).key
     columns = by.grouped
     batch_size = int(df.sparkSession.conf.get(_BATCH_SIZE) or 0)
@@ -142,17 +147,20 @@ def hot_keys(
     counted = df.agg(*_counts(by, top)).first()
     assert counted is not None  # a global aggregate has one row
     n_records, heaviest = _read_counts(counted.asDict())
-    keys, plain = _sample(df, columns, n_records, n_workers, sample, seeded)
+    keys = _sample(df, columns, n_records, n_workers, sample, seeded)
     job = Job(keys, n_workers, n_slots, n_records, costs, seeded, batch_size)
     return HotKeys(
         records=n_records,
         keys=heaviest,
         workers=n_workers,
         sampled=keys.n_records,
-        predictions=predict(job, chosen, plain),
+        predictions=predict(job, chosen),
         slots=n_slots,
         partitions=len(keys.partitions or ()),
         costs=costs,
+        n_too_heavy=keys.n_above(keys.n_records / n_workers),
+        key=key,
+        seed=seeded,
     )
 
 
@@ -261,11 +269,8 @@ def _text(item: Any, is_json: bool) -> str:
 
 def _sample(
     df: DataFrame, columns: list[Column], n_records: int, n_workers: int, wanted: int, seed: int
-) -> tuple[SampledKeys, Workers]:
-    """Return about this many keys, of a uniform sample of records, in the order of `df`.
-
-    Also return the partitions to which Spark's hash sends them.
-    """
+) -> SampledKeys:
+    """Return about this many keys, of a uniform sample of records, in the order of `df`."""
     hashes = df.select(
         F.spark_partition_id().alias(_PARTITION),
         F.xxhash64(*columns).alias(_HASH),
@@ -277,21 +282,7 @@ def _sample(
     table = hashes.toArrow()
     keys: Keys = np.ascontiguousarray(table.column(_HASH).to_numpy()).view(np.uint64)
     sizes = np.bincount(table.column(_PARTITION).to_numpy())
-    return SampledKeys(keys, tuple(sizes.tolist())), table.column(_PLAIN).to_numpy()
-
-
-def _given_costs(per_record: object, per_pair: object, work: object) -> Costs | None:
-    """Return the costs that a user gave; raise ValueError for costs together with `work`."""
-    if work is not None and (per_record is not None or per_pair is not None):
-        raise ValueError("give per_record and per_pair, or work (which measures them), not both")
-    if work is not None and not callable(work):
-        raise ValueError(f"work must be a function as mapInArrow takes it, not {shown(work)}")
-    if per_record is None and per_pair is None:
-        return None
-    return Costs(
-        cost(0.0 if per_record is None else per_record, "per_record"),
-        cost(0.0 if per_pair is None else per_pair, "per_pair"),
-    )
+    return SampledKeys(keys, tuple(sizes.tolist()), table.column(_PLAIN).to_numpy())
 
 
 def _slots(df: DataFrame, slots: object) -> int:

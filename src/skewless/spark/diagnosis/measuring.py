@@ -15,10 +15,9 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from skewless.plumbing.arguments import shown
+from skewless.diagnosis.costs import Costs
 from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import internal
-from skewless.spark.diagnosis.costs import Costs
 from skewless.spark.diagnosis.timing_work import LEAST_LIGHT, Times, Work, time_work
 from skewless.spark.worker_python import require_skewless
 
@@ -35,8 +34,6 @@ def measure(df: DataFrame, key_hash: Column, work: Work, batch_size: int) -> Cos
 
     `batch_size` is the number of records that Spark hands to a function at a time.
     """
-    if not callable(work):
-        raise ValueError(f"work must be a function as mapInArrow takes it, not {shown(work)}")
     require_skewless(df.sparkSession)
     hashed = df.withColumn(_GROUP, key_hash)
     counts = hashed.groupBy(_GROUP).count().orderBy(F.desc("count"))

@@ -1,6 +1,7 @@
 """The verb `route`: chooses a worker for every record.
 
-Read `route` first: it builds the column. `arguments` and `settings` check what the user gave.
+Read `route` first: it builds the column. `planned` counts a batch first, and the JVM routes it.
+`arguments` and `settings` check what the user gave.
 `router` runs inside a task, which `this_task` describes; `query_ledger` finds its ledger. `plans`
 makes the state with which a source begins a micro-batch, and the report that it writes at the end.
 `plan_claims` lets one task make a plan, and `bounded_counts` counts the keys of a report. `seeds`

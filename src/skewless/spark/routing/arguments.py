@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType
 
 from skewless import registry
+from skewless.parameters import require_all_stay
 from skewless.plumbing.arguments import MOST_WORKERS, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.ledger.ledger import Ledger
@@ -25,7 +26,7 @@ from skewless.spark.routing.settings import (
     given_workers,
 )
 from skewless.spark.routing.worker_steps import last_workers
-from skewless.strategy import AnyStrategy, Rescales, Weighs, require_all_stay
+from skewless.strategy import AnyStrategy, Rescales, Weighs
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,11 @@ def weight_column(records: Records, weight: str | Column, strategy: AnyStrategy)
             f"weight: strategy {strategy.name!r} does not weigh records; {', '.join(able)} do: "
             "use one of them, or leave out weight"
         )
+    return cost_column(records, weight)
+
+
+def cost_column(records: Records, weight: str | Column) -> Column:
+    """Return what records cost as numbers; what cannot be a cost counts as 1."""
     column = weight
     if not isinstance(column, Column):
         column = records.column(records.existing(column, "weight"))

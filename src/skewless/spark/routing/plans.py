@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Floats, Ints
+from skewless.parameters import require_all_stay
 from skewless.spark.ledger.entry_checks import corrupt, require_plan, require_report, restored_from
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerMismatch
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
@@ -40,18 +41,7 @@ from skewless.spark.routing.plan_turns import made_or_awaited
 from skewless.spark.routing.speeds import last_batches, seconds_per_record, uses_speeds
 from skewless.spark.routing.worker_steps import Step, Steps, steps_about, steps_of
 from skewless.state import Unsound, copy_state
-from skewless.strategy import (
-    AnyStrategy,
-    Condenses,
-    Forks,
-    Infers,
-    Merges,
-    Observes,
-    Rebalances,
-    Report,
-    Rescales,
-    require_all_stay,
-)
+from skewless.strategy import AnyStrategy, Condenses, Forks, Merges, Rebalances, Report, Rescales
 
 #: Batches whose files are kept before the one that runs. Spark replays the last one or two; the
 #: others let `explain_balance` look back.
@@ -120,7 +110,7 @@ class PlanMaker:
         # A plan has all reports of the batch before, so no source is ahead of it. So a strategy
         # that condenses continues with the plan itself.
         if isinstance(self.strategy, Forks) and not isinstance(self.strategy, Condenses):
-            is_idle = isinstance(self.strategy, Infers)
+            is_idle = hasattr(self.strategy, "waiting")
             own = now.start(source) if is_idle else now._own(ledger, plan, source)
             return now, self.strategy.fork(state, own, source)
         return now, state
@@ -155,7 +145,7 @@ class PlanMaker:
         return next_plan
 
     def _measured(self, ledger: Ledger, before: int, plan: Entry) -> dict[str, Floats]:
-        """Return how long the workers took, if that is used."""
+        """Read the times that the workers took, if they are used."""
         if not (self.measures_speeds and uses_speeds(self.strategy)):
             return {}
         return last_batches(plan, ledger.read_workers(before), self.n_workers)
@@ -267,7 +257,7 @@ class PlanMaker:
                 return Entry({})
             merged = self._merged(parts) if parts else self._shared(plan, 0)
             seconds = seconds_per_record(measured) if measured else None
-            if seconds is not None and isinstance(self.strategy, Observes):
+            if seconds is not None and hasattr(self.strategy, "observe"):
                 self.strategy.observe(merged, seconds_per_record=seconds)
             return self._entry(_SHARED, merged)
         deque(reports, maxlen=0)  # only their sources are of interest

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 
 from skewless import parameters, registry
-from skewless.plumbing.arguments import text
+from skewless.plumbing.arguments import shown, text
 from skewless.spark.columns import quoted
 from skewless.spark.records import GroupingKey, Key, Records
 from skewless.spark.routing.arguments import (
@@ -24,23 +24,29 @@ from skewless.spark.routing.arguments import (
     weight_column,
 )
 from skewless.spark.routing.key_hashes import hashed_key
+from skewless.spark.routing.planned.inputs import input_of
+from skewless.spark.routing.planned.placing import placed
+from skewless.spark.routing.planned.plan_keys import KeyPlan, made_plan
 from skewless.spark.routing.plans import PlanMaker
 from skewless.spark.routing.query_ledger import query_ledger, state_identity
 from skewless.spark.routing.router import Router
-from skewless.spark.routing.seeds import log_seed
+from skewless.spark.routing.seeds import draw_seed, log_seed
 from skewless.spark.routing.speeds import uses_speeds
 from skewless.spark.worker_python import require_skewless
 from skewless.strategy import AnyStrategy
 
-#: The strategy where the user names none.
+#: The strategy that decides online where the user names none.
 DEFAULT_STRATEGY = "cascade-ahead"
+#: Plan first if the records are a batch that is cheap to count; else decide online.
+AUTO = "auto"
 
 
 def route(
     df: DataFrame,
     key: Key,
     *,
-    strategy: str | AnyStrategy = DEFAULT_STRATEGY,
+    strategy: str | AnyStrategy = AUTO,
+    plan: KeyPlan | None = None,
     workers: int | None = None,
     capacities: ArrayLike | None = None,
     weight: str | Column | None = None,
@@ -51,19 +57,29 @@ def route(
 ) -> DataFrame:
     """Return `df` with the worker of every record, each record in the partition of its worker.
 
-    Works on batch and streaming DataFrames. Each task is a source: it routes the records that it
-    reads, in the order in which it reads them. A `mapInArrow` that follows, or a `groupBy` that
-    includes the worker, needs no second shuffle.
+    A batch that is cheap to count is planned first: `route` counts its keys when it is called, in
+    one job, as `plan_keys` does, and logs that. The JVM then routes by the plan. Only keys that are
+    too heavy for one worker are split, and nothing of skewless runs in the workers.
+
+    A stream, and a batch that is expensive to compute and not cached, are decided online, in
+    Python. Each task is a source: it routes the records that it reads, in the order in which it
+    reads them. So is every DataFrame if you name a strategy.
+
+    A `mapInArrow` that follows, or a `groupBy` that includes the worker, needs no second shuffle.
 
     Parameters
     ----------
     df
-        The records. Their columns stay in the JVM. Only a hash of the key, and the weight if there
-        is one, go to Python.
+        The records. Their columns stay in the JVM. Online, a hash of the key, and the weight if
+        there is one, go to Python.
     key
         The name of a column, a Column, or several of them. Any type that Spark can hash.
     strategy
-        A registered name (`skewless strategies` lists them), `module:Class`, or a strategy object.
+        A registered name (`skewless strategies` lists them), `module:Class`, or a strategy object,
+        which decides online. "auto": plan first where counting is cheap; else `cascade-ahead`.
+    plan
+        A plan of `plan_keys`, of these records or of similar ones. It has the workers, their
+        capacities and the seed. Only for batch DataFrames.
     workers
         The number of partitions. None: `spark.skewless.workers`; else, for a stream, the last
         number in `ledger`; else `spark.sql.shuffle.partitions`. A stream may be restarted with
@@ -71,7 +87,7 @@ def route(
     capacities
         Relative speeds of the workers, one number for each. Only strategies that can rescale
         accept them. A stream may be restarted with other speeds. None: those in its ledger. With
-        `fish` and `hash`, a worker of capacity 0 gets no records.
+        a plan, `fish` and `hash`, a worker of capacity 0 gets no records.
     weight
         What a record costs: a numeric column, for strategies that weigh records. Null, NaN,
         infinity and negative numbers count as 1.
@@ -92,9 +108,21 @@ def route(
 
     Examples
     --------
+    >>> route(orders, "customer", workers=64)  # doctest: +SKIP
     >>> route(orders, "customer", strategy="cascade-ahead", workers=64)  # doctest: +SKIP
     """
     records = Records.of(df).by(key)
+    require_new(column, records)
+    if plan is not None:
+        others = {
+            "workers": workers,
+            "capacities": capacities,
+            "weight": weight,
+            "seed": seed,
+            "untrusted_keys": untrusted_keys,
+            "strategy": None if isinstance(strategy, str) and strategy == AUTO else strategy,
+        }
+        return placed(records, _followed(records, plan, others), column)
     given = routing_arguments(
         df,
         workers=workers,
@@ -103,16 +131,52 @@ def route(
         ledger=ledger,
         untrusted_keys=untrusted_keys,
     )
+    if isinstance(strategy, str) and strategy == AUTO:
+        if not df.isStreaming and input_of(df).is_cheap:
+            return placed(records, _plan(records, weight, given), column)
+        strategy = DEFAULT_STRATEGY
     router = make_router(df, records.key, strategy, given)
-    text(column, "column", "a name for the new column")
-    if column.lower() in [name.lower() for name in records.names]:  # Spark would replace it
-        raise ValueError(
-            f"column: the DataFrame has a column {column!r} already; it has "
-            + ", ".join(records.names)
-        )
     cost = None if weight is None else weight_column(records, weight, router.plans.strategy)
     require_skewless(df.sparkSession)
     return routed(df, router, records.key, cost, column)
+
+
+def require_new(column: object, records: Records) -> None:
+    """Raise ValueError unless this can be the name of one more column."""
+    name = text(column, "column", "a name for the new column")
+    if name.lower() in [one.lower() for one in records.names]:  # Spark would replace it
+        raise ValueError(
+            f"column: the DataFrame has a column {name!r} already; it has "
+            + ", ".join(records.names)
+        )
+
+
+def _plan(records: Records, weight: str | Column | None, given: RoutingArguments) -> KeyPlan:
+    """Return the plan of a batch that is cheap to count."""
+    seed = draw_seed() if given.seed is None else given.seed
+    if given.seed is None:
+        log_seed(seed)
+    return made_plan(
+        records,
+        given.workers,
+        seed,
+        capacities=given.capacities,
+        weight=weight,
+        untrusted=given.untrusted_keys,
+    )
+
+
+def _followed(records: Records, plan: object, others: Mapping[str, object]) -> KeyPlan:
+    """Return the plan that was given; raise ValueError if these records cannot follow it."""
+    if not isinstance(plan, KeyPlan):
+        raise ValueError(f"plan must be a KeyPlan, as plan_keys returns it, not {shown(plan)}")
+    if records.is_stream:
+        raise ValueError("plan: df is a stream, and streams are decided online: leave out plan")
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise ValueError(f"plan: give it without {', '.join(given)}, which the plan has already")
+    plan.require_key(records)
+    return plan
 
 
 def make_router(

@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.arrays import Floats, Ints, Keys, Workers
+from skewless.parameters import require_weights
 from skewless.spark.routing.bounded_counts import add
 from skewless.spark.routing.key_hashes import keyed_hashes
 from skewless.spark.routing.plans import PlanMaker, cost_units
 from skewless.spark.routing.query_ledger import QueryLedger
 from skewless.spark.routing.this_task import this_task
 from skewless.state import MOST_COUNTED
-from skewless.strategy import Weighs, require_weights
+from skewless.strategy import Weighs
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,10 @@ import hashlib
 import logging
 import secrets
 
+import numpy as np
+
+from skewless.kernels.hashing import seed_array
+
 _BITS = 63  # fits a signed 64-bit integer
 _LOGGER = logging.getLogger("skewless")
 
@@ -30,6 +34,11 @@ def seed_of_query(query: str) -> int:
     """Return the seed of a stream, the same after every restart."""
     digest = hashlib.sha256(f"skewless seed of {query}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> (64 - _BITS)
+
+
+def hash_seed(seed: int) -> int:
+    """Return the number that the JVM hashes with every key."""
+    return int(seed_array(seed, 3)[2].view(np.int64))
 
 
 def log_seed(seed: int) -> None:

@@ -23,7 +23,7 @@ from skewless.spark.ledger.entry_checks import corrupt, require_worker_report
 from skewless.spark.ledger.ledger import Entry
 from skewless.spark.routing.settings import MEASURED_SPEEDS
 from skewless.state import MOST_COUNTED, Unsound, require_that, require_within
-from skewless.strategy import AnyStrategy, Observes
+from skewless.strategy import AnyStrategy
 
 _LOGGER = logging.getLogger("skewless")
 #: Batches with records of each worker that a plan remembers.
@@ -45,7 +45,7 @@ _SECONDS, _RECORDS, _FIXED = "last_seconds", "last_records", "last_fixed"
 
 def uses_speeds(strategy: AnyStrategy) -> bool:
     """Return whether a strategy, with its parameters, can use measured times per record."""
-    return isinstance(strategy, Observes) and strategy.wants_speeds
+    return bool(getattr(strategy, "wants_speeds", False))
 
 
 def log_unused(name: str) -> None:
@@ -75,7 +75,7 @@ def last_batches(plan: Entry, reports: Mapping[int, Entry], n_workers: int) -> d
 
 
 def seconds_per_record(plan: Mapping[str, Floats]) -> Floats | None:
-    """Return how long a record takes each worker, or None while that is not known.
+    """Compute the seconds per record of each worker; None while they are not known.
 
     The time is that of a task with as many records as a task has on average. So it does not depend
     on how many a worker was sent, and where a task costs much more than its records, workers are

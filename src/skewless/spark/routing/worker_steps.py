@@ -41,7 +41,7 @@ def steps_of(entry: Entry, otherwise: Steps) -> Steps:
 
 
 def last_workers(ledger: Ledger) -> int | None:
-    """Return how many workers the query had last, or None before it has begun."""
+    """Look up the last number of workers of the query; None before it has begun."""
     began = ledger.workers()
     last = ledger.latest_plan(before=1 << 62)
     if began is None or last is None:

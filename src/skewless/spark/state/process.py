@@ -26,7 +26,7 @@ from skewless.spark.state.arguments import (
     sending,
     time_and_delay,
 )
-from skewless.spark.state.batch import BatchTasks, planned
+from skewless.spark.state.batch import BatchTasks, planned, planned_first
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import PLACES, worker_column
 from skewless.spark.state.processor import Processor
@@ -78,7 +78,8 @@ def process(
         What to compute: an object of your class derived from `Processor` or `KeyProcessor`.
     strategy
         How keys are placed: "mixed", "min-table", "min-mig", "readj", "hash", or a strategy object
-        with other parameters, such as `Mixed(tolerance=0.2, max_entries=500)`. "auto" is "mixed".
+        with other parameters, such as `Mixed(tolerance=0.2, max_entries=500)`. "auto" is "mixed"
+        for a stream. A batch is planned first, as by `plan_keys(…, whole_keys=True)`.
     workers
         The number of workers. None: `spark.skewless.workers`; else the number before the restart;
         else `spark.sql.shuffle.partitions`. A restart may give another number. If the ledger is a
@@ -184,6 +185,8 @@ def processed(
     hash_columns = hashed_key(records.key, untrusted=True) if place.untrusted else None
     spark, is_spread = records.spark, records.is_stream
     require_skewless(spark)
+    if not records.is_stream and parts is None and placement.get("strategy", "auto") == "auto":
+        return planned_first(records, sends, place).mapInArrow(BatchTasks(work).process, result)
     if records.is_stream:
         folders = (spark.conf.get(name, None) for name in CHECKPOINT_SETTINGS)
         checkpoints = tuple(str(folder) for folder in folders if folder)

@@ -77,7 +77,7 @@ class Parts:
         return self.rule.detects and any(self.rule.may)
 
     def counts(self, df: DataFrame) -> list[Column]:
-        """Return how many records of the left and of the right side a key has, without nulls."""
+        """Count the records of a key on the left and on the right side, without nulls."""
         is_right, known = df[quoted(self.side)], ~any_null(self.key)
         return [
             F.count_if(known & ~is_right).alias("first"),

@@ -12,13 +12,13 @@ from pyspark import TaskContext
 
 from skewless.aggregations.columns import bitmap_of
 from skewless.arrays import Ints, Keys
-from skewless.kernels.hashing import seed_array
 from skewless.spark.columns import internal
 from skewless.spark.key_texts import key_text
 from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.names import run_name
 from skewless.spark.routing.query_ledger import QueryLedger
+from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.routing.this_task import Task, this_task
 from skewless.spark.state.grouping import received
 from skewless.spark.state.moving import Beginning, beginning
@@ -40,11 +40,6 @@ from skewless.spark.state.versions.state_tables import (
 )
 from skewless.spark.state.versions.version_files import Version, merged, write
 from skewless.spark.state.worker_step import Work, Worked, with_a_trace
-
-
-def hash_seed(seed: int) -> int:
-    """Return the number that the JVM hashes with every key."""
-    return int(seed_array(seed, 3)[2].view(np.int64))
 
 
 @dataclass(frozen=True)

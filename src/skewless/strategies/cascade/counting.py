@@ -19,38 +19,10 @@ from skewless.strategies.cascade.heavy_keys import (
 )
 from skewless.strategies.cascade.lower_bounds import renew_bounds
 from skewless.strategies.cascade.state import (
-    CHANGED,
     COUNT_EVERY,
-    CURSORS,
-    END,
-    EPOCH,
-    FLOOR,
-    HANDICAP,
-    HEAVY,
     HEAVY_PARTS,
-    HOME,
-    KEEP,
-    KNOWN,
-    LEAST_ROOM,
-    LEVEL,
-    LIGHT_ROOM,
-    MARKS,
-    MOST_ROOM,
-    OLD_RECORDS,
-    OLD_WEIGHT,
-    REACH,
-    RECHECK,
-    RECORDS,
-    ROOM,
-    ROOM_PER_HALVING,
-    SCALE,
     SPOTS_PER_SLOT,
-    STRIDE,
-    SWEEP_AT,
-    TOP,
     WAITING,
-    WATCHED,
-    WEIGHT,
     CascadeState,
     begin_again,
     home_of,
@@ -75,20 +47,21 @@ _REACH_PER_SHARE = 2.0
 @kernel
 def grade(state: CascadeState, place: I64, count: F64) -> None:
     """Set the room of the key at `place` by its count: the heavier the key, the less room."""
-    numbers, rooms, marks = state.numbers, state.rooms, state.marks
-    if count < numbers[HEAVY] or count <= 0.0:  # records may weigh nothing
-        marks[place * MARKS + RECHECK] = _NEVER
+    numbers, rooms, mark = state.numbers[0], state.rooms[0], state.marks[place]
+    if count < numbers["heavy"] or count <= 0.0:  # records may weigh nothing
+        mark["recheck"] = _NEVER
         return
-    if count >= numbers[TOP]:
-        numbers[TOP] = count
-        room = rooms[LEAST_ROOM]
+    least, scale = rooms["least"] * numbers["scale"], numbers["scale"]
+    if count >= numbers["top"]:
+        numbers["top"] = count
+        room = least
     else:
-        halvings = math.floor(math.log2(numbers[TOP] / count))
-        room = max(min(rooms[ROOM_PER_HALVING] * halvings, rooms[MOST_ROOM]), rooms[LEAST_ROOM])
+        halvings = math.floor(math.log2(numbers["top"] / count))
+        room = max(min(rooms["per_halving"] * scale * halvings, rooms["most"] * scale), least)
     if not is_heavy(state, place):
-        state.counters[CHANGED] = 1
-    marks[place * MARKS + ROOM] = room
-    marks[place * MARKS + RECHECK] = _GROWN * count
+        state.counters[0]["changed"] = 1
+    mark["room"] = room
+    mark["recheck"] = _GROWN * count
     set_limit(state, place)
     hashed = seeded(state.heavy.keys[place], state.seed[0])
     spot = slot_of(hashed, state.spots.size)
@@ -100,7 +73,7 @@ def grade(state: CascadeState, place: I64, count: F64) -> None:
 @kernel
 def is_heavy(state: CascadeState, place: I64) -> bool:
     """Tell whether the key at `place` was graded as heavy."""
-    return bool(state.marks[place * MARKS + RECHECK] != _NEVER)
+    return bool(state.marks[place]["recheck"] != _NEVER)
 
 
 @kernel
@@ -128,18 +101,19 @@ def count(state: CascadeState, key: U64, hashed: U64, amount: F64, number: I64) 
         if place == ABSENT:
             return
         if is_heavy(state, place):  # it was the place of another key
-            state.counters[CHANGED] = 1
+            state.counters[0]["changed"] = 1
         state.watched[place] = heavy.counts[place] - amount  # inherited
-        state.cursors[place * CURSORS + REACH] = 1
-        state.cursors[place * CURSORS + HOME] = home_of(state, hashed)
-        state.cursors[place * CURSORS + STRIDE] = stride_of(state, hashed)
+        cursor = state.cursors[place]
+        cursor["reach"] = 1
+        cursor["home"] = home_of(state, hashed)
+        cursor["stride"] = stride_of(state, hashed)
         grade(state, place, heavy.counts[place])
         begin_again(state, place)
         return
     heavy.counts[place] += amount
-    if heavy.counts[place] < state.numbers[HEAVY]:
+    if heavy.counts[place] < state.numbers[0]["heavy"]:
         return
-    if not is_heavy(state, place) or heavy.counts[place] > state.marks[place * MARKS + RECHECK]:
+    if not is_heavy(state, place) or heavy.counts[place] > state.marks[place]["recheck"]:
         grade(state, place, heavy.counts[place])
 
 
@@ -147,24 +121,24 @@ def count(state: CascadeState, key: U64, hashed: U64, amount: F64, number: I64) 
 def count_aside(state: CascadeState, begin: I64, end: I64) -> None:
     """Count the light records that were put aside, each for COUNT_EVERY records."""
     amount = state.heavy.unit[0] * COUNT_EVERY
-    n_records = state.counters[RECORDS]
+    n_records = state.counters[0]["records"]
     for i in range(begin, end):
         if state.starts[i * COUNT_EVERY] >= homes(state):
             hashed = state.hashes[i * COUNT_EVERY]
             count(state, state.aside[i], hashed, amount * state.aside_weights[i], n_records + i)
-    if state.numbers[OLD_RECORDS] == 0.0:
+    if state.numbers[0]["old_records"] == 0.0:
         _learn_scale(state)
 
 
 @kernel
 def _learn_scale(state: CascadeState) -> None:
     """Set the scale, in the first epoch, to the mean weight of the records so far."""
-    counters = state.counters
-    n_records = counters[RECORDS] - (counters[SWEEP_AT] - counters[EPOCH])
-    mean = state.numbers[WEIGHT] / n_records
-    if mean > 0.0 and mean != state.numbers[SCALE]:
+    counters = state.counters[0]
+    n_records = counters["records"] - (counters["sweep_at"] - counters["epoch"])
+    mean = state.numbers[0]["weight"] / n_records
+    if mean > 0.0 and mean != state.numbers[0]["scale"]:
         measure_rooms(state, mean)
-        state.numbers[HEAVY] = FIRST_HEAVY * mean
+        state.numbers[0]["heavy"] = FIRST_HEAVY * mean
         grade_all(state)
 
 
@@ -173,18 +147,18 @@ def watch(state: CascadeState) -> None:
     """Remember all counts and their total for the next look at them."""
     for place in range(state.watched.size):
         state.watched[place] = state.heavy.counts[place]
-    total = state.numbers[OLD_WEIGHT] + state.numbers[WEIGHT]
-    state.numbers[WATCHED] = total * state.heavy.unit[0]
+    total = state.numbers[0]["old_weight"] + state.numbers[0]["weight"]
+    state.numbers[0]["watched"] = total * state.heavy.unit[0]
 
 
 @kernel
 def grade_all(state: CascadeState) -> None:
     """Find the heaviest key, and grade all keys again."""
     heavy = state.heavy
-    state.numbers[TOP] = _largest(heavy.counts, n_places(heavy))
+    state.numbers[0]["top"] = _largest(heavy.counts, n_places(heavy))
     _forget_heavy_keys(state)
     for place in range(n_places(heavy)):
-        if heavy.counts[place] >= state.numbers[HEAVY] or is_heavy(state, place):
+        if heavy.counts[place] >= state.numbers[0]["heavy"] or is_heavy(state, place):
             grade(state, place, heavy.counts[place])
 
 
@@ -194,7 +168,7 @@ def _forget_heavy_keys(state: CascadeState) -> None:
     for slot in range(state.owners.size):
         for spot in range(slot * SPOTS_PER_SLOT, (slot + 1) * SPOTS_PER_SLOT):
             state.spots[spot] = homes(state) + state.owners[slot]
-    state.counters[CHANGED] = 1
+    state.counters[0]["changed"] = 1
 
 
 @kernel
@@ -217,51 +191,51 @@ def _handicap(state: CascadeState) -> None:
     That is little for one source, but it is the same worker for all sources. With a raised level
     its keys yield earlier, until it gets no more than the others. Then the handicap stays.
     """
-    n_workers = state.levels.size
+    n_workers, numbers = state.levels.size, state.numbers[0]
     mean = 0.0
     for worker in range(n_workers):
         mean += state.handicaps[worker] / state.costs[worker]
-    level = state.numbers[LEVEL] - mean / n_workers  # that of records alone
-    part = state.numbers[HANDICAP]
+    level = numbers["level"] - mean / n_workers  # that of records alone
+    part, room = numbers["handicap"], state.rooms[0]["light"] * numbers["scale"]
     for worker in range(n_workers):
         before = state.handicaps[worker]
         excess = state.levels[worker] - before - level
-        handicap = max(0.0, min(before + part * excess, state.rooms[LIGHT_ROOM]))
+        handicap = max(0.0, min(before + part * excess, room))
         state.handicaps[worker] = handicap
         state.levels[worker] += handicap - before
-        state.numbers[LEVEL] += (handicap - before) / (state.costs[worker] * n_workers)
+        numbers["level"] += (handicap - before) / (state.costs[worker] * n_workers)
 
 
 @kernel
 def sweep(state: CascadeState) -> None:
     """Between two epochs: fade, measure, grade all keys again, shorten reaches."""
-    numbers = state.numbers
+    numbers = state.numbers[0]
     heavy = state.heavy
     _handicap(state)
     renew_bounds(state.bounds, state.levels)  # some levels have fallen
-    is_new_unit = fade(heavy, numbers[KEEP])
-    numbers[OLD_WEIGHT] = (numbers[OLD_WEIGHT] + numbers[WEIGHT]) * numbers[KEEP]
-    n_new = state.counters[EPOCH] - state.counters[KNOWN]
-    numbers[OLD_RECORDS] = (numbers[OLD_RECORDS] + n_new) * numbers[KEEP]
-    numbers[WEIGHT] = 0.0
-    state.counters[KNOWN] = 0
+    is_new_unit = fade(heavy, numbers["keep"])
+    numbers["old_weight"] = (numbers["old_weight"] + numbers["weight"]) * numbers["keep"]
+    n_new = state.counters[0]["epoch"] - state.counters[0]["known"]
+    numbers["old_records"] = (numbers["old_records"] + n_new) * numbers["keep"]
+    numbers["weight"] = 0.0
+    state.counters[0]["known"] = 0
     if is_new_unit:
         watch(state)
-    state.counters[SWEEP_AT] += state.counters[EPOCH]
-    fair = numbers[OLD_WEIGHT] * heavy.unit[0] / state.levels.size
+    state.counters[0]["sweep_at"] += state.counters[0]["epoch"]
+    fair = numbers["old_weight"] * heavy.unit[0] / state.levels.size
     if fair > 0.0:  # records may weigh nothing
-        measure_rooms(state, numbers[OLD_WEIGHT] / numbers[OLD_RECORDS])
-        numbers[HEAVY] = fair / HEAVY_PARTS
+        measure_rooms(state, numbers["old_weight"] / numbers["old_records"])
+        numbers["heavy"] = fair / HEAVY_PARTS
     grade_all(state)
     for place in range(n_places(heavy)):
         # The heaviest keys fill what the others leave, so they keep their reach. Any other key
         # gives up workers that it no longer needs. Later it gets the same ones again.
-        reach = state.cursors[place * CURSORS + REACH]
+        reach = state.cursors[place]["reach"]
         counted = heavy.counts[place]
-        if reach > 1 and fair > 0.0 and _NEAR_TOP * counted < numbers[TOP]:
+        if reach > 1 and fair > 0.0 and _NEAR_TOP * counted < numbers["top"]:
             most = 1 + np.int64(min(_REACH_PER_SHARE * counted / fair, state.levels.size))
             if reach > most:
-                state.cursors[place * CURSORS + REACH] = most
+                state.cursors[place]["reach"] = most
                 begin_again(state, place)
 
 
@@ -270,13 +244,13 @@ def prepare(state: CascadeState) -> None:
     """Fill what follows from the rest: homes, strides, rooms, listed workers, grades."""
     for place in range(n_places(state.heavy)):
         hashed = seeded(state.heavy.keys[place], state.seed[0])
-        state.cursors[place * CURSORS + HOME] = home_of(state, hashed)
-        state.cursors[place * CURSORS + STRIDE] = stride_of(state, hashed)
+        state.cursors[place]["home"] = home_of(state, hashed)
+        state.cursors[place]["stride"] = stride_of(state, hashed)
         begin_again(state, place)
-    measure_rooms(state, state.numbers[SCALE])
+    measure_rooms(state, state.numbers[0]["scale"])
     grade_all(state)
     renew_bounds(state.bounds, state.levels)
     # Light keys are never graded by what they all weigh together, and never leave their home.
-    state.marks[light(state) * MARKS + RECHECK] = np.inf
-    state.marks[light(state) * MARKS + FLOOR] = np.inf
-    state.cursors[light(state) * CURSORS + END] = 1
+    state.marks[light(state)]["recheck"] = np.inf
+    state.marks[light(state)]["floor"] = np.inf
+    state.cursors[light(state)]["end"] = 1

@@ -9,28 +9,9 @@ from skewless.kernels.least_loaded import first_least
 from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.lower_bounds import least_of_rising
 from skewless.strategies.cascade.state import (
-    CURSORS,
-    DEBT,
-    END,
     FEW,
-    FLOOR,
-    HEAVY,
     HEAVY_PARTS,
-    HOME,
-    LAG,
-    LEVEL,
-    LIMIT,
-    MARKS,
-    NEXT,
-    OTHER,
-    POSITION,
-    REACH,
-    RISE,
-    ROOM,
-    SCALE,
-    STRIDE,
     WAITING,
-    WORKER,
     CascadeState,
     begin_again,
     charge,
@@ -65,14 +46,14 @@ def light_worker(state: CascadeState, home: I64, stride: I64, limit: F64, n_reco
 
 @kernel
 def _forgive(state: CascadeState, worker: I64, level: F64) -> None:
-    """Raise the level of a worker that lags more than DEBT to that distance from the mean.
+    """Raise the level of a worker that lags more than its debt to that distance from the mean.
 
-    Making up for more would need a burst. LEVEL rises too, so that it stays the mean.
+    Making up for more would need a burst. `level` rises too, so that it stays the mean.
     """
-    missing = level - state.rooms[DEBT] - state.levels[worker]
+    missing = level - state.rooms[0]["debt"] * state.numbers[0]["scale"] - state.levels[worker]
     if missing > 0.0:
         state.levels[worker] += missing
-        state.numbers[LEVEL] += missing / (state.costs[worker] * state.levels.size)
+        state.numbers[0]["level"] += missing / (state.costs[worker] * state.levels.size)
 
 
 @kernel
@@ -83,35 +64,36 @@ def _extend(state: CascadeState, place: I64, level: F64, n_records: I64) -> I64:
     """
     if not may_search(state, n_records):
         return least_of_rising(state.bounds, state.levels)
-    n_workers = state.levels.size
-    home = np.int64(state.cursors[place * CURSORS + HOME])
-    stride = np.int64(state.cursors[place * CURSORS + STRIDE])
-    reach = np.int64(state.cursors[place * CURSORS + REACH])
+    n_workers, cursor = state.levels.size, state.cursors[place]
+    home = np.int64(cursor["home"])
+    stride = np.int64(cursor["stride"])
+    reach = np.int64(cursor["reach"])
     worker = (home + reach * stride) % n_workers
     for position in range(reach, n_workers):
         if state.levels[worker] <= level:
             charge(state, n_records, position + 1 - reach)
             _forgive(state, worker, level)
-            state.cursors[place * CURSORS + REACH] = position + 1
+            cursor["reach"] = position + 1
             begin_again(state, place)
             if position < FEW:
-                state.cursors[place * CURSORS + NEXT] = position  # and stays there
+                cursor["next"] = position  # and stays there
             else:
-                state.marks[place * MARKS + FLOOR] = level
+                state.marks[place]["floor"] = level
             return worker
         worker = following(worker, stride, n_workers)
     charge(state, n_records, n_workers - reach)
-    state.cursors[place * CURSORS + REACH] = n_workers
+    cursor["reach"] = n_workers
     begin_again(state, place)
     return least_of_rising(state.bounds, state.levels)
 
 
 @kernel
 def _least_within_reach(state: CascadeState, place: I64) -> F64:
-    worker = np.int64(state.cursors[place * CURSORS + HOME])
-    stride = np.int64(state.cursors[place * CURSORS + STRIDE])
+    cursor = state.cursors[place]
+    worker = np.int64(cursor["home"])
+    stride = np.int64(cursor["stride"])
     least = state.levels[worker]
-    for _ in range(1, state.cursors[place * CURSORS + REACH]):
+    for _ in range(1, cursor["reach"]):
         worker = following(worker, stride, state.levels.size)
         least = min(least, state.levels[worker])
     return least
@@ -132,23 +114,25 @@ def refill(
     `charge_failure`: after a failure in `_route_common`, `_route_one` repeats the same search for
     the same record, and only the repetition is charged.
     """
-    cursors, marks, levels, waiting = state.cursors, state.marks, state.levels, state.waiting
-    if cursors[place * CURSORS + REACH] <= FEW:
-        cursors[place * CURSORS + NEXT] = 0
+    cursor, mark = state.cursors[place], state.marks[place]
+    levels, waiting = state.levels, state.waiting
+    rooms, scale = state.rooms[0], state.numbers[0]["scale"]
+    if cursor["reach"] <= FEW:
+        cursor["next"] = 0
         return True
     if not may_search(state, n_records):
         return False
     # Indices are unsigned: a signed index may be negative, and that costs a test.
     n_workers = np.uint64(levels.size)
-    reach = np.uint64(cursors[place * CURSORS + REACH])
-    position = np.uint64(cursors[place * CURSORS + POSITION])
-    worker = np.uint64(cursors[place * CURSORS + WORKER])
-    stride = np.uint64(cursors[place * CURSORS + STRIDE])
-    limit = level + marks[place * MARKS + ROOM] if reach < n_workers else np.inf
-    floor = max(marks[place * MARKS + FLOOR], level - state.rooms[LAG])
+    reach = np.uint64(cursor["reach"])
+    position = np.uint64(cursor["position"])
+    worker = np.uint64(cursor["worker"])
+    stride = np.uint64(cursor["stride"])
+    limit = level + mark["room"] if reach < n_workers else np.inf
+    floor = max(mark["floor"], level - rooms["lag"] * scale)
     row = np.uint64(place * WAITING)
     n_waiting = _NONE
-    shares = state.heavy.counts[place] / (HEAVY_PARTS * state.numbers[HEAVY])
+    shares = state.heavy.counts[place] / (HEAVY_PARTS * state.numbers[0]["heavy"])
     most = np.uint64(max(1.0, min(_AHEAD * shares, WAITING)))
     from_the_first = False
     n_steps = np.int64(0)
@@ -157,15 +141,15 @@ def refill(
             if floor >= limit:
                 if charge_failure:
                     charge(state, n_records, n_steps)
-                    cursors[place * CURSORS + POSITION] = np.int32(reach)
+                    cursor["position"] = np.int32(reach)
                 return False
-            floor += state.rooms[RISE]
+            floor += rooms["rise"] * scale
             if from_the_first:  # all are above the floor, by an unknown amount
                 floor = max(floor, _least_within_reach(state, place))
                 n_steps += np.int64(reach)
             floor = min(floor, limit)
             position = _NONE
-            worker = np.uint64(cursors[place * CURSORS + HOME])
+            worker = np.uint64(cursor["home"])
             from_the_first = True
         before = position
         while (position < reach) & (n_waiting < most):
@@ -177,34 +161,35 @@ def refill(
             position += _ONE
         n_steps += np.int64(position - before)
     charge(state, n_records, n_steps)
-    cursors[place * CURSORS + POSITION] = np.int32(position)
-    cursors[place * CURSORS + WORKER] = np.int32(worker)
-    cursors[place * CURSORS + NEXT] = 0
-    cursors[place * CURSORS + END] = np.int32(n_waiting)
-    marks[place * MARKS + FLOOR] = floor
+    cursor["position"] = np.int32(position)
+    cursor["worker"] = np.int32(worker)
+    cursor["next"] = 0
+    cursor["end"] = np.int32(n_waiting)
+    mark["floor"] = floor
     return True
 
 
 @kernel
 def _one_of_few(state: CascadeState, place: I64, level: F64, n_records: I64) -> I64:
     """Return the worker of a key with few: the same as before, unless the next is less loaded."""
-    cursors, levels = state.cursors, state.levels
-    if cursors[place * CURSORS + NEXT] == cursors[place * CURSORS + END]:
-        cursors[place * CURSORS + NEXT] = 0
-    limit = level + state.marks[place * MARKS + LIMIT]
-    at = place * WAITING + cursors[place * CURSORS + NEXT]
+    cursor, levels = state.cursors[place], state.levels
+    lag = state.rooms[0]["lag"] * state.numbers[0]["scale"]
+    if cursor["next"] == cursor["end"]:
+        cursor["next"] = 0
+    limit = level + state.marks[place]["limit"]
+    at = place * WAITING + cursor["next"]
     worker = np.int64(state.waiting[at])
-    second = np.int64(state.waiting[at + cursors[place * CURSORS + OTHER]])
-    is_lagging = levels[worker] <= level - state.rooms[LAG]
-    if not is_lagging and levels[second] < levels[worker] - state.numbers[SCALE]:
+    second = np.int64(state.waiting[at + cursor["other"]])
+    is_lagging = levels[worker] <= level - lag
+    if not is_lagging and levels[second] < levels[worker] - state.numbers[0]["scale"]:
         worker = second
-        cursors[place * CURSORS + NEXT] += 1
+        cursor["next"] += 1
     if levels[worker] <= limit:
         return worker
-    for i in range(cursors[place * CURSORS + REACH]):
+    for i in range(cursor["reach"]):
         worker = np.int64(state.waiting[place * WAITING + i])
         if levels[worker] <= limit:
-            cursors[place * CURSORS + NEXT] = i
+            cursor["next"] = i
             return worker
     return _extend(state, place, level, n_records)
 
@@ -212,29 +197,29 @@ def _one_of_few(state: CascadeState, place: I64, level: F64, n_records: I64) -> 
 @kernel
 def heavy_worker(state: CascadeState, place: I64, level: F64, n_records: I64) -> I64:
     """Return the worker of a heavy key: the next listed one that still has room."""
-    cursors = state.cursors
-    if cursors[place * CURSORS + REACH] <= FEW:
+    cursor = state.cursors[place]
+    if cursor["reach"] <= FEW:
         return _one_of_few(state, place, level, n_records)
     # Each refill advances in the reach. After two passes, the lowest worker has been seen.
     for _ in range(2 * WAITING * (state.levels.size + 1)):
-        is_empty = cursors[place * CURSORS + NEXT] == cursors[place * CURSORS + END]
+        is_empty = cursor["next"] == cursor["end"]
         if is_empty and not refill(state, place, level, n_records, True):
             return _extend(state, place, level, n_records)
-        worker = np.int64(state.waiting[place * WAITING + cursors[place * CURSORS + NEXT]])
-        if state.levels[worker] <= level + state.marks[place * MARKS + LIMIT]:
+        worker = np.int64(state.waiting[place * WAITING + cursor["next"]])
+        if state.levels[worker] <= level + state.marks[place]["limit"]:
             return worker
-        cursors[place * CURSORS + NEXT] += 1
+        cursor["next"] += 1
     return first_least(state.levels)  # only if the mean is far from what the levels say
 
 
 @kernel
 def make_way(state: CascadeState, place: I64) -> None:
     """Advance to the next listed worker if one record fills the present one up to the floor."""
-    cursors = state.cursors
-    turn = cursors[place * CURSORS + NEXT]
-    if turn == cursors[place * CURSORS + END]:
+    cursor, numbers = state.cursors[place], state.numbers[0]
+    turn = cursor["next"]
+    if turn == cursor["end"]:
         return
-    first_level = state.levels[state.waiting[place * WAITING + turn]]
-    floor = max(state.marks[place * MARKS + FLOOR], state.numbers[LEVEL] - state.rooms[LAG])
-    if first_level > floor - state.numbers[SCALE]:
-        cursors[place * CURSORS + NEXT] += 1
+    first_level, scale = state.levels[state.waiting[place * WAITING + turn]], numbers["scale"]
+    floor = max(state.marks[place]["floor"], numbers["level"] - state.rooms[0]["lag"] * scale)
+    if first_level > floor - scale:
+        cursor["next"] += 1

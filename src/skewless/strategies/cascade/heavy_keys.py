@@ -59,7 +59,7 @@ def heavy_keys(n_keys: int) -> HeavyKeys:
 
 @kernel
 def n_places(heavy: HeavyKeys) -> I64:
-    """Return how many places there are for keys."""
+    """Count the places for keys."""
     return heavy.keys.size - PLACES
 
 

@@ -18,16 +18,6 @@ from skewless.strategies.cascade.counting import grade_all, watch
 from skewless.strategies.cascade.heavy_keys import n_places
 from skewless.strategies.cascade.state import (
     BLOCK,
-    EPOCH,
-    HEAVY,
-    KEEP,
-    LOOK_AT,
-    OLD_WEIGHT,
-    RECORDS,
-    SCALE,
-    VARIES,
-    WATCHED,
-    WEIGHT,
     CascadeState,
 )
 
@@ -43,15 +33,16 @@ def notice(state: CascadeState) -> None:
 
     `seen` and `expected` are stored counts. A sweep changes neither them nor their total.
     """
-    heavy, numbers, watched = state.heavy, state.numbers, state.watched
-    total = (numbers[OLD_WEIGHT] + numbers[WEIGHT]) * heavy.unit[0]
-    new = total - numbers[WATCHED]
+    heavy, watched = state.heavy, state.watched
+    numbers, counters = state.numbers[0], state.counters[0]
+    total = (numbers["old_weight"] + numbers["weight"]) * heavy.unit[0]
+    new = total - numbers["watched"]
     is_corrected = False
-    alike = state.counters[VARIES] == 0
-    if alike and numbers[WATCHED] > 0.0 and new > 0.0 and numbers[KEEP] < 1.0:
-        record = heavy.unit[0] * numbers[SCALE]
+    alike = counters["varies"] == 0
+    if alike and numbers["watched"] > 0.0 and new > 0.0 and numbers["keep"] < 1.0:
+        record = heavy.unit[0] * numbers["scale"]
         least = _SURE * record
-        rate = new / numbers[WATCHED]
+        rate = new / numbers["watched"]
         for place in range(n_places(heavy)):
             seen = heavy.counts[place] - watched[place]
             expected = watched[place] * rate
@@ -60,12 +51,14 @@ def notice(state: CascadeState) -> None:
                 continue
             is_other = _OTHER * min(seen, expected) < larger and gap * gap > least * larger
             # Light keys are counted by samples. A few of them would look like many records.
-            is_exact = gap < 0.0 or watched[place] >= numbers[HEAVY]
+            is_exact = gap < 0.0 or watched[place] >= numbers["heavy"]
             if is_other and is_exact:
                 heavy.counts[place] = max(seen * (total / new), record)
                 is_corrected = True
     watch(state)
-    state.counters[LOOK_AT] = state.counters[RECORDS] + stretch(state.counters[EPOCH])
+    state.counters[0]["look_at"] = state.counters[0]["records"] + stretch(
+        state.counters[0]["epoch"]
+    )
     if is_corrected:
         grade_all(state)
 

@@ -35,29 +35,8 @@ from skewless.strategies.cascade.filling import (
 from skewless.strategies.cascade.noticing import notice
 from skewless.strategies.cascade.state import (
     BLOCK,
-    CHANGED,
     COUNT_EVERY,
-    CURSORS,
-    END,
-    FIRST,
-    FLOOR,
-    HEAVY,
-    LAG,
-    LEVEL,
-    LIGHT_ROOM,
-    LIMIT,
-    LOOK_AT,
-    MARKS,
-    NEXT,
-    OLD_WEIGHT,
-    OTHER,
-    RECHECK,
-    RECORDS,
-    SCALE,
-    SWEEP_AT,
-    VARIES,
     WAITING,
-    WEIGHT,
     CascadeState,
     home_of,
     light,
@@ -68,10 +47,6 @@ from skewless.strategies.cascade.weights import weight_of
 
 _ONE = np.uint64(1)
 _ROW = np.uint64(WAITING)
-_MARKS = np.uint64(MARKS)
-_CURSORS = np.uint64(CURSORS)
-_NEXT, _END, _OTHER = np.uint64(NEXT), np.uint64(END), np.uint64(OTHER)
-_RECHECK, _FLOOR, _LIMIT = np.uint64(RECHECK), np.uint64(FLOOR), np.uint64(LIMIT)
 
 
 @kernel
@@ -110,19 +85,20 @@ def _route_common(
     - `place` is the row that is read: that of the heavy key, or the one that light keys share.
     - `write_row` is the row that is written: the same, or the scratch row for light keys.
     - `first` is the next listed worker, `second` its alternative. Only a key with few
-      workers has one (see `OTHER`); for other keys both are the same worker.
+      workers has one (see `other`); for other keys both are the same worker.
     - `first_level` and `second_level` are their levels, `before` that of the one that is taken.
     - `break` leaves the record to `_route_one`. Nothing of the record has been written by then.
     """
     levels, costs, counts = state.levels, state.costs, state.heavy.counts
     marks, cursors, waiting = state.marks, state.cursors, state.waiting
     unit = state.heavy.unit[0]
-    level, total = state.numbers[LEVEL], state.numbers[WEIGHT]
-    share, scale, lag = 1.0 / levels.size, state.numbers[SCALE], state.rooms[LAG]
+    numbers, counters = state.numbers[0], state.counters[0]
+    level, total, scale = numbers["level"], numbers["weight"], numbers["scale"]
+    share, lag = 1.0 / levels.size, state.rooms[0]["lag"] * scale
     shared_row = np.uint64(light(state))
     begin = i
     # The record that completes an epoch is left to `_route_one`, which sweeps after it.
-    end = min(end, i + state.counters[SWEEP_AT] - state.counters[RECORDS] - 1)
+    end = min(end, i + counters["sweep_at"] - counters["records"] - 1)
     while i < end:
         # Indices are unsigned: a signed index may be negative, and that costs a test.
         now = np.uint64(i)
@@ -133,38 +109,38 @@ def _route_common(
         # Light keys share one row. Write to a scratch row, so that the next load does not stall on
         # this store.
         write_row = min(row, shared_row + _ONE)
-        mark, cursor = place * _MARKS, place * _CURSORS
-        turn = cursors[cursor + _NEXT]
+        mark, cursor = marks[place], cursors[place]
+        turn = cursor["next"]
         at = start + np.uint64(turn)
         first = np.uint64(waiting[at])
-        second = np.uint64(waiting[at + np.uint64(cursors[cursor + _OTHER])])
+        second = np.uint64(waiting[at + np.uint64(cursor["other"])])
         first_level, second_level = levels[first], levels[second]
         low = level - lag
         is_second = (first_level > low) & (second_level < first_level - scale)
         worker = second if is_second else first
         before = second_level if is_second else first_level
         counted = counts[place] + weight * unit
-        if turn == cursors[cursor + _END]:
-            n_records = state.counters[RECORDS] + i - begin
-            if counted > marks[mark + _RECHECK]:
+        if turn == cursor["end"]:
+            n_records = counters["records"] + i - begin
+            if counted > mark["recheck"]:
                 break
             if not refill(state, np.int64(place), level, n_records, False):
                 break
             continue
-        if (counted > marks[mark + _RECHECK]) | (before > level + marks[mark + _LIMIT]):
+        if (counted > mark["recheck"]) | (before > level + mark["limit"]):
             break
         levels[worker] = before + weight * costs[worker]
         counts[write_row] = counted
         # The next entry of the row, by arithmetic instead of a branch: see `make_way`.
-        is_filled = first_level > max(marks[mark + _FLOOR], low) - scale
-        cursors[write_row * _CURSORS + _NEXT] = turn + np.int32(is_second | is_filled)
+        is_filled = first_level > max(mark["floor"], low) - scale
+        cursors[write_row]["next"] = turn + np.int32(is_second | is_filled)
         level += weight * share
         total += weight
         out[now] = np.int32(worker)
         i += 1
-    state.numbers[LEVEL] = level
-    state.numbers[WEIGHT] = total
-    state.counters[RECORDS] += i - begin
+    numbers["level"] = level
+    numbers["weight"] = total
+    counters["records"] += i - begin
     return i
 
 
@@ -173,35 +149,35 @@ def _route_one(
     keys: Keys, weights: Floats | None, state: CascadeState, out: Workers, i: I64, shift: I64
 ) -> None:
     """Route record i; this handles every case."""
-    heavy, numbers, counters = state.heavy, state.numbers, state.counters
+    heavy, numbers, counters = state.heavy, state.numbers[0], state.counters[0]
     weight = weight_of(weights, i)
     hashed = state.hashes[i + shift]
-    level = numbers[LEVEL]
+    level = numbers["level"]
     amount = weight * heavy.unit[0]
     place = np.int64(state.starts[i + shift]) // WAITING
     is_heavy = place < light(state)
     if is_heavy:
         counted = heavy.counts[place] + amount
-        if counted > state.marks[place * MARKS + RECHECK]:
+        if counted > state.marks[place]["recheck"]:
             grade(state, place, counted)
-        worker = heavy_worker(state, place, level, counters[RECORDS])
+        worker = heavy_worker(state, place, level, counters["records"])
         make_way(state, place)
         heavy.counts[place] = counted
     else:
         home = home_of(state, hashed)
-        limit = level + state.rooms[LIGHT_ROOM]
+        limit = level + state.rooms[0]["light"] * numbers["scale"]
         # One in COUNT_EVERY light records is counted after its block. A record that finds its
         # worker full is counted at once: that is the first sign of a new hot key.
         if state.levels[home] > limit and (i + shift) % COUNT_EVERY != 0:
-            count(state, keys[i], hashed, amount, counters[RECORDS])
+            count(state, keys[i], hashed, amount, counters["records"])
         stride = stride_of(state, hashed)
-        worker = light_worker(state, home, stride, limit, counters[RECORDS])
+        worker = light_worker(state, home, stride, limit, counters["records"])
     state.levels[worker] += weight * state.costs[worker]
-    numbers[LEVEL] += weight * (1.0 / state.levels.size)  # rounded as in `_route_common`
-    numbers[WEIGHT] += weight
+    numbers["level"] += weight * (1.0 / state.levels.size)  # rounded as in `_route_common`
+    numbers["weight"] += weight
     out[i] = worker
-    counters[RECORDS] += 1
-    if counters[RECORDS] == counters[SWEEP_AT]:
+    counters["records"] += 1
+    if counters["records"] == counters["sweep_at"]:
         sweep(state)
 
 
@@ -223,7 +199,7 @@ def _measure_by_the_first(weights: Floats | None, state: CascadeState) -> None:
     for i in range(weights.size):
         if weights[i] > 0.0:
             measure_rooms(state, weights[i])
-            state.numbers[HEAVY] = FIRST_HEAVY * weights[i]
+            state.numbers[0]["heavy"] = FIRST_HEAVY * weights[i]
             return
 
 
@@ -234,20 +210,20 @@ def _compare_weights(weights: Floats | None, state: CascadeState, begin: I64, en
         end = begin + 1
     for i in range(begin, end):
         weight = weight_of(weights, i)
-        if state.numbers[FIRST] == 0.0:
-            state.numbers[FIRST] = weight
-        elif weight != state.numbers[FIRST]:
-            state.counters[VARIES] = 1
+        if state.numbers[0]["first"] == 0.0:
+            state.numbers[0]["first"] = weight
+        elif weight != state.numbers[0]["first"]:
+            state.counters[0]["varies"] = 1
 
 
 @kernel
 def route_records(keys: Keys, weights: Floats | None, state: CascadeState, out: Workers) -> None:
     """Fill `out` with the worker of each record; without weights every record weighs 1."""
-    if state.numbers[WEIGHT] == 0.0 and state.numbers[OLD_WEIGHT] == 0.0:
+    if state.numbers[0]["weight"] == 0.0 and state.numbers[0]["old_weight"] == 0.0:
         _measure_by_the_first(weights, state)
     i = 0
     while i < keys.size:
-        records = state.counters[RECORDS]
+        records = state.counters[0]["records"]
         # The first blocks are short, because nothing is known of any key yet.
         length = BLOCK if records >= BLOCK else COUNT_EVERY
         shift = records % BLOCK - i
@@ -257,18 +233,18 @@ def route_records(keys: Keys, weights: Floats | None, state: CascadeState, out: 
             state.hashes[j + shift] = seeded(keys[j], state.seed[0])
         _compare_weights(weights, state, begin, end)
         _look_up(keys, state, begin, end, shift)
-        state.counters[CHANGED] = 0
+        state.counters[0]["changed"] = 0
         while True:
             i = _route_common(keys, weights, state, out, i, end, shift)
             if i >= end:
                 break
             _route_one(keys, weights, state, out, i, shift)
             i += 1
-            if state.counters[CHANGED]:
+            if state.counters[0]["changed"]:
                 _look_up(keys, state, i, end, shift)
-                state.counters[CHANGED] = 0
+                state.counters[0]["changed"] = 0
         _put_aside(keys, weights, state, begin, end, shift)
-        if state.counters[RECORDS] % length == 0:
+        if state.counters[0]["records"] % length == 0:
             count_aside(state, (end + shift - length) // COUNT_EVERY, (end + shift) // COUNT_EVERY)
-            if state.counters[RECORDS] >= state.counters[LOOK_AT]:
+            if state.counters[0]["records"] >= state.counters[0]["look_at"]:
                 notice(state)

@@ -1,70 +1,80 @@
-"""The state of a source of Cascade, and the positions in its arrays."""
+"""The state of a source of Cascade, and the fields of its arrays."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skewless.arrays import F64, I64, U64, Floats, Ints, Keys, SmallInts, Words, Workers
+from skewless.arrays import F64, I64, U64, Floats, Ints, Keys, Rows, SmallInts, Words, Workers
 from skewless.kernels.hashing import to_worker, two_workers
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_that, require_within
 from skewless.strategies.cascade.heavy_keys import PLACES, HeavyKeys, n_places
 
-# Positions in `numbers`.
-LEVEL = 0  # the mean level of all workers
-WEIGHT = 1  # weight of the records since the last sweep
-OLD_WEIGHT = 2  # faded weight of the records before it
-OLD_RECORDS = 3  # faded number of those records
-TOP = 4  # the largest count of a key
-HEAVY = 5  # the count from which a key is heavy
-KEEP = 6  # the part of a count that a sweep keeps
-SCALE = 7  # weight of an average record: rooms are multiples of it
-HANDICAP = 8  # the part of a worker's excess that a sweep adds to its handicap
-WATCHED = 9  # faded weight of all records at the last look at `watched`, in stored counts
-FIRST = 10  # the first weight of a record that is not 0; 0: there was none
-NUMBERS = 11
-
-# Positions in `rooms`; all are differences from the mean level.
-LIGHT_ROOM = 0  # a light key leaves a worker above this
-LEAST_ROOM = 1  # the heaviest key leaves a worker above this
-ROOM_PER_HALVING = 2  # what each halving of its count adds to the room of a key
-MOST_ROOM = 3  # the most that halvings add
-DEBT = 4  # a worker further behind than this is forgiven the rest
-LAG = 5  # the heaviest keys fill workers that are further behind than this first
-RISE = 6  # how much a floor rises at a time
-ROOMS = 7
-
-# Positions in `counters`.
-RECORDS = 0  # records so far
-SWEEP_AT = 1  # the number of records at which the next sweep is due
-EPOCH = 2  # records between two sweeps
-CHANGED = 3  # 1 if `spots` has changed since the last look at it
-STEPS = 4  # steps taken in search of a worker, see `may_search`
-KNOWN = 5  # records since the last sweep that a merge has added to the old ones
-AWAITING = 6  # 1 + the records at the last message, until the answer comes; 0: none is awaited
-LOOK_AT = 7  # the number of records at which counts are looked at again
-VARIES = 8  # 1 if records have had different weights
-COUNTERS = 9
-
-# Columns of `marks`, a row per place.
-ROOM = 0  # how far above the mean the key takes workers, at the most
-RECHECK = 1  # the count at which the key is graded again
-FLOOR = 2  # the level up to which the key fills its workers now
-LIMIT = 3  # how far above the mean the next listed worker may be by now
-MARKS = 4
-
-# Columns of `cursors`, a row per place.
-REACH = 0  # how many workers of its order the key uses
-POSITION = 1  # where in the order the next search begins
-WORKER = 2  # the worker at that position
-NEXT = 3  # which entry of the key's row in `waiting` is next
-END = 4  # where the row ends
-OTHER = 5  # how far from the next entry the alternative is
-HOME = 6  # the first worker of the key's order
-STRIDE = 7  # the step from each worker of the order to the next
-CURSORS = 8
+#: The fields of `numbers`.
+NUMBERS = np.dtype(
+    [
+        ("level", "f8"),  # the mean level of all workers
+        ("weight", "f8"),  # weight of the records since the last sweep
+        ("old_weight", "f8"),  # faded weight of the records before it
+        ("old_records", "f8"),  # faded number of those records
+        ("top", "f8"),  # the largest count of a key
+        ("heavy", "f8"),  # the count from which a key is heavy
+        ("keep", "f8"),  # the part of a count that a sweep keeps
+        ("scale", "f8"),  # weight of an average record: rooms are multiples of it
+        ("handicap", "f8"),  # the part of a worker's excess that a sweep adds to its handicap
+        ("watched", "f8"),  # faded weight of all records at the last look, in stored counts
+        ("first", "f8"),  # the first weight of a record that is not 0; 0: there was none
+    ]
+)
+#: Differences from the mean level, in average records.
+ROOMS = np.dtype(
+    [
+        ("light", "f8"),  # a light key leaves a worker above this
+        ("least", "f8"),  # the heaviest key leaves a worker above this
+        ("per_halving", "f8"),  # what each halving of its count adds to the room of a key
+        ("most", "f8"),  # the most that halvings add
+        ("debt", "f8"),  # a worker further behind than this is forgiven the rest
+        ("lag", "f8"),  # the heaviest keys fill workers that are further behind than this first
+        ("rise", "f8"),  # how much a floor rises at a time
+    ]
+)
+COUNTERS = np.dtype(
+    [
+        ("records", "i8"),  # records so far
+        ("sweep_at", "i8"),  # the number of records at which the next sweep is due
+        ("epoch", "i8"),  # records between two sweeps
+        ("changed", "i8"),  # 1 if `spots` has changed since the last look at it
+        ("steps", "i8"),  # steps taken in search of a worker, see `may_search`
+        ("known", "i8"),  # records since the last sweep that a merge has added to the old ones
+        ("awaiting", "i8"),  # 1 + the records at the last message; 0: no answer is awaited
+        ("look_at", "i8"),  # the number of records at which counts are looked at again
+        ("varies", "i8"),  # 1 if records have had different weights
+    ]
+)
+#: The fields of `marks`, a row per place.
+MARKS = np.dtype(
+    [
+        ("room", "f8"),  # how far above the mean the key takes workers, at the most
+        ("recheck", "f8"),  # the count at which the key is graded again
+        ("floor", "f8"),  # the level up to which the key fills its workers now
+        ("limit", "f8"),  # how far above the mean the next listed worker may be by now
+    ]
+)
+#: The fields of `cursors`, a row per place.
+CURSORS = np.dtype(
+    [
+        ("reach", "i4"),  # how many workers of its order the key uses
+        ("position", "i4"),  # where in the order the next search begins
+        ("worker", "i4"),  # the worker at that position
+        ("next", "i4"),  # which entry of the key's row in `waiting` is next
+        ("end", "i4"),  # where the row ends
+        ("other", "i4"),  # how far from the next entry the alternative is
+        ("home", "i4"),  # the first worker of the key's order
+        ("stride", "i4"),  # the step from each worker of the order to the next
+    ]
+)
 
 #: The most workers that are listed for the next records of one key.
 WAITING = 32
@@ -82,10 +92,10 @@ SAVED_PER_WORKER = 1024  # the most unused steps that are saved, per worker
 class CascadeState(NamedTuple):
     """What this source has sent, and what it knows of the heaviest keys.
 
-    Rows are flat: a row of k columns begins at k times its place. After the places of the counted
-    keys there is one place that all light keys share. So a record can be routed before it is known
-    what kind of key it has. Writes for light keys go to one more place, a scratch row, so that the
-    next load does not stall on this store.
+    Rows of `waiting` are flat: each begins at WAITING times its place. After the places of the
+    counted keys there is one place that all light keys share. So a record can be routed before it
+    is known what kind of key it has. Writes for light keys go to one more place, a scratch row, so
+    that the next load does not stall on this store.
     """
 
     seed: Words
@@ -98,21 +108,20 @@ class CascadeState(NamedTuple):
     heavy: HeavyKeys
     watched: Floats  # the stored count of each place at the last look, see `noticing`
     spots: SmallInts  # upper bits of a hash -> where in `waiting` the row of its heavy key begins
-    marks: Floats
-    cursors: SmallInts
+    marks: Rows
+    cursors: Rows
     waiting: Workers  # a row of workers per place; after the rows all workers in order, the homes
     hashes: Words  # of the records of one block
     starts: SmallInts  # of the same: where in `waiting` their row begins, or their home is
     aside: Keys  # those keys of the block that are counted after it, if they are light
     aside_weights: Floats
-    numbers: Floats
-    rooms: Floats
-    rooms_of_one: Floats  # the same where an average record weighs 1
-    counters: Ints
+    numbers: Rows  # [1]
+    rooms: Rows  # [1]
+    counters: Rows  # [1]
 
     def check(self, fresh: CascadeState) -> None:
         """Refuse workers, places and turns that do not exist, and values that are out of range."""
-        for name in ("seed", "owners", "strides", "costs", "rooms_of_one"):
+        for name in ("seed", "owners", "strides", "costs", "rooms"):
             require_same(name, getattr(self, name), getattr(fresh, name))
         n_workers, n_places = self.levels.size, self.heavy.keys.size - PLACES
         homes = self.waiting.size - n_workers
@@ -129,56 +138,48 @@ class CascadeState(NamedTuple):
 
     def _check_cursors(self, fresh: CascadeState, n_places: int) -> None:
         n_workers = self.levels.size
-        cursors = self.cursors.reshape(-1, CURSORS)
-        require_same("cursors", cursors[n_places], fresh.cursors.reshape(-1, CURSORS)[n_places])
-        most = {REACH: n_workers, POSITION: n_workers, END: WAITING, OTHER: 1}
-        for column in range(CURSORS):
-            high = most.get(column, n_workers - 1)
-            if column not in (NEXT, STRIDE):
-                low = 1 if column == REACH else 0
-                require_within("cursors", cursors[:n_places, column], low, high)
-        counted = cursors[:n_places]
-        require_that(
-            np.isin(counted[:, STRIDE], self.strides).all(), "cursors must step by strides"
-        )
-        require_within("cursors", counted[:, NEXT], 0, WAITING)
-        require_that(
-            (counted[:, NEXT] <= counted[:, END]).all(), "cursors must be before their end"
-        )
-        few = counted[counted[:, REACH] <= FEW]
-        require_within("cursors", few[:, END], 1, WAITING - 1)
+        require_same("cursors", self.cursors[n_places], fresh.cursors[n_places])
+        counted = self.cursors[:n_places]
+        most = {"reach": n_workers, "position": n_workers, "next": WAITING, "end": WAITING}
+        for name in ("reach", "position", "worker", "next", "end", "home"):
+            least = 1 if name == "reach" else 0
+            require_within(f"cursors.{name}", counted[name], least, most.get(name, n_workers - 1))
+        require_within("cursors.other", counted["other"], 0, 1)
+        require_that(np.isin(counted["stride"], self.strides).all(), "cursors must step by strides")
+        require_that((counted["next"] <= counted["end"]).all(), "cursors must be before their end")
+        few = counted[counted["reach"] <= FEW]
+        require_within("cursors.end", few["end"], 1, WAITING - 1)
 
     def _check_marks(self, fresh: CascadeState) -> None:
         require_within("aside_weights", self.aside_weights, 0, MOST_WEIGHT)
-        rooms = self.rooms_of_one * self.numbers[SCALE]
-        require_that(np.array_equal(self.rooms, rooms), "rooms must follow from the scale")
         n_leaves = self.bounds.size // 2
         leaves = self.bounds[n_leaves : n_leaves + self.levels.size]
         require_that((leaves <= self.levels).all(), "bounds must not exceed the levels")
         require_within("marks", self.marks, -np.inf, np.inf)
-        own, other = (s.marks.reshape(-1, MARKS)[light(s)] for s in (self, fresh))
-        require_same("marks", own[[RECHECK, FLOOR]], other[[RECHECK, FLOOR]])
-        require_that(
-            own[LIMIT] == self.rooms[LIGHT_ROOM], "marks must limit light keys by their room"
-        )
+        own, other = (state.marks[light(state)] for state in (self, fresh))
+        same = ["recheck", "floor"]
+        require_same("marks", own[same], other[same])
+        room = self.rooms["light"][0] * self.numbers["scale"][0]
+        require_that(own["limit"] == room, "marks must limit light keys by their room")
 
 
 def check_numbers(state: Any, fresh: Any) -> None:
     """Refuse levels and counters that no stream leads to, in a full or a condensed state."""
     numbers, counters = state.numbers, state.counters
-    require_same("numbers", numbers[[KEEP, HANDICAP]], fresh.numbers[[KEEP, HANDICAP]])
+    same = ["keep", "handicap"]
+    require_same("numbers", numbers[same], fresh.numbers[same])
+    require_within("numbers.level", numbers["level"], -MOST_WEIGHT, MOST_WEIGHT)
+    for name in (NUMBERS.names or ())[1:]:
+        least = 1 / MOST_WEIGHT if name in ("heavy", "scale") else 0
+        require_within(f"numbers.{name}", numbers[name], least, MOST_WEIGHT)
     require_within("levels", state.levels, -MOST_WEIGHT, MOST_WEIGHT)
-    require_within("numbers", numbers[[LEVEL]], -MOST_WEIGHT, MOST_WEIGHT)
-    require_within("numbers", numbers, min(0.0, float(numbers[LEVEL])), MOST_WEIGHT)
-    require_within("numbers", numbers[[WEIGHT, OLD_WEIGHT, OLD_RECORDS, TOP]], 0, MOST_WEIGHT)
-    require_within("numbers", numbers[[HEAVY, SCALE]], 1 / MOST_WEIGHT, MOST_WEIGHT)
     require_within("handicaps", state.handicaps, 0, MOST_WEIGHT)
     require_within("watched", state.watched, 0, MOST_WEIGHT)
-    require_same("counters", counters[[EPOCH]], fresh.counters[[EPOCH]])
+    require_same("counters.epoch", counters["epoch"], fresh.counters["epoch"])
     require_within("counters", counters, 0, MOST_COUNTED)
-    left = int(counters[SWEEP_AT] - counters[RECORDS])
-    require_within("counters", np.array([left]), 1, int(counters[EPOCH]))
-    require_within("counters", counters[[KNOWN]], 0, int(counters[EPOCH]) - left)
+    left, epoch = counters["sweep_at"] - counters["records"], int(counters["epoch"][0])
+    require_within("counters", left, 1, epoch)
+    require_within("counters.known", counters["known"], 0, epoch - int(left[0]))
 
 
 @kernel
@@ -199,26 +200,14 @@ def slot_of(hashed: U64, n_slots: I64) -> I64:
     return np.int64(to_worker(hashed, n_slots))
 
 
-class HasOrders(Protocol):
-    """A state that gives each key its order of workers."""
-
-    @property
-    def owners(self) -> Workers:
-        """The worker of each slot."""
-
-    @property
-    def strides(self) -> Ints:
-        """The steps that visit all workers once before they visit one again."""
-
-
 @kernel
-def home_of(state: HasOrders, hashed: U64) -> I64:
-    """Return the first worker in the order of a key."""
+def home_of(state: Any, hashed: U64) -> I64:
+    """Return the first worker in the order of a key; both states of Cascade have orders."""
     return np.int64(state.owners[slot_of(hashed, state.owners.size)])
 
 
 @kernel
-def stride_of(state: HasOrders, hashed: U64) -> I64:
+def stride_of(state: Any, hashed: U64) -> I64:
     """Return the stride of a key, from the half of its hash that does not give its slot."""
     _, number = two_workers(hashed, state.strides.size)
     return state.strides[np.int64(number)]
@@ -233,11 +222,9 @@ def following(worker: I64, stride: I64, n_workers: I64) -> I64:
 
 @kernel
 def measure_rooms(state: CascadeState, scale: F64) -> None:
-    """Set the scale to this weight of an average record, and all rooms with it."""
-    state.numbers[SCALE] = scale
-    for i in range(state.rooms.size):
-        state.rooms[i] = state.rooms_of_one[i] * scale
-    state.marks[light(state) * MARKS + LIMIT] = state.rooms[LIGHT_ROOM]
+    """Set the scale to this weight of an average record, and the room of light keys with it."""
+    state.numbers[0]["scale"] = scale
+    state.marks[light(state)]["limit"] = state.rooms[0]["light"] * scale
 
 
 @kernel
@@ -248,15 +235,15 @@ def may_search(state: CascadeState, n_records: I64) -> bool:
     an adversary can make single searches long, but not the average search.
     """
     saved = SAVED_PER_WORKER * state.levels.size
-    return bool(state.counters[STEPS] <= STEPS_PER_RECORD * n_records + saved)
+    return bool(state.counters[0]["steps"] <= STEPS_PER_RECORD * n_records + saved)
 
 
 @kernel
 def charge(state: CascadeState, n_records: I64, n_steps: I64) -> None:
     """Take the steps of a search from the budget; there may be more than were left."""
     # Earlier records have saved their unused steps up to the limit; the rest is lost.
-    before = max(state.counters[STEPS], STEPS_PER_RECORD * n_records)
-    state.counters[STEPS] = before + n_steps
+    before = max(state.counters[0]["steps"], STEPS_PER_RECORD * n_records)
+    state.counters[0]["steps"] = before + n_steps
 
 
 @kernel
@@ -267,24 +254,24 @@ def begin_again(state: CascadeState, place: I64) -> None:
     listed, round after round. A key with many has none listed yet: `refill` must find those with
     room first.
     """
-    cursors = state.cursors
-    reach = np.int64(cursors[place * CURSORS + REACH])
-    home = np.int64(cursors[place * CURSORS + HOME])
-    stride = np.int64(cursors[place * CURSORS + STRIDE])
+    cursor = state.cursors[place]
+    reach = np.int64(cursor["reach"])
+    home = np.int64(cursor["home"])
+    stride = np.int64(cursor["stride"])
     is_few = reach <= FEW
-    cursors[place * CURSORS + POSITION] = reach
-    cursors[place * CURSORS + NEXT] = 0
-    cursors[place * CURSORS + END] = 0
-    cursors[place * CURSORS + OTHER] = 0
-    state.marks[place * MARKS + FLOOR] = np.inf if is_few else 0.0
+    cursor["position"] = reach
+    cursor["next"] = 0
+    cursor["end"] = 0
+    cursor["other"] = 0
+    state.marks[place]["floor"] = np.inf if is_few else 0.0
     state.waiting[place * WAITING] = home
     set_limit(state, place)
     if reach == 1:
-        cursors[place * CURSORS + END] = 1
+        cursor["end"] = 1
     elif is_few:
         # A whole number of rounds, so that the row continues with the first worker of the order.
-        cursors[place * CURSORS + END] = (WAITING - 1) // reach * reach
-        cursors[place * CURSORS + OTHER] = 1
+        cursor["end"] = (WAITING - 1) // reach * reach
+        cursor["other"] = 1
         worker = home
         position = 0
         for i in range(WAITING):
@@ -301,7 +288,8 @@ def set_limit(state: CascadeState, place: I64) -> None:
     If a key has many workers, `refill` checked their levels when it listed them. If it has few, the
     worker must be within the key's own room when a record comes.
     """
-    reach = state.cursors[place * CURSORS + REACH]
-    is_few = reach <= FEW and reach < state.levels.size
-    room = state.marks[place * MARKS + ROOM] if is_few else state.rooms[LIGHT_ROOM]
-    state.marks[place * MARKS + LIMIT] = room
+    reach, mark = state.cursors[place]["reach"], state.marks[place]
+    if reach <= FEW and reach < state.levels.size:
+        mark["limit"] = mark["room"]
+    else:
+        mark["limit"] = state.rooms[0]["light"] * state.numbers[0]["scale"]

@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers, read_only
+from skewless.arrays import Floats, Ints, Keys, Rows, Workers, read_only
 from skewless.kernels.hashing import seed_array
-from skewless.parameters import check_types, require
+from skewless.parameters import check_types, require, require_all_stay
 from skewless.plumbing.order_free import unordered_mean
 from skewless.state import copy_state
 from skewless.strategies.cascade.condensing import (
@@ -33,45 +33,19 @@ from skewless.strategies.cascade.noticing import notice, stretch
 from skewless.strategies.cascade.routing import route_records
 from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides
 from skewless.strategies.cascade.state import (
-    AWAITING,
     BLOCK,
     COUNT_EVERY,
     COUNTERS,
     CURSORS,
-    DEBT,
-    EPOCH,
-    FIRST,
-    HANDICAP,
-    HEAVY,
     HEAVY_PARTS,
-    KEEP,
-    KNOWN,
-    LAG,
-    LEAST_ROOM,
-    LEVEL,
-    LIGHT_ROOM,
-    LOOK_AT,
     MARKS,
-    MOST_ROOM,
     NUMBERS,
-    OLD_RECORDS,
-    OLD_WEIGHT,
-    REACH,
-    RECORDS,
-    RISE,
-    ROOM_PER_HALVING,
     ROOMS,
-    SCALE,
     SPOTS_PER_SLOT,
-    STEPS,
-    SWEEP_AT,
-    VARIES,
     WAITING,
-    WATCHED,
-    WEIGHT,
     CascadeState,
 )
-from skewless.strategy import Traits, require_all_stay
+from skewless.strategy import Traits
 
 _HORIZON = 10_000  # records over which the tolerance is promised
 _LEAST_ROOM_LIGHT = 7.5  # records: below that, chance alone would move light keys
@@ -136,7 +110,7 @@ class Cascade:
         "nothing"
     )
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require(self, "tolerance", 0 < self.tolerance < math.inf, "a finite number above 0")
         parts = ("nothing", "splitting", "grading", "fading", "yielding", "handicaps")
@@ -153,11 +127,11 @@ class Cascade:
         n_rows = heavy.keys.size
         owners = slot_table(n_workers)
         epoch = EPOCH_PER_WORKER * n_workers
-        numbers = np.zeros(NUMBERS)
-        numbers[HEAVY] = FIRST_HEAVY
-        numbers[SCALE] = 1.0
-        numbers[KEEP] = 1.0 if self.without == "fading" else _KEPT_BY_A_SWEEP
-        numbers[HANDICAP] = 0.0 if self.without == "handicaps" else _HANDICAP_PER_SWEEP
+        numbers = np.zeros(1, NUMBERS)
+        numbers["heavy"] = FIRST_HEAVY
+        numbers["scale"] = 1.0
+        numbers["keep"] = 1.0 if self.without == "fading" else _KEPT_BY_A_SWEEP
+        numbers["handicap"] = 0.0 if self.without == "handicaps" else _HANDICAP_PER_SWEEP
         state = CascadeState(
             seed=seed_array(seed, 1),
             owners=owners,
@@ -169,7 +143,7 @@ class Cascade:
             heavy=heavy,
             watched=np.zeros(n_rows),
             spots=np.zeros(SPOTS_PER_SLOT * owners.size, np.int32),
-            marks=np.zeros(n_rows * MARKS),
+            marks=np.zeros(n_rows, MARKS),
             cursors=_cursors(n_rows),
             waiting=_waiting(n_rows, n_workers),
             hashes=np.zeros(BLOCK, np.uint64),
@@ -177,31 +151,27 @@ class Cascade:
             aside=np.zeros(BLOCK // COUNT_EVERY, np.uint64),
             aside_weights=np.zeros(BLOCK // COUNT_EVERY),
             numbers=numbers,
-            rooms=np.zeros(ROOMS),
-            rooms_of_one=self._rooms(n_workers),
-            counters=np.zeros(COUNTERS, np.int64),
+            rooms=self._rooms(n_workers),
+            counters=np.zeros(1, COUNTERS),
         )
-        state.counters[[SWEEP_AT, EPOCH]] = epoch
-        state.counters[LOOK_AT] = stretch(epoch)
+        state.counters["sweep_at"] = state.counters["epoch"] = epoch
+        state.counters[0]["look_at"] = stretch(epoch)
         prepare(state)
         return state
 
-    def _rooms(self, n_workers: int) -> Floats:
-        """Return how far from the mean keys leave a worker, where an average record weighs 1."""
+    def _rooms(self, n_workers: int) -> Rows:
+        """Compute how far above the mean keys leave a worker, where an average record weighs 1."""
         room = self.tolerance * _HORIZON / n_workers
-        most_room = max(_LEAST_ROOM_HEAVY, _HEAVY_PER_LIGHT * room)
-        rooms = np.zeros(ROOMS)
-        rooms[LIGHT_ROOM] = max(_LEAST_ROOM_LIGHT, room)
-        rooms[DEBT] = _DEBT_PER_ROOM * rooms[LIGHT_ROOM]
-        rooms[LEAST_ROOM] = -_LAG
-        rooms[ROOM_PER_HALVING] = 0.0 if self.without == "grading" else most_room / _GRADES
-        rooms[MOST_ROOM] = most_room
-        rooms[LAG] = _LAG
-        rooms[RISE] = _RISE
-        if self.without == "yielding":
-            rooms[LIGHT_ROOM] = np.inf
-        if self.without == "splitting":
-            rooms[LEAST_ROOM] = rooms[MOST_ROOM] = np.inf
+        light = max(_LEAST_ROOM_LIGHT, room)
+        most = max(_LEAST_ROOM_HEAVY, _HEAVY_PER_LIGHT * room)
+        rooms = np.zeros(1, ROOMS)
+        rooms["light"] = np.inf if self.without == "yielding" else light
+        rooms["debt"] = _DEBT_PER_ROOM * light
+        rooms["least"] = np.inf if self.without == "splitting" else -_LAG
+        rooms["per_halving"] = 0.0 if self.without == "grading" else most / _GRADES
+        rooms["most"] = np.inf if self.without == "splitting" else most
+        rooms["lag"] = _LAG
+        rooms["rise"] = _RISE
         return rooms
 
     def route(self, keys: Keys, state: CascadeState, out: Workers) -> None:
@@ -224,7 +194,7 @@ class Cascade:
         """
         require_all_stay(self.name, capacities)
         speeds = np.ones(n_workers) if capacities is None else np.asarray(capacities, np.float64)
-        level = state.numbers[LEVEL]
+        level = state.numbers[0]["level"]
         levels = np.full(n_workers, level)
         stay = min(n_workers, state.levels.size)
         levels[:stay] = state.levels[:stay]
@@ -232,7 +202,7 @@ class Cascade:
         handicaps = np.zeros(n_workers)
         handicaps[:stay] = state.handicaps[:stay]
         copy = copy_state(state)
-        copy.numbers[HEAVY] *= state.levels.size / n_workers
+        copy.numbers[0]["heavy"] *= state.levels.size / n_workers
         n_rows = state.heavy.keys.size
         rescaled = copy._replace(
             owners=reassigned(state.owners, n_workers, speeds),
@@ -243,14 +213,14 @@ class Cascade:
             bounds=lower_bounds(levels),
             cursors=_cursors(n_rows),
             waiting=_waiting(n_rows, n_workers),
-            rooms_of_one=self._rooms(n_workers),
+            rooms=self._rooms(n_workers),
         )
         prepare(rescaled)
         return rescaled
 
     def wait(self, state: CascadeState) -> None:
         """Note that a copy of `state` has been sent: the merge does not include what follows."""
-        state.counters[AWAITING] = 1 + state.counters[RECORDS]
+        state.counters[0]["awaiting"] = 1 + state.counters[0]["records"]
 
     def merge(self, states: Sequence[CascadeState]) -> CascadeState:
         """Return the merged state: each key has its longest reach; counts and levels are means.
@@ -268,19 +238,20 @@ class Cascade:
         source then keeps its own levels, which include them. If each source balances its own
         records, their sum is balanced. Each key gets the larger count and the longer reach.
         """
-        if own.counters[AWAITING] in (0, 1 + own.counters[RECORDS]):
+        if own.counters[0]["awaiting"] in (0, 1 + own.counters[0]["records"]):
             return copy_state(merged)
         states = (merged, own)
-        reaches = [state.cursors[REACH::CURSORS].astype(np.int64) for state in states]
+        reaches = [state.cursors["reach"].astype(np.int64) for state in states]
         heavy, longest = largest_together([s.heavy for s in states], reaches, np.maximum)
         state = _with_keys(copy_state(own), heavy, longest)
-        since = _since_sweep(own)
+        since, counters = _since_sweep(own), state.counters[0]
         if _faded(merged) > _faded(own):
-            state.numbers[[WEIGHT, OLD_WEIGHT, OLD_RECORDS]] = 0.0, *_faded(merged)
-            state.counters[KNOWN] = since
-        state.counters[AWAITING] = 0
-        state.counters[VARIES] = max(own.counters[VARIES], merged.counters[VARIES])
-        _begin_block(state, int(own.counters[RECORDS]), since, int(stretch(own.counters[EPOCH])))
+            state.numbers["weight"] = 0.0
+            state.numbers["old_weight"], state.numbers["old_records"] = _faded(merged)
+            counters["known"] = since
+        counters["awaiting"] = 0
+        counters["varies"] = max(counters["varies"], merged.counters[0]["varies"])
+        _begin_block(state, int(counters["records"]), since, int(stretch(counters["epoch"])))
         watch(state)
         prepare(state)
         return state
@@ -305,26 +276,26 @@ class Cascade:
             numbers=first.numbers.copy(),
             counters=first.counters.copy(),
         )
-        numbers = merged.numbers
-        numbers[LEVEL] = unordered_mean([part.numbers[LEVEL : LEVEL + 1] for part in parts])[0]
-        numbers[WEIGHT] = 0.0
-        numbers[OLD_WEIGHT] = unordered_mean([_faded(part)[0] for part in parts])
-        numbers[OLD_RECORDS] = unordered_mean([_faded(part)[1] for part in parts])
-        watched = [part.numbers[WATCHED] / part.unit[0] for part in parts]
-        numbers[WATCHED] = unordered_mean(watched)
-        firsts = {float(part.numbers[FIRST]) for part in parts} - {0.0}
-        numbers[FIRST] = min(firsts, default=0.0)
+        numbers, counters = merged.numbers[0], merged.counters[0]
+        numbers["level"] = unordered_mean([part.numbers["level"] for part in parts])[0]
+        numbers["weight"] = 0.0
+        numbers["old_weight"] = unordered_mean([_faded(part)[0] for part in parts])
+        numbers["old_records"] = unordered_mean([_faded(part)[1] for part in parts])
+        watched = [part.numbers[0]["watched"] / part.counted.unit[0] for part in parts]
+        numbers["watched"] = unordered_mean(watched)
+        firsts = {float(part.numbers[0]["first"]) for part in parts} - {0.0}
+        numbers["first"] = min(firsts, default=0.0)
         since = sum(_since_sweep(part) for part in parts) // len(parts)
-        left = [int(part.counters[LOOK_AT] - part.counters[RECORDS]) for part in parts]
-        varies = len(firsts) > 1 or any(part.counters[VARIES] for part in parts)
-        merged.counters[VARIES] = int(varies)
-        merged.counters[KNOWN] = since
-        merged.counters[[STEPS, AWAITING]] = 0
-        n_records = max(int(part.counters[RECORDS]) for part in parts)
+        left = [int(part.counters[0]["look_at"] - part.counters[0]["records"]) for part in parts]
+        varies = len(firsts) > 1 or any(part.counters[0]["varies"] for part in parts)
+        counters["varies"] = int(varies)
+        counters["known"] = since
+        counters["steps"] = counters["awaiting"] = 0
+        n_records = max(int(part.counters[0]["records"]) for part in parts)
         _begin_block(merged, n_records, since, sum(left) // len(left))
         prepare(merged)
         # If merges are more frequent than blocks, no source ever reaches the `notice` of its loop.
-        if merged.counters[RECORDS] >= merged.counters[LOOK_AT]:
+        if merged.counters[0]["records"] >= merged.counters[0]["look_at"]:
             notice(merged)
             # Corrected counts may change the order of the keys in their buckets.
             return self.merge_condensed([condense(merged)], fresh)
@@ -340,7 +311,7 @@ def _with_keys(state: CascadeState, heavy: HeavyKeys, reaches: Ints) -> CascadeS
         cursors=_cursors(n_rows),
         waiting=_waiting(n_rows, n_workers),
     )
-    changed.cursors[REACH : reaches.size * CURSORS : CURSORS] = reaches
+    changed.cursors["reach"][: reaches.size] = reaches
     return changed
 
 
@@ -350,36 +321,36 @@ def _begin_block(state: CascadeState, n_records: int, since: int, left: int) -> 
     The scale is set from the faded records. The block is new because each source has put different
     keys aside.
     """
-    numbers, counters = state.numbers, state.counters
+    numbers, counters = state.numbers[0], state.counters[0]
     for scratch in (state.hashes, state.starts, state.aside, state.aside_weights):
         scratch[:] = 0
     n_records += -n_records % BLOCK
-    counters[RECORDS] = n_records
-    counters[SWEEP_AT] = n_records + counters[EPOCH] - since
-    counters[LOOK_AT] = n_records + left
+    counters["records"] = n_records
+    counters["sweep_at"] = n_records + counters["epoch"] - since
+    counters["look_at"] = n_records + left
     weight, records = _faded(state)
     if weight > 0.0:
-        numbers[SCALE] = weight / records
-        numbers[HEAVY] = weight / state.levels.size / HEAVY_PARTS
+        numbers["scale"] = weight / records
+        numbers["heavy"] = weight / state.levels.size / HEAVY_PARTS
 
 
 def _since_sweep(part: CascadeState | CondensedCascade) -> int:
-    """Return how many records the present epoch has by now."""
-    counters = part.counters
-    return int(counters[RECORDS] - (counters[SWEEP_AT] - counters[EPOCH]))
+    """Count the records of the present epoch so far."""
+    counters = part.counters[0]
+    return int(counters["records"] - (counters["sweep_at"] - counters["epoch"]))
 
 
 def _faded(part: CascadeState | CondensedCascade) -> tuple[float, float]:
     """Return the faded weight and number of all records of a source, in today's records."""
-    n_new = _since_sweep(part) - part.counters[KNOWN]
-    weight = part.numbers[OLD_WEIGHT] + part.numbers[WEIGHT]
-    return float(weight), float(part.numbers[OLD_RECORDS] + n_new)
+    n_new = _since_sweep(part) - part.counters[0]["known"]
+    weight = part.numbers[0]["old_weight"] + part.numbers[0]["weight"]
+    return float(weight), float(part.numbers[0]["old_records"] + n_new)
 
 
-def _cursors(n_rows: int) -> SmallInts:
+def _cursors(n_rows: int) -> Rows:
     """Return the cursors of keys that use one worker each."""
-    cursors = np.zeros(n_rows * CURSORS, np.int32)
-    cursors[REACH::CURSORS] = 1
+    cursors = np.zeros(n_rows, CURSORS)
+    cursors["reach"] = 1
     return cursors
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, Words, Workers
+from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, Rows, Words, Workers
 from skewless.kernels.hashing import draw, mix, seeded, to_unit, to_worker
 from skewless.kernels.key_table import ABSENT, get
 from skewless.kernels.merge_history import MergeHistory
@@ -22,24 +22,33 @@ from skewless.strategies.dalton.q_table import QTable, best, clear_row, keep, le
 from skewless.strategies.dalton.slides import Replicas, SlideLoads, clear_replicas, is_on, place_on
 from skewless.strategies.dalton.watched_keys import WatchedKeys, drop_row, has_owner, take_row
 
-# Positions in `counters`.
-WINDOW = 0  # number of the statistics window
-RECORDS = 1  # records in it
-BEFORE = 2  # records in the window before it
-DRAWS = 3  # records so far, each with a random number of its own
-TOLD = 4  # of them, those up to the last message to the other sources
-IN_MESSAGE = 5  # records that were new in the last message
-SPLIT_LIMIT = 6  # a key on this many workers explores no further
-WAITING = 7  # 1 between the message to the others and their answer (AWAIT)
-STATS_WINDOW, BY_BATCH, MOST_SPLITS = 8, 9, 10  # parameters
-N_COUNTERS = 11
+COUNTERS = np.dtype(
+    [
+        ("window", "i8"),  # number of the statistics window
+        ("records", "i8"),  # records in it
+        ("before", "i8"),  # records in the window before it
+        ("draws", "i8"),  # records so far, each with a random number of its own
+        ("told", "i8"),  # of them, those up to the last message to the other sources
+        ("in_message", "i8"),  # records that were new in the last message
+        ("split_limit", "i8"),  # a key on this many workers explores no further
+        ("waiting", "i8"),  # 1 between the message to the others and their answer (AWAIT)
+        ("stats_window", "i8"),  # a parameter as the following ones
+        ("by_batch", "i8"),
+        ("most_splits", "i8"),
+    ]
+)
 
-# Positions in `levels`.
-HOT_ABOVE = 0  # records in the window that make a key hot
-WATCH_ABOVE = 1  # records in the window that make a key worth a row
-SCALE = 2  # records of all sources for each of this one, in the merges that it had a part in
-RATE, EXPLORATION, LOAD_WEIGHT, REPLICA_WEIGHT = 3, 4, 5, 6  # parameters: γ, ε, p1, p2
-N_LEVELS = 7
+LEVELS = np.dtype(
+    [
+        ("hot_above", "f8"),  # records in the window that make a key hot
+        ("watch_above", "f8"),  # records in the window that make a key worth a row
+        ("scale", "f8"),  # records of all sources for each of this one, in its merges
+        ("rate", "f8"),  # γ, a parameter as the following ones
+        ("exploration", "f8"),  # ε
+        ("load_weight", "f8"),  # p1
+        ("replica_weight", "f8"),  # p2
+    ]
+)
 
 _CROWDED = 0.7  # the part of the hot keys at the split limit from which the limit rises
 
@@ -48,8 +57,8 @@ class Bandit(NamedTuple):
     """Statistics of the keys, the window of loads, and what was learned about hot keys."""
 
     seeds: Words  # of the hash, of the exploration
-    counters: Ints
-    levels: Floats
+    counters: Rows  # [1]
+    levels: Rows  # [1]
     counts: KeyCounts  # of keys without a row
     window: SlideLoads
     merges: MergeHistory
@@ -62,14 +71,15 @@ class Bandit(NamedTuple):
     def check(self, fresh: Bandit) -> None:
         """Refuse other parameters, workers that do not exist, and numbers that are out of range."""
         require_same("seeds", self.seeds[:1], fresh.seeds[:1])
-        parameters = [STATS_WINDOW, BY_BATCH, MOST_SPLITS]
+        parameters = ["stats_window", "by_batch", "most_splits"]
         require_same("counters", self.counters[parameters], fresh.counters[parameters])
-        require_same("levels", self.levels[RATE:], fresh.levels[RATE:])
+        parameters = ["rate", "exploration", "load_weight", "replica_weight"]
+        require_same("levels", self.levels[parameters], fresh.levels[parameters])
         n_workers = self.window.loads.size
         require_within("counters", self.counters, 0, MOST_COUNTED)
-        require_within("counters", self.counters[[SPLIT_LIMIT]], 1, n_workers)
-        require_within("counters", self.counters[[WAITING]], 0, 1)
-        require_within("levels", self.levels[:RATE], 0, MOST_WEIGHT)
+        require_within("counters", self.counters["split_limit"], 1, n_workers)
+        require_within("counters", self.counters["waiting"], 0, 1)
+        require_within("levels", self.levels[["hot_above", "watch_above", "scale"]], 0, MOST_WEIGHT)
         require_within("hot.homes", self.hot.homes, 0, n_workers - 1)
         require_within("of_all", self.of_all, 0, MOST_WEIGHT)
         require_within("sent", self.sent, 0, MOST_COUNTED)
@@ -87,28 +97,29 @@ def next_window(state: Bandit) -> None:
 
     A key that is no longer hot keeps its row if it had enough records in the last window.
     """
-    counters = state.counters
+    counters = state.counters[0]
     hot = state.hot
-    counters[BEFORE] = counters[RECORDS]
-    counters[WINDOW] += 1
-    counters[RECORDS] = 0
+    counters["before"] = counters["records"]
+    counters["window"] += 1
+    counters["records"] = 0
     n_hot = 0
     n_full = 0
     for row in range(hot.keys.size):
         if has_owner(hot, row):
-            if hot.counts[row] > state.levels[WATCH_ABOVE]:
-                hot.frequent[row] = counters[WINDOW] - 1
+            if hot.counts[row] > state.levels[0]["watch_above"]:
+                hot.frequent[row] = counters["window"] - 1
             hot.before[row] = hot.counts[row]
             hot.untold[row] += hot.counts[row]
             hot.counts[row] = 0.0
-            if max(hot.until[row], hot.frequent[row] + 1) < counters[WINDOW]:
+            if max(hot.until[row], hot.frequent[row] + 1) < counters["window"]:
                 drop_row(hot, row)
-            elif hot.until[row] >= counters[WINDOW]:
+            elif hot.until[row] >= counters["window"]:
                 n_hot += 1
-                n_full += np.int64(state.replicas.widths[row] >= counters[SPLIT_LIMIT])
+                n_full += np.int64(state.replicas.widths[row] >= counters["split_limit"])
     forget_counts(state.counts)
-    if n_hot > 0 and n_full >= _CROWDED * n_hot and counters[SPLIT_LIMIT] < counters[MOST_SPLITS]:
-        counters[SPLIT_LIMIT] += 1
+    is_crowded = n_hot > 0 and n_full >= _CROWDED * n_hot
+    if is_crowded and counters["split_limit"] < counters["most_splits"]:
+        counters["split_limit"] += 1
 
 
 class _Run(NamedTuple):
@@ -131,21 +142,21 @@ class _Run(NamedTuple):
 
 @kernel
 def _run(state: Bandit) -> _Run:
-    levels = state.levels
+    levels = state.levels[0]
     return _Run(
         state.window.loads.size,
         state.seeds[0],
         state.seeds[1],
-        state.counters[DRAWS],
-        state.window.counters[slides.TOTAL],
-        state.counters[WINDOW],
-        levels[HOT_ABOVE],
-        levels[WATCH_ABOVE],
-        levels[RATE],
-        levels[EXPLORATION],
-        levels[LOAD_WEIGHT],
-        levels[REPLICA_WEIGHT],
-        state.counters[BY_BATCH],
+        state.counters[0]["draws"],
+        state.window.counters[0]["total"],
+        state.counters[0]["window"],
+        levels["hot_above"],
+        levels["watch_above"],
+        levels["rate"],
+        levels["exploration"],
+        levels["load_weight"],
+        levels["replica_weight"],
+        state.counters[0]["by_batch"],
     )
 
 
@@ -188,7 +199,7 @@ def _explore(state: Bandit, row: I64, bits: U64) -> I64:
     """Return a random worker; at the split limit, a random one of those that have the key."""
     n_workers = state.window.loads.size
     width = np.int64(state.replicas.widths[row])
-    if width < state.counters[SPLIT_LIMIT] or width == n_workers:
+    if width < state.counters[0]["split_limit"] or width == n_workers:
         return np.int64(to_worker(bits, n_workers))
     skip = np.int64(to_worker(bits, width))
     for worker in range(n_workers):
@@ -233,11 +244,11 @@ def _begin_batch(keys: Keys, state: Bandit) -> None:
     """Begin a batch: a statistics window of known length, within which replicas are counted."""
     next_window(state)
     slides.next_slide(state.replicas)
-    if state.levels[WATCH_ABOVE] > 0.0:  # else all keys are hot
+    if state.levels[0]["watch_above"] > 0.0:  # else all keys are hot
         share = keys.size / state.window.loads.size
-        state.levels[WATCH_ABOVE] = share
-        state.levels[HOT_ABOVE] = state.levels[SCALE] * share
-    state.counters[RECORDS] = keys.size
+        state.levels[0]["watch_above"] = share
+        state.levels[0]["hot_above"] = state.levels[0]["scale"] * share
+    state.counters[0]["records"] = keys.size
 
 
 @kernel
@@ -249,20 +260,20 @@ def route(keys: Keys, state: Bandit, out: Workers) -> None:
     one, because the processor can work on several records at a time in each.
     """
     rows = out  # the same array: it holds the row of a record until its worker replaces it
-    by_batch = state.counters[BY_BATCH]
+    by_batch = state.counters[0]["by_batch"]
     if by_batch and keys.size > 0:
         _begin_batch(keys, state)
     begin = 0
     while begin < keys.size:
-        if not by_batch and state.counters[RECORDS] >= state.counters[STATS_WINDOW]:
+        if not by_batch and state.counters[0]["records"] >= state.counters[0]["stats_window"]:
             next_window(state)
         if slides.expire(state.window) and not by_batch:
             slides.next_slide(state.replicas)
         run = _run(state)
         end = min(keys.size, begin + slides.room(state.window))
         if not by_batch:
-            end = min(end, begin + state.counters[STATS_WINDOW] - state.counters[RECORDS])
-            state.counters[RECORDS] += end - begin
+            end = min(end, begin + state.counters[0]["stats_window"] - state.counters[0]["records"])
+            state.counters[0]["records"] += end - begin
         if not by_batch or begin == 0:
             for i in range(begin, keys.size if by_batch else end):
                 rows[i] = _observe(state, run, keys[i])
@@ -279,7 +290,7 @@ def route(keys: Keys, state: Bandit, out: Workers) -> None:
                 state.sent[worker] += 1
                 out[i] = worker
         slides.advance(state.window, end - begin)
-        state.counters[DRAWS] += end - begin
+        state.counters[0]["draws"] += end - begin
         begin = end
 
 
@@ -287,6 +298,6 @@ def route(keys: Keys, state: Bandit, out: Workers) -> None:
 def forwards(keys: Keys, workers: Workers, state: Bandit, out: NDArray[np.bool_]) -> None:
     """Fill `out` with whether the key of each record is cold and its worker is the key's home."""
     for i in range(keys.size):
-        is_hot = _hot_row(state, state.counters[WINDOW], keys[i]) != ABSENT
+        is_hot = _hot_row(state, state.counters[0]["window"], keys[i]) != ABSENT
         home = home_of(keys[i], state.seeds[0], state.window.loads.size)
         out[i] = not is_hot and workers[i] == home

@@ -19,19 +19,6 @@ from skewless.kernels.key_table import ABSENT, get
 from skewless.kernels.merge_history import OWN, RECENT, add_merge, follow, scale_of
 from skewless.strategies.dalton import slides
 from skewless.strategies.dalton.bandit import (
-    BEFORE,
-    BY_BATCH,
-    DRAWS,
-    HOT_ABOVE,
-    IN_MESSAGE,
-    RATE,
-    RECORDS,
-    SCALE,
-    SPLIT_LIMIT,
-    STATS_WINDOW,
-    TOLD,
-    WAITING,
-    WATCH_ABOVE,
     Bandit,
     home_of,
 )
@@ -52,10 +39,10 @@ _TOO_FEW = 8  # with at most this many records, a key is no candidate
 
 def send_off(state: Bandit) -> None:
     """Note that everything new so far has been sent: only what follows is new."""
-    counters = state.counters
-    counters[IN_MESSAGE] = counters[DRAWS] - counters[TOLD]
-    counters[TOLD] = counters[DRAWS]
-    counters[WAITING] = 1
+    counters = state.counters[0]
+    counters["in_message"] = counters["draws"] - counters["told"]
+    counters["told"] = counters["draws"]
+    counters["waiting"] = 1
     state.hot.untold[:] = -state.hot.counts
     state.sent[:] = 0
     forget_kept(state.q)
@@ -77,7 +64,7 @@ class _Message:
         batches, all sources together may have counted enough for a row although none of them has.
         """
         table = self.counts.table
-        enough = max(_TOO_FEW, float(self.state.counters[RECORDS]) / n_workers)
+        enough = max(_TOO_FEW, float(self.state.counters[0]["records"]) / n_workers)
         return self.rows.keys() | set(table.keys[table.values > enough].tolist())
 
     def share(self, key: int) -> float:
@@ -86,22 +73,22 @@ class _Message:
         It is the key's share of the last one or two statistics windows, times the recent records
         of the source.
         """
-        counters, hot = self.state.counters, self.state.hot
-        n_counted = float(counters[RECORDS])
+        counters, hot = self.state.counters[0], self.state.hot
+        n_counted = float(counters["records"])
         if key in self.rows:
             row = self.rows[key]
             count = float(hot.counts[row])
             if hot.before[row] >= 0:
                 count += float(hot.before[row])
-                n_counted += float(counters[BEFORE])
+                n_counted += float(counters["before"])
         else:
             count = float(count_of(self.counts, np.uint64(key)))
         # A short window counts as if the rest of it had no record of the key.
-        n_expected = min(self.part, float(counters[STATS_WINDOW]))
+        n_expected = min(self.part, float(counters["stats_window"]))
         return self.part * count / max(n_counted, n_expected, 1)
 
     def new(self, key: int) -> float:
-        """Return how many records of a key that is hot over all are new."""
+        """Count the new records of a key that is hot over all."""
         row = self.rows.get(key)
         hot = self.state.hot
         return 0.0 if row is None else float(hot.counts[row] + hot.untold[row])
@@ -117,10 +104,10 @@ class _Message:
 
 def merge_into(merged: Bandit, states: Sequence[Bandit], *, hybrid: bool, window: int) -> None:
     """Fill `merged`, a fresh state, from `states`; `window` is the length of the load window."""
-    new = [int(state.counters[DRAWS] - state.counters[TOLD]) for state in states]
+    new = [int(state.counters[0]["draws"] - state.counters[0]["told"]) for state in states]
     n_new = sum(new)
     n_workers = merged.sent.size
-    stats_window = int(merged.counters[STATS_WINDOW])
+    stats_window = int(merged.counters[0]["stats_window"])
     fading = stats_window / (stats_window + n_new)
     _merge_numbers(merged, states)
     add_merge(merged.merges, [state.merges for state in states], n_new, stats_window)
@@ -159,16 +146,16 @@ def merge_into(merged: Bandit, states: Sequence[Bandit], *, hybrid: bool, window
             if message.learned(key, is_common=is_common)
         ]
         if learned:
-            set_values(merged.q, row, learned_by_all(learned, float(merged.levels[RATE])))
+            set_values(merged.q, row, learned_by_all(learned, float(merged.levels[0]["rate"])))
 
 
 def _merge_numbers(merged: Bandit, states: Sequence[Bandit]) -> None:
     merged.seeds[0] = states[0].seeds[0]
     merged.seeds[1] = min(state.seeds[1] for state in states)
     merged.counts.sketch.seeds[:] = states[0].counts.sketch.seeds
-    for position in (SPLIT_LIMIT, DRAWS):
-        merged.counters[position] = max(int(state.counters[position]) for state in states)
-    merged.counters[TOLD] = merged.counters[DRAWS]
+    for name in ("split_limit", "draws"):
+        merged.counters[name] = max(int(state.counters[0][name]) for state in states)
+    merged.counters["told"] = merged.counters["draws"]
 
 
 def _known(messages: Sequence[_Message], key: int) -> tuple[float, int]:
@@ -180,16 +167,16 @@ def _known(messages: Sequence[_Message], key: int) -> tuple[float, int]:
 
 def take_over(state: Bandit, merged: Bandit, *, hybrid: bool) -> None:
     """Update a source, whose message was sent, with the merged state (Alg. 2, l. 17–20)."""
-    counters, levels = state.counters, state.levels
-    counters[WAITING] = 0
-    counters[SPLIT_LIMIT] = max(counters[SPLIT_LIMIT], merged.counters[SPLIT_LIMIT])
-    n_sent, horizon = int(counters[IN_MESSAGE]), int(counters[STATS_WINDOW])
+    counters, levels = state.counters[0], state.levels[0]
+    counters["waiting"] = 0
+    counters["split_limit"] = max(counters["split_limit"], merged.counters[0]["split_limit"])
+    n_sent, horizon = int(counters["in_message"]), int(counters["stats_window"])
     follow(state.merges, merged.merges, n_sent, horizon)
-    counters[IN_MESSAGE] = 0
-    levels[SCALE] = scale_of(state.merges)
+    counters["in_message"] = 0
+    levels["scale"] = scale_of(state.merges)
     if hybrid:
-        share = float(counters[STATS_WINDOW]) / state.sent.size
-        levels[[HOT_ABOVE, WATCH_ABOVE]] = levels[SCALE] * share, share
+        share = float(counters["stats_window"]) / state.sent.size
+        levels["hot_above"], levels["watch_above"] = levels["scale"] * share, share
     state.of_all[:] = merged.of_all
     common = owned_rows(merged.hot)
     for key, row in owned_rows(state.hot).items():
@@ -207,7 +194,7 @@ def share_loads(state: Bandit, slide: int) -> None:
     The smaller the part of this source, the shorter its slides become, but they stay long enough
     that the work at the end of a slide is O(1) per record.
     """
-    scale = float(state.levels[SCALE])
+    scale = float(state.levels[0]["scale"])
     loads = np.rint(state.of_all / scale).astype(np.int64) + state.sent
     n_workers = loads.size
     slides.fill(state.window, loads, max(min(slide, n_workers), round(slide / scale)))
@@ -227,12 +214,12 @@ def _take_row_over(state: Bandit, merged: Bandit, key: np.uint64, source_row: in
         hot.untold[row] = -counts
         clear_replicas(state.replicas, row)
         clear_row(state.q, row)
-        if counts > 0 and not state.counters[BY_BATCH]:
+        if counts > 0 and not state.counters[0]["by_batch"]:
             place_on(state.replicas, row, int(home))
     hot.until[row] = ALWAYS
     hot.shared[row] = merged.hot.shared[source_row]
     hot.deadline[row] = merged.hot.deadline[source_row]
-    set_values(state.q, row, with_kept(state.q, row, values, float(state.levels[RATE])))
+    set_values(state.q, row, with_kept(state.q, row, values, float(state.levels[0]["rate"])))
 
 
 def _for_reading(counts: KeyCounts) -> KeyCounts:

@@ -12,20 +12,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless.arrays import F64, U64, Ints
+from skewless.arrays import F64, U64, Rows
 from skewless.kernels import count_min as sketches
 from skewless.kernels.count_min import CountMin, count_min
 from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, require_same, require_that, require_within
 
-# Positions in `counters`.
-N_KEYS = 0  # keys met since the last clearing; with the sketch, at least this many
-IN_TABLE = 1  # of them in the table
-ROOM = 2  # keys that the table takes
-SKETCHES = 3  # 1 while the table is not used
-LEAST = 4  # with more keys than this, the next period uses the sketch; negative: never changes
-N_COUNTERS = 5
+COUNTERS = np.dtype(
+    [
+        ("n_keys", "i8"),  # keys met since the last clearing; with the sketch, at least this many
+        ("in_table", "i8"),  # of them in the table
+        ("room", "i8"),  # keys that the table takes
+        ("sketches", "i8"),  # 1 while the table is not used
+        ("least", "i8"),  # with more keys, the next period uses the sketch; negative: never changes
+    ]
+)
 
 _NEVER_CHANGES = -1
 
@@ -35,42 +37,44 @@ class KeyCounts(NamedTuple):
 
     table: KeyTable
     sketch: CountMin
-    counters: Ints
+    counters: Rows  # [1]
 
     def check(self, fresh: KeyCounts) -> None:
         """Refuse counts that the table has no room for."""
         n_used = np.count_nonzero(self.table.values != ABSENT)
-        constant = [ROOM, LEAST] if fresh.counters[LEAST] >= 0 else [ROOM, LEAST, SKETCHES]
+        constant = ["room", "least"] + ["sketches"] * int(fresh.counters[0]["least"] < 0)
         require_same("counters", self.counters[constant], fresh.counters[constant])
-        require_that(self.counters[IN_TABLE] == n_used, "counters must count the keys of the table")
         require_that(
-            n_used <= self.counters[ROOM], "table must have no more keys than there is room"
+            self.counters[0]["in_table"] == n_used, "counters must count the keys of the table"
         )
-        require_within("counters", self.counters[[N_KEYS]], 0, MOST_COUNTED)
-        require_within("counters", self.counters[[SKETCHES]], 0, 1)
+        require_that(
+            n_used <= self.counters[0]["room"], "table must have no more keys than there is room"
+        )
+        require_within("counters", self.counters["n_keys"], 0, MOST_COUNTED)
+        require_within("counters", self.counters["sketches"], 0, 1)
 
 
 def exact_counts(n_keys: int) -> KeyCounts:
     """Return exact counts for up to `n_keys` keys; those beyond count as met once."""
-    counters = np.zeros(N_COUNTERS, np.int64)
-    counters[ROOM] = n_keys
-    counters[LEAST] = _NEVER_CHANGES
+    counters = np.zeros(1, COUNTERS)
+    counters["room"] = n_keys
+    counters["least"] = _NEVER_CHANGES
     return KeyCounts(key_table(n_keys), _no_sketch(), counters)
 
 
 def sketched_counts(epsilon: float, delta: float, seed: int) -> KeyCounts:
     """Return counts too high by at most `epsilon` of all records, with probability 1 − `delta`."""
-    counters = np.zeros(N_COUNTERS, np.int64)
-    counters[SKETCHES] = 1
-    counters[LEAST] = _NEVER_CHANGES
+    counters = np.zeros(1, COUNTERS)
+    counters["sketches"] = 1
+    counters["least"] = _NEVER_CHANGES
     return KeyCounts(key_table(1), count_min(epsilon, delta, seed=seed), counters)
 
 
 def hybrid_counts(n_keys: int, epsilon: float, delta: float, seed: int) -> KeyCounts:
     """Return counts that are exact while there are at most `n_keys` keys."""
-    counters = np.zeros(N_COUNTERS, np.int64)
-    counters[ROOM] = n_keys
-    counters[LEAST] = n_keys
+    counters = np.zeros(1, COUNTERS)
+    counters["room"] = n_keys
+    counters["least"] = n_keys
     return KeyCounts(key_table(n_keys), count_min(epsilon, delta, seed=seed), counters)
 
 
@@ -82,31 +86,31 @@ def _no_sketch() -> CountMin:
 @kernel
 def count(counts: KeyCounts, key: U64) -> F64:
     """Count a record of `key`; return how often it has occurred."""
-    counters = counts.counters
-    if counters[SKETCHES] == 0:
+    counters = counts.counters[0]
+    if counters["sketches"] == 0:
         slot = find_slot(counts.table, key)
         known = counts.table.values[slot]
         if known != ABSENT:
             counts.table.values[slot] = known + 1
             return np.float64(known + 1)
-        if counters[IN_TABLE] < counters[ROOM]:
+        if counters["in_table"] < counters["room"]:
             counts.table.keys[slot] = key
             counts.table.values[slot] = 1
-            counters[IN_TABLE] += 1
-            counters[N_KEYS] += 1
+            counters["in_table"] += 1
+            counters["n_keys"] += 1
             return 1.0
         if counts.sketch.cells.shape[0] == 0:
             return 1.0
     estimate = sketches.add(counts.sketch, key, 1.0)
     if estimate == 1.0:
-        counters[N_KEYS] += 1
+        counters["n_keys"] += 1
     return estimate
 
 
 @kernel
 def count_of(counts: KeyCounts, key: U64) -> F64:
-    """Return how often `key` has occurred, without counting."""
-    if counts.counters[SKETCHES] == 0:
+    """Look up the count of `key`, without counting it again."""
+    if counts.counters[0]["sketches"] == 0:
         known = counts.table.values[find_slot(counts.table, key)]
         if known != ABSENT:
             return np.float64(known)
@@ -118,12 +122,12 @@ def count_of(counts: KeyCounts, key: U64) -> F64:
 @kernel
 def forget_counts(counts: KeyCounts) -> None:
     """Clear all counts, and choose table or sketch by the number of keys that there were."""
-    counters = counts.counters
-    if counters[IN_TABLE] > 0:
+    counters = counts.counters[0]
+    if counters["in_table"] > 0:
         clear(counts.table)
     if counts.sketch.total[0] > 0.0:
         sketches.clear(counts.sketch)
-    if counters[LEAST] >= 0:
-        counters[SKETCHES] = np.int64(counters[N_KEYS] > counters[LEAST])
-    counters[N_KEYS] = 0
-    counters[IN_TABLE] = 0
+    if counters["least"] >= 0:
+        counters["sketches"] = np.int64(counters["n_keys"] > counters["least"])
+    counters["n_keys"] = 0
+    counters["in_table"] = 0

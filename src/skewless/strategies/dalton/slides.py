@@ -16,32 +16,34 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless.arrays import I32, I64, Ints, SmallInts
+from skewless.arrays import I32, I64, Ints, Rows, SmallInts
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, require_same, require_that, require_within
 
-# Positions in `counters`.
-TOTAL = 0  # records in the window
-RECORDS = 1  # of them in the present slide
-PLACE = 2  # of the present slide, 0 … n_slides − 1
-SLIDE = 3  # records that fill a slide
-N_COUNTERS = 4
+COUNTERS = np.dtype(
+    [
+        ("total", "i8"),  # records in the window
+        ("records", "i8"),  # of them in the present slide
+        ("place", "i8"),  # of the present slide, 0 … n_slides − 1
+        ("slide", "i8"),  # records that fill a slide
+    ]
+)
 
 
 class SlideLoads(NamedTuple):
-    """Read `loads` and `counters[TOTAL]`; use the rest through the functions below."""
+    """Read `loads` and `counters[0]["total"]`; use the rest through the functions below."""
 
     loads: Ints  # per worker: its records in the window
-    by_slide: Ints  # place by worker, flat; at PLACE: the loads when the slide began
-    counters: Ints
+    by_slide: Ints  # place by worker, flat; at `place`: the loads when the slide began
+    counters: Rows  # [1]
 
     def check(self, fresh: SlideLoads) -> None:
         """Refuse a slide that does not exist, and loads out of range."""
         n_slides = self.by_slide.size // self.loads.size
         # Slides are shorter where other sources fill them too.
-        require_within("counters", self.counters[[SLIDE]], 1, int(fresh.counters[SLIDE]))
-        require_within("counters", self.counters[[PLACE]], 0, n_slides - 1)
-        require_within("counters", self.counters[[RECORDS]], 0, int(self.counters[SLIDE]))
+        require_within("counters", self.counters["slide"], 1, int(fresh.counters[0]["slide"]))
+        require_within("counters", self.counters["place"], 0, n_slides - 1)
+        require_within("counters", self.counters["records"], 0, int(self.counters[0]["slide"]))
         for name in ("loads", "by_slide", "counters"):
             require_within(name, getattr(self, name), -MOST_COUNTED, MOST_COUNTED)
 
@@ -76,8 +78,8 @@ class Replicas(NamedTuple):
 
 def slide_loads(n_workers: int, slide: int, n_slides: int) -> SlideLoads:
     """Return an empty window of `n_slides` slides of `slide` records."""
-    counters = np.zeros(N_COUNTERS, np.int64)
-    counters[SLIDE] = slide
+    counters = np.zeros(1, COUNTERS)
+    counters["slide"] = slide
     return SlideLoads(
         np.zeros(n_workers, np.int64), np.zeros(n_slides * n_workers, np.int64), counters
     )
@@ -103,35 +105,35 @@ def fill(window: SlideLoads, loads: Ints, slide: int) -> None:
     per_slide = loads * n_workers // window.by_slide.size
     window.by_slide.reshape(-1, n_workers)[:] = per_slide
     others = window.by_slide.size // n_workers - 1
-    present = int(window.counters[PLACE]) * n_workers
+    present = int(window.counters[0]["place"]) * n_workers
     window.by_slide[present : present + n_workers] = others * per_slide
     window.loads[:] = loads
-    window.counters[TOTAL] = loads.sum()
-    window.counters[RECORDS] = min(window.counters[RECORDS], slide)
-    window.counters[SLIDE] = slide
+    window.counters[0]["total"] = loads.sum()
+    window.counters[0]["records"] = min(window.counters[0]["records"], slide)
+    window.counters[0]["slide"] = slide
 
 
 @kernel
 def room(window: SlideLoads) -> I64:
-    """Return how many records the present slide still takes."""
-    return window.counters[SLIDE] - window.counters[RECORDS]
+    """Count the records that the present slide still takes."""
+    return window.counters[0]["slide"] - window.counters[0]["records"]
 
 
 @kernel
 def advance(window: SlideLoads, n_records: I64) -> None:
     """Note that this many records, no more than there is room, have been added to `loads`."""
-    window.counters[TOTAL] += n_records
-    window.counters[RECORDS] += n_records
+    window.counters[0]["total"] += n_records
+    window.counters[0]["records"] += n_records
 
 
 @kernel
 def expire(window: SlideLoads) -> bool:
     """Begin the next slide if the present one is full; return whether it was."""
-    counters = window.counters
-    if counters[RECORDS] < counters[SLIDE]:
+    counters = window.counters[0]
+    if counters["records"] < counters["slide"]:
         return False
     n_workers = window.loads.size
-    full = counters[PLACE] * n_workers
+    full = counters["place"] * n_workers
     fresh = full + n_workers
     if fresh == window.by_slide.size:
         fresh = 0
@@ -141,9 +143,9 @@ def expire(window: SlideLoads) -> bool:
         expired = window.by_slide[fresh + worker]
         window.loads[worker] = load - expired
         window.by_slide[fresh + worker] = load - expired
-        counters[TOTAL] -= expired
-    counters[PLACE] = fresh // n_workers
-    counters[RECORDS] = 0
+        counters["total"] -= expired
+    counters["place"] = fresh // n_workers
+    counters["records"] = 0
     return True
 
 

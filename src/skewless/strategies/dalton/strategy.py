@@ -9,27 +9,15 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import Floats, Ints, Keys, Workers, read_only
+from skewless.arrays import Keys, Rows, Workers, read_only
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.merge_history import merge_history
 from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
 from skewless.state import copy_state
 from skewless.strategies.dalton import slides
 from skewless.strategies.dalton.bandit import (
-    BY_BATCH,
-    EXPLORATION,
-    HOT_ABOVE,
-    LOAD_WEIGHT,
-    MOST_SPLITS,
-    N_COUNTERS,
-    N_LEVELS,
-    RATE,
-    REPLICA_WEIGHT,
-    SCALE,
-    SPLIT_LIMIT,
-    STATS_WINDOW,
-    WAITING,
-    WATCH_ABOVE,
+    COUNTERS,
+    LEVELS,
     Bandit,
     forwards,
     route,
@@ -132,7 +120,7 @@ class Dalton:
     hybrid: bool = True
     forwarding: bool = True
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require(self, "learning_rate", 0 < self.learning_rate <= 1, "above 0 and at most 1")
         require(self, "exploration", 0 <= self.exploration <= 1, "from 0 to 1")
@@ -173,25 +161,26 @@ class Dalton:
             q=q_table(n_rows, n_workers, _LEAST_REWARD),
         )
 
-    def _counters(self, n_workers: int) -> Ints:
+    def _counters(self, n_workers: int) -> Rows:
         most_splits = n_workers if self.max_split is None else min(self.max_split, n_workers)
-        counters = np.zeros(N_COUNTERS, np.int64)
-        counters[SPLIT_LIMIT] = n_workers
+        counters = np.zeros(1, COUNTERS)
+        counters["split_limit"] = n_workers
         if self.max_split is not None:
-            counters[SPLIT_LIMIT] = min(_FIRST_SPLIT_LIMIT, most_splits)
-        counters[STATS_WINDOW] = self.stats_window
-        counters[BY_BATCH] = self.by_batch
-        counters[MOST_SPLITS] = most_splits
+            counters["split_limit"] = min(_FIRST_SPLIT_LIMIT, most_splits)
+        counters["stats_window"] = self.stats_window
+        counters["by_batch"] = self.by_batch
+        counters["most_splits"] = most_splits
         return counters
 
-    def _levels(self, n_workers: int) -> Floats:
-        levels = np.zeros(N_LEVELS)
-        levels[[HOT_ABOVE, WATCH_ABOVE]] = self.stats_window / n_workers if self.hybrid else 0.0
-        levels[SCALE] = 1.0
-        levels[RATE] = self.learning_rate
-        levels[EXPLORATION] = self.exploration
-        levels[LOAD_WEIGHT] = self.load_weight
-        levels[REPLICA_WEIGHT] = 1.0 - self.load_weight
+    def _levels(self, n_workers: int) -> Rows:
+        levels = np.zeros(1, LEVELS)
+        hot_above = self.stats_window / n_workers if self.hybrid else 0.0
+        levels["hot_above"] = levels["watch_above"] = hot_above
+        levels["scale"] = 1.0
+        levels["rate"] = self.learning_rate
+        levels["exploration"] = self.exploration
+        levels["load_weight"] = self.load_weight
+        levels["replica_weight"] = 1.0 - self.load_weight
         return levels
 
     def _counts(self, n_workers: int, seed: int) -> KeyCounts:
@@ -242,7 +231,7 @@ class Dalton:
         of all, and the hot keys. Keys that are not hot over all sources are no longer hot.
         """
         state = copy_state(own)
-        if not own.counters[WAITING]:
+        if not own.counters[0]["waiting"]:
             send_off(state)
         take_over(state, merged, hybrid=self.hybrid)
         if self.share_loads:

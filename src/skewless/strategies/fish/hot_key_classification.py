@@ -31,9 +31,7 @@ from skewless.strategies.fish.candidate_rows import (
 from skewless.strategies.fish.key_frequencies import KeyFrequencies, list_hot
 from skewless.strategies.fish.worker_estimation import WorkerEstimates
 
-# Positions in `modes`, and what `modes[CLASSIFY]` may be.
-CLASSIFY = 0
-EVERY_PREFIX = 1  # d_min is D-Choices' d
+# What `classify` may be.
 CHK, ALL_WORKERS, D_CHOICES = 0, 1, 2
 
 
@@ -45,13 +43,14 @@ class FishState(NamedTuple):
     growth: Floats  # by M_k: the key needs more workers when count · growth > top
     backlog: WorkerEstimates
     d_min: Ints
-    modes: Ints
+    classify: Ints  # [1]
+    every_prefix: Ints  # [1 if d_min is D-Choices' d]
     epsilon: Floats
     shares: Floats  # scratch
 
     def check(self, fresh: FishState) -> None:
         """Refuse other settings, and fewer candidates than a key must have."""
-        for name in ("growth", "modes", "epsilon"):
+        for name in ("growth", "classify", "every_prefix", "epsilon"):
             require_same(name, getattr(self, name), getattr(fresh, name))
         require_within("d_min", self.d_min, 1, self.rows.members.size)
 
@@ -85,15 +84,15 @@ def review(state: FishState) -> None:
     """Find f_top, and d_min from the shares of the hot keys."""
     n_workers = state.rows.members.size
     n_hot = list_hot(state.recent, state.shares)
-    if state.modes[CLASSIFY] == ALL_WORKERS:
+    if state.classify[0] == ALL_WORKERS:
         fewest = n_workers
-    elif state.modes[EVERY_PREFIX] == 1:
+    elif state.every_prefix[0] == 1:
         sort_descending(state.shares, n_hot)
         fewest = fewest_choices(state.shares, n_hot, n_workers, state.epsilon[0])
     else:
         fewest = _fewest_for_all(state.shares, n_hot, n_workers, state.epsilon[0])
     fewest = min(fewest, n_workers)
-    if state.modes[CLASSIFY] == D_CHOICES and fewest < state.d_min[0]:
+    if state.classify[0] == D_CHOICES and fewest < state.d_min[0]:
         # D-Choices has no M_k: candidates are found again, and they are fewer.
         forget_rows(state.rows, state.recent.summary.size[0])
     state.d_min[0] = fewest
@@ -110,7 +109,7 @@ def grant(state: FishState, entry: I64, key: U64, count: F64) -> None:
     fewest = state.d_min[0]
     if rows.rows[begin] == key:
         fewest = max(fewest, np.int64(rows.rows[begin + 1]))
-    d = rows.members.size if state.modes[CLASSIFY] == CHK else fewest
+    d = rows.members.size if state.classify[0] == CHK else fewest
     doubled = 2.0 * count
     while d > fewest and doubled <= state.recent.top[0]:
         d >>= 1

@@ -17,16 +17,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless.arrays import F64, I64, Floats, Ints, Keys
+from skewless.arrays import F64, I64, Floats, Ints, Keys, Rows
 from skewless.kernels.space_saving import SpaceSaving, decay, list_shares, space_saving
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
 from skewless.strategies.fish.merged_summaries import merged_summary
 
-# Positions in `settings`.
-THETA = 0
-ALPHA = 1
-WEIGHT = 2  # records that a frequency is relative to, at least
+SETTINGS = np.dtype(
+    [
+        ("theta", "f8"),
+        ("alpha", "f8"),
+        ("weight", "f8"),  # records that a frequency is relative to, at least
+    ]
+)
 
 
 class KeyFrequencies(NamedTuple):
@@ -37,7 +40,7 @@ class KeyFrequencies(NamedTuple):
     n_in_epoch: Ints  # [records of the current epoch]
     n_since_merge: Ints  # [records since this source last took over a merged state]
     epoch: Ints  # [records of an epoch]
-    settings: Floats
+    settings: Rows  # [1]
 
     def check(self, fresh: KeyFrequencies) -> None:
         """Refuse other settings, and counters that are out of range."""
@@ -60,15 +63,15 @@ def key_frequencies(capacity: int, epoch: int, alpha: float, theta: float) -> Ke
         n_in_epoch=np.zeros(1, np.int64),
         n_since_merge=np.zeros(1, np.int64),
         epoch=np.array([epoch]),
-        settings=np.array([theta, alpha, weight]),
+        settings=np.array([(theta, alpha, weight)], SETTINGS),
     )
 
 
 @kernel
 def hot_above(frequencies: KeyFrequencies) -> F64:
     """Return the count above which a key is hot."""
-    weight = frequencies.settings[WEIGHT] * frequencies.summary.unit[0]
-    return frequencies.settings[THETA] * max(frequencies.summary.total[0], weight)
+    weight = frequencies.settings[0]["weight"] * frequencies.summary.unit[0]
+    return frequencies.settings[0]["theta"] * max(frequencies.summary.total[0], weight)
 
 
 @kernel
@@ -88,7 +91,7 @@ def list_hot(frequencies: KeyFrequencies, shares: Floats) -> I64:
 @kernel
 def fade(frequencies: KeyFrequencies) -> None:
     """Begin the next epoch (Alg. 1, l. 5–7 and 23–26)."""
-    alpha = frequencies.settings[ALPHA]
+    alpha = frequencies.settings[0]["alpha"]
     before = frequencies.summary.unit[0]
     decay(frequencies.summary, alpha)
     if alpha == 0.0:

@@ -14,8 +14,8 @@ from skewless.kernels.space_saving import admit
 from skewless.plumbing.compiling import kernel
 from skewless.strategies.fish.candidate_rows import HEADER, two_candidates, words_per_row
 from skewless.strategies.fish.hot_key_classification import FishState, grant, review
-from skewless.strategies.fish.key_frequencies import THETA, WEIGHT, fade
-from skewless.strategies.fish.worker_estimation import SINCE, UNTIL, estimate
+from skewless.strategies.fish.key_frequencies import fade
+from skewless.strategies.fish.worker_estimation import estimate
 from skewless.strategies.fish.worker_selection import send, send_to_least
 
 
@@ -32,7 +32,7 @@ def _send_cold(state: FishState, key: U64) -> I64:
 @kernel
 def route(keys: Keys, state: FishState, out: Workers) -> None:
     """Fill `out` with the worker of each record: Alg. 1, 2 and 3 in one pass."""
-    recent, records, rows = state.recent, state.backlog.records, state.rows.rows
+    recent, times, rows = state.recent, state.backlog.clock[0], state.rows.rows
     summary = recent.summary
     stride = words_per_row(state.rows.n_workers[0])
     i = 0
@@ -40,16 +40,16 @@ def route(keys: Keys, state: FishState, out: Workers) -> None:
         if recent.n_in_epoch[0] >= recent.epoch[0]:
             review(state)
             fade(recent)
-        if records[SINCE] >= records[UNTIL]:
+        if times["since"] >= times["until"]:
             estimate(state.backlog)
         # Neither is due again before record `end`.
-        end = i + min(recent.epoch[0] - recent.n_in_epoch[0], records[UNTIL] - records[SINCE])
+        end = i + min(recent.epoch[0] - recent.n_in_epoch[0], times["until"] - times["since"])
         end = min(end, keys.size)
         recent.n_in_epoch[0] += end - i
         recent.n_since_merge[0] += end - i
-        records[SINCE] += end - i
-        weight = recent.settings[WEIGHT] * summary.unit[0]
-        theta = recent.settings[THETA]
+        times["since"] += end - i
+        weight = recent.settings[0]["weight"] * summary.unit[0]
+        theta = recent.settings[0]["theta"]
         d_min = state.d_min[0]
         top = recent.top[0]
         unit = summary.unit[0]

@@ -26,7 +26,6 @@ from skewless.strategies.fish.hot_key_classification import (
 from skewless.strategies.fish.key_frequencies import hot_keys, key_frequencies, merged_frequencies
 from skewless.strategies.fish.routing import route
 from skewless.strategies.fish.worker_estimation import (
-    ESTIMATED,
     WorkerEstimates,
     merged_speeds,
     now,
@@ -38,7 +37,7 @@ from skewless.strategies.fish.worker_estimation import (
 from skewless.strategies.fish.worker_selection import queued
 from skewless.strategy import Traits
 
-_CLASSIFICATIONS = ("chk", "w-choices", "d-choices")  # by `modes[CLASSIFY]`
+_CLASSIFICATIONS = ("chk", "w-choices", "d-choices")  # by `classify`
 _MINIMA = ("all-hot", "d-choices")
 _GOLDEN_RATIO = 0.6180339887498949
 
@@ -125,7 +124,7 @@ class Fish:
     ring: bool = True
     virtual_nodes: int = 128
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require(self, "alpha", 0 <= self.alpha <= 1, "from 0 to 1")
         require_count(self, "epoch")
@@ -171,7 +170,8 @@ class Fish:
             growth=growth(n_workers) if mode == CHK else np.zeros(n_workers + 1),
             backlog=times,
             d_min=np.array([n_workers if mode == ALL_WORKERS else min(2, n_workers)]),
-            modes=np.array([mode, int(d_choices)]),
+            classify=np.array([mode]),
+            every_prefix=np.array([int(d_choices)]),
             epsilon=np.array([self.epsilon]),
             shares=np.zeros(self.capacity),
         )
@@ -201,10 +201,10 @@ class Fish:
                 "fish: observe needs heuristic=True; without it only records are counted"
             )
         moment = float(now(state.backlog)) if now_seconds is None else now_seconds
-        if not state.backlog.clock[ESTIMATED] <= moment < np.inf:
+        if not state.backlog.clock[0]["estimated"] <= moment < np.inf:
             raise ValueError(
                 "fish: now_seconds must be finite and at least the time of the last estimate, "
-                f"{state.backlog.clock[ESTIMATED]}, not {now_seconds}"
+                f"{state.backlog.clock[0]['estimated']}, not {now_seconds}"
             )
         seconds = None
         if seconds_per_record is not None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless.arrays import F64, Floats, Ints
+from skewless.arrays import F64, Floats, Rows
 from skewless.plumbing.compiling import kernel
 from skewless.plumbing.order_free import unordered_mean
 from skewless.state import MOST_COUNTED, copy_state, require_same, require_that, require_within
@@ -33,18 +33,19 @@ from skewless.strategies.fish.worker_selection import (
     waiting_times,
 )
 
-# Positions in `clock`, all in seconds.
-ESTIMATED = 0  # t_pri: when waiting times were last estimated
-SET = 1  # the time when SINCE was 0
-STEP = 2  # what one record adds to the time
-TICK = 3  # what one tick of a waiting time is
-INTERVAL = 4  # T: how old an estimate may become
-LOAD = 5  # not seconds: records arrive at this share of the workers' total speed
-N_CLOCK = 6
-# Positions in `records`.
-SINCE = 0  # records since the clock was last set
-UNTIL = 1  # the value of SINCE at which waiting times are estimated again
-N_RECORDS = 2
+#: What time it is; all but `load`, `since` and `until` are seconds.
+CLOCK = np.dtype(
+    [
+        ("estimated", "f8"),  # t_pri: when waiting times were last estimated
+        ("set", "f8"),  # the time when `since` was 0
+        ("step", "f8"),  # what one record adds to the time
+        ("tick", "f8"),  # what one tick of a waiting time is
+        ("interval", "f8"),  # T: how old an estimate may become
+        ("load", "f8"),  # records arrive at this share of the workers' total speed
+        ("since", "i8"),  # records since the clock was last set
+        ("until", "i8"),  # the value of `since` at which waiting times are estimated again
+    ]
+)
 
 _MOST_RECORDS = 2.0**62
 _MOST_SECONDS = 2.0**40  # per record; also the most records per second
@@ -56,27 +57,27 @@ class WorkerEstimates(NamedTuple):
     waiting: WaitingTimes
     seconds: Floats  # P_w, per worker: seconds per record; ∞ if it has left
     capacities: Floats  # per worker: its declared speed; 0 if it has left
-    clock: Floats
-    records: Ints
+    clock: Rows  # [1]
 
     def check(self, fresh: WorkerEstimates) -> None:
         """Refuse a clock that does not follow from the workers' speeds, and times out of order."""
         clock = self.clock
-        require_same("clock", clock[INTERVAL:], fresh.clock[INTERVAL:])
+        same = ["interval", "load"]
+        require_same("clock", clock[same], fresh.clock[same])
         stays = self.capacities > 0
         require_that(bool(stays.any()), "capacities must be above 0 for some worker")
         require_within("capacities", self.capacities, 0, _MOST_SECONDS)
         require_within("seconds", self.seconds[stays], 1 / _MOST_SECONDS, _MOST_SECONDS)
         require_that(bool(np.isinf(self.seconds[~stays]).all()), "seconds must follow capacities")
-        steps = np.array(_steps(self.seconds, float(clock[LOAD])))
-        require_same("clock", clock[[STEP, TICK]], steps)
+        steps = _steps(self.seconds, float(clock["load"][0]))
+        require_that(clock[["step", "tick"]][0].item() == steps, "clock must follow from seconds")
         require_same("waiting.costs", self.waiting.costs, costs_of(self.seconds))
-        require_within("records", self.records, 0, 2**62)
+        require_within("clock", clock[["since", "until"]], 0, 2**62)
         # The clock may be that of the world; only what has passed is counted in ticks.
-        require_within("clock", clock[[ESTIMATED, SET]], 0, 2.0**40)
-        passed = clock[[SET]] - clock[[ESTIMATED]]
-        require_within("clock", passed, 0, float(clock[TICK]) * 2**50)
-        require_within("records", self.records[[SINCE]], 0, MOST_COUNTED)
+        require_within("clock", clock[["estimated", "set"]], 0, 2.0**40)
+        passed = clock["set"] - clock["estimated"]
+        require_within("clock", passed, 0, float(clock["tick"][0]) * 2**50)
+        require_within("clock.since", clock["since"], 0, MOST_COUNTED)
 
 
 def worker_estimates(
@@ -89,19 +90,18 @@ def worker_estimates(
     """Return workers with nothing to do at time 0; an infinite `interval` stops the clock.
 
     >>> workers = worker_estimates(np.array([1.0, 0.5]), np.ones(2), interval=10.0, utilisation=0.5)
-    >>> workers.clock[STEP].round(3).item(), workers.records[UNTIL].item()
+    >>> workers.clock["step"][0].round(3).item(), workers.clock["until"][0].item()
     (0.667, 16)
     """
     times = WorkerEstimates(
         waiting=waiting_times(seconds_per_record, turn),
         seconds=seconds_per_record.copy(),
         capacities=capacities.copy(),
-        clock=np.zeros(N_CLOCK),
-        records=np.zeros(N_RECORDS, np.int64),
+        clock=np.zeros(1, CLOCK),
     )
-    times.clock[INTERVAL] = interval
-    times.clock[LOAD] = utilisation
-    times.clock[[STEP, TICK]] = _steps(seconds_per_record, utilisation)
+    times.clock[0]["interval"] = interval
+    times.clock[0]["load"] = utilisation
+    times.clock["step"], times.clock["tick"] = _steps(seconds_per_record, utilisation)
     set_clock(times, 0.0)
     return times
 
@@ -115,25 +115,27 @@ def _steps(seconds_per_record: Floats, utilisation: float) -> tuple[float, float
 @kernel
 def now(times: WorkerEstimates) -> F64:
     """Return the time in seconds."""
-    return times.clock[SET] + times.records[SINCE] * times.clock[STEP]
+    clock = times.clock[0]
+    return clock["set"] + clock["since"] * clock["step"]
 
 
 @kernel
 def set_clock(times: WorkerEstimates, seconds: F64) -> None:
     """Set the time; a new estimate is due when the last one is older than T."""
-    times.clock[SET] = seconds
-    times.records[SINCE] = 0
-    left = times.clock[INTERVAL] - (seconds - times.clock[ESTIMATED])
-    records = np.floor(left / times.clock[STEP]) + 1.0
-    times.records[UNTIL] = np.int64(max(0.0, min(records, _MOST_RECORDS)))
+    clock = times.clock[0]
+    clock["set"] = seconds
+    clock["since"] = 0
+    left = clock["interval"] - (seconds - clock["estimated"])
+    records = np.floor(left / clock["step"]) + 1.0
+    clock["until"] = np.int64(max(0.0, min(records, _MOST_RECORDS)))
 
 
 @kernel
 def estimate(times: WorkerEstimates) -> None:
     """Subtract the time since the last estimate from all waiting times (Alg. 3, l. 4–10)."""
-    seconds = now(times)
-    pass_time(times.waiting, np.floor((seconds - times.clock[ESTIMATED]) / times.clock[TICK]))
-    times.clock[ESTIMATED] = seconds
+    clock, seconds = times.clock[0], now(times)
+    pass_time(times.waiting, np.floor((seconds - clock["estimated"]) / clock["tick"]))
+    clock["estimated"] = seconds
     set_clock(times, seconds)
 
 
@@ -150,7 +152,7 @@ def observe(times: WorkerEstimates, seconds_per_record: Floats | None, moment: f
         estimate(times)
         set_seconds(times.waiting, seconds)
         times.seconds[:] = seconds
-        times.clock[[STEP, TICK]] = _steps(seconds, float(times.clock[LOAD]))
+        times.clock["step"], times.clock["tick"] = _steps(seconds, float(times.clock[0]["load"]))
         set_clock(times, moment)
 
 
@@ -165,7 +167,7 @@ def rescaled(
     others on average. Nothing waits there, or `joins_with` records.
     """
     times = copy_state(times)
-    if times.clock[INTERVAL] < np.inf:
+    if times.clock[0]["interval"] < np.inf:
         estimate(times)
     n_workers, n_before = capacities.size, times.seconds.size
     n_same = min(n_workers, n_before)
@@ -181,12 +183,12 @@ def rescaled(
     unchanged = kept[times.capacities[kept] == capacities[kept]]
     seconds[unchanged] = times.seconds[unchanged]  # to the last bit
     turn = int(times.waiting.turn[0]) % n_workers
-    interval, load = float(times.clock[INTERVAL]), float(times.clock[LOAD])
+    interval, load = float(times.clock[0]["interval"]), float(times.clock[0]["load"])
     other = worker_estimates(seconds, capacities, interval, load, turn)
     waits = np.zeros(n_workers) if joins_with is None else np.full(n_workers, joins_with)
     waits[kept] = queued(times.waiting)[kept]
     set_queued(other.waiting, np.where(capacities > 0, waits, 0.0))
-    other.clock[ESTIMATED] = times.clock[ESTIMATED]
+    other.clock[0]["estimated"] = times.clock[0]["estimated"]
     set_clock(other, float(now(times)))
     return other
 
@@ -197,7 +199,7 @@ def merged_speeds(sources: Sequence[WorkerEstimates]) -> WorkerEstimates:
     Each source keeps its own waiting times, which come from what it sent itself.
     """
     first = sources[0]
-    interval, load = float(first.clock[INTERVAL]), float(first.clock[LOAD])
+    interval, load = float(first.clock[0]["interval"]), float(first.clock[0]["load"])
     seconds = unordered_mean([source.seconds for source in sources])
     return worker_estimates(seconds, first.capacities, interval, load)
 

@@ -144,6 +144,6 @@ def compact(observed: Observed, degree: int, n_workers: int) -> Vectors:
 
 
 def _n_keys(of_key: SmallInts, pinned: Flags | None, n_vectors: int) -> SmallInts:
-    """Return how many keys of each vector a plan may move."""
+    """Count the keys of each vector that a plan may move."""
     movable = of_key if pinned is None else of_key[~pinned]
     return np.bincount(movable, minlength=n_vectors).astype(np.int32)

@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers, read_only
-from skewless.parameters import check_types, require
+from skewless.moves import moves_between, rest_by_worker
+from skewless.parameters import check_types, require, require_all_stay
 from skewless.strategies.mixed import routing_table
 from skewless.strategies.mixed.compact_representation import (
     Observed,
@@ -26,16 +27,9 @@ from skewless.strategies.mixed.goals import (
     with_giants_pinned,
     worker_loads,
 )
-from skewless.strategies.mixed.phases import Attempt, Problem, attempt, problem
+from skewless.strategies.mixed.phases import Attempt, Problem, attempt, new_owners, problem
 from skewless.strategies.mixed.routing_table import Entries, TableState
-from skewless.strategy import (
-    Moves,
-    Report,
-    Traits,
-    moves_between,
-    require_all_stay,
-    rest_by_worker,
-)
+from skewless.strategy import Moves, Report, Traits
 
 #: Plans for one report. Goals depend on where keys are, so each could seem better than the last.
 _MOST_PLANS = 100
@@ -44,12 +38,6 @@ _CHANCE = 3.0
 #: What discretised costs may add to the load of a worker, in fair shares. Without it, plans would
 #: be made again and again for errors that the next plan has too.
 _COMPACT_ERROR = 0.02
-
-
-def no_moves() -> Moves:
-    """Return the moves of a rebalance that moves nothing."""
-    none = np.empty(0, np.int32)
-    return Moves(np.empty(0, np.uint64), none, none)
 
 
 @dataclass(frozen=True)
@@ -85,7 +73,7 @@ class TableRouting(ABC):
     pin_giants: bool = True
     two_sided: bool = True
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         allowed = 0 <= self.tolerance < float("inf")
         require(self, "tolerance", allowed, "a finite number of at least 0")
@@ -134,7 +122,7 @@ class TableRouting(ABC):
         """
         observed = self._observed(report, state)
         if report.keys.size == 0:
-            return state, no_moves()
+            return state, moves_between(report.keys, observed.owners, observed.owners)
         state = state._replace(n_reports=state.n_reports + 1)
         entries = routing_table.all_entries(state)
         named = routing_table.is_among(entries.keys, observed.keys)
@@ -161,7 +149,8 @@ class TableRouting(ABC):
         for name, values in parts:
             if values.size and not 0.0 <= values.min() <= values.max() < np.inf:  # false for NaN
                 raise ValueError(f"{name} of a report must be finite numbers of at least 0")
-        owners, homes = routing_table.owners_and_homes(report.keys, state)
+        owners = routing_table.owners(report.keys, state)
+        homes = routing_table.homes(report.keys, state)
         loads, sizes = report.loads, report.state_sizes
         orders = Orders(loads, sizes)
         return Observed(report.keys, loads, sizes, owners, homes, rest, orders=orders)
@@ -244,7 +233,7 @@ class PhasedPlanning(TableRouting):
     compact: bool = False
     discretisation: int = 3
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "discretisation", 0 <= self.discretisation <= 30, "between 0 and 30")
 
@@ -261,6 +250,14 @@ class PhasedPlanning(TableRouting):
         self, vectors: Vectors, observed: Observed, aims: Goals, speeds: Floats, beta: float | None
     ) -> Problem:
         return problem(vectors, beta, speeds, observed.rest, aims)
+
+    def _planned(
+        self, observed: Observed, aims: Goals, speeds: Floats, beta: float | None, n_back: int
+    ) -> Workers:
+        """Return the owners by one plan, for which `n_back` keys go home first."""
+        vectors = self._vectors(observed, speeds.size)
+        task = self._problem(vectors, observed, aims, speeds, beta)
+        return new_owners(task, self._attempt(task, n_back), observed, beta)
 
     def _attempt(self, task: Problem, n_back: int) -> Attempt:
         """Return one plan. All plans of the family are made here, so they can be counted."""

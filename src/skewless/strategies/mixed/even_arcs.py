@@ -111,7 +111,7 @@ def cell_owners(capacities: Floats) -> Workers:
 
 
 def _shares(capacities: Floats, n_cells: int) -> Ints:
-    """Return how many cells each worker gets: one, and a share of the others."""
+    """Count the cells of each worker: one, and a share of the others."""
     shares = (n_cells - capacities.size) * (capacities / capacities.sum())
     cells: Ints = np.floor(shares).astype(np.int64)
     n_left = n_cells - capacities.size - int(cells.sum())

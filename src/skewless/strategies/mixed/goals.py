@@ -194,7 +194,7 @@ class Excess(NamedTuple):
 
 
 def excess(loads: Floats, goals: Goals) -> Excess:
-    """Return how far `loads` are from the goals; all zeros: there is no need for a plan."""
+    """Measure the distance of `loads` from the goals; all zeros: there is no need for a plan."""
     mean = float(goals.fair.mean())
     if mean <= 0.0:
         return Excess(0, 0.0)

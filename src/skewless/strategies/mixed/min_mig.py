@@ -10,7 +10,6 @@ from skewless.parameters import require
 from skewless.strategies.mixed.compact_representation import Observed
 from skewless.strategies.mixed.controller import PhasedPlanning
 from skewless.strategies.mixed.goals import Goals
-from skewless.strategies.mixed.phases import new_owners
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,9 @@ class MinMig(PhasedPlanning):
 
     beta: float = 1.5
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "beta", 0 <= self.beta <= 10, "between 0 and 10")
 
     def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
-        vectors = self._vectors(observed, capacities.size)
-        task = self._problem(vectors, observed, aims, capacities, self.beta)
-        return new_owners(task, self._attempt(task, 0), observed, self.beta), aims
+        return self._planned(observed, aims, capacities, self.beta, 0), aims

@@ -9,7 +9,6 @@ from skewless.arrays import Floats, Workers
 from skewless.strategies.mixed.compact_representation import Observed
 from skewless.strategies.mixed.controller import PhasedPlanning
 from skewless.strategies.mixed.goals import Goals
-from skewless.strategies.mixed.phases import new_owners
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,4 @@ class MinTable(PhasedPlanning):
     name: ClassVar[str] = "min-table"
 
     def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
-        vectors = self._vectors(observed, capacities.size)
-        task = self._problem(vectors, observed, aims, capacities, None)
-        return new_owners(task, self._attempt(task, observed.keys.size), observed, None), aims
+        return self._planned(observed, aims, capacities, None, observed.keys.size), aims

@@ -83,7 +83,7 @@ class Mixed(MinMig):
 
     max_entries: int | None = 3_000
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         super().__post_init__()
         enough = self.max_entries is None or self.max_entries >= 0
         require(self, "max_entries", enough, "at least 0, or None")
@@ -93,10 +93,9 @@ class Mixed(MinMig):
 
     def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
         """Alg. 4; neighbours of giants take half of the table, and more where others leave room."""
-        vectors = self._vectors(observed, capacities.size)
         if self.max_entries is None:
-            task = self._problem(vectors, observed, aims, capacities, self.beta)
-            return new_owners(task, self._attempt(task, 0), observed, self.beta), aims
+            return super()._plan(observed, aims, capacities)
+        vectors = self._vectors(observed, capacities.size)
         whole, half = self.max_entries, self.max_entries // 2
         room = whole - n_pinned_away(observed)
         # What neighbours of giants may take of the table: in round 1 all of it, in round 2 what
@@ -143,12 +142,12 @@ def _heaviest_away(owners: Workers, observed: Observed, most: int) -> Workers:
 
 
 def n_pinned_away(observed: Observed) -> int:
-    """Return how many pinned keys are in the table."""
+    """Count the pinned keys in the table."""
     if observed.pinned is None:
         return 0
     return int((observed.owners != observed.homes)[observed.pinned].sum())
 
 
 def n_in_table(task: Problem) -> int:
-    """Return how many of the observed keys are in the table (N_A)."""
+    """Count the observed keys in the table (N_A)."""
     return int(task.vectors.counts[task.vector[task.in_table]].sum())

@@ -165,7 +165,7 @@ class Readj(TableRouting):
     two_sided: bool = False
     sigma: float | None = None
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         super().__post_init__()
         allowed = self.sigma is None or 0 < self.sigma < float("inf")
         require(self, "sigma", allowed, "a finite number above 0, or None")

@@ -69,15 +69,6 @@ def route_by_table(keys: Keys, state: TableState, out: Workers) -> None:
 
 
 @kernel
-def _owners_and_homes(keys: Keys, state: TableState, owners: Workers, homes: Workers) -> None:
-    for i in range(keys.size):
-        home = _home(state.ring, seeded(keys[i], state.seeds[0]))
-        worker = state.table.values[find_slot(state.table, keys[i])]
-        owners[i] = home if worker == ABSENT else worker
-        homes[i] = home
-
-
-@kernel
 def _homes(keys: Keys, state: TableState, out: Workers) -> None:
     for i in range(keys.size):
         out[i] = _home(state.ring, seeded(keys[i], state.seeds[0]))
@@ -104,13 +95,6 @@ def owners(keys: Keys, state: TableState) -> Workers:
     out = np.empty(keys.size, np.int32)
     route_by_table(keys, state, out)
     return out
-
-
-def owners_and_homes(keys: Keys, state: TableState) -> tuple[Workers, Workers]:
-    """Return where each key lives, and its owner on the ring."""
-    lives, belongs = np.empty(keys.size, np.int32), np.empty(keys.size, np.int32)
-    _owners_and_homes(keys, state, lives, belongs)
-    return lives, belongs
 
 
 class Entries(NamedTuple):

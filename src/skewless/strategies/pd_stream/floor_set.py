@@ -59,7 +59,7 @@ def floor_set(counts: Ints) -> FloorSet:
 
 @kernel
 def n_bits(word: U64) -> I64:
-    """Return how many bits are set: counted in pairs, fours and eights side by side."""
+    """Count the bits that are set: in pairs, fours and eights side by side."""
     word = word - ((word >> _ONE) & _PAIRS)
     word = (word & _FOURS) + ((word >> np.uint64(2)) & _FOURS)
     word = (word + (word >> np.uint64(4))) & _EIGHTS

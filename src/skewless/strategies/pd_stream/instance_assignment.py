@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless.arrays import I32, I64, U64, Ints, Keys, SmallInts, Words, Workers
+from skewless.arrays import I32, I64, U64, Ints, Keys, Rows, SmallInts, Words, Workers
 from skewless.kernels.hashing import seeded, two_workers
 from skewless.kernels.two_choices import send_to_lighter
 from skewless.plumbing.compiling import kernel
@@ -28,19 +28,22 @@ from skewless.strategies.pd_stream.sampling_window import (
     SIZE,
     SamplingWindow,
     admit,
+    enter,
     find,
     leave,
 )
 
-# Positions in `control`.
-STAGE = 0  # the window is 2 ** STAGE times as long as at first
-UNTIL = 1  # records until the balance is looked at again
-N_PENDING = 2  # records since the window was moved on
-FRESH = 3  # of the records in the window, those of this source since the last merge
-INCOMING = 4  # 1 when the record to be routed is counted as well
-SLACK = 5  # records between the fullest and the emptiest worker that count as balanced
-STEP = 6  # records after which the window moves on
-N_CONTROL = 7
+CONTROL = np.dtype(
+    [
+        ("stage", "i8"),  # the window is 2 ** `stage` times as long as at first
+        ("until", "i8"),  # records until the balance is looked at again
+        ("n_pending", "i8"),  # records since the window was moved on
+        ("fresh", "i8"),  # of the records in the window, those of this source since the last merge
+        ("incoming", "i8"),  # 1 when the record to be routed is counted as well
+        ("slack", "i8"),  # records from the emptiest to the fullest worker that count as balanced
+        ("step", "i8"),  # records after which the window moves on
+    ]
+)
 
 NEVER = 2**62
 _ZERO = np.uint64(0)
@@ -60,23 +63,24 @@ class PdStreamState(NamedTuple):
     hot_from: Ints  # per stage: the count in the window that makes a key hot
     needed: SmallInts  # per stage and count: how many workers the count may mean
     pending: Words  # records that enter the window with its next step
-    control: Ints
+    control: Rows  # [1]
 
     def check(self, fresh: PdStreamState) -> None:
         """Refuse another hash or setting, wrong sets of workers, and keys without workers."""
         for name in ("seed", "lengths", "hot_from", "needed"):
             require_same(name, getattr(self, name), getattr(fresh, name))
-        require_same("control", self.control[INCOMING:], fresh.control[INCOMING:])
-        require_within("control", self.control[[STAGE]], 0, self.lengths.size - 1)
-        require_within("control", self.control[[UNTIL]], 0, NEVER)
-        require_within("control", self.control[[N_PENDING]], 0, self.pending.size - 1)
-        require_within("control", self.control[[FRESH]], 0, int(self.lengths[-1]))
+        same = ["incoming", "slack", "step"]
+        require_same("control", self.control[same], fresh.control[same])
+        require_within("control", self.control["stage"], 0, self.lengths.size - 1)
+        require_within("control", self.control["until"], 0, NEVER)
+        require_within("control", self.control["n_pending"], 0, self.pending.size - 1)
+        require_within("control", self.control["fresh"], 0, int(self.lengths[-1]))
         require_within("loads", self.loads, 0, MOST_COUNTED)
         n_workers = self.loads.size
         wanted = floor_set(self.loads)
         for name in ("counters", "lightest", "following"):
             require_same(f"floor.{name}", getattr(self.floor, name), getattr(wanted, name))
-        length = int(self.lengths[int(self.control[STAGE])])
+        length = int(self.lengths[int(self.control[0]["stage"])])
         require_within("window.counters", self.window.counters[[SIZE]], 0, length)
         require_within("sizes", self.sizes, 0, n_workers)
         require_workers("candidates", self.candidates, n_workers)
@@ -113,7 +117,7 @@ def _choose(state: PdStreamState, row: U64, needed: I32, first: U64, second: U64
 @kernel
 def _settings(state: PdStreamState) -> tuple[U64, I64, U64]:
     """Return the window's length, the count that makes a key hot, and where `needed` begins."""
-    stage = state.control[STAGE]
+    stage = state.control[0]["stage"]
     table = np.uint64(stage) * np.uint64(state.lengths[state.lengths.size - 1] + 1)
     return np.uint64(state.lengths[stage]), state.hot_from[stage], table
 
@@ -124,36 +128,25 @@ def _next_stage(state: PdStreamState) -> I64:
     fullest = 0
     for worker in range(state.loads.size):
         fullest = max(fullest, state.loads[worker])
-    if fullest - state.floor.counters[LEVEL] > state.control[SLACK]:
+    if fullest - state.floor.counters[LEVEL] > state.control[0]["slack"]:
         return 0
-    return min(state.control[STAGE] + 1, state.lengths.size - 1)
+    return min(state.control[0]["stage"] + 1, state.lengths.size - 1)
 
 
 @kernel
-def _enter(
+def _find_and_enter(
     state: PdStreamState, hashed: U64, length: U64, place: U64, size: U64, n_free: U64
 ) -> tuple[U64, U64, U64]:
-    """Let a record enter the window, and the oldest leave one that is full (l. 18–22).
-
-    The end of the loop in `route` does the same for a record whose row it has found already.
-    """
+    """Let a record enter the window whose row is not known yet."""
     window = state.window
-    mask = np.uint64(window.ring.size - 1)
     slot = find(window, hashed)
     row = np.uint64(window.rows[slot])
     if row == NO_ROW:
         row = np.uint64(admit(window, hashed, slot, n_free))
         n_free -= _ONE
         state.sizes[row] = 0
-    window.counts[row] += 1
-    oldest = np.uint64(window.ring[(place - length) & mask])
-    window.ring[place] = row
-    place = (place + _ONE) & mask
-    if size == length:
-        n_free = leave(window, oldest, n_free)
-    else:
-        size += _ONE
-    return place, size, n_free
+    oldest = np.uint64(window.ring[(place - length) & np.uint64(window.ring.size - 1)])
+    return enter(window, row, oldest, length, place, size, n_free)
 
 
 @kernel
@@ -162,15 +155,15 @@ def route(keys: Keys, state: PdStreamState, out: Workers) -> None:
     seed = state.seed[0]
     loads = state.loads
     window = state.window
-    control = state.control
-    incoming = control[INCOMING]
+    control = state.control[0]
+    incoming = control["incoming"]
     mask = np.uint64(window.ring.size - 1)
     place = window.counters[PLACE]
     size = window.counters[SIZE]
     n_free = window.counters[N_FREE]
-    until = control[UNTIL]
-    step = control[STEP]
-    n_pending = control[N_PENDING]
+    until = control["until"]
+    step = control["step"]
+    n_pending = control["n_pending"]
     length, hot_from, table = _settings(state)
     # The next key is hashed one record ahead: a mispredicted branch below then costs only what
     # comes after the hash.
@@ -179,7 +172,7 @@ def route(keys: Keys, state: PdStreamState, out: Workers) -> None:
         hashed = upcoming
         upcoming = seeded(keys[i + 1], seed) if i + 1 < keys.size else seed
         if until == 0:
-            control[STAGE] = _next_stage(state)
+            control["stage"] = _next_stage(state)
             length, hot_from, table = _settings(state)
             while size > length:
                 n_free = leave(window, window.ring[(place - size) & mask], n_free)
@@ -216,22 +209,18 @@ def route(keys: Keys, state: PdStreamState, out: Workers) -> None:
             n_pending += 1
             if n_pending == step:
                 for j in range(step):
-                    place, size, n_free = _enter(
+                    place, size, n_free = _find_and_enter(
                         state, state.pending[j], length, place, size, n_free
                     )
                 n_pending = 0
             continue
-        window.counts[row] += 1  # l. 18
-        window.ring[place] = row
-        place = (place + _ONE) & mask
-        if size == length:
-            n_free = leave(window, oldest, n_free)  # l. 19–22
-        else:
-            size += _ONE
+        place, size, n_free = enter(
+            window, np.uint64(row), np.uint64(oldest), length, place, size, n_free
+        )
     window.counters[PLACE] = place
     window.counters[SIZE] = size
     window.counters[N_FREE] = n_free
-    control[UNTIL] = until
-    n_entered = control[N_PENDING] + keys.size - n_pending
-    control[N_PENDING] = n_pending
-    control[FRESH] = min(control[FRESH] + n_entered, state.lengths[state.lengths.size - 1])
+    control["until"] = until
+    n_entered = control["n_pending"] + keys.size - n_pending
+    control["n_pending"] = n_pending
+    control["fresh"] = min(control["fresh"] + n_entered, state.lengths[state.lengths.size - 1])

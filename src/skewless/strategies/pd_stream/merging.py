@@ -9,10 +9,6 @@ import numpy as np
 from skewless.kernels.hashing import two_workers
 from skewless.strategies.pd_stream.floor_set import add_to, floor_set, members
 from skewless.strategies.pd_stream.instance_assignment import (
-    FRESH,
-    N_PENDING,
-    STAGE,
-    UNTIL,
     PdStreamState,
 )
 from skewless.strategies.pd_stream.sampling_window import (
@@ -30,9 +26,9 @@ def merged_of(states: Sequence[PdStreamState]) -> PdStreamState:
     states = sorted(states, key=lambda s: (s.loads.tobytes(), window_keys(s.window).tobytes()))
     loads = np.sum([state.loads for state in states], axis=0)
     control = states[0].control.copy()
-    control[STAGE] = min(state.control[STAGE] for state in states)
-    control[UNTIL] = min(state.control[UNTIL] for state in states)
-    control[[N_PENDING, FRESH]] = 0
+    for name in ("stage", "until"):
+        control[name] = min(state.control[0][name] for state in states)
+    control["n_pending"] = control["fresh"] = 0
     merged = states[0]._replace(
         loads=loads,
         floor=floor_set(loads),
@@ -42,13 +38,13 @@ def merged_of(states: Sequence[PdStreamState]) -> PdStreamState:
         pending=np.zeros_like(states[0].pending),
         control=control,
     )
-    length = int(merged.lengths[control[STAGE]])
+    length = int(merged.lengths[control[0]["stage"]])
     recent = [window_keys(state.window)[::-1] for state in states]
-    fresh = [keys[: state.control[FRESH]] for keys, state in zip(recent, states, strict=True)]
+    fresh = [keys[: state.control[0]["fresh"]] for keys, state in zip(recent, states, strict=True)]
     turns = range(max(keys.size for keys in fresh))
     in_turn = [keys[turn] for turn in turns for keys in fresh if turn < keys.size]
     # All have what is left of one window; the source with the fewest records since has most of it.
-    older = [keys[state.control[FRESH] :] for keys, state in zip(recent, states, strict=True)]
+    older = [keys[state.control[0]["fresh"] :] for keys, state in zip(recent, states, strict=True)]
     longest = int(np.argmax([keys.size for keys in older]))
     in_turn.extend(older[longest])
     for hashed in in_turn[:length][::-1]:

@@ -151,21 +151,35 @@ def _close_gap(window: SamplingWindow, gap: U64) -> None:
         follower = (follower + _ONE) & mask
 
 
-def append(window: SamplingWindow, hashed: np.uint64) -> None:
-    """Let a record enter a window that has room for it, outside a loop over many records.
+@kernel
+def enter(
+    window: SamplingWindow, row: U64, oldest: U64, length: U64, place: U64, size: U64, n_free: U64
+) -> tuple[U64, U64, U64]:
+    """Let a record of this row enter, and that of the row `oldest` leave a window that is full.
 
-    A loop keeps the counters in variables: see `_enter` of `instance_assignment`.
+    Alg. 2, l. 18–22. Return the three counters, which a loop keeps in variables.
     """
+    window.counts[row] += 1
+    window.ring[place] = row
+    if size == length:
+        n_free = leave(window, oldest, n_free)
+    else:
+        size += _ONE
+    return (place + _ONE) & np.uint64(window.ring.size - 1), size, n_free
+
+
+def append(window: SamplingWindow, hashed: np.uint64) -> None:
+    """Let a record enter a window that has room for it, outside a loop over many records."""
     place, size, n_free = window.counters
     slot = find(window, hashed)
     row = window.rows[slot]
     if row == NO_ROW:
         row = admit(window, hashed, slot, n_free)
-        window.counters[N_FREE] -= _ONE
-    window.counts[row] += 1
-    window.ring[place] = row
-    window.counters[PLACE] = (place + _ONE) & np.uint64(window.ring.size - 1)
-    window.counters[SIZE] = size + _ONE
+        n_free -= _ONE
+    capacity = np.uint64(window.free.size - 1)
+    window.counters[:] = enter(
+        window, np.uint64(row), np.uint64(NO_ROW), capacity, place, size, n_free
+    )
 
 
 def window_keys(window: SamplingWindow) -> Words:

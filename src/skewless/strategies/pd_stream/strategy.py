@@ -16,13 +16,8 @@ from skewless.state import copy_state
 from skewless.strategies.pd_stream.floor_set import floor_set
 from skewless.strategies.pd_stream.hot_key_probability import probability_table
 from skewless.strategies.pd_stream.instance_assignment import (
-    INCOMING,
-    N_CONTROL,
-    N_PENDING,
+    CONTROL,
     NEVER,
-    SLACK,
-    STEP,
-    UNTIL,
     PdStreamState,
     route,
 )
@@ -96,7 +91,7 @@ class PdStream:
     count_incoming: bool = False
     adaptive: bool = False
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require(self, "alpha", 0 < self.alpha <= 1_000, "above 0 and at most 1,000")
         require(self, "theta", self.theta > 0, "above 0")
@@ -123,11 +118,11 @@ class PdStream:
         loads = np.zeros(n_workers, np.int64)
         expected = self.alpha * 2 ** np.arange(n_stages)
         hot_from = np.maximum(2, np.ceil(expected - np.sqrt(expected))) if self.adaptive else [2]
-        control = np.zeros(N_CONTROL, np.int64)
-        control[UNTIL] = shortest if self.adaptive else NEVER
-        control[INCOMING] = self.count_incoming
-        control[SLACK] = _SLACK
-        control[STEP] = self.step
+        control = np.zeros(1, CONTROL)
+        control["until"] = shortest if self.adaptive else NEVER
+        control["incoming"] = self.count_incoming
+        control["slack"] = _SLACK
+        control["step"] = self.step
         return PdStreamState(
             seed=seed_array(seed, 1),
             loads=loads,
@@ -159,7 +154,7 @@ class PdStream:
     def fork(self, merged: PdStreamState, own: PdStreamState, source: int) -> PdStreamState:
         """Return the merged plan with the loads and the pending records of this source."""
         plan = copy_state(merged)
-        plan.control[N_PENDING] = own.control[N_PENDING]
+        plan.control[0]["n_pending"] = own.control[0]["n_pending"]
         return plan._replace(
             loads=own.loads.copy(), floor=copy_state(own.floor), pending=own.pending.copy()
         )

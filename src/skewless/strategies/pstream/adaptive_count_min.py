@@ -26,19 +26,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import F64, I64, U64, Bytes, Floats, Ints, Keys, Words
+from skewless.arrays import F64, I64, U64, Bytes, Floats, Keys, Rows, Words
 from skewless.kernels.hashing import draw, seed_array, seeded
 from skewless.plumbing.compiling import kernel
 
-# Positions in `counters`.
-SLOT = 0  # number of the present slot, from 0
-RECORDS = 1  # records in it
-SLOT_LENGTH = 2  # records that fill a slot
-N_COUNTERS = 3
-# Positions in `settings`.
-SHARE = 0  # f
-GROWTH = 1  # α
-N_SETTINGS = 2
+COUNTERS = np.dtype(
+    [
+        ("slot", "i8"),  # number of the present slot, from 0
+        ("records", "i8"),  # records in it
+        ("slot_length", "i8"),  # records that fill a slot
+    ]
+)
+SETTINGS = np.dtype([("share", "f8"), ("growth", "f8")])  # f and α
 
 _LOUD = 2.0**512
 _QUIET = 2.0**-512
@@ -51,8 +50,8 @@ class AdaptiveCountMin(NamedTuple):
     seed: Words
     loudness: Floats  # of slot t: α^t, in the unit of the cells
     totals: Floats
-    counters: Ints
-    settings: Floats
+    counters: Rows  # [1]
+    settings: Rows  # [1]
 
 
 def adaptive_count_min(
@@ -81,11 +80,11 @@ def adaptive_count_min(
     shape = (math.ceil(math.log(1 / delta)), 1 << math.ceil(math.log2(math.e / epsilon)))
     loudness = np.zeros(n_slots)
     loudness[0] = 1.0
-    counters = np.zeros(N_COUNTERS, np.int64)
-    counters[SLOT_LENGTH] = slot
-    settings = np.zeros(N_SETTINGS)
-    settings[SHARE] = f
-    settings[GROWTH] = growth
+    counters = np.zeros(1, COUNTERS)
+    counters["slot_length"] = slot
+    settings = np.zeros(1, SETTINGS)
+    settings["share"] = f
+    settings["growth"] = growth
     return AdaptiveCountMin(
         cells=np.zeros(shape),
         seed=seed_array(seed, 1),
@@ -106,9 +105,9 @@ def _column(sketch: AdaptiveCountMin, hashed: U64, slot: I64, row: I64) -> I64:
 @kernel
 def _next_slot(sketch: AdaptiveCountMin) -> None:
     """Begin the next slot, a factor α louder than the present one."""
-    counters = sketch.counters
+    counters = sketch.counters[0]
     n_slots = sketch.totals.size
-    louder = sketch.loudness[counters[SLOT] % n_slots] * sketch.settings[GROWTH]
+    louder = sketch.loudness[counters["slot"] % n_slots] * sketch.settings[0]["growth"]
     if louder > _LOUD:
         # Before numbers become too large, all get smaller; by a power of two, so exactly.
         louder *= _QUIET
@@ -117,20 +116,20 @@ def _next_slot(sketch: AdaptiveCountMin) -> None:
         for row in range(sketch.cells.shape[0]):
             for column in range(sketch.cells.shape[1]):
                 sketch.cells[row, column] *= _QUIET
-    counters[SLOT] += 1
-    counters[RECORDS] = 0
-    sketch.loudness[counters[SLOT] % n_slots] = louder
-    sketch.totals[counters[SLOT] % n_slots] = 0.0
+    counters["slot"] += 1
+    counters["records"] = 0
+    sketch.loudness[counters["slot"] % n_slots] = louder
+    sketch.totals[counters["slot"] % n_slots] = 0.0
 
 
 @kernel
 def add(sketch: AdaptiveCountMin, key: U64) -> None:
     """Count a record of `key` in the present slot."""
-    counters = sketch.counters
-    if counters[RECORDS] == counters[SLOT_LENGTH]:
+    counters = sketch.counters[0]
+    if counters["records"] == counters["slot_length"]:
         _next_slot(sketch)
-    counters[RECORDS] += 1
-    slot = counters[SLOT]
+    counters["records"] += 1
+    slot = counters["slot"]
     place = slot % sketch.totals.size
     sketch.totals[place] += 1.0
     hashed = seeded(key, sketch.seed[0])
@@ -144,7 +143,8 @@ def estimate(sketch: AdaptiveCountMin, key: U64) -> F64:
     n_slots = sketch.totals.size
     hashed = seeded(key, sketch.seed[0])
     total = 0.0
-    for slot in range(max(0, sketch.counters[SLOT] - n_slots + 1), sketch.counters[SLOT] + 1):
+    last = sketch.counters[0]["slot"]
+    for slot in range(max(0, last - n_slots + 1), last + 1):
         smallest = np.inf
         for row in range(sketch.cells.shape[0]):
             smallest = min(smallest, sketch.cells[row, _column(sketch, hashed, slot, row)])
@@ -158,7 +158,7 @@ def observe(sketch: AdaptiveCountMin, key: U64) -> bool:
     total = 0.0
     for place in range(sketch.totals.size):
         total += sketch.totals[place]
-    hot = bool(estimate(sketch, key) > sketch.settings[SHARE] * total)
+    hot = bool(estimate(sketch, key) > sketch.settings[0]["share"] * total)
     add(sketch, key)
     return hot
 

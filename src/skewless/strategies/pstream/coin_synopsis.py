@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless.arrays import F64, I64, U64, Bytes, Floats, Ints, SmallInts, Words
+from skewless.arrays import F64, I64, U64, Bytes, Floats, Rows, SmallInts, Words
 from skewless.kernels.bits import lowest_bit, without_lowest
 from skewless.kernels.hashing import draw, mix, seeded, to_unit, to_worker
 from skewless.kernels.key_table import (
@@ -48,15 +48,17 @@ from skewless.kernels.key_table import (
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, require_same, require_within
 
-# Positions in `counters`.
-SIZE = 0  # entries in use
-RUN = 1  # r: heads that make a run long
-LENGTH = 2  # l: bits of a vector
-RATE = 3  # p, in units of 2^−32
-OWED = 4  # shifts that are due, in units of 2^−32
-CHOSEN = 5  # random choices of entries so far
-GENERATION = 6  # merges that this synopsis comes from
-N_COUNTERS = 7
+COUNTERS = np.dtype(
+    [
+        ("size", "i8"),  # entries in use
+        ("run", "i8"),  # r: heads that make a run long
+        ("length", "i8"),  # l: bits of a vector
+        ("rate", "i8"),  # p, in units of 2^−32
+        ("owed", "i8"),  # shifts that are due, in units of 2^−32
+        ("chosen", "i8"),  # random choices of entries so far
+        ("generation", "i8"),  # merges that this synopsis comes from
+    ]
+)
 
 _UNIT = 1 << 32
 _ONE = np.uint64(1)
@@ -67,7 +69,7 @@ MOST_SCALE = 512.0
 
 
 class CoinSynopsis(NamedTuple):
-    """Entries 0 … SIZE − 1, in no order; `vectors` has what this source routes by."""
+    """Entries 0 … `size` − 1, in no order; `vectors` has what this source routes by."""
 
     table: KeyTable  # key -> entry
     keys: Words
@@ -76,28 +78,29 @@ class CoinSynopsis(NamedTuple):
     fresh: Words  # bits of this source's own long runs since its last message
     shifts: SmallInts  # how often this source has shifted `shared` since then
     marked: Bytes  # for the caller; 0 for a new entry
-    counters: Ints
+    counters: Rows  # [1]
     scale: Floats  # [records of all sources / those of this one]
     seeds: Words  # of the coins, of the choices
 
     def check(self, fresh: CoinSynopsis) -> None:
         """Refuse entries that do not exist, and counters that are out of range."""
         counters = self.counters
+        size, length = int(counters["size"][0]), int(counters["length"][0])
         require_within("counters", counters, 0, MOST_COUNTED)
-        require_within("counters", counters[[SIZE]], 0, self.keys.size)
-        require_within("counters", counters[[RUN]], 0, 32)
-        require_same("counters", counters[[LENGTH]], fresh.counters[[LENGTH]])
-        require_within("counters", counters[[RATE]], 1, _UNIT)
-        require_entries(self.table, self.keys, np.arange(int(counters[SIZE]), self.keys.size))
+        require_within("counters", counters["size"], 0, self.keys.size)
+        require_within("counters", counters["run"], 0, 32)
+        require_same("counters", counters["length"], fresh.counters["length"])
+        require_within("counters", counters["rate"], 1, _UNIT)
+        require_entries(self.table, self.keys, np.arange(size, self.keys.size))
         for name in ("vectors", "shared", "fresh"):
-            require_within(name, getattr(self, name), 0, (1 << int(counters[LENGTH])) - 1)
+            require_within(name, getattr(self, name), 0, (1 << length) - 1)
         require_within("shifts", self.shifts, 0, MOST_COUNTED)
         require_within("marked", self.marked, 0, 1)
         require_within("scale", self.scale, 1, MOST_SCALE)
 
 
 def entries_for(rate: float) -> int:
-    """Return how many entries a synopsis needs that declines at `rate`.
+    """Compute the entries that a synopsis needs that declines at `rate`.
 
     >>> entries_for(0.01)
     285
@@ -116,8 +119,8 @@ def coin_synopsis(n_entries: int, rate: float, length: int, seeds: Words) -> Coi
         raise ValueError(f"rate must be from 2^-32 to 0.5, not {rate!r}")
     if not 2 <= length <= 32:
         raise ValueError(f"length must be from 2 to 32, not {length!r}")
-    counters = np.zeros(N_COUNTERS, np.int64)
-    counters[LENGTH] = length
+    counters = np.zeros(1, COUNTERS)
+    counters["length"] = length
     synopsis = CoinSynopsis(
         table=key_table(n_entries),
         keys=np.zeros(n_entries, np.uint64),
@@ -142,13 +145,13 @@ def set_rate(synopsis: CoinSynopsis, rate: F64) -> None:
     while chance >= rate:
         run += 1
         chance *= 0.5
-    synopsis.counters[RUN] = run
-    synopsis.counters[RATE] = np.int64(rate * _UNIT)
+    synopsis.counters[0]["run"] = run
+    synopsis.counters[0]["rate"] = np.int64(rate * _UNIT)
 
 
 @kernel
 def heads(seed: U64, record: I64) -> I64:
-    """Return how many heads record number `record` tosses before tails; 64 at most.
+    """Toss the coin of record number `record`: the heads before tails, 64 at most.
 
     One draw is 64 coins: heads are zeros, counted from the lowest bit.
     """
@@ -194,12 +197,12 @@ def entry_of(synopsis: CoinSynopsis, key: U64) -> I64:
 
     Alg. 1, l. 12–13.
     """
-    counters = synopsis.counters
+    counters = synopsis.counters[0]
     slot = find_slot(synopsis.table, key)
     entry = np.int64(synopsis.table.values[slot])
-    if entry == ABSENT and counters[SIZE] < synopsis.keys.size:
-        entry = counters[SIZE]
-        counters[SIZE] += 1
+    if entry == ABSENT and counters["size"] < synopsis.keys.size:
+        entry = counters["size"]
+        counters["size"] += 1
         synopsis.table.keys[slot] = key
         synopsis.table.values[slot] = entry
         synopsis.keys[entry] = key
@@ -214,9 +217,9 @@ def entry_of(synopsis: CoinSynopsis, key: U64) -> I64:
 @kernel
 def set_bit(synopsis: CoinSynopsis, entry: I64, n_heads: I64) -> bool:
     """Set the bit of a long run; return whether fewer than two bits became two (l. 14–16)."""
-    counters = synopsis.counters
+    counters = synopsis.counters[0]
     before = vector(synopsis, entry)
-    bit = min(n_heads - counters[RUN], counters[LENGTH] - 1)
+    bit = min(n_heads - counters["run"], counters["length"] - 1)
     synopsis.vectors[entry] |= _ONE << np.uint64(bit)
     synopsis.fresh[entry] |= _ONE << np.uint64(bit)
     return bool(not is_two(before) and is_two(vector(synopsis, entry)))
@@ -228,8 +231,8 @@ def begin_decline(synopsis: CoinSynopsis) -> None:
 
     Fractions add up until they are one.
     """
-    counters = synopsis.counters
-    counters[OWED] += np.int64(counters[RATE] * synopsis.scale[0]) * counters[SIZE]
+    counters = synopsis.counters[0]
+    counters["owed"] += np.int64(counters["rate"] * synopsis.scale[0]) * counters["size"]
 
 
 @kernel
@@ -239,14 +242,14 @@ def next_declining(synopsis: CoinSynopsis) -> I64:
     Alg. 1, l. 18. Every call costs O(1), and a long run makes p · entries of them due: two at most,
     on average.
     """
-    counters = synopsis.counters
-    if counters[SIZE] == 0:
-        counters[OWED] = 0
-    if counters[OWED] < _UNIT:
+    counters = synopsis.counters[0]
+    if counters["size"] == 0:
+        counters["owed"] = 0
+    if counters["owed"] < _UNIT:
         return np.int64(ABSENT)
-    counters[OWED] -= _UNIT
-    counters[CHOSEN] += 1
-    return np.int64(to_worker(draw(synopsis.seeds[1], counters[CHOSEN]), counters[SIZE]))
+    counters["owed"] -= _UNIT
+    counters["chosen"] += 1
+    return np.int64(to_worker(draw(synopsis.seeds[1], counters["chosen"]), counters["size"]))
 
 
 @kernel
@@ -257,7 +260,7 @@ def shift(synopsis: CoinSynopsis, entry: I64) -> bool:
     runs also applies to the vector and the shared bits.
     """
     before = vector(synopsis, entry)
-    bits = mix(draw(synopsis.seeds[1], synopsis.counters[CHOSEN]))
+    bits = mix(draw(synopsis.seeds[1], synopsis.counters[0]["chosen"]))
     if to_unit(bits) * synopsis.scale[0] < 1.0:
         synopsis.vectors[entry] >>= _ONE
         synopsis.shared[entry] >>= _ONE
@@ -265,8 +268,8 @@ def shift(synopsis: CoinSynopsis, entry: I64) -> bool:
     synopsis.fresh[entry] >>= _ONE
     after = vector(synopsis, entry)
     if after == _ZERO:
-        last = synopsis.counters[SIZE] - 1
-        synopsis.counters[SIZE] = last
+        last = synopsis.counters[0]["size"] - 1
+        synopsis.counters[0]["size"] = last
         remove_slot(synopsis.table, find_slot(synopsis.table, synopsis.keys[entry]))
         if entry != last:
             synopsis.keys[entry] = synopsis.keys[last]
@@ -281,7 +284,7 @@ def shift(synopsis: CoinSynopsis, entry: I64) -> bool:
 
 def vectors(synopsis: CoinSynopsis) -> dict[int, int]:
     """Return the bit vector of every key that has one."""
-    size = int(synopsis.counters[SIZE])
+    size = int(synopsis.counters[0]["size"])
     bits = synopsis.vectors[:size].tolist()
     return dict(zip(synopsis.keys[:size].tolist(), bits, strict=True))
 
@@ -296,16 +299,16 @@ def merge_vectors(synopses: Sequence[CoinSynopsis], missed: Sequence[float]) -> 
     their sum. It is empty if one source has shifted it out. A source that has missed the latest
     merge has no copy.
     """
-    latest = max(int(synopsis.counters[GENERATION]) for synopsis in synopses)
+    latest = max(int(synopsis.counters[0]["generation"]) for synopsis in synopses)
     united: dict[int, int] = {}
     copies: list[dict[int, tuple[int, int]]] = []  # key -> shifts, bits
     for synopsis, most in zip(synopses, missed, strict=True):
-        size = int(synopsis.counters[SIZE])
+        size = int(synopsis.counters[0]["size"])
         names = synopsis.keys[:size].tolist()
         for key, bits in zip(names, synopsis.fresh[:size].tolist(), strict=True):
             late = _missed_shifts(synopsis, key, most) if most and bits else 0
             united[key] = united.get(key, 0) | bits >> late
-        if int(synopsis.counters[GENERATION]) == latest:
+        if int(synopsis.counters[0]["generation"]) == latest:
             shifts = synopsis.shifts[:size].tolist()
             shared = zip(shifts, synopsis.shared[:size].tolist(), strict=True)
             copies.append(dict(zip(names, shared, strict=True)))
@@ -319,9 +322,9 @@ def merge_vectors(synopses: Sequence[CoinSynopsis], missed: Sequence[float]) -> 
 
 
 def _missed_shifts(synopsis: CoinSynopsis, key: int, most: float) -> int:
-    """Return how many of `most` shifts came after the bits of `key`, which came at any time."""
+    """Draw how many of `most` shifts came after the bits of `key`, which came at any time."""
     own = np.uint64(seeded(np.uint64(key), synopsis.seeds[1]))
-    word = np.uint64(draw(own, synopsis.counters[GENERATION]))
+    word = np.uint64(draw(own, synopsis.counters[0]["generation"]))
     age, rounding = to_unit(word), to_unit(np.uint64(mix(word)))
     return min(64, int(most * age + rounding))
 
@@ -334,7 +337,7 @@ def send_off(synopsis: CoinSynopsis) -> None:
 
 def news(synopsis: CoinSynopsis) -> dict[int, tuple[int, int]]:
     """Return for each key its fresh bits and how often its shared ones were shifted."""
-    size = int(synopsis.counters[SIZE])
+    size = int(synopsis.counters[0]["size"])
     found = zip(synopsis.fresh[:size].tolist(), synopsis.shifts[:size].tolist(), strict=True)
     return dict(zip(synopsis.keys[:size].tolist(), found, strict=True))
 
@@ -351,7 +354,7 @@ def add_news(synopsis: CoinSynopsis, news: dict[int, tuple[int, int]]) -> None:
         found[key] = shared.get(key, 0) >> n_shifts, fresh, n_shifts if key in shared else 0
     clear(synopsis.table)
     fill(synopsis, {key: s | fresh for key, (s, fresh, _) in found.items() if s | fresh})
-    for entry in range(int(synopsis.counters[SIZE])):
+    for entry in range(int(synopsis.counters[0]["size"])):
         synopsis.shared[entry], synopsis.fresh[entry], synopsis.shifts[entry] = found[
             int(synopsis.keys[entry])
         ]
@@ -359,7 +362,7 @@ def add_news(synopsis: CoinSynopsis, news: dict[int, tuple[int, int]]) -> None:
 
 def fill(synopsis: CoinSynopsis, vectors: dict[int, int]) -> None:
     """Put `vectors` into an empty synopsis as shared bits; the weakest are left out if too many."""
-    synopsis.counters[SIZE] = 0
+    synopsis.counters[0]["size"] = 0
     by_strength = sorted(vectors, key=lambda key: (-vectors[key].bit_count(), -vectors[key], key))
     for entry, key in enumerate(by_strength[: synopsis.keys.size]):
         slot = find_slot(synopsis.table, np.uint64(key))
@@ -367,4 +370,4 @@ def fill(synopsis: CoinSynopsis, vectors: dict[int, int]) -> None:
         synopsis.table.values[slot] = entry
         synopsis.keys[entry] = key
         synopsis.vectors[entry] = synopsis.shared[entry] = vectors[key]
-        synopsis.counters[SIZE] = entry + 1
+        synopsis.counters[0]["size"] = entry + 1

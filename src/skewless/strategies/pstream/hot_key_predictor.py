@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skewless.arrays import F64, I64, U64, Bytes, Floats, Ints, Keys, SmallInts, Words
+from skewless.arrays import F64, I64, U64, Bytes, Keys, Rows, SmallInts, Words
 from skewless.kernels import distinct
 from skewless.kernels.hashing import seeded
 from skewless.kernels.key_table import ABSENT
@@ -37,8 +37,6 @@ from skewless.strategies.pstream.bloom import (
     two_place_bloom,
 )
 from skewless.strategies.pstream.coin_synopsis import (
-    RUN,
-    SIZE,
     CoinSynopsis,
     begin_decline,
     coin_synopsis,
@@ -54,24 +52,28 @@ from skewless.strategies.pstream.coin_synopsis import (
     vectors,
 )
 
-# Positions in `counters`.
-RECORDS = 0  # tossed so far
-LONG = 1  # v_1: long runs in this interval
-LONG_HOT = 2  # v_2: of them, those of hot keys
-INTERVALS = 3  # intervals that have ended
-ADAPTIVE = 4  # 1 if the threshold adapts itself
-TOLD = 5  # of RECORDS, those of the last message to the other sources, and all before
-IN_MESSAGE = 6  # records that the last message was about
-LONG_TOLD = 7  # of LONG, those that all sources know of
-LONG_HOT_TOLD = 8  # of LONG_HOT, the same
-WAITING = 9  # 1 between a message and its answer
-N_COUNTERS = 10
-# Positions in `settings`.
-SHARE = 0  # f
-LEAST = 1  # the smallest f
-TIME_WEIGHT = 2  # w_T; w_S = 1 − w_T
-INTERVAL = 3  # in units of 1 / p long runs
-N_SETTINGS = 4
+COUNTERS = np.dtype(
+    [
+        ("records", "i8"),  # tossed so far
+        ("long", "i8"),  # v_1: long runs in this interval
+        ("long_hot", "i8"),  # v_2: of them, those of hot keys
+        ("intervals", "i8"),  # intervals that have ended
+        ("adaptive", "i8"),  # 1 if the threshold adapts itself
+        ("told", "i8"),  # of `records`, those up to the last message to the other sources
+        ("in_message", "i8"),  # records that the last message was about
+        ("long_told", "i8"),  # of `long`, those that all sources know of
+        ("long_hot_told", "i8"),  # of `long_hot`, the same
+        ("waiting", "i8"),  # 1 between a message and its answer
+    ]
+)
+SETTINGS = np.dtype(
+    [
+        ("share", "f8"),  # f
+        ("least", "f8"),  # the smallest f
+        ("time_weight", "f8"),  # w_T; w_S = 1 − w_T
+        ("interval", "f8"),  # in units of 1 / p long runs
+    ]
+)
 
 _PRECISION = 10  # of the number of keys: 2^10 bytes for a standard error of 3 %
 # The largest value of a register: all bits of a 64-bit hash that do not choose the register are 0,
@@ -85,19 +87,19 @@ class HotKeyPredictor(NamedTuple):
     synopsis: CoinSynopsis
     filter: CountingBloom  # the hot keys, in two counters each
     registers: Bytes  # number of keys of this interval; only used for an adaptive threshold
-    counters: Ints
-    settings: Floats
+    counters: Rows  # [1]
+    settings: Rows  # [1]
     merges: MergeHistory
 
     def check(self, fresh: HotKeyPredictor) -> None:
         """Refuse other settings, and numbers that no stream leads to."""
-        constant = [LEAST, TIME_WEIGHT, INTERVAL]
+        constant = ["least", "time_weight", "interval"]
         require_same("settings", self.settings[constant], fresh.settings[constant])
         require_within("settings", self.settings, 0, MOST_WEIGHT)
-        require_within("settings", self.settings[[SHARE]], float(self.settings[LEAST]), 1)
-        require_same("counters", self.counters[[ADAPTIVE]], fresh.counters[[ADAPTIVE]])
+        require_within("settings", self.settings["share"], float(self.settings[0]["least"]), 1)
+        require_same("counters", self.counters["adaptive"], fresh.counters["adaptive"])
         require_within("counters", self.counters, 0, MOST_COUNTED)
-        require_within("counters", self.counters[[LONG_HOT]], 0, int(self.counters[LONG]))
+        require_within("counters", self.counters["long_hot"], 0, int(self.counters[0]["long"]))
         require_within("registers", self.registers, 0, _LARGEST_RANK)
 
 
@@ -121,13 +123,13 @@ def hot_key_predictor(
     share of f at the same time.
     """
     least = f if least_f is None else least_f
-    counters = np.zeros(N_COUNTERS, np.int64)
-    counters[ADAPTIVE] = least_f is not None
-    settings = np.zeros(N_SETTINGS)
-    settings[SHARE] = f
-    settings[LEAST] = least
-    settings[TIME_WEIGHT] = time_weight
-    settings[INTERVAL] = interval
+    counters = np.zeros(1, COUNTERS)
+    counters["adaptive"] = least_f is not None
+    settings = np.zeros(1, SETTINGS)
+    settings["share"] = f
+    settings["least"] = least
+    settings["time_weight"] = time_weight
+    settings["interval"] = interval
     return HotKeyPredictor(
         synopsis=coin_synopsis(entries_for(least / 2), f / 2, length, seeds[1:].copy()),
         filter=two_place_bloom(math.ceil(1 / least), false_positive_rate, seeds[0]),
@@ -164,47 +166,47 @@ def better_threshold(f: F64, rare_share: F64, hot_key_share: F64, time_weight: F
 @kernel
 def _end_interval(predictor: HotKeyPredictor) -> None:
     """Estimate F_L and H from the long runs of this interval, and adapt f, p and r."""
-    synopsis, counters, settings = predictor.synopsis, predictor.counters, predictor.settings
+    synopsis, counters, settings = predictor.synopsis, predictor.counters[0], predictor.settings[0]
     n_marked = 0  # v_3
-    for entry in range(synopsis.counters[SIZE]):
+    for entry in range(synopsis.counters[0]["size"]):
         n_marked += np.int64(synopsis.marked[entry])
         synopsis.marked[entry] = 0
-    rare_share = 1.0 - counters[LONG_HOT] / counters[LONG]
+    rare_share = 1.0 - counters["long_hot"] / counters["long"]
     n_keys = max(distinct.estimate(predictor.registers), np.float64(n_marked), 1.0)
-    f = better_threshold(settings[SHARE], rare_share, n_marked / n_keys, settings[TIME_WEIGHT])
-    f = min(max(f, settings[LEAST]), 1.0)
-    settings[SHARE] = f
+    f = better_threshold(settings["share"], rare_share, n_marked / n_keys, settings["time_weight"])
+    f = min(max(f, settings["least"]), 1.0)
+    settings["share"] = f
     set_rate(synopsis, f / 2.0)
-    for position in (LONG, LONG_HOT, LONG_TOLD, LONG_HOT_TOLD):
-        counters[position] = 0
+    counters["long"] = counters["long_hot"] = 0
+    counters["long_told"] = counters["long_hot_told"] = 0
     predictor.registers[:] = 0
-    counters[INTERVALS] += 1
+    counters["intervals"] += 1
 
 
 @kernel
 def _is_over(predictor: HotKeyPredictor) -> bool:
     """Tell whether an interval has had its long runs."""
-    n_long, settings = predictor.counters[LONG], predictor.settings
-    return bool(n_long > 0 and n_long * settings[SHARE] >= 2.0 * settings[INTERVAL])
+    n_long, settings = predictor.counters[0]["long"], predictor.settings[0]
+    return bool(n_long > 0 and n_long * settings["share"] >= 2.0 * settings["interval"])
 
 
 def end_interval_if_over(predictor: HotKeyPredictor) -> None:
     """Adapt the threshold if all sources together have had the long runs of an interval."""
-    if predictor.counters[ADAPTIVE] and _is_over(predictor):
+    if predictor.counters[0]["adaptive"] and _is_over(predictor):
         _end_interval(predictor)
 
 
 @kernel
 def learn(predictor: HotKeyPredictor, key: U64, n_heads: I64) -> None:
     """Take in a long run of `key`: Alg. 1, l. 11–22, and section 4.4 at the end of an interval."""
-    synopsis, counters = predictor.synopsis, predictor.counters
-    counters[LONG] += 1
+    synopsis, counters = predictor.synopsis, predictor.counters[0]
+    counters["long"] += 1
     entry = entry_of(synopsis, key)
     if entry != ABSENT:
         # Section 4.4 asks whether the key is hot; we ask before this run sets its bit. A key that
         # is hot by this very run would count in place of many records of it that were not hot.
         if is_two(vector(synopsis, entry)):
-            counters[LONG_HOT] += 1
+            counters["long_hot"] += 1
             synopsis.marked[entry] = 1
         if set_bit(synopsis, entry, n_heads):
             bf.add(predictor.filter, key)  # l. 17: append
@@ -215,14 +217,14 @@ def learn(predictor: HotKeyPredictor, key: U64, n_heads: I64) -> None:
         if shift(synopsis, entry):
             bf.remove(predictor.filter, declining)  # l. 22: delete
         entry = next_declining(synopsis)
-    if counters[ADAPTIVE] and _is_over(predictor):
+    if counters["adaptive"] and _is_over(predictor):
         _end_interval(predictor)
 
 
 @kernel
 def count_keys(predictor: HotKeyPredictor, keys: Keys) -> None:
     """Add keys to the estimate of their number, which only an adaptive threshold needs."""
-    if predictor.counters[ADAPTIVE]:
+    if predictor.counters[0]["adaptive"]:
         for i in range(keys.size):
             distinct.add(predictor.registers, seeded(keys[i], predictor.filter.seed[0]))
 
@@ -235,12 +237,12 @@ def observe(predictor: HotKeyPredictor, key: U64) -> bool:
     same for many records at once, with `look_up`, `count_keys` and `learn`.
     """
     hot = contains(predictor.filter, key)
-    counters = predictor.counters
-    if counters[ADAPTIVE]:
+    counters = predictor.counters[0]
+    if counters["adaptive"]:
         distinct.add(predictor.registers, seeded(key, predictor.filter.seed[0]))
-    n_heads = heads(predictor.synopsis.seeds[0], counters[RECORDS])
-    counters[RECORDS] += 1
-    if n_heads >= predictor.synopsis.counters[RUN]:
+    n_heads = heads(predictor.synopsis.seeds[0], counters["records"])
+    counters["records"] += 1
+    if n_heads >= predictor.synopsis.counters[0]["run"]:
         learn(predictor, key, n_heads)
     return hot
 

@@ -17,13 +17,7 @@ from skewless.kernels.merge_history import add_merge, follow, merge_history, sca
 from skewless.state import copy_state
 from skewless.strategies.pstream import bloom as bf
 from skewless.strategies.pstream.coin_synopsis import (
-    CHOSEN,
-    GENERATION,
-    LENGTH,
     MOST_SCALE,
-    OWED,
-    RUN,
-    SIZE,
     add_news,
     coin_synopsis,
     fill,
@@ -32,17 +26,6 @@ from skewless.strategies.pstream.coin_synopsis import (
 )
 from skewless.strategies.pstream.coin_synopsis import send_off as send_synopsis_off
 from skewless.strategies.pstream.hot_key_predictor import (
-    ADAPTIVE,
-    IN_MESSAGE,
-    INTERVALS,
-    LONG,
-    LONG_HOT,
-    LONG_HOT_TOLD,
-    LONG_TOLD,
-    RECORDS,
-    SHARE,
-    TOLD,
-    WAITING,
     HotKeyPredictor,
     end_interval_if_over,
     hot_keys,
@@ -54,12 +37,12 @@ _VARIES = 4.0
 
 def send_off(predictor: HotKeyPredictor) -> None:
     """Note that everything new so far has been sent: only what follows is new."""
-    counters = predictor.counters
-    counters[IN_MESSAGE] = counters[RECORDS] - counters[TOLD]
-    counters[TOLD] = counters[RECORDS]
-    counters[LONG_TOLD] = counters[LONG]
-    counters[LONG_HOT_TOLD] = counters[LONG_HOT]
-    counters[WAITING] = 1
+    counters = predictor.counters[0]
+    counters["in_message"] = counters["records"] - counters["told"]
+    counters["told"] = counters["records"]
+    counters["long_told"] = counters["long"]
+    counters["long_hot_told"] = counters["long_hot"]
+    counters["waiting"] = 1
     send_synopsis_off(predictor.synopsis)
 
 
@@ -70,18 +53,18 @@ def merge(predictors: Sequence[HotKeyPredictor]) -> HotKeyPredictor:
     enough. If some have ended theirs since the last merge, the median of their thresholds counts.
     """
     first = predictors[0]
-    furthest = max(int(predictor.counters[INTERVALS]) for predictor in predictors)
-    ahead = [p for p in predictors if int(p.counters[INTERVALS]) == furthest]
-    f = float(np.median([predictor.settings[SHARE] for predictor in ahead]))
+    furthest = max(int(predictor.counters[0]["intervals"]) for predictor in predictors)
+    ahead = [p for p in predictors if int(p.counters[0]["intervals"]) == furthest]
+    f = float(np.median([predictor.settings[0]["share"] for predictor in ahead]))
     synopses = [predictor.synopsis for predictor in predictors]
     # The coins of the merged predictor itself: those of no source, and not chosen by order.
     seeds = np.min([synopsis.seeds for synopsis in synopses], axis=0)
-    length = int(first.synopsis.counters[LENGTH])
+    length = int(first.synopsis.counters[0]["length"])
     synopsis = coin_synopsis(first.synopsis.keys.size, f / 2, length, seeds)
     fill(synopsis, merge_vectors(synopses, _missed(predictors)))
-    for position, more in ((CHOSEN, 0), (GENERATION, 1)):
-        latest = max(int(other.counters[position]) for other in synopses)
-        synopsis.counters[position] = latest + more
+    for name, more in (("chosen", 0), ("generation", 1)):
+        latest = max(int(other.counters[0][name]) for other in synopses)
+        synopsis.counters[name] = latest + more
     merged = HotKeyPredictor(
         synopsis=synopsis,
         filter=bf.empty_copy(first.filter),
@@ -102,16 +85,16 @@ def merge(predictors: Sequence[HotKeyPredictor]) -> HotKeyPredictor:
 
 def _new(predictors: Sequence[HotKeyPredictor]) -> list[int]:
     """Return the new records of each source."""
-    return [int(p.counters[RECORDS] - p.counters[TOLD]) for p in predictors]
+    return [int(p.counters[0]["records"] - p.counters[0]["told"]) for p in predictors]
 
 
 def _horizon(predictor: HotKeyPredictor) -> float:
     """Return in how many records an entry is shifted once."""
-    return (2 / float(predictor.settings[SHARE])) ** 2
+    return (2 / float(predictor.settings[0]["share"])) ** 2
 
 
 def _missed(predictors: Sequence[HotKeyPredictor]) -> list[float]:
-    """Return how many shifts a bit of each source has missed at most since the last merge.
+    """Bound the shifts that a bit of each source has missed since the last merge.
 
     These are for long runs of sources that it did not know of, as before the first merge. That the
     parts of known sources vary from batch to batch evens out.
@@ -120,10 +103,10 @@ def _missed(predictors: Sequence[HotKeyPredictor]) -> list[float]:
     found = []
     for predictor, own in zip(predictors, new, strict=True):
         counted = own * float(predictor.synopsis.scale[0])
-        p = float(predictor.settings[SHARE]) / 2
-        tolerated = _VARIES if predictor.synopsis.counters[GENERATION] else 1.0
+        p = float(predictor.settings[0]["share"]) / 2
+        tolerated = _VARIES if predictor.synopsis.counters[0]["generation"] else 1.0
         unknown = sum(new) - counted if sum(new) > tolerated * counted else 0.0
-        found.append(p * unknown * 2.0 ** -int(predictor.synopsis.counters[RUN]))
+        found.append(p * unknown * 2.0 ** -int(predictor.synopsis.counters[0]["run"]))
     return found
 
 
@@ -133,16 +116,16 @@ def _merge_numbers(
     ahead: Sequence[HotKeyPredictor],
     f: float,
 ) -> None:
-    counters = merged.counters
-    counters[ADAPTIVE] = predictors[0].counters[ADAPTIVE]
-    counters[INTERVALS] = ahead[0].counters[INTERVALS]
-    counters[RECORDS] = max(int(predictor.counters[RECORDS]) for predictor in predictors)
-    counters[TOLD] = counters[RECORDS]
-    for number, told in ((LONG, LONG_TOLD), (LONG_HOT, LONG_HOT_TOLD)):
-        known = max(int(predictor.counters[told]) for predictor in ahead)
-        new = sum(int(p.counters[number] - p.counters[told]) for p in ahead)
-        counters[[number, told]] = known + new
-    merged.settings[SHARE] = f
+    counters = merged.counters[0]
+    counters["adaptive"] = predictors[0].counters[0]["adaptive"]
+    counters["intervals"] = ahead[0].counters[0]["intervals"]
+    counters["records"] = max(int(predictor.counters[0]["records"]) for predictor in predictors)
+    counters["told"] = counters["records"]
+    for name in ("long", "long_hot"):
+        known = max(int(predictor.counters[0][f"{name}_told"]) for predictor in ahead)
+        new = sum(int(p.counters[0][name] - p.counters[0][f"{name}_told"]) for p in ahead)
+        counters[name] = counters[f"{name}_told"] = known + new
+    merged.settings[0]["share"] = f
 
 
 def take_over(forked: HotKeyPredictor, own: HotKeyPredictor) -> None:
@@ -150,28 +133,28 @@ def take_over(forked: HotKeyPredictor, own: HotKeyPredictor) -> None:
 
     These are the coins and, if the source waited, what came after its message: see `send_off`.
     """
-    waited = bool(own.counters[WAITING])
-    in_message = int(own.counters[IN_MESSAGE])
+    waited = bool(own.counters[0]["waiting"])
+    in_message = int(own.counters[0]["in_message"])
     if not waited:
-        in_message = int(own.counters[RECORDS] - own.counters[TOLD])
-    counters = forked.counters
+        in_message = int(own.counters[0]["records"] - own.counters[0]["told"])
+    counters = forked.counters[0]
     merges = copy_state(own.merges)
     follow(merges, forked.merges, in_message, _horizon(forked))
     forked.merges.sums[:] = merges.sums
-    counters[RECORDS] = own.counters[RECORDS]
-    counters[TOLD] = own.counters[TOLD] if waited else own.counters[RECORDS]
+    counters["records"] = own.counters[0]["records"]
+    counters["told"] = own.counters[0]["told"] if waited else own.counters[0]["records"]
     synopsis = forked.synopsis
     synopsis.scale[0] = min(scale_of(merges), MOST_SCALE)
     synopsis.seeds[:] = own.synopsis.seeds
-    for position in (OWED, CHOSEN):
-        synopsis.counters[position] = own.synopsis.counters[position]
+    for name in ("owed", "chosen"):
+        synopsis.counters[name] = own.synopsis.counters[name]
     if not waited:
         return
     marked = _marked(forked)
     add_news(synopsis, news(own.synopsis))
-    if own.counters[INTERVALS] == counters[INTERVALS]:
-        for number, told in ((LONG, LONG_TOLD), (LONG_HOT, LONG_HOT_TOLD)):
-            counters[number] += own.counters[number] - own.counters[told]
+    if own.counters[0]["intervals"] == counters["intervals"]:
+        for name in ("long", "long_hot"):
+            counters[name] += own.counters[0][name] - own.counters[0][f"{name}_told"]
         np.maximum(forked.registers, own.registers, out=forked.registers)
         marked |= _marked(own)
     _mark(forked, marked)
@@ -180,7 +163,7 @@ def take_over(forked: HotKeyPredictor, own: HotKeyPredictor) -> None:
 
 def _marked(predictor: HotKeyPredictor) -> set[int]:
     synopsis = predictor.synopsis
-    size = int(synopsis.counters[SIZE])
+    size = int(synopsis.counters[0]["size"])
     return set(synopsis.keys[:size][synopsis.marked[:size] == 1].tolist())
 
 

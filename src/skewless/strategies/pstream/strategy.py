@@ -13,9 +13,8 @@ from skewless.kernels.hashing import draw, seed_array, seeded, to_worker
 from skewless.parameters import check_types, require
 from skewless.plumbing.compiling import kernel
 from skewless.state import copy_state, require_same, require_within
-from skewless.strategies.pstream.coin_synopsis import RUN, heads, next_long_run
+from skewless.strategies.pstream.coin_synopsis import heads, next_long_run
 from skewless.strategies.pstream.hot_key_predictor import (
-    RECORDS,
     HotKeyPredictor,
     count_keys,
     hot_key_predictor,
@@ -73,15 +72,15 @@ def _route(keys: Keys, state: PStreamState, out: Workers) -> None:
     while i < keys.size:
         # The hot keys change only with a long run, and coins do not depend on keys. So all records
         # up to and including the next long run are routed at once. Then the run is learned.
-        first = predictor.counters[RECORDS]
+        first = predictor.counters[0]["records"]
         end = first + min(_BLOCK, keys.size - i)
-        record = next_long_run(coins, first, end, predictor.synopsis.counters[RUN])
+        record = next_long_run(coins, first, end, predictor.synopsis.counters[0]["run"])
         n = min(record + 1, end) - first
         block = keys[i : i + n]
         look_up(predictor.filter, block, state.places, state.hot[:n])
         _assign(block, state.hot[:n], state, out[i : i + n])
         count_keys(predictor, block)
-        predictor.counters[RECORDS] += n
+        predictor.counters[0]["records"] += n
         i += n
         if record < end:
             learn(predictor, keys[i - 1], heads(coins, record))
@@ -146,7 +145,7 @@ class PStream:
     interval: float = 1.0
     false_positive_rate: float = 0.01
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         in_range = f"from {_SMALLEST_F} to 1"
         for name, value in (("f", self.f), ("least_f", self.least_f)):

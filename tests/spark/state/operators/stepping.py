@@ -69,7 +69,7 @@ def cut_streams(n_keys: int = 2) -> Any:
 
 
 def each(given: Any, batches: Sequence[Any]) -> list[Any]:
-    """Return what is given for each micro-batch: one for all, or a list of them."""
+    """Build one value per micro-batch: the same for all, or those of a list."""
     return list(given) if isinstance(given, list) else [given] * len(batches)
 
 
@@ -170,7 +170,7 @@ def _workers(hashes: Any, salt: Any, n_workers: int) -> Any:
 
 
 def sent_columns(schema: pa.Schema, key: Sequence[str], time: str | None) -> SentColumns:
-    """Return what is sent of records with this schema."""
+    """Build the sent form of records with this schema."""
     ours = [("hash", pa.int64()), ("worker", pa.int32()), ("source", pa.int32())]
     place = {name: len(ours) + number for number, name in enumerate(schema.names)}
     keys = tuple(place[name] for name in key)

@@ -116,7 +116,7 @@ def test_a_join_of_streams_with_a_key_that_is_spread(spark: Any, tmp_path: Path)
 
 
 def of_spark(left: DataFrame, right: DataFrame, how: str) -> DataFrame:
-    """Return what Spark's own join gives."""
+    """Compute the results by Spark's own join."""
     renamed = right.toDF("k_right", "v_right", "ts_right")
     span = F.expr("INTERVAL 6 SECONDS")
     near = (F.col("ts") >= F.col("ts_right") - span) & (F.col("ts") <= F.col("ts_right") + span)

@@ -15,6 +15,7 @@ from lanes import slow_except
 from skewless.keys import hash_keys
 from skewless.spark import scale_to
 from skewless.spark.ledger import LedgerMismatch
+from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state.operators.join_processor import SIDE, TIME
 from skewless.spark.state.planning import spread_keys
 from skewless.spark.state.planning.controller import parted
@@ -26,7 +27,6 @@ from skewless.spark.state.planning.spread_keys import (
     part_hashes,
 )
 from skewless.spark.state.planning.state_plan import Observed
-from skewless.spark.state.tasks import hash_seed
 from spark.state.chains import random_moves
 from spark.state.operators.plain_operators import joined
 from spark.state.operators.stepping import SECOND, Record, drifting, rows_of

@@ -35,7 +35,7 @@ def records(n_hot: int, seed: int, hot: str = "hot") -> pa.Table:
 
 
 def of_spark(spark: Any, left: pa.Table, right: pa.Table, how: str) -> list[Any]:
-    """Return what Spark's own join of batch DataFrames gives."""
+    """Join batch DataFrames by Spark's own join."""
     one, other = (spark.createDataFrame(t.to_pandas(), DDL) for t in (left, right))
     both = one.alias("l").join(other.alias("r"), F.expr(f"l.k = r.k AND {NEAR}"), how)
     key = F.coalesce("l.k", "r.k").alias("k")

@@ -26,7 +26,7 @@ class Restarts:
         self.checkpoint: dict[int, int] = {}
 
     def step(self, workers: int | None, most: int, *, run: str) -> int:
-        """Return how many workers the next micro-batch has."""
+        """Count the workers of the next micro-batch."""
         batch = len(self.found)
         rest: Any = {"run": run, "checkpoint": self.checkpoint}
         query = Query(self.folder, chain(), SCHEMA, workers=workers, most=most, **rest)

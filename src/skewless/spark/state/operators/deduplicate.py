@@ -82,7 +82,7 @@ class Deduplicate(Processor):
 
     state_schema = "times array<bigint>, expires timestamp"
 
-    def __init__(self, schema: StructType, time: str, within: int) -> None:  # noqa: D107
+    def __init__(self, schema: StructType, time: str, within: int) -> None:
         self.result_schema = schema
         self.time = time
         self.within = within

@@ -73,7 +73,7 @@ def states_of(fields: dict[str, tuple[Any, Ints]], ends: Ints, codes: Ints, n_ke
 class ByKeyAndTime:
     """Rows in the order of key and time, to be searched by key and a span of time."""
 
-    def __init__(self, codes: Ints, times: Ints) -> None:  # noqa: D107
+    def __init__(self, codes: Ints, times: Ints) -> None:
         self.order: Ints = np.lexsort((times, codes))
         self._distinct = np.unique(times)
         # Key and time as one number: a time counts by its place among all times.

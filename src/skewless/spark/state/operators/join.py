@@ -1,4 +1,4 @@
-"""`join`: records of two streams with equal keys and event times that are near each other."""
+"""Joins by event time: records of two streams with equal keys and times near each other."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _KEPT = {
 }
 
 
-def join(
+def join_within(
     left: DataFrame,
     right: DataFrame,
     on: str | Sequence[str],
     *,
-    within: str | None = None,
+    within: str,
     how: str = "inner",
     watermark: tuple[str, str] | None = None,
     right_time: str | None = None,
@@ -50,60 +50,10 @@ def join(
     spread: dict[Any, int] | None = None,
     **placement: Unpack[Placement],
 ) -> DataFrame:
-    """Return the pairs of records with equal keys whose times are at most `within` apart.
-
-    The result has the columns of `on` once, the other columns of the left side, and those of the
-    right side. `how` says which side's records are also returned without a match; the columns of
-    the other side are then null. On a stream this happens when the watermark is `within` later than
-    the record. As in SQL, a record with a null in `on` or as its time has no match.
-
-    `left` and `right` may be the same DataFrame. Each record then also forms a pair with itself.
-
-    Parameters
-    ----------
-    left, right
-        Two streams, or two batch DataFrames.
-    on
-        The names of the key's columns. Both sides must have them, with the same types.
-    within
-        How far apart in event time the records of a pair may be, in either direction: "1 hour". It
-        must be given. Without times, use Spark's own join.
-    how
-        "inner", "left", "right" or "full".
-    watermark
-        The left side's column of event time, and how late a record of either side may be: ("ts",
-        "10 minutes"). Later records are dropped. As in Spark, the side that is further behind sets
-        the watermark.
-    right_time
-        The right side's column of event time. None: the same name as on the left side.
-    suffix
-        Appended to the name of a column of the right side if the left side has that name.
-    spread
-        Hot keys are spread over several parts: a record of one side goes to one part, a record of
-        the other side to all parts, so each pair is found once. Parts are placed like keys. None:
-        hot keys are detected, unless `how` is "full". {}: no further key is spread, and keys that
-        were spread before a restart stay spread. To name the keys, give each with the number of
-        parts of its left side: {"hot": 8}; with several key columns, a key is a tuple. Named keys
-        need `how` "inner" or "left", and must not change while a ledger is used.
-    placement
-        `strategy`, `workers`, `max_workers`, `capacities`, `interval`, `window`, `cost`, `seed`,
-        `ledger` and `untrusted_keys`, as for `process`.
-
-    Examples
-    --------
-    >>> join(  # doctest: +SKIP
-    ...     views, clicks, "ad", within="1 hour", watermark=("ts", "10 minutes"), ledger="/data/ads"
-    ... )
-    """
-    ours, theirs = _sides(left, right)
+    """Return the pairs whose times are at most `within` apart: see `skewless.spark.join`."""
+    ours, theirs = both_records(left, right)
     if not isinstance(how, str) or how not in _KEPT:
         raise ValueError(f"how must be 'inner', 'left', 'right' or 'full', not {shown(how)}")
-    if within is None:
-        raise ValueError(
-            "within: join pairs records by event time: say how far apart they may be, like "
-            "within='1 hour', and watermark=(time column, delay); for all pairs with equal keys, "
-            "use Spark's own join: left.join(right, on)"
-        )
     keys = _key_columns(ours, theirs, on)
     names = [field.name for field in keys]
     time, delay = event_time(ours, watermark, "join")
@@ -123,7 +73,7 @@ def join(
         Side(RIGHT, StructType([f for f in theirs.schema if f.name not in names])),
     )
     result = [*keys, *sides[0].fields]
-    result += _renamed(sides[1].fields, [field.name for field in result], suffix)
+    result += renamed(sides[1].fields.fields, [field.name for field in result], suffix)
     processor = Join(StructType(result), names, sides, _KEPT[how], length)
     # A side whose records are returned without a match must not be repeated in several parts.
     may = (not _KEPT[how][1], not _KEPT[how][0])
@@ -189,7 +139,7 @@ def _kinds(side: Side) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in side.fields}
 
 
-def _sides(left: Any, right: Any) -> tuple[Records, Records]:
+def both_records(left: Any, right: Any) -> tuple[Records, Records]:
     """Return the records of both sides; raise ValueError unless both are streams or neither is."""
     sides = Records.with_names(left, "left"), Records.with_names(right, "right")
     if left.isStreaming != right.isStreaming:
@@ -201,31 +151,38 @@ def _sides(left: Any, right: Any) -> tuple[Records, Records]:
     return sides
 
 
-def _key_columns(left: Records, right: Records, on: Any) -> list[StructField]:
-    """Return the columns of the key; raise ValueError unless both sides have them."""
+def key_names(left: Records, right: Records, on: Any) -> list[str]:
+    """Return the names of the key's columns; raise ValueError unless both sides have them."""
     names = [on] if isinstance(on, str) else on
     if not isinstance(names, list | tuple) or not names:
         raise ValueError(f"on must be the name of a column, or several, not {shown(on)}")
     for name in names:
         left.existing(name, "on: left")
         right.existing(name, "on: right")
+    return list(names)
+
+
+def _key_columns(left: Records, right: Records, on: Any) -> list[StructField]:
+    """Return the columns of the key; raise ValueError unless they have the same types."""
+    names = key_names(left, right, on)
+    for name in names:
         kinds = [side.schema[name].dataType.simpleString() for side in (left, right)]
         if kinds[0] != kinds[1]:
             raise ValueError(
                 f"on: column {name!r} is {kinds[0]} on the left side and {kinds[1]} on the right "
                 "side: cast one of them"
             )
-    return left.by(list(names)).key.named_fields
+    return left.by(names).key.named_fields
 
 
-def _renamed(fields: StructType, taken: list[str], suffix: Any) -> list[StructField]:
+def renamed(fields: Sequence[StructField], taken: list[str], suffix: Any) -> list[StructField]:
     """Return the columns of the right side, renamed where the left side has the name."""
     if not isinstance(suffix, str):
         raise ValueError(f"suffix must be a text, not {shown(suffix)}")
     lower = {name.lower() for name in taken}
     found = [
         StructField(f.name + suffix if f.name.lower() in lower else f.name, f.dataType)
-        for f in fields.fields
+        for f in fields
     ]
     for number, field in enumerate(found):
         free_names([field.name], taken + [f.name for f in found[:number]], "suffix")

@@ -85,7 +85,7 @@ class Join(Processor):
 
     second_stream = SIDE
 
-    def __init__(  # noqa: D107
+    def __init__(
         self,
         result_schema: T.StructType,
         key: list[str],

@@ -48,7 +48,7 @@ class Sessions(Processor):
         Of the inputs.
     """
 
-    def __init__(  # noqa: D107
+    def __init__(
         self,
         keys: list[T.StructField],
         kind: T.DataType,

@@ -93,9 +93,7 @@ def top_n(
 class TopN(Processor):
     """Keeps the n largest records of each key, the largest first."""
 
-    def __init__(  # noqa: D107
-        self, keys: list[StructField], others: StructType, by: str, n: int
-    ) -> None:
+    def __init__(self, keys: list[StructField], others: StructType, by: str, n: int) -> None:
         # The state depends on this column. So a ledger with another column is refused.
         self.field = f"largest_by_{by}"
         self.state_schema = StructType([StructField(self.field, ArrayType(others))])

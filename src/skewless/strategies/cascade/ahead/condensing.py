@@ -6,52 +6,43 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skewless.arrays import Floats, Ints, Keys, Workers
+from skewless.arrays import Floats, Rows, Workers
 from skewless.state import require_same
-from skewless.strategies.cascade.ahead.state import RECORDS, SCALE, AheadState, check_numbers
-from skewless.strategies.cascade.condensing import check_counted, counted, counters_of
+from skewless.strategies.cascade.ahead.state import AheadState, check_numbers
+from skewless.strategies.cascade.condensing import Counted, counted
 from skewless.strategies.cascade.heavy_keys import HeavyKeys, largest_together
 
 
 class CondensedAhead(NamedTuple):
-    """The counted keys in the order of their buckets; other fields are as in `AheadState`."""
+    """What is counted; other fields are as in `AheadState`."""
 
     owners: Workers
     costs: Floats
     levels: Floats
-    filled: NDArray[np.uint8]  # counted keys of each bucket
-    keys: Keys
-    counts: Floats
-    unit: Floats
-    numbers: Floats
-    counters: Ints
+    counted: Counted
+    numbers: Rows
+    counters: Rows
 
     @property
     def grows(self) -> tuple[str, ...]:
         """Names of the fields whose length is the number of counted keys."""
-        return ("keys", "counts")
+        return ("counted.keys", "counted.counts")
 
     def check(self, fresh: CondensedAhead) -> None:
         """Refuse workers and places that do not exist, and values that are out of range."""
         for name in ("owners", "costs"):
             require_same(name, getattr(self, name), getattr(fresh, name))
-        check_counted(self, fresh)
         check_numbers(self, fresh)
 
 
 def condense(state: AheadState) -> CondensedAhead:
     """Copy the fields of `state` that a merge needs, and only the counted keys."""
-    filled, used = counted(state.heavy)
     return CondensedAhead(
         owners=state.owners.copy(),
         costs=state.costs.copy(),
         levels=state.levels.copy(),
-        filled=filled,
-        keys=state.heavy.keys[used],
-        counts=state.heavy.counts[used],
-        unit=state.heavy.unit.copy(),
+        counted=counted(state.heavy)[0],
         numbers=state.numbers.copy(),
         counters=state.counters.copy(),
     )
@@ -59,7 +50,7 @@ def condense(state: AheadState) -> CondensedAhead:
 
 def counted_together(parts: Sequence[CondensedAhead]) -> HeavyKeys:
     """Return the counters of the largest keys of all sources, with mean counts."""
-    found = [counters_of(part.filled, part.keys, part.counts, part.unit)[0] for part in parts]
+    found = [part.counted.counters()[0] for part in parts]
     heavy, _ = largest_together(found, [np.ones(each.keys.size, np.int64) for each in found])
     heavy.counts[:] /= len(parts)
     return heavy
@@ -71,10 +62,10 @@ def carried_levels(part: AheadState | CondensedAhead) -> Floats:
     None is further from the mean than an average record. So the next interval corrects rounding
     errors, but not what a whole interval left unbalanced.
     """
-    if part.counters[RECORDS] == 0:
+    if part.counters[0]["records"] == 0:
         kept: Floats = part.levels.copy()
         return kept
     mean = np.average(part.levels, weights=1.0 / part.costs)
-    scale = part.numbers[SCALE]
+    scale = part.numbers[0]["scale"]
     levels: Floats = np.clip(part.levels - mean, -scale, scale)
     return levels

@@ -8,12 +8,7 @@ from skewless.arrays import F64, I64, U64, Floats, Keys
 from skewless.kernels.hashing import nth_hash, seeded, to_unit
 from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.ahead.state import (
-    BLOCKS,
-    EPOCH,
-    FADED,
     NO_KEY,
-    SCALE,
-    SINCE,
     AheadState,
 )
 from skewless.strategies.cascade.heavy_keys import ABSENT, admit, fade, find, first_place
@@ -84,17 +79,17 @@ def remember(state: AheadState, n_keys: I64, n_records: I64, total: F64) -> None
     key that weighs next to nothing in this block is light, and its counter is not looked for.
     """
     heavy, buffers = state.heavy, state.buffers
-    if state.counters[SINCE] >= state.counters[EPOCH]:
+    if state.counters[0]["since"] >= state.counters[0]["epoch"]:
         fade(heavy, KEPT_BY_AN_EPOCH)
-        state.numbers[FADED] *= KEPT_BY_AN_EPOCH
-        state.counters[SINCE] = 0
-    state.counters[SINCE] += n_records
-    state.numbers[FADED] += total
+        state.numbers[0]["faded"] *= KEPT_BY_AN_EPOCH
+        state.counters[0]["since"] = 0
+    state.counters[0]["since"] += n_records
+    state.numbers[0]["faded"] += total
     share = total / state.levels.size
-    least_new = max(LEAST_HEAVY * state.numbers[SCALE], share / HEAVY_PARTS)
-    least_single = min(_TWO_RECORDS * state.numbers[SCALE], share / SINGLE_PARTS)
+    least_new = max(LEAST_HEAVY * state.numbers[0]["scale"], share / HEAVY_PARTS)
+    least_single = min(_TWO_RECORDS * state.numbers[0]["scale"], share / SINGLE_PARTS)
     least_counted = max(share / COUNTED_PARTS, least_single)
-    to_block = total / (state.numbers[FADED] * heavy.unit[0]) if total > 0.0 else 0.0
+    to_block = total / (state.numbers[0]["faded"] * heavy.unit[0]) if total > 0.0 else 0.0
     for number in range(n_keys):
         weight = buffers.weights[number]
         buffers.estimates[number] = weight
@@ -121,10 +116,10 @@ def _offer(state: AheadState, key: U64, hashed: U64, first: I64, weight: F64) ->
     block considers different ones.
     """
     heavy = state.heavy
-    turn = np.uint64(state.counters[BLOCKS])
+    turn = np.uint64(state.counters[0]["blocks"])
     amount = weight * heavy.unit[0]
-    if weight < _TWO_RECORDS * state.numbers[SCALE]:
+    if weight < _TWO_RECORDS * state.numbers[0]["scale"]:
         if ((hashed >> _SHIFT_32) + turn) & _LOW_BITS:
             return
         amount *= OFFER_EVERY
-    admit(heavy, first, key, amount, to_unit(nth_hash(hashed, state.counters[BLOCKS])))
+    admit(heavy, first, key, amount, to_unit(nth_hash(hashed, state.counters[0]["blocks"])))

@@ -14,12 +14,8 @@ from skewless.strategies.cascade.ahead.counting import STEPS_PER_RECORD
 from skewless.strategies.cascade.ahead.ranking import sort_listed
 from skewless.strategies.cascade.ahead.sharing import CLOSE, share_out
 from skewless.strategies.cascade.ahead.state import (
-    EXPECTED,
     NO_PIECE,
     NO_WORKER,
-    SCALE,
-    TOLERANCE,
-    WEIGHT,
     AheadState,
 )
 from skewless.strategies.cascade.state import following, stride_of
@@ -32,7 +28,7 @@ def place_block(state: AheadState, n_keys: I64, n_records: I64, total: F64) -> N
     n_listed = _stay_at_home(state, n_keys)
     if n_listed == 0:
         return
-    sort_listed(state.buffers, n_listed, state.numbers[SCALE])
+    sort_listed(state.buffers, n_listed, state.numbers[0]["scale"])
     rest = _crowd_homes(state, n_listed)
     if rest > 0.0:
         share_out(state, n_keys, rest)
@@ -46,13 +42,13 @@ def _measure_rooms(state: AheadState, total: F64) -> None:
     The tolerance holds for the whole interval, or for the part seen so far if its length is not
     known.
     """
-    levels, costs, scale = state.levels, state.costs, state.numbers[SCALE]
+    levels, costs, scale = state.levels, state.costs, state.numbers[0]["scale"]
     n_workers = levels.size
     content = total
     for worker in range(n_workers):
         content += levels[worker] / costs[worker]
-    horizon = max(state.counters[EXPECTED] * scale, state.numbers[WEIGHT] + total)
-    above = max(state.numbers[TOLERANCE] * horizon / n_workers, scale)
+    horizon = max(state.counters[0]["expected"] * scale, state.numbers[0]["weight"] + total)
+    above = max(state.numbers[0]["tolerance"] * horizon / n_workers, scale)
     limit = content / n_workers + above + CLOSE * scale
     for worker in range(n_workers):
         state.buffers.rooms[worker] = (limit - levels[worker]) / costs[worker]
@@ -86,7 +82,7 @@ def _crowd_homes(state: AheadState, n_listed: I64) -> F64:
 
     Return the weight that has no worker yet. `shares` becomes the level of each worker so far.
     """
-    buffers, scale = state.buffers, state.numbers[SCALE]
+    buffers, scale = state.buffers, state.numbers[0]["scale"]
     shares, rooms = buffers.shares, buffers.rooms
     for worker in range(shares.size):
         if shares[worker] > rooms[worker]:
@@ -122,7 +118,7 @@ def _fill_up(state: AheadState, n_keys: I64, n_listed: I64, n_records: I64) -> N
     buffers = state.buffers
     shares = buffers.shares
     n_workers = shares.size
-    least = CLOSE * state.numbers[SCALE]
+    least = CLOSE * state.numbers[0]["scale"]
     n_steps = STEPS_PER_RECORD * (n_records + n_workers)
     n_pieces = n_keys
     cursor = 0

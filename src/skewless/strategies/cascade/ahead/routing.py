@@ -10,11 +10,7 @@ from skewless.strategies.cascade.ahead.counting import count_block, remember
 from skewless.strategies.cascade.ahead.placing import place_block
 from skewless.strategies.cascade.ahead.state import (
     BLOCK,
-    BLOCKS,
     NO_PIECE,
-    RECORDS,
-    SCALE,
-    WEIGHT,
     AheadState,
 )
 from skewless.strategies.cascade.weights import weight_of
@@ -48,13 +44,13 @@ def _route_block(
     n_records = end - begin
     n_keys, total = count_block(keys, weights, state, begin, end)
     if total / n_records > 0.0:  # records may weigh nothing
-        state.numbers[SCALE] = total / n_records
+        state.numbers[0]["scale"] = total / n_records
     remember(state, n_keys, n_records, total)
     place_block(state, n_keys, n_records, total)
     _send(weights, state, out, begin, end)
-    state.numbers[WEIGHT] += total
-    state.counters[RECORDS] += n_records
-    state.counters[BLOCKS] += 1
+    state.numbers[0]["weight"] += total
+    state.counters[0]["records"] += n_records
+    state.counters[0]["blocks"] += 1
 
 
 @kernel

@@ -7,7 +7,7 @@ import numpy as np
 from skewless.arrays import F64, I64
 from skewless.kernels.hashing import mix
 from skewless.plumbing.compiling import kernel
-from skewless.strategies.cascade.ahead.state import SCALE, AheadState
+from skewless.strategies.cascade.ahead.state import AheadState
 from skewless.strategies.cascade.state import following, slot_of
 
 CLOSE = 1e-6  # average records: anything this small is a rounding error
@@ -20,7 +20,7 @@ def share_out(state: AheadState, n_keys: I64, rest: F64) -> None:
     Shares are whole numbers of average records. The workers that get one more are spread evenly.
     The first of them differs by block and source, so that errors do not add up.
     """
-    shares, costs, scale = state.buffers.shares, state.costs, state.numbers[SCALE]
+    shares, costs, scale = state.buffers.shares, state.costs, state.numbers[0]["scale"]
     level = _common_level(state, rest)
     worker = _some_worker(state, n_keys)
     carried = 0.0

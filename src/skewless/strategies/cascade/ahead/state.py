@@ -7,25 +7,28 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import Floats, Ints, Keys, SmallInts, Words, Workers
+from skewless.arrays import Floats, Ints, Keys, Rows, SmallInts, Words, Workers
 from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
 from skewless.strategies.cascade.heavy_keys import HeavyKeys
 
-# Positions in `numbers`.
-WEIGHT = 0  # of the records since the interval began
-SCALE = 1  # weight of an average record of the last block that weighed anything
-FADED = 2  # faded weight of all records
-TOLERANCE = 3  # the parameter: how far above the mean a worker may be
-NUMBERS = 4
-
-# Positions in `counters`.
-RECORDS = 0  # since the interval began
-EXPECTED = 1  # records of this source in the whole interval; 0: not known
-SINCE = 2  # records since counts faded last
-EPOCH = 3  # after this many they fade again
-BLOCKS = 4  # so far
-AWAITING = 5  # 1 + the blocks at the last message, until the answer comes; 0: none is awaited
-COUNTERS = 6
+NUMBERS = np.dtype(
+    [
+        ("weight", "f8"),  # of the records since the interval began
+        ("scale", "f8"),  # weight of an average record of the last block that weighed anything
+        ("faded", "f8"),  # faded weight of all records
+        ("tolerance", "f8"),  # the parameter: how far above the mean a worker may be
+    ]
+)
+COUNTERS = np.dtype(
+    [
+        ("records", "i8"),  # since the interval began
+        ("expected", "i8"),  # records of this source in the whole interval; 0: not known
+        ("since", "i8"),  # records since counts faded last
+        ("epoch", "i8"),  # after this many they fade again
+        ("blocks", "i8"),  # so far
+        ("awaiting", "i8"),  # 1 + the blocks at the last message; 0: no answer is awaited
+    ]
+)
 
 #: The most records that are decided together. Spark hands over 10,000 at a time.
 BLOCK = 1 << 14
@@ -77,8 +80,8 @@ class AheadState(NamedTuple):
     costs: Floats  # what a record of weight 1 adds to the level of each worker
     levels: Floats  # what each worker got in this interval, per capacity
     heavy: HeavyKeys
-    numbers: Floats
-    counters: Ints
+    numbers: Rows  # [1]
+    counters: Rows  # [1]
     buffers: Buffers
 
     def check(self, fresh: AheadState) -> None:
@@ -90,11 +93,11 @@ class AheadState(NamedTuple):
 
 def check_numbers(state: Any, fresh: Any) -> None:
     """Refuse levels and counters that no stream leads to, in a full or a condensed state."""
-    require_same("numbers", state.numbers[[TOLERANCE]], fresh.numbers[[TOLERANCE]])
-    require_same("counters", state.counters[[EPOCH]], fresh.counters[[EPOCH]])
+    require_same("numbers.tolerance", state.numbers["tolerance"], fresh.numbers["tolerance"])
+    require_same("counters.epoch", state.counters["epoch"], fresh.counters["epoch"])
     require_within("levels", state.levels, -MOST_WEIGHT, MOST_WEIGHT)
     require_within("numbers", state.numbers, 0, MOST_WEIGHT)
-    require_within("numbers", state.numbers[[SCALE]], 1 / MOST_WEIGHT, MOST_WEIGHT)
+    require_within("numbers.scale", state.numbers["scale"], 1 / MOST_WEIGHT, MOST_WEIGHT)
     require_within("counters", state.counters, 0, MOST_COUNTED)
 
 

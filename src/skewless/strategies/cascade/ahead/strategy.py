@@ -11,7 +11,7 @@ import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers, read_only
 from skewless.kernels.hashing import seed_array
-from skewless.parameters import check_types, require
+from skewless.parameters import check_types, require, require_all_stay
 from skewless.plumbing.order_free import unordered_mean
 from skewless.state import copy_state
 from skewless.strategies.cascade.ahead.condensing import (
@@ -22,18 +22,8 @@ from skewless.strategies.cascade.ahead.condensing import (
 )
 from skewless.strategies.cascade.ahead.routing import route_records
 from skewless.strategies.cascade.ahead.state import (
-    AWAITING,
-    BLOCKS,
     COUNTERS,
-    EPOCH,
-    EXPECTED,
-    FADED,
     NUMBERS,
-    RECORDS,
-    SCALE,
-    SINCE,
-    TOLERANCE,
-    WEIGHT,
     AheadState,
     buffers,
 )
@@ -44,7 +34,7 @@ from skewless.strategies.cascade.heavy_keys import (
     largest_together,
 )
 from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides
-from skewless.strategy import Traits, require_all_stay
+from skewless.strategy import Traits
 
 
 @dataclass(frozen=True)
@@ -91,7 +81,7 @@ class CascadeAhead:
 
     tolerance: float = 0.03
 
-    def __post_init__(self) -> None:  # noqa: D105
+    def __post_init__(self) -> None:
         check_types(self)
         require(self, "tolerance", 0 < self.tolerance < math.inf, "a finite number above 0")
 
@@ -102,11 +92,11 @@ class CascadeAhead:
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> AheadState:
         """Return the state of a source that has sent nothing."""
-        numbers = np.zeros(NUMBERS)
-        numbers[SCALE] = 1.0
-        numbers[TOLERANCE] = self.tolerance
-        counters = np.zeros(COUNTERS, np.int64)
-        counters[EPOCH] = EPOCH_PER_WORKER * n_workers
+        numbers = np.zeros(1, NUMBERS)
+        numbers["scale"] = 1.0
+        numbers["tolerance"] = self.tolerance
+        counters = np.zeros(1, COUNTERS)
+        counters["epoch"] = EPOCH_PER_WORKER * n_workers
         return AheadState(
             seed=seed_array(seed, 1),
             owners=slot_table(n_workers),
@@ -130,9 +120,9 @@ class CascadeAhead:
     def begin(self, state: AheadState, n_records: int) -> None:
         """Begin an interval of about this many records of this source; 0 if that is not known."""
         state.levels[:] = carried_levels(state)
-        state.numbers[WEIGHT] = 0.0
-        state.counters[RECORDS] = 0
-        state.counters[EXPECTED] = n_records
+        state.numbers[0]["weight"] = 0.0
+        state.counters[0]["records"] = 0
+        state.counters[0]["expected"] = n_records
 
     def rescale(
         self, state: AheadState, n_workers: int, capacities: Floats | None = None
@@ -157,7 +147,7 @@ class CascadeAhead:
 
     def wait(self, state: AheadState) -> None:
         """Note that a copy of `state` has been sent: the merge does not include what follows."""
-        state.counters[AWAITING] = 1 + state.counters[BLOCKS]
+        state.counters[0]["awaiting"] = 1 + state.counters[0]["blocks"]
 
     def merge(self, states: Sequence[AheadState]) -> AheadState:
         """Return the merged state, at the beginning of an interval as long as the last one.
@@ -173,15 +163,15 @@ class CascadeAhead:
         source then keeps its own levels, in an interval as long as its last one. Each key gets the
         larger count.
         """
-        if own.counters[AWAITING] in (0, 1 + own.counters[BLOCKS]):
+        if own.counters[0]["awaiting"] in (0, 1 + own.counters[0]["blocks"]):
             return copy_state(merged)
         found = [merged.heavy, own.heavy]
         unmarked = [np.ones(each.keys.size, np.int64) for each in found]
         heavy, _ = largest_together(found, unmarked, np.maximum)
         state = copy_state(own)._replace(heavy=heavy)
-        state.numbers[FADED] = max(own.numbers[FADED], merged.numbers[FADED])
-        state.counters[AWAITING] = 0
-        self.begin(state, int(own.counters[RECORDS] or own.counters[EXPECTED]))
+        state.numbers[0]["faded"] = max(own.numbers[0]["faded"], merged.numbers[0]["faded"])
+        state.counters[0]["awaiting"] = 0
+        self.begin(state, int(own.counters[0]["records"] or own.counters[0]["expected"]))
         return state
 
     def condense(self, state: AheadState) -> CondensedAhead:
@@ -192,14 +182,16 @@ class CascadeAhead:
         """Return the state that `merge` makes of the same sources."""
         n_workers = parts[0].levels.size
         numbers, counters = parts[0].numbers.copy(), parts[0].counters.copy()
-        numbers[WEIGHT] = 0.0
-        for position in (SCALE, FADED):
-            numbers[position] = unordered_mean([part.numbers[position] for part in parts])
-        counters[[RECORDS, AWAITING]] = 0
-        lengths = [int(part.counters[RECORDS] or part.counters[EXPECTED]) for part in parts]
-        counters[EXPECTED] = -(-sum(lengths) // len(parts))
-        for position in (SINCE, BLOCKS):
-            counters[position] = max(int(part.counters[position]) for part in parts)
+        numbers["weight"] = 0.0
+        for name in ("scale", "faded"):
+            numbers[name] = unordered_mean([part.numbers[name] for part in parts])
+        counters["records"] = counters["awaiting"] = 0
+        lengths = [
+            int(part.counters[0]["records"] or part.counters[0]["expected"]) for part in parts
+        ]
+        counters["expected"] = -(-sum(lengths) // len(parts))
+        for name in ("since", "blocks"):
+            counters[name] = max(int(part.counters[0][name]) for part in parts)
         return AheadState(
             seed=fresh.seed.copy(),
             owners=parts[0].owners.copy(),

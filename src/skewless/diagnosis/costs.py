@@ -18,6 +18,10 @@ SHUFFLE_SECONDS = 1.0e-6
 SORT_SECONDS = 1.0e-6
 #: Seconds per record for routing in Python: nearly all of it is the transfer to Python and back.
 ROUTE_SECONDS = 0.8e-6
+#: Seconds per record for counting keys beforehand: a shuffle of counts, in the JVM.
+COUNT_SECONDS = 0.3e-6
+#: Seconds for one more job in the JVM, even with few records.
+JOB_SECONDS = 0.2
 #: Seconds for one more stage of Python tasks, even with few records.
 STAGE_SECONDS = 0.5
 #: Times that differ by less than this factor are as good as equal.
@@ -30,6 +34,7 @@ class Moving(Enum):
     NONE = (0.0, 0.0)
     SHUFFLED = (SHUFFLE_SECONDS, 0.0)
     DEALT = (SHUFFLE_SECONDS + SORT_SECONDS, 0.0)
+    PLANNED = (SHUFFLE_SECONDS + COUNT_SECONDS, JOB_SECONDS)
     ROUTED = (SHUFFLE_SECONDS + ROUTE_SECONDS, STAGE_SECONDS)
 
     def seconds(self, partitions: Iterable[float], n_slots: int) -> float:
@@ -58,8 +63,18 @@ class Costs:
         return records * self.per_record + pairs * self.per_pair
 
 
-def cost(value: object, name: str) -> float:
-    """Return a cost in seconds, or raise ValueError."""
+def given_costs(
+    per_record: object, per_pair: object, names: tuple[str, str] = ("per_record", "per_pair")
+) -> Costs | None:
+    """Return the costs that a user gave, or None; raise ValueError for one that is no time."""
+    if per_record is None and per_pair is None:
+        return None
+    given = zip((per_record, per_pair), names, strict=True)
+    record, pair = (0.0 if one is None else _seconds(one, name) for one, name in given)
+    return Costs(record, pair)
+
+
+def _seconds(value: object, name: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         seconds = float(value)
         if math.isfinite(seconds) and seconds >= 0.0:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +17,7 @@ _LEAST_KEYS = 2
 _MOST_DISTINCT = 0.5  # of the records: a column with more is an identifier, if no value is heavy
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A column that could be a key."""
 
     column: str
@@ -28,10 +26,6 @@ class Candidate:
     n_keys: int
     top_share: float
     imbalance: float  # of hashing
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values by name, ready for JSON."""
-        return asdict(self)
 
 
 def rank_columns(
@@ -49,16 +43,11 @@ def rank_columns(
     the fair share of a worker. Only the first `limit` records are read.
     """
     found = []
+    reading = {"format": format, "limit": limit, "delimiter": delimiter}
     for column, kind in columns_of(path, format, delimiter).items():
         if not _could_be_key(kind):
             continue
-        trace = Trace(
-            path=path,
-            key=(column,),
-            format=format,  # type: ignore[arg-type]
-            limit=limit,
-            delimiter=delimiter,
-        )
+        trace = Trace(path=path, key=(column,), **reading)  # type: ignore[arg-type]
         counted = count_keys(trace.chunks(0))
         n_keys = counted.n_keys
         if n_keys < _LEAST_KEYS:
@@ -71,16 +60,8 @@ def rank_columns(
         strategy = Hash()
         strategy.route(counted.keys, strategy.start(n_workers, 0), workers)
         loads = np.bincount(workers, counted.counts, n_workers)
-        found.append(
-            Candidate(
-                column=column,
-                type=str(kind),
-                n_records=counted.n_records,
-                n_keys=n_keys,
-                top_share=top_share,
-                imbalance=imbalance(loads),
-            )
-        )
+        uneven = imbalance(loads)
+        found.append(Candidate(column, str(kind), counted.n_records, n_keys, top_share, uneven))
     return sorted(found, key=lambda one: -one.imbalance)
 
 

@@ -1,43 +1,67 @@
-"""The heaviest keys of a job, and what to do about them."""
+"""The heaviest keys of a job, what each way of partitioning would do, and what to do about them."""
 
 from __future__ import annotations
 
 import html
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from skewless.diagnosis.key_column import MERGED_ALREADY
-from skewless.metrics import imbalance_by_chance
-from skewless.plumbing.rounding import seconds_text
-from skewless.spark.balance.balance import HotKey
-from skewless.spark.balance.text_tables import number, percent, printable, text_table
-from skewless.spark.diagnosis.alternatives import LOCAL, ROUND_ROBIN
-from skewless.spark.diagnosis.costs import (
+from skewless.diagnosis.costs import (
     ALIKE,
+    COUNT_SECONDS,
     ROUTE_SECONDS,
     SHUFFLE_SECONDS,
     STAGE_SECONDS,
     Costs,
 )
-from skewless.spark.diagnosis.predicting import BASELINE, LIMIT, PLAIN, Prediction
+from skewless.diagnosis.ways import (
+    BASELINE,
+    KEEP_KEYS,
+    LIMIT,
+    PLAIN,
+    PLAN,
+    PLANNED,
+    ROUND_ROBIN,
+    WHOLE_PLAN,
+    Prediction,
+)
+from skewless.metrics import imbalance_by_chance
+from skewless.plumbing.rounding import seconds_text
+from skewless.plumbing.text_tables import number, percent, printable, text_table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Below this predicted imbalance, hashing alone is good enough.
 _GOOD_ENOUGH = 0.10
 #: If the imbalance of strategies differs by less than this, the one with fewer replicas wins.
-_ALIKE = 0.05
+_SIMILAR = 0.05
+#: Records per worker. With fewer, loads differ by chance.
+_FEWEST = 20
+#: Advice for every skewed job.
+MERGED_ALREADY = (
+    "If all you compute is sum, count, min, max or the like, plain Spark combines before the "
+    "shuffle, and skew hardly hurts."
+)
 #: What the heaviest keys alone do not show.
 _UNEVEN_TOGETHER = (
     "Light keys can still be uneven together: hot_keys on a batch DataFrame of the same records "
     "predicts what hashing does."
 )
-#: How the advice describes a way that is plain Spark.
-_HOW = {
-    BASELINE: "plain Spark by key",
-    ROUND_ROBIN: "a plain repartition({workers}) without a key",
-    LOCAL: "the work on the partitions as they are, without a shuffle,",
-}
+_HEADINGS = ("strategy", "family", "imbalance", "replicas per key", "seconds")
+
+
+@dataclass(frozen=True)
+class HotKey:
+    """A key with many records."""
+
+    key: str  # as text; the parts of a composite key with commas between them
+    records: int
+    share: float  # of all records
+    workers: int | None = None  # that are known to have it
+    unsure: int = 0  # it may have up to this many more records
 
 
 @dataclass(frozen=True)
@@ -52,10 +76,12 @@ class HotKeys:
     slots: int | None = None  # tasks that run at the same time
     partitions: int | None = None  # of the DataFrame: each is a source
     costs: Costs | None = None
+    n_too_heavy: int = 0  # keys with more than a worker's fair share
+    goes_on: bool = False  # whether there may be more records, which were not counted
 
     @property
     def advice(self) -> str:
-        """What to do, in a sentence or two."""
+        """What to do, in a few sentences."""
         if self.records == 0:
             return "There are no records, so nothing to balance."
         if self.workers == 1 and self.fastest is None:
@@ -63,9 +89,31 @@ class HotKeys:
         return self._by_predictions() if self.predictions else self._by_shares()
 
     @property
+    def skewed(self) -> bool:
+        """Whether hashing is predicted to leave one worker with much more than the others."""
+        return self._named(BASELINE).imbalance >= _GOOD_ENOUGH + self._chance()
+
+    @property
     def fastest(self) -> Prediction | None:
         """The prediction with the least seconds; None without costs."""
-        timed = [one for one in self.predictions if one.seconds is not None]
+        return self._fastest(self.predictions)
+
+    def best(self, *, whole_keys: bool = False) -> Prediction:
+        """Return the way of partitioning to take: the fastest, or without costs by the balance.
+
+        With `whole_keys`, only ways that keep each key on one worker count.
+        """
+        if not self.predictions:
+            raise ValueError("there are no predictions: hot_keys on a batch DataFrame makes them")
+        able = [one for one in self.predictions if not whole_keys or one.strategy in KEEP_KEYS]
+        fastest = self._fastest(able)
+        if fastest is not None:
+            return fastest
+        planned = WHOLE_PLAN if whole_keys else PLAN
+        return self._named(planned if self.records and self.skewed else BASELINE)
+
+    def _fastest(self, predictions: Iterable[Prediction]) -> Prediction | None:
+        timed = [one for one in predictions if one.seconds is not None]
         timed = [one for one in timed if one.strategy != LIMIT]
         if not timed or self.records == 0:
             return None
@@ -94,7 +142,8 @@ class HotKeys:
             )
             told.append(
                 f"A shuffle takes {seconds_text(SHUFFLE_SECONDS)} for each record, in the one task "
-                "that reads its partition; all but local have one. A strategy adds "
+                f"that reads its partition; all but local have one. A plan adds "
+                f"{seconds_text(COUNT_SECONDS)} to count the keys. A strategy adds "
                 f"{seconds_text(ROUTE_SECONDS)}, and {seconds_text(STAGE_SECONDS)} to start. Large "
                 "records take longer."
             )
@@ -102,6 +151,8 @@ class HotKeys:
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the predictions, a row per strategy."""
+        import pandas as pd
+
         names = [field.name for field in fields(Prediction)]
         return pd.DataFrame([asdict(one) for one in self.predictions], columns=names)
 
@@ -113,21 +164,15 @@ class HotKeys:
             rows = [[k.key, number(k.records), percent(k.share), self._fair(k)] for k in self.keys]
             lines += ["", text_table(["key", "records", "share", "× fair share"], rows)]
         if self.predictions:
-            headings = ["strategy", "family", "imbalance", "replicas per key"]
-            headings += ["seconds", "stream: × ideal time"]
             rows = [
                 [
-                    one.strategy,
-                    one.family,
-                    percent(one.imbalance),
-                    number(one.replication, 3),
-                    number(one.seconds, 2),
-                    number(one.makespan, 2),
+                    *(one.strategy, one.family, percent(one.imbalance)),
+                    *(number(one.replication, 3), number(one.seconds, 2), number(one.makespan, 2)),
                 ]
                 for one in self.predictions
             ]
             lines += ["", f"Predicted from {number(self.sampled)} records:"]
-            lines.append(text_table(headings, rows))
+            lines.append(text_table([*_HEADINGS, "stream: × ideal time"], rows))
         if self.assumptions:
             lines += ["", *(f"Assumed: {one}" for one in self.assumptions)]
         return "\n".join([*lines, "", self.advice])
@@ -140,38 +185,35 @@ class HotKeys:
 
     def _by_predictions(self) -> str:
         baseline = self._named(BASELINE)
-        is_even = baseline.imbalance < _GOOD_ENOUGH + self._chance()
-        if is_even and self.fastest is not None:
+        within = f"hashing alone is predicted to come within {percent(baseline.imbalance)} of"
+        if self.fastest is not None and not self.skewed:
             # Even so, no shuffle, or a round-robin one, may be faster.
+            return f"The job is not skewed: {within} perfect balance. {self._by_time(self.fastest)}"
+        if not self.skewed:
+            return f"Plain Spark is the better choice: {within} perfect balance."
+        if self.fastest is None and self.records < _FEWEST * (self.workers or 1):
             return (
-                "The job is not skewed: hashing alone is predicted to come within "
-                f"{percent(baseline.imbalance)} of perfect balance. {self._by_time()}"
-            )
-        if is_even:
-            return (
-                "Plain Spark is the better choice: hashing alone is predicted to come within "
-                f"{percent(baseline.imbalance)} of perfect balance."
+                f"{number(self.records)} records are too few for {self.workers} workers to tell "
+                "skew from chance."
             )
         skewed = (
             "The job is skewed: hashing gives the busiest worker "
             f"{1 + baseline.imbalance:.2f} times its fair share."
         )
-        return f"{skewed} {self._by_time() if self.fastest else self._by_balance(baseline)}"
+        what = self._by_time(self.fastest) if self.fastest else self._by_balance(baseline)
+        return " ".join(filter(None, (skewed, what, self._with_whole_keys(baseline))))
 
-    def _by_time(self) -> str:
-        fastest = self.fastest
-        assert fastest is not None  # the costs are known
-        assert fastest.seconds is not None
+    def _by_time(self, fastest: Prediction) -> str:
         rivals = ", ".join(
             f"{one.seconds:.2f} s by {one.strategy}"
             for one in self.predictions
-            if one.strategy in (BASELINE, ROUND_ROBIN, "cascade-ahead")
+            if one.strategy in (BASELINE, ROUND_ROBIN, PLAN, "cascade-ahead")
             and one is not fastest
             and one.seconds is not None
         )
         return (
-            f"By these costs {self._how(fastest)} is the fastest: {fastest.seconds:.2f} s, against "
-            f"{rivals}. {self._as_good(fastest)}{MERGED_ALREADY}"
+            f"By these costs {fastest.how(self.workers)} is the fastest: {fastest.seconds:.2f} s, "
+            f"against {rivals}. {self._as_good(fastest)}{MERGED_ALREADY}"
         )
 
     def _as_good(self, fastest: Prediction) -> str:
@@ -183,36 +225,43 @@ class HotKeys:
         if best.seconds is None or best.seconds > ALIKE * fastest.seconds:
             return ""
         return (
-            f"The prediction is not exact to {ALIKE - 1:.0%}, and {self._how(best)} needs no "
-            f"strategy: {best.seconds:.2f} s. Try that first. "
+            f"The prediction is not exact to {ALIKE - 1:.0%}, and {best.how(self.workers)} needs "
+            f"no strategy: {best.seconds:.2f} s. Try that first. "
         )
-
-    def _how(self, one: Prediction) -> str:
-        """Return how the advice describes one way of partitioning."""
-        if one.strategy in _HOW:
-            return _HOW[one.strategy].format(workers=self.workers)
-        if one.family == PLAIN:
-            return f"salting by {one.strategy.removeprefix('salt-')}"
-        return f"strategy={one.strategy!r}"
 
     def _by_balance(self, baseline: Prediction) -> str:
         # Only splitting helps a batch job: keys move between micro-batches. See `Prediction`.
         rivals = [
             one
             for one in self.predictions
-            if one.family == "splitting" and one.strategy not in (BASELINE, LIMIT)
+            if one.family in ("splitting", PLANNED) and one.strategy not in (BASELINE, LIMIT)
         ]
         least = min((one.imbalance for one in rivals), default=math.inf)
         if least >= baseline.imbalance:
             return "No strategy that was tried does better."
-        alike = [one for one in rivals if one.imbalance <= least + _ALIKE]
+        alike = [one for one in rivals if one.imbalance <= least + _SIMILAR]
         best = min(alike, key=lambda one: (one.replication, one.imbalance))
         return (
-            f"If a key costs something on each worker that has it, use strategy={best.strategy!r}: "
+            f"If a key costs something on each worker that has it, use {best.how(self.workers)}: "
             f"{1 + best.imbalance:.2f} times the fair share, with {best.replication:.3f} replicas "
             f"per key. If only records cost something, repartition({self.workers}) spreads them "
-            "as well. Give per_record= and per_pair=, or work=, to have the times predicted. "
+            "as well. Give per_record and per_pair to have the times predicted. "
             f"{MERGED_ALREADY}"
+        )
+
+    def _with_whole_keys(self, baseline: Prediction) -> str:
+        """Return what helps a stream whose keys must stay whole; nothing if that was not tried."""
+        moved = next((one for one in self.predictions if one.strategy == "mixed"), None)
+        if moved is None or moved.makespan is None or baseline.makespan is None:
+            return ""
+        keys = "one key is" if self.n_too_heavy == 1 else f"{self.n_too_heavy} keys are"
+        because = f", because {keys} too heavy for one worker" if self.n_too_heavy else ""
+        if moved.makespan * ALIKE > baseline.makespan:
+            return f"Where a key must stay on one worker, moving keys does not help{because}."
+        return (
+            "Where a key must stay on one worker, `process` moves keys in a stream, with "
+            f"strategy='mixed': {moved.makespan:.2f} times the ideal time instead of "
+            f"{baseline.makespan:.2f}{because}."
         )
 
     def _named(self, strategy: str) -> Prediction:
@@ -236,7 +285,7 @@ class HotKeys:
 
         It is 0 if the sample is all records.
         """
-        left_out = 1.0 - self.sampled / self.records
+        left_out = 1.0 if self.goes_on else 1.0 - self.sampled / self.records
         if left_out <= 0.0 or self.sampled == 0:
             return 0.0
         return imbalance_by_chance(self.sampled / left_out, self.workers or 1)

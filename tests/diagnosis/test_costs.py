@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-
-from skewless.spark.diagnosis.advice import HotKeys
-from skewless.spark.diagnosis.costs import Costs, Moving
-from skewless.spark.diagnosis.predicting import Job, Prediction, chosen_strategies, predict
-from skewless.spark.diagnosis.sampled_keys import SampledKeys
+from skewless.diagnosis.advice import HotKeys
+from skewless.diagnosis.costs import Costs, Moving
+from skewless.diagnosis.job import Job, SampledKeys
+from skewless.diagnosis.ways import Prediction, chosen_strategies, predict
 
 
 @pytest.mark.parametrize("moving", [Moving.SHUFFLED, Moving.DEALT, Moving.ROUTED])

@@ -1,0 +1,204 @@
+"""The two sides of a batch join: their keys, and the columns of the result, resolved once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    DataType,
+    DateType,
+    DecimalType,
+    NumericType,
+    StructField,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from skewless.planning.pairs import KEPT, WITHOUT_PAIRS
+from skewless.plumbing.arguments import shown
+from skewless.spark.columns import internal, is_collated, quoted
+from skewless.spark.error_lines import first_line
+from skewless.spark.records import GroupingKey
+from skewless.spark.routing.planned.counting import seeded_hash
+from skewless.spark.state.operators.join import both_records, key_names, renamed
+from skewless.spark.state.spread_records import any_null
+
+#: Other names of the kinds of join, as Spark has them.
+_OTHER_NAMES = {
+    "left_outer": "left",
+    "leftouter": "left",
+    "right_outer": "right",
+    "rightouter": "right",
+    "outer": "full",
+    "full_outer": "full",
+    "fullouter": "full",
+    "left_semi": "semi",
+    "leftsemi": "semi",
+    "left_anti": "anti",
+    "leftanti": "anti",
+}
+#: Of a decimal.
+_MOST_DIGITS = 38
+
+
+@dataclass(frozen=True)
+class JoinSide:
+    """One side of a join.
+
+    Parameters
+    ----------
+    df
+        Its rows. Their columns have other names than those of the other side.
+    key
+        The columns of the key, as `df` names them.
+    common
+        The same columns, cast to the type in which Spark compares them; None if it is not known.
+    kept
+        Whether rows without a match are returned.
+    """
+
+    df: DataFrame
+    key: tuple[str, ...]
+    common: GroupingKey | None
+    kept: bool
+
+    @property
+    def has_null(self) -> Column:
+        """Whether a column of the key is null: the row has no match then."""
+        return any_null(self.key)
+
+    def hash(self, seed: int, *, untrusted: bool) -> Column:
+        """Return the hash of the key, null if a part of it is null."""
+        assert self.common is not None
+        return F.when(~self.has_null, seeded_hash(self.common, seed, untrusted=untrusted))
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both sides of a join, and what the result has of them."""
+
+    left: JoinSide
+    right: JoinSide
+    on: tuple[str, ...]
+    how: str
+    result: tuple[Column, ...]
+    problem: str | None  # why the keys cannot be hashed as Spark compares them
+
+    @property
+    def equal_keys(self) -> Column:
+        """The condition of the join, for rows of both sides."""
+        pairs = zip(self.left.key, self.right.key, strict=True)
+        conditions = [F.col(quoted(one)) == F.col(quoted(other)) for one, other in pairs]
+        found = conditions[0]
+        for condition in conditions[1:]:
+            found = found & condition
+        return found
+
+    @property
+    def plain(self) -> DataFrame:
+        """Spark's own join."""
+        return self.of_join(self.left.df.join(self.right.df, self.equal_keys, self.how))
+
+    def of_join(self, joined: DataFrame) -> DataFrame:
+        """Return the columns of the result."""
+        return joined.select(*self.result)
+
+
+def both_sides(left: DataFrame, right: DataFrame, on: Any, how: Any, suffix: Any) -> Sides:
+    """Return the sides of a batch join; raise ValueError for bad arguments."""
+    kind = _kind(how)
+    ours, theirs = both_records(left, right)
+    names = key_names(ours, theirs, on)
+    keys = [side.by(names).key for side in (ours, theirs)]
+    taken = [*names, *(name for name in ours.names if name not in names)]
+    others = [field for field in theirs.schema.fields if field.name not in names]
+    if kind in WITHOUT_PAIRS:
+        others = []
+    new = [field.name for field in renamed(others, taken, suffix)]
+    aliases = [internal(f"key_{number}") for number in range(len(names))]
+    columns = [right[quoted(name)].alias(alias) for name, alias in zip(names, aliases, strict=True)]
+    columns += [
+        right[quoted(field.name)].alias(name) for field, name in zip(others, new, strict=True)
+    ]
+    kinds, problem = _common_types(left, names, keys)
+    kept = KEPT[kind]
+    first = JoinSide(left, tuple(names), _common(names, kinds), kept[0])
+    second = JoinSide(right.select(*columns), tuple(aliases), _common(aliases, kinds), kept[1])
+    result = [
+        *_keys_of_result(names, aliases, kind),
+        *[F.col(quoted(name)) for name in [*taken[len(names) :], *new]],
+    ]
+    sides = Sides(first, second, tuple(names), kind, tuple(result), problem)
+    try:
+        _ = sides.plain.columns
+    except PySparkException as error:
+        raise ValueError(f"on: Spark cannot compare the keys: {first_line(error)}") from error
+    return sides
+
+
+def _kind(how: Any) -> str:
+    name = _OTHER_NAMES.get(how, how) if isinstance(how, str) else how
+    if not isinstance(name, str) or name not in KEPT:
+        allowed = ", ".join(map(repr, KEPT))
+        raise ValueError(f"how must be one of {allowed}, not {shown(how)}")
+    return name
+
+
+def _keys_of_result(names: Sequence[str], aliases: Sequence[str], how: str) -> list[Column]:
+    """Return the columns of the key, as Spark returns them where a join names its columns."""
+    if how == "right":
+        return [F.col(alias).alias(name) for name, alias in zip(names, aliases, strict=True)]
+    if how == "full":
+        return [
+            F.coalesce(F.col(quoted(name)), F.col(alias)).alias(name)
+            for name, alias in zip(names, aliases, strict=True)
+        ]
+    return [F.col(quoted(name)) for name in names]
+
+
+def _common(names: Sequence[str], kinds: Sequence[Any] | None) -> GroupingKey | None:
+    if kinds is None:
+        return None
+    columns = tuple(F.col(quoted(name)).cast(kind) for name, kind in zip(names, kinds, strict=True))
+    fields = tuple(StructField(name, kind) for name, kind in zip(names, kinds, strict=True))
+    return GroupingKey(columns, tuple(names), fields)
+
+
+def _common_types(
+    df: DataFrame, names: Sequence[str], keys: Sequence[GroupingKey]
+) -> tuple[list[DataType] | None, str | None]:
+    """Return the types in which Spark compares the columns; or None, and which one is unknown."""
+    found = []
+    for name, *fields in zip(names, *(key.fields for key in keys), strict=True):
+        one, other = (field.dataType for field in fields)
+        if is_collated(one) or is_collated(other):
+            return None, f"column {name!r} is collated text, which has no hash"
+        kind = _common_type(df, one, other)
+        if kind is None:
+            kinds = f"{one.simpleString()} and {other.simpleString()}"
+            return None, f"column {name!r} is {kinds}: cast one of them"
+        found.append(kind)
+    return found, None
+
+
+def _common_type(df: DataFrame, one: DataType, other: DataType) -> DataType | None:
+    """Return the type in which Spark compares two columns, None where this is not sure.
+
+    For numbers, and for dates and times, it is the type that Spark's `coalesce` gives them. Texts
+    are compared with other types in ways that depend on settings; decimals of too many digits are
+    rounded.
+    """
+    if one.simpleString() == other.simpleString():
+        return one
+    alike = (NumericType, DateType | TimestampType | TimestampNTZType)
+    if not any(isinstance(one, kinds) and isinstance(other, kinds) for kinds in alike):
+        return None
+    nulls = [F.lit(None).cast(kind) for kind in (one, other)]
+    kind = df.sparkSession.range(0).select(F.coalesce(*nulls)).schema.fields[0].dataType
+    is_rounded = isinstance(kind, DecimalType) and kind.precision >= _MOST_DIGITS
+    return None if is_rounded else kind

@@ -1,0 +1,171 @@
+"""Sends the rows of both sides to the cells of a plan, and joins them there.
+
+Where a row goes depends on the plan and on the row: on its place in its partition, or, where a task
+that runs again may get its rows in another order, on its content. So both sides agree, whatever
+rows there are by now, and a task that runs again sends its rows to the same cells.
+
+Each pair meets in one cell. A row that is in one cell has all its matches there, so it is known
+there whether it is returned without a match. A row that was copied to several cells is returned
+without a match if the other side does not have its key at all, which is looked up.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from skewless.planning.join_plan import JoinPlan
+from skewless.planning.pairs import WITHOUT_PAIRS
+from skewless.spark.columns import internal, quoted
+from skewless.spark.joins.arguments import JoinSide, Sides
+from skewless.spark.records import Records
+from skewless.spark.routing.planned.placing import dealing, home_of
+
+_ROWS, _COLUMNS, _WORKERS = internal("rows"), internal("columns"), internal("workers")
+_PLANNED, _DEALT = internal("planned"), internal("dealt")
+_OWN, _COPY = internal("own"), internal("copy")
+#: The cell of a row whose key is not in the plan.
+_NO_CELL = -1
+#: Copies of right rows that a join without pairs may have, in parts of all right rows.
+_FEW_COPIES = 0.1
+
+
+class _Way(NamedTuple):
+    """How the rows of a side go through the grids, and the columns that they get."""
+
+    divided: str  # a row belongs to one of these rows or columns of the grid
+    copied: str  # and is copied to so many cells
+    n_copies: int  # at most
+    hash: str
+    worker: str
+    cell: str
+    absent: str  # whether the other side does not have the key
+    partition: str
+
+
+def _way(side: str, divided: str, copied: str, n_copies: int) -> _Way:
+    columns = ("hash", "worker", "cell", "absent", "partition")
+    return _Way(divided, copied, n_copies, *[internal(f"{side}_{name}") for name in columns])
+
+
+def join_in_cells(sides: Sides, plan: JoinPlan) -> DataFrame:
+    """Return the join by the cells of the plan: its rows move once."""
+    left_way = _way("left", _ROWS, _COLUMNS, max([key.columns for key in plan.keys], default=1))
+    right_way = _way("right", _COLUMNS, _ROWS, max([key.rows for key in plan.keys], default=1))
+    left = _with_grids(sides.left, plan, left_way)
+    right = _with_grids(sides.right, plan, right_way)
+    if sides.how in WITHOUT_PAIRS:
+        ours, theirs = left, _one_row_of_each(right, sides.right, plan)
+    else:
+        ours = _with_absence(left, right, sides, left_way, right_way)
+        theirs = _with_absence(right, left, sides, right_way, left_way)
+    ours = _in_cells(ours, sides.left, plan, left_way)
+    theirs = _in_cells(theirs, sides.right, plan, right_way)
+    same = sides.equal_keys
+    for place in ("worker", "cell"):
+        same = same & (F.col(getattr(left_way, place)) == F.col(getattr(right_way, place)))
+    if sides.how in WITHOUT_PAIRS:
+        # Spark would do such a join before the rows are moved, and move them once more for it. It
+        # leaves it where it is if it needs the partition.
+        ours = ours.withColumn(left_way.partition, F.spark_partition_id())
+        theirs = theirs.withColumn(right_way.partition, F.spark_partition_id())
+        same = same & (F.col(left_way.partition) == F.col(right_way.partition))
+    # The rows of a pair are in the same partition already, so no side must be broadcast.
+    joined = ours.hint("merge").join(theirs.hint("merge"), same, sides.how)
+    needless = [
+        F.col(other.cell).isNull() & ~(F.col(way.absent))
+        for side, way, other in (
+            (sides.left, left_way, right_way),
+            (sides.right, right_way, left_way),
+        )
+        if _looks_up(side, way, sides.how)
+    ]
+    if needless:
+        joined = joined.where(~reduce(or_, needless))
+    return sides.of_join(joined)
+
+
+def _looks_up(side: JoinSide, way: _Way, how: str) -> bool:
+    """Return whether rows that may be returned without a match are in several cells."""
+    return side.kept and way.n_copies > 1 and how not in WITHOUT_PAIRS
+
+
+def _with_grids(side: JoinSide, plan: JoinPlan, way: _Way) -> DataFrame:
+    """Return the rows with the hash of their key, and its grid if it is in the plan."""
+    df = side.df if side.kept else side.df.where(~side.has_null)
+    hashed = df.select(
+        "*",
+        side.hash(plan.seed, untrusted=plan.untrusted_keys).alias(way.hash),
+        dealing(Records.of(df), plan.seed).alias(_DEALT),
+    )
+    columns = {
+        _PLANNED: pa.array([key.hash for key in plan.keys], pa.int64()),
+        _ROWS: pa.array([key.rows for key in plan.keys], pa.int32()),
+        _COLUMNS: pa.array([key.columns for key in plan.keys], pa.int32()),
+        _WORKERS: pa.array([key.workers for key in plan.keys], pa.list_(pa.int32())),
+    }
+    # From Arrow, Spark makes rows without Python.
+    table = df.sparkSession.createDataFrame(pa.table(columns))
+    found = hashed.join(F.broadcast(table), F.col(way.hash) == F.col(_PLANNED), "left")
+    return found.drop(_PLANNED)
+
+
+def _one_row_of_each(df: DataFrame, side: JoinSide, plan: JoinPlan) -> DataFrame:
+    """Return the right rows with one row of each key of the plan, unless these are few anyway."""
+    copies = sum(key.right * (key.rows - 1) for key in plan.keys)
+    if copies <= _FEW_COPIES * plan.right_rows:
+        return df
+    hot = df.where(F.col(_WORKERS).isNotNull()).dropDuplicates(list(side.key))
+    return df.where(F.col(_WORKERS).isNull()).union(hot.select(*df.columns))
+
+
+def _with_absence(
+    df: DataFrame, other: DataFrame, sides: Sides, way: _Way, other_way: _Way
+) -> DataFrame:
+    """Return the rows of a side with whether the other one lacks their key, if that is needed.
+
+    Whole keys are compared: two keys may have the same hash.
+    """
+    side, theirs = (sides.left, sides.right) if way.divided == _ROWS else (sides.right, sides.left)
+    if not _looks_up(side, way, sides.how):
+        return df
+    copied = other.where(F.col(way.copied) > 1)
+    names = [internal(f"there_{number}") for number in range(len(side.key))]
+    columns = [F.col(quoted(k)).alias(name) for k, name in zip(theirs.key, names, strict=True)]
+    hashed = F.col(other_way.hash).alias(_PLANNED)
+    there = F.broadcast(copied.select(hashed, *columns).distinct())
+    same = F.col(way.hash) == F.col(_PLANNED)
+    for key, name in zip(side.key, names, strict=True):
+        same = same & (F.col(quoted(key)) == F.col(name))
+    found = df.join(there, same, "left")
+    return found.withColumn(way.absent, F.col(_PLANNED).isNull()).drop(_PLANNED, *names)
+
+
+def _in_cells(df: DataFrame, side: JoinSide, plan: JoinPlan, way: _Way) -> DataFrame:
+    """Return the rows in the partitions of their workers, once for each of their cells."""
+    divided = F.col(way.divided)
+    own = F.when(divided > 1, F.pmod(F.col(_DEALT), divided)).otherwise(F.lit(0)).cast("int")
+    # Null has no match, so its rows need not be together.
+    home = home_of(F.coalesce(F.col(way.hash), F.col(_DEALT)), plan.workers, plan.homes)
+    rows = df.select("*", own.alias(_OWN), home.alias(way.worker))
+    copy: Column = F.lit(0)
+    if way.n_copies > 1:
+        copies = F.sequence(F.lit(0), F.coalesce(F.col(way.copied), F.lit(1)) - 1)
+        rows, copy = rows.select("*", F.explode(copies).alias(_COPY)), F.col(_COPY)
+    row, column = (F.col(_OWN), copy) if way.divided == _ROWS else (copy, F.col(_OWN))
+    is_planned = F.col(_WORKERS).isNotNull()
+    cell = F.when(is_planned, row * F.col(_COLUMNS) + column).otherwise(F.lit(_NO_CELL))
+    rows = rows.withColumn(way.cell, cell)
+    planned = F.element_at(F.col(_WORKERS), F.col(way.cell) + 1)
+    rows = rows.withColumn(way.worker, F.when(is_planned, planned).otherwise(F.col(way.worker)))
+    if _looks_up(side, way, plan.how):
+        # Of the copies of a row, the first one tells.
+        alone = F.when(F.col(way.copied) > 1, F.col(way.absent) & (copy == 0))
+        rows = rows.withColumn(way.absent, F.coalesce(alone, F.lit(True)))
+    moved = rows.drop(_OWN, _COPY, _DEALT, _ROWS, _COLUMNS, _WORKERS, way.hash)
+    return moved.repartitionById(plan.workers, F.col(way.worker))

@@ -1,0 +1,197 @@
+"""`plan_join`: counts the keys of a batch join, and plans where its rows go."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from skewless.planning.join_plan import JoinPlan, PlannedCells
+from skewless.planning.packing import first_homes
+from skewless.planning.pairs import (
+    HOT,
+    KEPT,
+    WITHOUT_PAIRS,
+    heaviest_share,
+    loads_by_hash,
+    place_cells,
+)
+from skewless.plumbing.arguments import shown
+from skewless.spark.columns import internal, quoted
+from skewless.spark.joins.arguments import Sides, both_sides
+from skewless.spark.joins.counting import count_pairs
+from skewless.spark.key_texts import LONGEST_TEXT, key_text
+from skewless.spark.routing.arguments import number_of_workers
+from skewless.spark.routing.seeds import draw_seed
+from skewless.spark.routing.settings import are_untrusted, given_seed, given_workers
+
+#: Loads by hash that differ by less are even enough for Spark's own join.
+_EVEN = 0.1
+#: Of a value in a shuffled row, about.
+_VALUE_BYTES = 16
+_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
+_BYTES = re.compile(r"(?P<number>[0-9]+)(?P<unit>[kmgtp]?)b?")
+_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
+
+
+def plan_join(
+    left: DataFrame,
+    right: DataFrame,
+    on: str | Sequence[str],
+    *,
+    how: str = "inner",
+    workers: int | None = None,
+    seed: int | None = None,
+    untrusted_keys: bool | None = None,
+) -> JoinPlan:
+    """Count the keys of a batch join, and return the plan that `join` would use.
+
+    It reads the key columns of both sides, and those of one side again for the names of hot keys.
+    Print the plan to see which keys are hot. Save it, and give it to `join` as `plan`, to join
+    similar tables later without counting.
+
+    Parameters
+    ----------
+    left, right, on, how
+        As for `join`.
+    workers
+        The number of partitions. None: `spark.skewless.workers`, else Spark's shuffle partitions.
+    seed
+        The seed of the hashes. None: `spark.skewless.seed`, else one is drawn.
+    untrusted_keys
+        Whether strangers choose the keys, as for `route`.
+
+    Examples
+    --------
+    >>> print(plan_join(orders, parcels, "customer", workers=64))  # doctest: +SKIP
+    """
+    sides = both_sides(left, right, on, how, "_right")
+    plan = planned(sides, workers, seed, untrusted_keys)
+    return _with_names(sides, plan)
+
+
+def planned(sides: Sides, workers: Any, seed: Any, untrusted_keys: Any) -> JoinPlan:
+    """Return the plan of a join, with a reason if Spark's own join is as good."""
+    df = sides.left.df
+    spark = df.sparkSession
+    n_workers = number_of_workers(df, given_workers(workers, spark))
+    given, untrusted = given_seed(seed, spark), are_untrusted(untrusted_keys, spark)
+    plan = JoinPlan(
+        on=sides.on,
+        how=sides.how,
+        workers=n_workers,
+        seed=draw_seed() if given is None else given,
+        untrusted_keys=untrusted,
+        left_rows=0,
+        right_rows=0,
+        pairs=0,
+        is_sampled=False,
+        keys=(),
+        homes=tuple(first_homes(n_workers).tolist()),
+        loads=(0.0,) * n_workers,
+        reason=sides.problem or _broadcasts(sides),
+    )
+    return _counted(sides, plan) if plan.reason is None else plan
+
+
+def require_plan(plan: Any, sides: Sides, workers: Any) -> JoinPlan:
+    """Return a plan that was given; raise ValueError if it is the plan of another join."""
+    if not isinstance(plan, JoinPlan):
+        raise ValueError(f"plan must be a JoinPlan, as plan_join returns it, not {shown(plan)}")
+    for name, value in (("on", sides.on), ("how", sides.how)):
+        if getattr(plan, name) != value:
+            raise ValueError(
+                f"plan: it is for {name}={shown(getattr(plan, name))}, not {shown(value)}"
+            )
+    if workers is not None and given_workers(workers, sides.left.df.sparkSession) != plan.workers:
+        raise ValueError(f"plan: it is for workers={plan.workers}, not {shown(workers)}")
+    return dataclasses.replace(plan, reason=sides.problem) if sides.problem else plan
+
+
+def _counted(sides: Sides, plan: JoinPlan) -> JoinPlan:
+    """Return the plan after counting."""
+    found = count_pairs(sides, plan.workers, plan.seed, untrusted=plan.untrusted_keys)
+    plan = dataclasses.replace(
+        plan,
+        left_rows=found.left_rows,
+        right_rows=found.right_rows,
+        pairs=found.pairs,
+        is_sampled=found.is_sampled,
+        loads=tuple(loads_by_hash(found.counts, plan.workers).tolist()),
+    )
+    share = heaviest_share(found.counts, plan.workers, sides.how)
+    reason = None
+    if share < HOT:
+        reason = f"no key is hot: the heaviest has {share:.2f} of a worker's share"
+    elif _is_small(sides, plan):
+        reason = "one side is small, and Spark broadcasts it when it has seen its size"
+    elif plan.imbalance <= _EVEN:
+        reason = f"the hashes of the keys are even enough: imbalance {plan.imbalance:.2f}"
+    if reason is not None:
+        return dataclasses.replace(plan, reason=reason)
+    placed = place_cells(found.counts, plan.workers, sides.how)
+    counts = found.counts
+    hashes = counts.hashes.view("int64").tolist()
+    keys = [
+        PlannedCells(hashes[at], round(counts.left[at]), round(counts.right[at]), r, c, workers)
+        for at, r, c, workers in placed.grids
+    ]
+    return dataclasses.replace(
+        plan,
+        keys=tuple(keys),
+        homes=tuple(placed.homes.tolist()),
+        loads=tuple(placed.loads.tolist()),
+    )
+
+
+def _broadcasts(sides: Sides) -> str | None:
+    """Return a reason if Spark itself broadcasts a side: then nothing is shuffled."""
+
+    def n_broadcast(df: DataFrame) -> int:
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            df.explain()
+        return text.getvalue().count("BroadcastHashJoin")
+
+    inputs = [side.df for side in (sides.left, sides.right)]
+    if n_broadcast(sides.plain) > sum(map(n_broadcast, inputs)):
+        return "one side is small, and Spark broadcasts it"
+    return None
+
+
+def _is_small(sides: Sides, plan: JoinPlan) -> bool:
+    """Return whether adaptive execution will broadcast a side, by a rough size of its rows."""
+    settings = sides.left.df.sparkSession.conf
+    found = _BYTES.fullmatch(str(settings.get(_THRESHOLD)).lower())
+    if found is None or settings.get("spark.sql.adaptive.enabled") != "true":
+        return False
+    most = int(found["number"]) << _SHIFTS[found["unit"]]
+    # Spark keeps all rows of one side where they are; a side whose rows are kept must be that one.
+    ours, theirs = sides.left, sides.right
+    may = [(ours, plan.left_rows)] * (not ours.kept and sides.how not in WITHOUT_PAIRS)
+    may += [(theirs, plan.right_rows)] * (not theirs.kept)
+    return any(n_rows * len(side.df.columns) * _VALUE_BYTES <= most for side, n_rows in may)
+
+
+def _with_names(sides: Sides, plan: JoinPlan) -> JoinPlan:
+    """Return the plan with the names of the keys that are split."""
+    hashes = [key.hash for key in plan.split_keys]
+    if not hashes:
+        return plan
+    # A kept side has all keys that matter; in an inner join both have them.
+    side = sides.right if KEPT[sides.how] == (False, True) else sides.left
+    hashed = side.hash(plan.seed, untrusted=plan.untrusted_keys).alias(internal("hash"))
+    columns = [F.col(quoted(name)) for name in side.key]
+    rows = side.df.select(hashed, *columns).where(F.col(internal("hash")).isin(hashes))
+    names = {
+        row[0]: key_text(row[1:])[:LONGEST_TEXT]
+        for row in rows.dropDuplicates([internal("hash")]).collect()
+    }
+    keys = [dataclasses.replace(key, name=names.get(key.hash)) for key in plan.keys]
+    return dataclasses.replace(plan, keys=tuple(keys))

@@ -1,0 +1,117 @@
+"""Counts keys in one job of the JVM: the load of each bucket, and its heaviest keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from skewless.arrays import Floats, Keys
+from skewless.planning.packing import KeyCounts, listed_per_bucket
+from skewless.spark.columns import internal
+from skewless.spark.key_texts import LONGEST_TEXT
+from skewless.spark.records import GroupingKey
+from skewless.spark.routing.key_hashes import hashed_key
+from skewless.spark.routing.seeds import hash_seed
+
+#: `max_by` returns the first k since this version of Spark.
+_HAS_TOP_K = (4, 2)
+_HASH, _LOAD, _NAME, _BUCKET = (internal(name) for name in ("hash", "load", "name", "bucket"))
+_SUM, _KEYS, _TOP, _RANK = (internal(name) for name in ("sum", "keys", "top", "rank"))
+
+
+class Counted(NamedTuple):
+    """The counts, and the names of the listed keys if they were asked for."""
+
+    counts: KeyCounts
+    names: Sequence[str] | None
+
+
+def seeded_hash(key: GroupingKey, seed: int, *, untrusted: bool) -> Column:
+    """Return the hash by which keys are planned, which follows from the key and the seed."""
+    hashed = hashed_key(key, untrusted=True) if untrusted else key.grouped
+    return F.xxhash64(*hashed, F.lit(hash_seed(seed)).cast("bigint"))
+
+
+def count_keys(
+    df: DataFrame,
+    hashed: Column,
+    n_buckets: int,
+    *,
+    weight: Column | None = None,
+    per_key: float = 0.0,
+    named: GroupingKey | None = None,
+) -> Counted:
+    """Return the load of every bucket of hashes, and its heaviest keys; this runs one job.
+
+    Each key has `per_key` load besides that of its records. With the names of a key, records are
+    grouped by the key too, which takes longer.
+    """
+    columns_of_key = [] if named is None else named.grouped
+    parts = [internal(f"key_{place}") for place in range(len(columns_of_key))]
+    grouped = [column.alias(part) for column, part in zip(columns_of_key, parts, strict=True)]
+    load = F.count(F.lit(1)) if weight is None else F.sum(weight)
+    load = load.cast("double") + F.lit(per_key) if per_key else load.cast("double")
+    counts = df.groupBy(hashed.alias(_HASH), *grouped).agg(load.alias(_LOAD))
+    columns = [_HASH, _LOAD]
+    if named is not None:
+        counts = counts.withColumn(_NAME, _name(named, parts))
+        columns.append(_NAME)
+    bucket = F.pmod(F.col(_HASH), F.lit(n_buckets).cast("bigint")).alias(_BUCKET)
+    table = _tops(counts.select(*columns, bucket), columns, listed_per_bucket(n_buckets)).toArrow()
+    sums = np.zeros(n_buckets)
+    sums[table[_BUCKET].to_numpy()] = table[_SUM].to_numpy()
+    tops = table[_TOP].combine_chunks().flatten()
+    hashes: Keys = tops.field(_HASH).to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
+    loads: Floats = tops.field(_LOAD).to_numpy(zero_copy_only=False).astype(np.float64)
+    names = tops.field(_NAME).to_pylist() if named is not None else None
+    n_keys = int(table[_KEYS].to_numpy().sum())
+    return Counted(KeyCounts(hashes, loads, sums, n_keys), names)
+
+
+def _tops(counts: DataFrame, columns: list[str], k: int) -> DataFrame:
+    """Return the sum, the number of keys and the k heaviest keys of each bucket."""
+    # Among keys of equal load the hash decides, so that the plan is the same every time.
+    if _version(counts.sparkSession.version) >= _HAS_TOP_K:
+        top = F.max_by(F.struct(*columns), F.struct(_LOAD, _HASH), k)
+        aggregates = [F.sum(_LOAD), F.count(F.lit(1)), top]
+    else:
+        bucket = Window.partitionBy(_BUCKET)
+        rank = F.row_number().over(bucket.orderBy(F.desc(_LOAD), F.desc(_HASH)))
+        counts = counts.select(
+            "*",
+            rank.alias(_RANK),
+            F.sum(_LOAD).over(bucket).alias(_SUM),
+            F.count(F.lit(1)).over(bucket).alias(_KEYS),
+        ).where(F.col(_RANK) <= k)
+        aggregates = [F.max(_SUM), F.max(_KEYS), F.collect_list(F.struct(*columns))]
+    names = (_SUM, _KEYS, _TOP)
+    named = [column.alias(name) for column, name in zip(aggregates, names, strict=True)]
+    return counts.groupBy(_BUCKET).agg(*named)
+
+
+def _name(key: GroupingKey, parts: list[str]) -> Column:
+    """Return the key as text, for people."""
+    texts = []
+    for part, field in zip(parts, key.fields, strict=True):
+        column = F.col(part)
+        if isinstance(field.dataType, T.BinaryType):
+            text = F.concat(F.lit("0x"), F.hex(column))
+        else:
+            text = column.cast("string")
+        texts.append(F.coalesce(text, F.lit("null")))
+    return F.substring(F.concat_ws(", ", *texts), 1, LONGEST_TEXT)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """Return the numbers of a version.
+
+    >>> _version("4.2.0-preview1")
+    (4, 2)
+    """
+    return tuple(map(int, re.findall(r"\d+", text)[:2]))

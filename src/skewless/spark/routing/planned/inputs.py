@@ -1,0 +1,80 @@
+"""What a batch DataFrame is computed from: whether it is cheap to read, and in the same order.
+
+It is read from the text of Spark's optimized plan, which the classic session and Spark Connect both
+have. An operator that is not known here counts as expensive, and its order as one that may change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+
+#: Operators that Spark computes record by record, in the order of the input.
+_NARROW = frozenset({"Filter", "Generate", "Project", "Sample", "Union"})
+#: The same, and scans, in the plan of cached data.
+_NARROW_PHYSICAL = _NARROW | {
+    "ColumnarToRow",
+    "FileScan",
+    "InMemoryRelation",
+    "InMemoryTableScan",
+    "LocalTableScan",
+    "Range",
+    "Scan",
+}
+_LOCAL = frozenset({"LocalRelation", "OneRowRelation", "Range"})
+_FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
+_CACHED = "InMemoryRelation"
+_LINE = re.compile(r"(?P<depth>[\s:|+*-]*)(\*?\(\d+\) )?(?P<name>\w+)(?P<about>.*)")
+_BEGIN, _END = "== Optimized Logical Plan ==", "== Physical Plan =="
+
+
+class Input(NamedTuple):
+    """What is known about the records before they are read."""
+
+    is_cheap: bool  # a scan, with filters and projections in the JVM, or cached data
+    repeats: bool  # a task that runs again reads its records in the same order
+
+
+def input_of(df: DataFrame) -> Input:
+    """Return what a batch DataFrame reads; nothing is run."""
+    return input_of_plan(_optimized(df))
+
+
+def input_of_plan(plan: str) -> Input:
+    """Return what an optimized plan reads.
+
+    >>> input_of_plan("Filter (id#0L > 3)\\n+- Relation [id#0L,k#1] parquet")
+    Input(is_cheap=True, repeats=True)
+    >>> input_of_plan("ArrowEvalPython [f(k#1)#2]\\n+- Relation [id#0L,k#1] parquet")
+    Input(is_cheap=False, repeats=False)
+    """
+    is_cheap = repeats = True
+    cached: int | None = None  # the depth of cached data; what is below it is not computed again
+    for depth, name, about in _operators(plan):
+        if cached is not None and depth > cached:
+            repeats = repeats and name in _NARROW_PHYSICAL
+            continue
+        cached = depth if name == _CACHED else None
+        is_file = name == "Relation" and about.split(" ")[-1].lower() in _FILES
+        is_known = is_file or name in _NARROW or name in _LOCAL or name == _CACHED
+        is_cheap, repeats = is_cheap and is_known, repeats and is_known
+    return Input(is_cheap, repeats)
+
+
+def _operators(plan: str) -> Iterator[tuple[int, str, str]]:
+    for line in plan.splitlines():
+        found = _LINE.fullmatch(line)
+        if found is not None:
+            yield len(found["depth"]), found["name"], found["about"].rstrip()
+        elif line.strip():
+            yield 0, "", ""
+
+
+def _optimized(df: DataFrame) -> str:
+    if hasattr(df, "_jdf"):
+        return str(df._jdf.queryExecution().optimizedPlan().toString())
+    text: str = df._explain_string(extended=True)  # type: ignore[operator]
+    return text.partition(_BEGIN)[2].partition(_END)[0]

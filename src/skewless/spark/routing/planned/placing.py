@@ -1,0 +1,137 @@
+"""The column of the worker by a plan, computed in the JVM, and how split keys are dealt.
+
+The keys of the table are joined with a broadcast of a few thousand rows; all others go by a seeded
+hash. The records of a split key are dealt by a seeded hash: of the record's partition and place if
+a task that runs again reads the same order, or if Spark's checksums notice that it did not and
+start again what has read the records; else of the record's content. Otherwise a lost executor could
+lose records of a split key, and double others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from skewless.kernels.hashing import seed_array
+from skewless.planning.key_plan import KeyPlan
+from skewless.planning.packing import Piece
+from skewless.spark.columns import can_be_hashed, internal, quoted
+from skewless.spark.records import Records
+from skewless.spark.routing.planned.counting import seeded_hash
+from skewless.spark.routing.planned.inputs import input_of
+
+HASH, _DEALT, _LISTED = internal("hash"), internal("dealt"), internal("listed")
+_WORKER, _CELLS = internal("whole"), internal("cells")
+_CHECKSUM = "spark.sql.shuffle.orderIndependentChecksum"
+CHECKSUMS = (f"{_CHECKSUM}.enabled", f"{_CHECKSUM}.enableFullRetryOnMismatch")
+#: A cell of the table of a split key is cut at a number of this many bits.
+_CUT_BITS = 32
+_CELL = pa.struct([("cut", pa.int64()), ("one", pa.int32()), ("other", pa.int32())])
+_TABLE = pa.schema([(_LISTED, pa.int64()), (_WORKER, pa.int32()), (_CELLS, pa.list_(_CELL))])
+
+
+def placed(records: Records, plan: KeyPlan, column: str) -> DataFrame:
+    """Return records with the worker of each in `column`, in the partition of that worker."""
+    with_workers = with_worker(records, plan, column).drop(HASH)
+    return with_workers.repartitionById(plan.n_workers, F.col(quoted(column)))
+
+
+def with_worker(records: Records, plan: KeyPlan, column: str) -> DataFrame:
+    """Return records with the hash of the key, `HASH`, and the worker; nothing is moved."""
+    made, df = plan.made, records.df
+    home = home_of(F.col(HASH), plan.n_workers, plan.homes)
+    hashed = df.withColumn(HASH, seeded_hash(records.key, made.seed, untrusted=made.untrusted))
+    if not plan.table:
+        return hashed.withColumn(column, home)
+    internals = [_LISTED, _WORKER, _CELLS]
+    worker = F.col(_WORKER)
+    if plan.split:
+        hashed = hashed.withColumn(_DEALT, dealing(records, made.seed))
+        internals.append(_DEALT)
+        cells, dealt = F.col(_CELLS), F.col(_DEALT)
+        cell = F.get(cells, F.pmod(dealt, F.size(cells).cast("bigint")).cast("int"))
+        is_one = F.shiftrightunsigned(dealt, 64 - _CUT_BITS) < cell["cut"]
+        split = F.when(is_one, cell["one"]).otherwise(cell["other"])
+        worker = F.coalesce(worker, F.when(cells.isNotNull(), split))
+    table = df.sparkSession.createDataFrame(_table(plan))
+    joined = hashed.join(F.broadcast(table), F.col(HASH) == F.col(_LISTED), "left")
+    return joined.withColumn(column, F.coalesce(worker, home)).drop(*internals)
+
+
+def alias_cells(pieces: Sequence[Piece]) -> list[dict[str, int]]:
+    """Return the shares as cells of equal size, each with at most two workers (Walker, 1977).
+
+    >>> alias_cells([Piece(4, 0.75), Piece(7, 0.25)])
+    [{'cut': 2147483648, 'one': 7, 'other': 4}, {'cut': 4294967296, 'one': 4, 'other': 4}]
+    """
+    whole = 1 << _CUT_BITS
+    left = [[share * len(pieces), worker] for worker, share in pieces]
+    cells = []
+    while left:
+        left.sort()
+        least, worker = left.pop(0)
+        if not left:
+            cells.append({"cut": whole, "one": int(worker), "other": int(worker)})
+            break
+        cut = round(min(max(least, 0.0), 1.0) * whole)
+        cells.append({"cut": cut, "one": int(worker), "other": int(left[-1][1])})
+        left[-1][0] -= 1.0 - least
+    return cells
+
+
+def _table(plan: KeyPlan) -> pa.Table:
+    rows = [
+        {
+            _LISTED: key.hashed,
+            _WORKER: None if key.is_split else key.pieces[0].worker,
+            _CELLS: alias_cells(key.pieces) if key.is_split else None,
+        }
+        for key in plan.table
+    ]
+    return pa.Table.from_pylist(rows, _TABLE)
+
+
+def home_of(hashed: Column, n: int, by_bucket: Sequence[int]) -> Column:
+    """Return the worker of a hash that is not in the table: that of its bucket."""
+    homes = np.array(by_bucket)
+    if (homes == np.arange(homes.size) % n).all() and homes.size % n == 0:
+        return F.pmod(hashed, F.lit(n).cast("bigint")).cast("int")
+    # One literal that Spark folds to an array: thousands of literals would take seconds to build.
+    array = F.split(F.lit(",".join(map(str, by_bucket))), ",").cast("array<int>")
+    return F.get(array, F.pmod(hashed, F.lit(homes.size).cast("bigint")).cast("int"))
+
+
+def dealing(records: Records, seed: int) -> Column:
+    """Return the number by which the records of split keys are dealt."""
+    salt = F.lit(int(seed_array(seed, 4)[3].view(np.int64))).cast("bigint")
+    if input_of(records.df).repeats or _has_checksums(records.spark):
+        return F.xxhash64(F.monotonically_increasing_id(), salt)
+    return F.xxhash64(*_content(records), salt)
+
+
+def _content(records: Records) -> list[Column]:
+    """Return the columns whose values decide, or raise ValueError if there are none."""
+    names = [name.lower() for name in records.names]
+    unique = [field for field in records.schema.fields if names.count(field.name.lower()) == 1]
+    columns = [F.col(quoted(f.name)) for f in unique if can_be_hashed(f.dataType)]
+    if not columns:
+        raise ValueError(
+            "df: its records may come in another order when a task runs again, and it has no "
+            "column that can be hashed: records of a split key could get lost. Set "
+            f"{' and '.join(CHECKSUMS)} to true, as configure does, or write df to files first"
+        )
+    return columns
+
+
+def _has_checksums(spark: Any) -> bool:
+    """Return whether Spark notices a retried task that sends its records elsewhere."""
+    try:
+        return all(spark.conf.get(name) == "true" for name in CHECKSUMS)
+    except PySparkException:  # Spark before these settings
+        return False

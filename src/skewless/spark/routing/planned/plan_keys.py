@@ -1,0 +1,230 @@
+"""`plan_keys`: counts the keys of a batch, and plans which worker gets which key."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import ArrayLike
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from skewless import planning
+from skewless.metrics import imbalance
+from skewless.planning.key_plan import plan_of
+from skewless.planning.packing import KeyCounts, Packed, first_homes, pack
+from skewless.planning.planned_keys import Made
+from skewless.plumbing.arguments import shown
+from skewless.plumbing.text_tables import number, percent
+from skewless.simulator.starting import require_capacities
+from skewless.spark.columns import internal
+from skewless.spark.records import Key, Records
+from skewless.spark.routing.arguments import cost_column, number_of_workers
+from skewless.spark.routing.planned.counting import Counted, count_keys, seeded_hash
+from skewless.spark.routing.planned.inputs import input_of
+from skewless.spark.routing.planned.placing import with_worker
+from skewless.spark.routing.seeds import draw_seed
+from skewless.spark.routing.settings import are_untrusted, given_seed, given_workers
+
+#: By how much the load of a worker may exceed the mean if the user says nothing.
+TOLERANCE = 0.05
+#: The part of the records that is counted where counting all of them is not cheap.
+_SAMPLED = 1 / 16
+_WORKER, _LOAD = internal("worker"), internal("load")
+_LOGGER = logging.getLogger("skewless")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well a plan fits other records: the load that each worker would get."""
+
+    loads: tuple[float, ...]
+    imbalance: float
+    planned: float  # the imbalance for which the plan was made
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return (
+            f"{number(sum(self.loads))} on {len(self.loads)} workers: imbalance "
+            f"{percent(self.imbalance)}, planned {percent(self.planned)}"
+        )
+
+
+@dataclass(frozen=True)
+class KeyPlan(planning.KeyPlan):
+    """Where the keys of a batch go, made by `plan_keys`; `route(…, plan=plan)` follows it.
+
+    Besides what it prints: `split` are the split keys, `loads` the load of each worker, `table` the
+    keys that do not go by their hash. `save` and `load` keep it as JSON, so that the plan of
+    yesterday can serve today. `fit` says how well it does.
+    """
+
+    def fit(self, df: DataFrame, *, weight: str | Column | None = None) -> Fit:
+        """Count what each worker would get of the records of `df`; this reads them once."""
+        records = Records.of(df).by(list(self.made.key))
+        self.require_key(records)
+        cost = F.lit(1.0) if weight is None else cost_column(records, weight)
+        costed = replace(records, df=df.withColumn(_LOAD, cost))
+        found = with_worker(costed, self, _WORKER).groupBy(_WORKER).agg(F.sum(_LOAD))
+        loads = [0.0] * self.n_workers
+        for worker, load in found.collect():
+            loads[worker] = float(load)
+        return Fit(tuple(loads), imbalance(loads, self.capacities), self.imbalance)
+
+    def require_key(self, records: Records) -> None:
+        """Raise ValueError unless these records have the key of the plan."""
+        made, key = self.made, records.key
+        kinds = tuple(field.dataType.simpleString() for field in key.fields)
+        if (key.names, kinds) != (made.key, made.types):
+            raise ValueError(
+                f"plan is for the key {_typed(made.key, made.types)}, not "
+                f"{_typed(key.names, kinds)}: hashes of other types differ"
+            )
+
+
+def plan_keys(
+    df: DataFrame,
+    key: Key,
+    workers: int | None = None,
+    *,
+    weight: str | Column | None = None,
+    per_key: float = 0.0,
+    capacities: ArrayLike | None = None,
+    tolerance: float = TOLERANCE,
+    whole_keys: bool = False,
+    seed: int | None = None,
+    untrusted_keys: bool | None = None,
+) -> KeyPlan:
+    """Count the keys of a batch DataFrame, and plan which worker gets which key.
+
+    It runs one job, in the JVM. If `df` is a scan with filters and projections that need no Python,
+    or is cached, all records are counted: only the columns of the key are read. Otherwise a
+    sixteenth of the records is counted, and `plan.made.counted` is "sample": this computes `df`
+    once, so cache it if you go on with it.
+
+    Keys that are too heavy for one worker are split, and no others as long as whole keys can be
+    packed within the tolerance. There are at most `workers` − 1 splits in all.
+
+    Parameters
+    ----------
+    df
+        The records. A stream decides online: see `route`.
+    key
+        The name of a column, a Column, or several of them.
+    workers
+        The number of workers. None: as for `route`.
+    weight
+        What a record costs: a numeric column. Null, NaN, infinity and negative numbers count as 1.
+    per_key
+        What a key costs the worker that has it, once, in records: to load a model, to open a file.
+    capacities
+        Relative speeds of the workers, one number for each. A worker of capacity 0 gets no records.
+    tolerance
+        By how much the load of a worker may exceed the mean. Records of split keys are dealt by a
+        hash. So a worker that gets m of them deviates by about √m records in addition.
+    whole_keys
+        Whether every key stays on one worker. A key that is too heavy makes its worker late then.
+    seed, untrusted_keys
+        As for `route`. The plan keeps its seed.
+
+    Examples
+    --------
+    >>> plan = plan_keys(orders, "customer", 64)  # doctest: +SKIP
+    >>> print(plan)  # doctest: +SKIP
+    >>> route(orders, "customer", plan=plan)  # doctest: +SKIP
+    """
+    records = Records.of(df).by(key)
+    if records.is_stream:
+        raise ValueError("df is a stream, which cannot be counted beforehand: route decides online")
+    spark = df.sparkSession
+    n_workers = number_of_workers(df, given_workers(workers, spark))
+    speeds = None
+    if capacities is not None:
+        speeds = tuple(require_capacities(capacities, n_workers, may_be_0=True).tolist())
+    seeded = given_seed(seed, spark)
+    return made_plan(
+        records,
+        n_workers,
+        draw_seed() if seeded is None else seeded,
+        capacities=speeds,
+        weight=weight,
+        per_key=_at_least_0(per_key, "per_key"),
+        tolerance=_at_least_0(tolerance, "tolerance"),
+        untrusted=are_untrusted(untrusted_keys, spark),
+        whole_keys=is_whole(whole_keys),
+        named=True,
+    )
+
+
+def made_plan(
+    records: Records,
+    n_workers: int,
+    seed: int,
+    *,
+    capacities: Sequence[float] | None = None,
+    weight: str | Column | None = None,
+    per_key: float = 0.0,
+    tolerance: float = TOLERANCE,
+    untrusted: bool = False,
+    whole_keys: bool = False,
+    named: bool = False,
+    packing: Callable[[KeyCounts], Packed] | None = None,
+) -> KeyPlan:
+    """Return the plan for arguments that are checked.
+
+    `named`: the plan has the keys as text. `packing`: in another way than by `pack`.
+    """
+    df, key = records.df, records.key
+    cost = None if weight is None else cost_column(records, weight)
+    kinds = tuple(field.dataType.simpleString() for field in key.fields)
+    is_cheap = input_of(df).is_cheap
+    weighed = weight if weight is None or isinstance(weight, str) else "a computed weight"
+    counted = "exact" if is_cheap else "sample"
+    made = Made(key.names, kinds, seed, tolerance, untrusted, weighed, per_key, counted)
+    hashed = seeded_hash(key, seed, untrusted=untrusted)
+    n_buckets = first_homes(n_workers, capacities).size
+    begin = time.perf_counter()
+    counted_df = df if is_cheap else df.sample(fraction=_SAMPLED, seed=seed >> 1)
+    asked = key if named else None
+    found = count_keys(counted_df, hashed, n_buckets, weight=cost, per_key=per_key, named=asked)
+    if not is_cheap:
+        found = _scaled(found, 1 / _SAMPLED)
+    if packing is None:
+        packed = pack(found.counts, n_workers, capacities, tolerance, whole_keys=whole_keys)
+    else:
+        packed = packing(found.counts)
+    plan = KeyPlan(**plan_of(found.counts, packed, made, capacities, found.names))
+    _LOGGER.info(
+        "counted %s keys of %s in one job of %.1f s (%s): imbalance %.3f planned, %d keys split",
+        *(number(plan.n_keys), ", ".join(key.names), time.perf_counter() - begin, counted),
+        *(plan.imbalance, len(plan.split)),
+    )
+    return plan
+
+
+def _at_least_0(value: Any, argument: str) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value < 0:
+        raise ValueError(f"{argument} must be a number of at least 0, not {shown(value)}")
+    return float(value)
+
+
+def is_whole(whole_keys: Any) -> bool:
+    """Return whether keys stay whole; raise ValueError for what is neither true nor false."""
+    if not isinstance(whole_keys, bool):
+        raise ValueError(f"whole_keys must be True or False, not {shown(whole_keys)}")
+    return whole_keys
+
+
+def _scaled(found: Counted, factor: float) -> Counted:
+    counts = found.counts
+    scaled = KeyCounts(counts.hashes, counts.loads * factor, counts.buckets * factor, counts.n_keys)
+    return Counted(scaled, found.names)
+
+
+def _typed(names: Sequence[str], kinds: Sequence[str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))

@@ -1,0 +1,163 @@
+"""When `join` is Spark's own join, what it refuses, and what is counted of large tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+from pyspark.sql import functions as F
+
+from benchmarks.on_spark import skewed_joins
+from skewless.spark import join, plan_join
+from skewless.spark.joins import counting
+from skewless.spark.joins.arguments import both_sides
+from skewless.spark.joins.plan_join import _is_small
+from spark.joins.tables import assert_same, plain, skewed, table
+
+pytestmark = pytest.mark.spark
+
+
+def even(spark: Any, n: int) -> Any:
+    return spark.range(0, n, 1, 2).select((F.col("id") % 500).alias("k"), F.col("id").alias("v"))
+
+
+def test_without_a_hot_key_it_is_sparks_own_join(
+    spark: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    left, right = even(spark, 1_000), even(spark, 1_000)
+    with caplog.at_level(logging.INFO, "skewless"):
+        ours = join(left, right, "k", workers=4)
+    assert "join on k: Spark's own join: no key is hot" in caplog.text
+    assert "REPARTITION_BY_NUM" not in ours._jdf.queryExecution().toString()
+    assert_same(ours, plain(left, right, ["k"], "inner"))
+
+
+def test_a_small_side_is_left_to_spark_without_counting(
+    spark: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skewless.spark.joins.plan_join.count_pairs", None)
+    left, right = skewed(spark, 120, (1,), "v"), skewed(spark, 30, (1,), "w")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "10m")
+    with caplog.at_level(logging.INFO, "skewless"):
+        join(left, right, "k", workers=4)
+    assert "Spark's own join: one side is small, and Spark broadcasts it" in caplog.text
+
+
+def test_a_side_that_turns_out_to_be_small_is_left_to_spark(spark: Any) -> None:
+    """Its size is known only when it is counted, as after a filter or an aggregation."""
+    left, right = skewed(spark, 120, (1,), "v"), skewed(spark, 30, (1,), "w")
+    sides = both_sides(left, right, "k", "left", "_r")
+    plan = plan_join(left, right, "k", how="left", workers=4)
+    assert not _is_small(sides, plan)  # nothing is broadcast in these tests
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "1k")
+    assert _is_small(sides, plan)
+    kept = both_sides(left, right, "k", "right", "_r")
+    assert not _is_small(kept, plan)  # the left side is too large, the right one is kept
+
+
+def test_empty_tables_are_left_to_spark(spark: Any) -> None:
+    left, right = even(spark, 10).where("k < 0"), even(spark, 10)
+    plan = plan_join(left, right, "k", workers=4)
+    assert plan.reason is not None
+    assert join(left, right, "k", workers=4).count() == 0
+
+
+def test_counts_are_exact_for_small_tables(spark: Any) -> None:
+    left, right = skewed(spark, 120, (1,), "v"), skewed(spark, 90, (1,), "w")
+    plan = plan_join(left, right, "k", workers=4)
+    assert not plan.is_sampled
+    assert (plan.left_rows, plan.right_rows) == (
+        left.where("k is not null").count(),
+        right.where("k is not null").count(),
+    )
+    assert plan.pairs == plain(left, right, ["k"], "inner").count()
+    hot = plan.split_keys[0]
+    assert (hot.left, hot.right) == (left.where("k = 1").count(), right.where("k = 1").count())
+
+
+def test_large_partitions_are_sampled(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here from 64 rows on; a self-join samples its two sides apart."""
+    monkeypatch.setattr(counting, "_ALL_COUNTED", 6)
+    df = skewed(spark, 20_000, (1,), "v")
+    found = counting.count_pairs(both_sides(df, df, "k", "inner", "_r"), 4, 1, untrusted=False)
+    counts = df.where("k is not null").groupBy("k").count()
+    n_rows, n_pairs = counts.agg(F.sum("count"), F.sum(F.col("count") ** 2)).first() or (0, 0)
+    assert found.is_sampled
+    assert found.left_rows == pytest.approx(n_rows, rel=0.2)
+    assert found.pairs == pytest.approx(n_pairs, rel=0.4)
+
+
+def test_untrusted_keys_are_hashed_by_another_function(spark: Any) -> None:
+    left, right = skewed(spark, 120, (1,), "v"), skewed(spark, 90, (1,), "w")
+    plans = [
+        plan_join(left, right, "k", workers=4, seed=1, untrusted_keys=untrusted)
+        for untrusted in (False, True)
+    ]
+    assert plans[0].split_keys[0].hash != plans[1].split_keys[0].hash
+    ours = join(left, right, "k", plan=plans[1])
+    assert_same(ours, plain(left, right, ["k"], "inner"))
+
+
+REFUSED = [
+    ({"how": "cross"}, r"how must be one of 'inner', 'left', .*'anti', not 'cross'"),
+    ({"how": None}, r"how must be one of"),
+    ({"on": []}, r"on must be the name of a column, or several, not \[\]"),
+    ({"on": "x"}, r"on: left: unknown column 'x'"),
+    ({"on": ["k", "k"]}, r"key names a column twice"),
+    ({"suffix": 3}, r"suffix must be a text, not 3"),
+    ({"suffix": ""}, r"suffix: 'v' is the name of another column of the result"),
+    ({"workers": 0}, r"workers must be 1 …"),
+    ({"seed": -1}, r"seed must be at least 0"),
+    ({"untrusted_keys": 3}, r"untrusted_keys must be true or false"),
+    ({"ledger": "x"}, r"ledger: it needs within="),
+    ({"watermark": ("v", "1 day")}, r"watermark: it needs within="),
+    ({"spread": {}}, r"spread: it needs within="),
+    ({"plan": "x"}, r"plan must be a JoinPlan, as plan_join returns it, not 'x'"),
+    ({"right": 5}, r"right must be a Spark DataFrame, not 5"),
+    ({"right": "map"}, r"key: column 'k' is of type map<"),
+    ({"right": "struct"}, r"on: Spark cannot compare the keys"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), REFUSED)
+def test_bad_arguments_are_refused(spark: Any, wrong: dict[str, Any], message: str) -> None:
+    df = table(spark, [(1, 1)])
+    right = wrong.get("right", df)
+    if right == "map":
+        right = df.select(F.create_map("k", "v").alias("k"))
+    if right == "struct":
+        right = df.select(F.struct("k").alias("k"))
+    given = {"on": "k", **{k: v for k, v in wrong.items() if k != "right"}}
+    with pytest.raises(ValueError, match=message):
+        join(df, right, given.pop("on"), **given)
+
+
+def test_a_plan_of_another_join_is_refused(spark: Any) -> None:
+    df = skewed(spark, 100, (1,), "v")
+    plan = plan_join(df, df, "k", workers=4)
+    with pytest.raises(ValueError, match="plan: it is for how='inner', not 'left'"):
+        join(df, df, "k", how="left", plan=plan)
+    with pytest.raises(ValueError, match=r"plan: it is for on=\('k',\), not \('v',\)"):
+        join(df, df, "v", plan=plan)
+    with pytest.raises(ValueError, match="plan: it is for workers=4, not 5"):
+        join(df, df, "k", plan=plan, workers=5)
+    with pytest.raises(ValueError, match="plan: leave it out"):
+        join(df, df, "k", plan=plan, within="1 hour")
+    with pytest.raises(ValueError, match="is for how"):
+        join(df, df, "k", plan=dataclasses.replace(plan, how="right"))
+
+
+def test_the_table_of_the_benchmark_compares_turn_by_turn() -> None:
+    ways = ((skewed_joins.SPARKS, 4.0, 900), (skewed_joins.OURS, 2.0, 110))
+    records = [
+        {"z": 0.9, "workers": 16, "way": way, "turn": turn, "seconds": seconds * (turn + 1)}
+        | {"pairs": 1_600, "largest_task": largest}
+        for turn in range(3)
+        for way, seconds, largest in ways
+    ]
+    lines = skewed_joins.table(records).splitlines()
+    assert lines[2] == "| Zipf 0.9 | 16 | 1,600 | 9.00 | 1.10 | 0.50 |"

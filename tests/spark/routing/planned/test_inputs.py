@@ -1,0 +1,52 @@
+"""What a DataFrame reads: whether counting is cheap, and whether a retried task sees its order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+from pyspark.sql import functions as F
+
+from skewless.spark.routing.planned.inputs import Input, input_of
+
+pytestmark = pytest.mark.spark
+CHEAP, EXPENSIVE = Input(True, True), Input(False, False)
+
+
+def test_scans_are_cheap_and_what_needs_a_shuffle_or_python_is_not(
+    spark: Any, tmp_path: Path
+) -> None:
+    df = spark.range(0, 100, 1, 2).select("id", (F.col("id") % 7).cast("string").alias("k"))
+    texts = F.udf(lambda text: text)
+    for kind in ("parquet", "csv", "json", "orc"):
+        df.write.format(kind).save(str(tmp_path / kind))
+        read = spark.read.format(kind).load(str(tmp_path / kind))
+        assert input_of(read.where(F.col(read.columns[0]).isNotNull())) == CHEAP, kind
+    read = spark.read.parquet(str(tmp_path / "parquet"))
+    assert input_of(df) == CHEAP
+    assert input_of(df.union(read)) == CHEAP
+    assert input_of(read.where("k like '%\\n+- Aggregate%'")) in (CHEAP, EXPENSIVE)
+    for expensive in (
+        read.withColumn("k", texts("k")),
+        read.groupBy("k").count(),
+        read.repartition(3),
+        read.join(df, "id"),
+        read.sort("id"),
+        read.mapInPandas(lambda parts: parts, "id bigint, k string"),
+        spark.createDataFrame(df.rdd.map(lambda row: row), "id bigint, k string"),
+    ):
+        assert input_of(expensive) == EXPENSIVE, expensive
+
+
+def test_cached_data_is_cheap_and_repeats_if_what_it_was_made_of_does(spark: Any) -> None:
+    df = spark.range(0, 100, 1, 2).select("id", (F.col("id") % 7).cast("string").alias("k"))
+    ordered, shuffled = df.where("id > 3").cache(), df.repartition(3, "k").cache()
+    try:
+        assert input_of(ordered.where("id < 90")) == Input(True, True)
+        assert input_of(shuffled.where("id < 90")) == Input(True, False)
+    finally:
+        ordered.unpersist()
+        shuffled.unpersist()

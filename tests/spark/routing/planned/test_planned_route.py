@@ -1,0 +1,251 @@
+"""A batch is counted first: every record arrives once, and few keys are split."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from skewless.metrics import imbalance
+from skewless.spark import KeyPlan, plan_keys, route
+from skewless.spark.routing.planned import counting
+from skewless.spark.routing.planned.placing import CHECKSUMS
+
+pytestmark = pytest.mark.spark
+N, WORKERS, SEED = 60_000, 6, 5
+
+
+@pytest.fixture(scope="module")
+def skewed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    """Records in files: half of them have one key, and there are 2,000 light keys."""
+    folder = str(tmp_path_factory.mktemp("records") / "skewed")
+    number = F.col("id")
+    key = F.when(number % 2 == 0, "hot").otherwise(F.concat(F.lit("k"), number % 2001))
+    df = spark.range(0, N, 1, 3).select(number.alias("n"), key.alias("k"), F.lit(1.0).alias("w"))
+    df.write.parquet(folder)
+    read: DataFrame = spark.read.parquet(folder)
+    return read
+
+
+@pytest.fixture
+def no_checksums(spark: Any) -> Iterator[None]:
+    before = {name: spark.conf.get(name) for name in CHECKSUMS}
+    for name in CHECKSUMS:
+        spark.conf.set(name, "false")
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+def workers_of(routed: DataFrame, key: str = "k") -> dict[Any, set[int]]:
+    """Return the workers of each key, and check that each record is where its worker is."""
+    found: dict[Any, set[int]] = {}
+    rows = routed.groupBy(key, "worker", F.spark_partition_id().alias("at")).count().collect()
+    for row in rows:
+        assert row["at"] == row["worker"]
+        found.setdefault(row[key], set()).add(row["worker"])
+    return found
+
+
+def loads_of(routed: DataFrame, n: int = WORKERS) -> list[int]:
+    loads = [0] * n
+    for worker, count in routed.groupBy("worker").count().collect():
+        loads[worker] = count
+    return loads
+
+
+def test_a_batch_is_planned_first(
+    skewed: DataFrame, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.INFO, "skewless"):
+        routed = route(skewed, "k", workers=WORKERS)
+    assert "counted 2,002 keys of k in one job" in caplog.text
+    assert routed.columns == ["n", "k", "w", "worker"]
+    assert routed.schema["worker"].dataType.simpleString() == "int"
+    routed.explain()
+    assert "Python" not in capsys.readouterr().out
+    assert sorted(row["n"] for row in routed.collect()) == list(range(N))
+    workers = workers_of(routed)
+    # Half of all records are three workers' shares: only this key is too heavy for one.
+    assert {key for key, held in workers.items() if len(held) > 1} == {"hot"}
+    assert len(workers["hot"]) <= WORKERS
+    assert imbalance(loads_of(routed)) <= 0.05
+
+
+def test_a_named_strategy_and_an_expensive_batch_are_decided_online(
+    skewed: DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shuffled = skewed.groupBy("k", "n").agg(F.max("w").alias("w"))
+    for routed in (
+        route(skewed, "k", workers=WORKERS, strategy="cascade-ahead"),
+        route(shuffled, "k", workers=WORKERS),
+    ):
+        routed.explain()
+        assert "Python" in capsys.readouterr().out
+
+
+def test_the_plan_counts_what_arrives(skewed: DataFrame) -> None:
+    plan = plan_keys(skewed, "k", WORKERS, seed=SEED)
+    assert plan.made.counted == "exact"
+    assert plan.n_keys == 2002
+    assert sum(plan.loads) == N
+    assert [(key.name, key.load) for key in plan.split] == [("hot", N / 2)]
+    assert plan == plan_keys(skewed, "k", WORKERS, seed=SEED)
+    routed = route(skewed, "k", plan=plan)
+    dealt = max(np.sqrt(N / WORKERS) * 4, 1)  # records of the split key are dealt at random
+    assert np.abs(np.array(loads_of(routed)) - plan.loads).max() <= dealt
+    assert plan.fit(skewed).loads == tuple(loads_of(routed))
+    assert "hot" in str(plan)
+
+
+def test_spark_without_a_top_k_counts_the_same(
+    skewed: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_keys(skewed, "k", WORKERS, seed=SEED)
+    monkeypatch.setattr(counting, "_HAS_TOP_K", (99, 0))
+    assert plan_keys(skewed, "k", WORKERS, seed=SEED) == plan
+
+
+def test_a_saved_plan_routes_other_records_of_these_keys(skewed: DataFrame, tmp_path: Path) -> None:
+    plan = plan_keys(skewed, "k", WORKERS, seed=SEED)
+    plan.save(tmp_path / "plan.json")
+    loaded = KeyPlan.load(tmp_path / "plan.json")
+    assert loaded == plan
+    assert isinstance(loaded, KeyPlan)
+    some = skewed.where("n % 3 = 0 or k = 'k7'").withColumn("k", F.coalesce("k", F.lit("new")))
+    assert workers_of(route(some, "k", plan=loaded)) == workers_of(route(some, "k", plan=plan))
+    fit = loaded.fit(skewed.where("k != 'hot'"))
+    assert sum(fit.loads) == N / 2
+    assert fit.imbalance > fit.planned
+    assert "imbalance" in str(fit)
+
+
+def test_an_input_that_is_not_cheap_is_sampled(skewed: DataFrame) -> None:
+    shuffled = skewed.groupBy("k", "n").agg(F.max("w").alias("w"))
+    plan = plan_keys(shuffled, "k", WORKERS, seed=SEED)
+    assert plan.made.counted == "sample"
+    assert "a sample" in str(plan)
+    assert sum(plan.loads) == pytest.approx(N, rel=0.1)
+    assert [key.name for key in plan.split] == ["hot"]
+    cached = shuffled.cache()
+    try:
+        assert plan_keys(cached, "k", WORKERS, seed=SEED).made.counted == "exact"
+    finally:
+        cached.unpersist()
+
+
+def test_capacities_weights_and_untrusted_keys(skewed: DataFrame) -> None:
+    slow = route(skewed, "k", workers=4, capacities=[2, 1, 1, 0], seed=SEED)
+    loads = loads_of(slow, 4)
+    assert loads[3] == 0
+    assert imbalance(loads, [2, 1, 1, 0]) <= 0.06
+    heavy = skewed.withColumn("w", F.when(F.col("k") == "k7", 3000.0).otherwise(1.0))
+    plan = plan_keys(heavy, "k", WORKERS, weight="w", seed=SEED)
+    assert {key.name for key in plan.split} == {"hot", "k7"}
+    assert plan.made.weight == "w"
+    assert plan.fit(heavy, weight="w").imbalance <= 0.08
+    hashed = plan_keys(skewed, "k", WORKERS, untrusted_keys=True, seed=SEED)
+    assert {key.name for key in hashed.split} == {"hot"}
+    assert {key.hashed for key in hashed.split} != {key.hashed for key in plan.split}
+    assert imbalance(loads_of(route(skewed, "k", plan=hashed))) <= 0.05
+    whole = plan_keys(skewed, "k", WORKERS, whole_keys=True, seed=SEED)
+    assert not whole.split
+
+
+def test_identical_rows_and_an_order_that_may_change(skewed: DataFrame, no_checksums: None) -> None:
+    """Scans deal by position, also records that are all alike; after a shuffle content decides."""
+    alike = skewed.select("k")
+    assert imbalance(loads_of(route(alike, "k", workers=WORKERS))) <= 0.05
+    plan = plan_keys(skewed, "k", WORKERS, seed=SEED)
+    shuffled = skewed.withColumn("m", F.create_map("n", "k")).repartition(4, "n")
+    routed = route(shuffled, "k", plan=plan)
+    assert sorted(row["n"] for row in routed.collect()) == list(range(N))
+    assert imbalance(loads_of(routed)) <= 0.05
+    with_rank = {row["n"]: row["worker"] for row in routed.collect()}
+    other = route(shuffled.repartition(3, "w").coalesce(2), "k", plan=plan)
+    assert {row["n"]: row["worker"] for row in other.collect()} == with_rank
+    maps = shuffled.select(F.create_map("k", "n").alias("m"))
+    by = F.element_at(F.map_keys("m"), 1).alias("k")
+    keyed = plan_keys(skewed.select(F.create_map("k", "n").alias("m")), by, WORKERS, seed=SEED)
+    assert len(keyed.split) == 1
+    with pytest.raises(ValueError, match="no column that can be hashed"):
+        route(maps, by, plan=keyed)
+
+
+def keys() -> dict[str, Any]:
+    """Return keys of many types; a function, because columns need a session."""
+    n = F.col("n")
+    return {
+        "null and text": F.when(n % 5 > 0, "a"),
+        "double": F.when(n % 3 == 0, F.lit(float("nan"))).otherwise(F.lit(-0.0)),
+        "decimal": (n % 3).cast("decimal(38, 10)"),
+        "binary": F.encode((n % 3).cast("string"), "utf-8"),
+        "struct": F.struct((n % 3).alias("a"), F.struct(F.lit(None).alias("b")).alias("c")),
+        "array": F.array(n % 3),
+        "timestamp": F.timestamp_seconds(n % 3 + 253402300799),
+        "date": F.date_add(F.lit("9999-12-30").cast("date"), (n % 3).cast("int")),
+        "collated": F.collate(F.when(n % 3 == 0, "A").otherwise("a"), "UTF8_LCASE"),
+    }
+
+
+def test_keys_of_every_type_are_planned(skewed: DataFrame) -> None:
+    for name, column in keys().items():
+        df = skewed.limit(3000).cache()
+        try:
+            keyed = df.select(column.alias("key"), F.create_map("n", "k").alias("map"), "n")
+            plan = plan_keys(keyed, "key", 2, seed=SEED)
+            assert plan.made.counted == "exact", name
+            counts = [row["count"] for row in keyed.groupBy("key").count().collect()]
+            assert plan.n_keys == len(counts), name
+            assert {key.load for key in plan.table} <= set(counts), name
+            rows = route(keyed, "key", plan=plan).select("n").collect()
+            assert len({row["n"] for row in rows}) == 3000, name
+        finally:
+            df.unpersist()
+
+
+def test_several_columns_and_zeros_of_both_signs(spark: Any, skewed: DataFrame) -> None:
+    zero = F.when(F.col("n") % 4 == 0, 0.0).when(F.col("n") % 4 == 2, -0.0).otherwise(1.5)
+    both = skewed.select(zero.alias("z"), F.when(F.col("n") < 0, "x").alias("nothing"), "n")
+    plan = plan_keys(both, ["z", "nothing"], 3, seed=SEED)
+    assert plan.n_keys == 2
+    assert {key.name for key in plan.split} == {"0.0, null", "1.5, null"}
+    routed = route(both, ["z", "nothing"], plan=plan)
+    assert imbalance(loads_of(routed, 3)) <= 0.05
+
+
+def test_nothing_one_worker_and_a_dotted_column(skewed: DataFrame) -> None:
+    assert route(skewed.where("n < 0"), "k", workers=5).collect() == []
+    empty = plan_keys(skewed.where("n < 0"), "k", 5)
+    assert (empty.n_keys, empty.loads, empty.table) == (0, (0.0,) * 5, ())
+    assert {row["w.o"] for row in route(skewed, "k", workers=1, column="w.o").collect()} == {0}
+
+
+def test_a_plan_that_cannot_be_followed_is_refused(spark: Any, skewed: DataFrame) -> None:
+    plan = plan_keys(skewed, "k", WORKERS, seed=SEED)
+    with pytest.raises(ValueError, match="plan is for the key k string, not n bigint"):
+        route(skewed, "n", plan=plan)
+    with pytest.raises(ValueError, match="give it without workers, seed"):
+        route(skewed, "k", plan=plan, workers=3, seed=1)
+    with pytest.raises(ValueError, match="give it without strategy"):
+        route(skewed, "k", plan=plan, strategy="hash")
+    with pytest.raises(ValueError, match="plan must be a KeyPlan"):
+        route(skewed, "k", plan="plan.json")  # type: ignore[arg-type]
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(ValueError, match="decided online"):
+        route(stream, "value", plan=plan)
+    with pytest.raises(ValueError, match="df is a stream"):
+        plan_keys(stream, "value", 3)
+    for bad in (-0.1, float("nan"), "0.1", True):
+        with pytest.raises(ValueError, match="tolerance must be a number of at least 0"):
+            plan_keys(skewed, "k", 3, tolerance=bad)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="whole_keys must be True or False"):
+        plan_keys(skewed, "k", 3, whole_keys="yes")  # type: ignore[arg-type]
