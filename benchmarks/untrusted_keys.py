@@ -5,8 +5,8 @@ from statistics import median
 import typer
 from pyspark.sql import functions as F
 
-from benchmarks.on_spark.turns import in_turns, spark_and_folder, timed
 from benchmarks.records import Row, grouped, ratios
+from benchmarks.turns import in_turns, spark_and_folder, timed
 from skewless.spark import route
 
 N_RECORDS = 2_000_000

@@ -1,4 +1,4 @@
-"""What is measured on Spark. Read `turns` first, then `stateful_operators`, a small one.
+"""What is measured on Spark. Read `benchmarks.turns` first, then `stateful_operators`, a small one.
 
 That one is about `process`, as are `keyed_state_mixed` and `held_keys`.
 `spark_speed` and `learning_together` are about `route`; `spark_alternatives` and `break_even`

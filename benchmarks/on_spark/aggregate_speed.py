@@ -21,7 +21,6 @@ import typer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from benchmarks.on_spark.turns import in_turns, spark_and_folder, timed
 from benchmarks.records import (
     BENCHMARKS,
     Report,
@@ -34,6 +33,7 @@ from benchmarks.records import (
     write_records,
 )
 from benchmarks.streams import cut, real_streams, write_files, zipf_keys
+from benchmarks.turns import in_turns, spark_and_folder, timed
 from skewless import aggregations as aggs
 from skewless.cli.option import option
 from skewless.spark import aggregate

@@ -20,7 +20,9 @@ import pyarrow as pa
 import typer
 
 from benchmarks.on_spark.keyed_state_page import write_keyed_state
-from benchmarks.on_spark.turns import (
+from benchmarks.records import BENCHMARKS, PROJECT, Report, Row, grouped, markdown
+from benchmarks.streams import write_files
+from benchmarks.turns import (
     QUIET,
     batch_times,
     file_stream,
@@ -29,8 +31,6 @@ from benchmarks.on_spark.turns import (
     throw_away,
     timed,
 )
-from benchmarks.records import BENCHMARKS, PROJECT, Report, Row, grouped, markdown
-from benchmarks.streams import write_files
 from skewless.arrays import Workers
 from skewless.cli.option import option
 from skewless.keys import hash_keys

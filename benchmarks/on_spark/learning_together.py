@@ -17,9 +17,9 @@ import pyarrow as pa
 import typer
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.on_spark.turns import file_stream, run_to_end, spark_and_folder
 from benchmarks.records import BENCHMARKS, Report, Row, markdown
 from benchmarks.streams import write_files
+from benchmarks.turns import file_stream, run_to_end, spark_and_folder
 from skewless import metrics, registry
 from skewless.arrays import Ints, Keys
 from skewless.keys import hash_keys

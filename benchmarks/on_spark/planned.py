@@ -14,8 +14,8 @@ import typer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks.on_spark.turns import in_turns, spark_and_folder, throw_away, timed
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, range_of, ratios, times
+from benchmarks.turns import in_turns, spark_and_folder, throw_away, timed
 from skewless.metrics import imbalance, replication_limit
 from skewless.spark import plan_keys, route
 

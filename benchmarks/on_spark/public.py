@@ -14,7 +14,6 @@ from statistics import median
 import typer
 from pyspark.sql import SparkSession
 
-from benchmarks.on_spark.turns import rounds, spark_and_folder
 from benchmarks.public import nexmark
 from benchmarks.public.auctions import Auctions
 from benchmarks.public.both_ways import (
@@ -28,6 +27,7 @@ from benchmarks.public.both_ways import (
 from benchmarks.public.shuffle_records import ShuffleRecords
 from benchmarks.public.shufflebench import SCHEMAS, shufflebench
 from benchmarks.records import Report, Row, grouped, markdown, range_of, ratios, times
+from benchmarks.turns import rounds, spark_and_folder
 from skewless.cli.option import option
 
 PLAIN, OURS = "plain", "skewless"

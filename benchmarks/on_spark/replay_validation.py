@@ -20,7 +20,7 @@ import typer
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from benchmarks.on_spark.kinds_of_work import rounds_for
+from benchmarks.kinds_of_work import rounds_for
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown
 from skewless.diagnosis.event_log import Event, read_events
 from skewless.diagnosis.replay import Replay

@@ -17,9 +17,9 @@ import typer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks.on_spark.turns import in_turns, spark_and_folder, timed
 from benchmarks.records import Report, Row, grouped, markdown, ratios, times
 from benchmarks.streams import write_files
+from benchmarks.turns import in_turns, spark_and_folder, timed
 from skewless.spark import join
 from skewless.workloads import Zipf
 

@@ -22,7 +22,7 @@ import typer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from benchmarks.on_spark.kinds_of_work import (
+from benchmarks.kinds_of_work import (
     Work,
     calling,
     computing,
@@ -31,9 +31,9 @@ from benchmarks.on_spark.kinds_of_work import (
     sketching,
     waiting,
 )
-from benchmarks.on_spark.turns import in_turns, timed
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, write_records
 from benchmarks.streams import cut, real_streams, write_files, zipf_keys
+from benchmarks.turns import in_turns, timed
 from skewless.cli.option import option
 from skewless.diagnosis.costs import ALIKE
 from skewless.diagnosis.ways import HOT

@@ -19,9 +19,9 @@ import typer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from benchmarks.on_spark.turns import in_turns, spark_and_folder, throw_away, timed
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, ratios
 from benchmarks.streams import write_files, zipf_keys
+from benchmarks.turns import in_turns, spark_and_folder, throw_away, timed
 from skewless.cli.option import option
 from skewless.metrics import imbalance
 from skewless.spark import route, session

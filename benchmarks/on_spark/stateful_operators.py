@@ -23,10 +23,10 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.state import GroupStateTimeout
 from rich.progress import track
 
-from benchmarks.on_spark.turns import QUIET, file_stream, run_to_end, spark_and_folder
 from benchmarks.public.both_ways import ROCKSDB, missing_for_transform
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown, seconds
 from benchmarks.streams import write_files
+from benchmarks.turns import QUIET, file_stream, run_to_end, spark_and_folder
 from skewless.aggregations import VectorAggregator
 from skewless.cli.option import option
 from skewless.spark import KeyProcessor, Processor, Update, aggregate, process

@@ -17,8 +17,8 @@ import typer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks.on_spark.turns import rounds, spark_and_folder
 from benchmarks.records import Report, Row, grouped, markdown, range_of, ratios, times
+from benchmarks.turns import rounds, spark_and_folder
 from skewless.apps.records.outputs import ledger_beside
 from skewless.apps.tpch.generating import TpchStream
 from skewless.apps.tpch.tables import TableFiles, find_tables

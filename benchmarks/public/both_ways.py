@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from benchmarks.on_spark.turns import file_stream, run_to_end
+from benchmarks.turns import file_stream, run_to_end
 from skewless.spark.session import SETTINGS
 
 PLAIN = "plain Spark"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from benchmarks.on_spark import kinds_of_work
+from benchmarks import kinds_of_work
 
 
 def free_port() -> int:
