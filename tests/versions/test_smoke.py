@@ -187,7 +187,7 @@ def test_a_join_of_tables_equals_plain_spark(spark: Any, batch: DataFrame, how: 
     try:
         left, right = batch.select("k", "v"), batch.select("k", F.col("v").alias("w"))
         right = right.where("k <> 'hot' or w % 20 = 0")
-        plan = plan_join(left, right, "k", how=how, workers=WORKERS)
+        plan = plan_join(left, right, "k", how=how, workers=8)
         assert "hot" in [key.name for key in plan.split_keys]
         rows = join(left, right, "k", how=how, plan=plan).collect()
         plain_rows = left.join(right, "k", how).collect()

@@ -60,7 +60,7 @@ def test_a_side_that_turns_out_to_be_small_is_left_to_spark(spark: Any) -> None:
 
 
 def test_empty_tables_are_left_to_spark(spark: Any) -> None:
-    left, right = even(spark, 10).where("k < 0"), even(spark, 10)
+    left, right = even(spark, 10).where("k < 0"), even(spark, 1_000)
     plan = plan_join(left, right, "k", workers=4)
     assert plan.reason is not None
     assert join(left, right, "k", workers=4).count() == 0
