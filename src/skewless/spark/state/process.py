@@ -190,9 +190,7 @@ def processed(
     if records.is_stream:
         folders = (spark.conf.get(name, None) for name in CHECKPOINT_SETTINGS)
         checkpoints = tuple(str(folder) for folder in folders if folder)
-        # As many versions as Spark keeps micro-batches. Spark does not check how this was set.
-        n_kept = whole(spark.conf.get(_RETAINED), _RETAINED, least=1)
-        tasks: Any = StateTasks(place.query, controller, work, n_kept, checkpoints)
+        tasks: Any = StateTasks(place.query, controller, work, _n_kept(spark.conf), checkpoints)
     else:
         hashed = hash_columns or records.key.grouped
         row = planned(records.df, hashed, place, parts)
@@ -213,6 +211,14 @@ def _with_batch(result: StructType, name: object) -> StructType:
     name = text(name, "batch_column", "the name of a new column")
     free_names([name], result.names, "batch_column")
     return StructType([*result.fields, StructField(name, LongType())])
+
+
+def _n_kept(conf: Any) -> int:
+    """Return how many versions are kept: as many as Spark keeps micro-batches.
+
+    Spark does not check every way in which this can be set.
+    """
+    return whole(conf.get(_RETAINED), _RETAINED, least=1)
 
 
 def _routed(

@@ -49,7 +49,7 @@ def with_ends(batch: Sequence[Record], gap: int) -> pa.Table:
 
 def session_processor(gap: int) -> Sessions:
     chosen = {"total": aggs.sum("v")}
-    types = {"v": SCHEMA.field("v")}
+    types = {"v": SCHEMA.field("v").type}
     return Sessions(KEY, TimestampType(), gap, "ts", {"v": "v"}, chosen, types)
 
 

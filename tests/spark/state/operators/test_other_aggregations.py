@@ -26,7 +26,7 @@ GAP = 20 * SECOND
 
 
 def sessions(chosen: Mapping[str, Any]) -> Sessions:
-    types = {name: SCHEMA.field(name) for name in ("v", "fee")}
+    types = {name: SCHEMA.field(name).type for name in ("v", "fee")}
     inputs = {name: name for name in types}
     return Sessions(
         [StructField("k", StringType())], TimestampType(), GAP, "ts", inputs, chosen, types
