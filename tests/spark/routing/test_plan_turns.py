@@ -132,13 +132,20 @@ def test_no_task_claims_or_waits_where_there_is_little_to_read(
 ) -> None:
     ledger = Ledger(str(tmp_path / "other"))
     monkeypatch.setattr(plan_turns, "_awaited", None)
-    monkeypatch.setattr(plan_turns.uuid, "uuid4", None)  # the content of a claim
+    created, create = list[str](), LocalFolder.create
+
+    def noted(self: LocalFolder, name: str, data: bytes) -> bytes:
+        created.append(name)
+        return create(self, name, data)
+
+    monkeypatch.setattr(LocalFolder, "create", noted)
     make = Maker()
     made_or_awaited(ledger, 0, make)  # the first batch
     for source in range(n_reports):
         write_report(ledger, 0, source, Entry({"loads": np.ones(2)}))
     made_or_awaited(ledger, 1, make)
     assert make.calls == 2
+    assert created == [plan_name(0), plan_name(1)]
 
 
 def test_claims_are_purged_with_the_plans(ledger: Ledger, tmp_path: Path) -> None:
