@@ -10,7 +10,6 @@ from benchmarks.on_spark import (
     held_keys,
     keyed_state_mixed,
     learning_together,
-    planned,
     public,
     skewed_joins,
     skewed_writes,
@@ -25,7 +24,7 @@ from experiments.reproduction import document as reproduction
 
 MODULES = (
     *(giants, grouping_cost, overview, simulator_speed, aggregate_speed, break_even, held_keys),
-    *(keyed_state_mixed, learning_together, planned, public),
+    *(keyed_state_mixed, learning_together, public),
     *(skewed_joins, skewed_writes, spark_alternatives, spark_versions, stateful_operators),
     *(tpch_q5,),
 )
