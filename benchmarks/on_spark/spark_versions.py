@@ -11,6 +11,7 @@ _SHOWN = {"passed": "yes", "failed": "**no**", "skipped": "not tried"}
 PARTS = (
     "`route`, batch",
     "`plan_keys`, and `route` by its plan",
+    "`join` of tables, `plan_join`",
     "`route`, batch, decided online",
     "`aggregate`, batch, ready aggregations",
     "`aggregate`, batch, own aggregators and windows",
