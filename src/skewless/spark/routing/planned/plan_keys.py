@@ -182,8 +182,8 @@ def made_plan(
     kinds = tuple(field.dataType.simpleString() for field in key.fields)
     if key.is_collated:
         raise ValueError(
-            f"key: {_typed(key.names, kinds)}: Spark's hash of text ignores its collation, so equal keys would be "
-            "planned as several: cast it to string, or give route a strategy"
+            f"key: {_typed(key.names, kinds)}: Spark's hash of text ignores its collation, "
+            "so equal keys would be planned as several: cast it to string, or give route a strategy"
         )
     cost = None if weight is None else cost_column(records, weight)
     is_cheap = input_of(df).is_cheap
