@@ -15,7 +15,13 @@ from pyspark.sql import types as T
 
 from skewless import parameters
 from skewless.plumbing.arguments import shown
-from skewless.spark.columns import arrow_schema, can_be_hashed, like_spark_groups, quoted
+from skewless.spark.columns import (
+    arrow_schema,
+    can_be_hashed,
+    is_collated,
+    like_spark_groups,
+    quoted,
+)
 from skewless.spark.error_lines import first_line
 
 Key: TypeAlias = str | Column | Sequence[str | Column]
@@ -40,6 +46,11 @@ class GroupingKey:
         """The types under the names of the key, with nothing else that Spark knows of a column."""
         pairs = zip(self.names, self.fields, strict=True)
         return [T.StructField(name, field.dataType) for name, field in pairs]
+
+    @property
+    def is_collated(self) -> bool:
+        """Whether keys can be equal though their bytes, and so their hashes, differ."""
+        return any(is_collated(field.dataType) for field in self.fields)
 
     def require_arrow_types(self) -> None:
         """Raise ValueError that names the column if a part of the key has no Arrow type."""

@@ -96,7 +96,7 @@ def test_a_state_survives(ledger):
 def test_any_arrow_reader_opens_a_file():
     with pa.ipc.open_stream(to_bytes(small())) as reader:
         assert reader.schema.metadata[b"format"] == b"skewless-state"
-        assert reader.schema.metadata[b"version"] == b"1"
+        assert reader.schema.metadata[b"version"] == b"2"
         assert reader.read_all().column_names == ["loads"]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless import registry
-from skewless.spark.ledger.files import Entry, from_bytes, seal, to_bytes, unseal
+from skewless.spark.ledger.files import VERSION, Entry, from_bytes, seal, to_bytes, unseal
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch, LedgerTooNew
 from skewless.spark.routing.plans import PlanMaker
 from skewless.strategies.cascade import Cascade
@@ -46,7 +46,8 @@ def test_a_plan_of_a_later_version_is_refused(ledger: Ledger, tmp_path: Path) ->
     run_task(routing, ledger, 0, 0)
     plan = tmp_path / "ledger" / "plans" / "00000000.arrow"
     table = pa.ipc.open_stream(unseal(plan.read_bytes(), "plan")).read_all()
-    newer = table.replace_schema_metadata(table.schema.metadata | {b"version": b"2"})
+    later = str(VERSION + 1).encode()
+    newer = table.replace_schema_metadata(table.schema.metadata | {b"version": later})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, newer.schema) as writer:
         writer.write_table(newer)
@@ -79,7 +80,7 @@ CHANGES = {
     "more reported": lambda arrays: arrays.update(reported=np.array([0, 0, 0])),
     "text": lambda arrays: arrays.update(sources=np.array(["0", "1"])),
     "a strange array": lambda arrays: arrays.update({"shared.more": np.zeros(3)}),
-    "keys without counts": lambda arrays: arrays.pop("shared.counts"),
+    "keys without counts": lambda arrays: arrays.pop("shared.counted.counts"),
     "another order of bytes": lambda arrays: whole(arrays, "levels", np.ones(N_WORKERS, ">f8")),
     "long owners": lambda arrays: whole(arrays, "owners", np.zeros(1 << 20, np.int32)),
     "an owner that is not there": lambda arrays: whole(
@@ -96,7 +97,7 @@ CHANGES = {
     "a change of a worker that is not there": lambda arrays: arrays.update(
         {"shared.levels@": np.array([1 << 20], np.uint32), "shared.levels": np.ones(1)}
     ),
-    "keys of no bucket": lambda arrays: whole(arrays, "keys", np.ones(1, np.uint64)),
+    "keys of no bucket": lambda arrays: whole(arrays, "counted.keys", np.ones(1, np.uint64)),
 }
 
 
@@ -165,7 +166,9 @@ def test_a_condensed_report_that_cannot_be_is_an_error(ledger: Ledger) -> None:
     run_task(routing, ledger, 0, 0)
     report = read_report(ledger, 0, 0)
     assert report is not None
-    report.arrays["own.counts"] = report.arrays["own.counts"][:-1]
+    report.arrays["own.counted.counts"] = report.arrays["own.counted.counts"][:-1]
     write_report(ledger, 0, 0, report)
-    with pytest.raises(LedgerCorrupt, match=r"source-00000\.arrow cannot be used: counts must be"):
+    with pytest.raises(
+        LedgerCorrupt, match=r"source-00000\.arrow cannot be used: counted\.counts must be"
+    ):
         routing.begin(ledger, 1, 0)

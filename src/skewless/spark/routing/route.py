@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -39,6 +40,7 @@ from skewless.strategy import AnyStrategy
 DEFAULT_STRATEGY = "cascade-ahead"
 #: Plan first if the records are a batch that is cheap to count; else decide online.
 AUTO = "auto"
+_LOGGER = logging.getLogger("skewless")
 
 
 def route(
@@ -132,7 +134,9 @@ def route(
         untrusted_keys=untrusted_keys,
     )
     if isinstance(strategy, str) and strategy == AUTO:
-        if not df.isStreaming and input_of(df).is_cheap:
+        if records.key.is_collated:
+            _LOGGER.info("decides online: Spark's hash ignores the collation of the keys")
+        elif not df.isStreaming and input_of(df).is_cheap:
             return placed(records, _plan(records, weight, given), column)
         strategy = DEFAULT_STRATEGY
     router = make_router(df, records.key, strategy, given)

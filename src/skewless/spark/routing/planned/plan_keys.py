@@ -179,8 +179,13 @@ def made_plan(
     `named`: the plan has the keys as text. `packing`: in another way than by `pack`.
     """
     df, key = records.df, records.key
-    cost = None if weight is None else cost_column(records, weight)
     kinds = tuple(field.dataType.simpleString() for field in key.fields)
+    if key.is_collated:
+        raise ValueError(
+            f"key: {_typed(key.names, kinds)}: Spark's hash of text ignores its collation, "
+            "so equal keys would be planned as several: cast it to string, or give route a strategy"
+        )
+    cost = None if weight is None else cost_column(records, weight)
     is_cheap = input_of(df).is_cheap
     weighed = weight if weight is None or isinstance(weight, str) else "a computed weight"
     counted = "exact" if is_cheap else "sample"
