@@ -14,6 +14,7 @@ from skewless.cli.diagnosing.keys import Asked
 from skewless.diagnosis.columns import rank_columns
 from skewless.diagnosis.key_column import first_keys, report_on
 from skewless.diagnosis.key_facts import count_facts, count_keys
+from skewless.metrics import imbalance_by_chance
 from skewless.workloads import EvolvingZipf, Trace, Zipf
 
 
@@ -80,7 +81,8 @@ def test_skew_and_drift_are_seen_and_even_keys_need_nothing():
     assert by_name(skewed)["cascade-ahead"].imbalance < 0.1
     assert by_name(skewed)["cascade-ahead"].makespan < 1.1
     assert skewed.facts.n_above_fair_share >= 1
-    assert "use strategy='cascade" in skewed.found.advice
+    assert "use route, which plans first: " in skewed.found.advice
+    assert "A stream cannot be planned first: there, use strategy='cascade" in skewed.found.advice
     even = diagnose_keys(Zipf(z=0.0, n_keys=10_000, n_records=60_000), n_workers=4)
     assert not even.found.skewed
     assert "Plain Spark is the better choice" in even.found.advice
@@ -90,10 +92,11 @@ def test_skew_and_drift_are_seen_and_even_keys_need_nothing():
 
 
 def test_chance_in_the_beginning_of_a_file_is_no_skew():
-    """There are 234 records per worker: even keys leave 1.2 times the mean on the fullest."""
+    """There are 234 records per worker: chance leaves up to 1.2 times that on one."""
     keys = Zipf(z=0.0, n_keys=1_000_000, n_records=30_000)
     even = diagnose_keys(keys, n_workers=128, goes_on=True)
-    assert by_name(even)["hash"].imbalance > 0.15
+    # More than what counts as skew where these are all records. How much more is the hash's luck.
+    assert 0.1 < by_name(even)["hash"].imbalance < imbalance_by_chance(30_000, 128)
     assert not even.found.skewed
     assert "Plain Spark is the better choice" in even.found.advice
     # If these are all records, what chance did to them is what the job gets.

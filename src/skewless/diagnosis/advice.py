@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -213,7 +213,17 @@ class HotKeys:
         )
         return (
             f"By these costs {fastest.how(self.workers)} is the fastest: {fastest.seconds:.2f} s, "
-            f"against {rivals}. {self._as_good(fastest)}{MERGED_ALREADY}"
+            f"against {rivals}. {self._as_planned(fastest)}{self._as_good(fastest)}{MERGED_ALREADY}"
+        )
+
+    def _as_planned(self, fastest: Prediction) -> str:
+        """Return what a plan must know if keys cost something; else nothing."""
+        costs = self.costs
+        if fastest.strategy != PLAN or costs is None or not costs.per_pair * costs.per_record:
+            return ""
+        return (
+            f"Its plan weighs keys too: `apply` does, or plan_keys with "
+            f"per_key={costs.per_pair / costs.per_record:g}; route alone counts records. "
         )
 
     def _as_good(self, fastest: Prediction) -> str:
@@ -239,12 +249,22 @@ class HotKeys:
         least = min((one.imbalance for one in rivals), default=math.inf)
         if least >= baseline.imbalance:
             return "No strategy that was tried does better."
-        alike = [one for one in rivals if one.imbalance <= least + _SIMILAR]
-        best = min(alike, key=lambda one: (one.replication, one.imbalance))
+        best = _fewest_replicas(rivals)
+        # A stream cannot be counted beforehand.
+        unplanned = [one for one in rivals if one.family != PLANNED]
+        unplanned = [one for one in unplanned if one.imbalance < baseline.imbalance]
+        in_a_stream = ""
+        if best.family == PLANNED and unplanned:
+            other = _fewest_replicas(unplanned)
+            in_a_stream = (
+                f"A stream cannot be planned first: there, use {other.how(self.workers)}, with "
+                f"{other.replication:.3f} replicas per key. "
+            )
         return (
-            f"If a key costs something on each worker that has it, use {best.how(self.workers)}: "
-            f"{1 + best.imbalance:.2f} times the fair share, with {best.replication:.3f} replicas "
-            f"per key. If only records cost something, repartition({self.workers}) spreads them "
+            "If a key costs something on each worker that has it, use "
+            f"{best.how(self.workers).rstrip(',')}: {1 + best.imbalance:.2f} times the fair share, "
+            f"with {best.replication:.3f} replicas per key. {in_a_stream}"
+            f"If only records cost something, repartition({self.workers}) spreads them "
             "as well. Give per_record and per_pair to have the times predicted. "
             f"{MERGED_ALREADY}"
         )
@@ -289,3 +309,10 @@ class HotKeys:
         if left_out <= 0.0 or self.sampled == 0:
             return 0.0
         return imbalance_by_chance(self.sampled / left_out, self.workers or 1)
+
+
+def _fewest_replicas(predictions: Sequence[Prediction]) -> Prediction:
+    """Return the one with the fewest replicas, of those that are about as even as the best."""
+    least = min(one.imbalance for one in predictions)
+    alike = [one for one in predictions if one.imbalance <= least + _SIMILAR]
+    return min(alike, key=lambda one: (one.replication, one.imbalance))

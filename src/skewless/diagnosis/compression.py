@@ -30,23 +30,27 @@ def decompressed(raw: IO[bytes], codec: str) -> IO[bytes]:
     """Return the content of a file, decompressed; `codec` is how Spark names it.
 
     Reading raises OSError where the file ends in the middle of a block, and CorruptError where it
-    is no such file.
+    is no such file. To close what is returned closes the file.
     """
     if codec in _BLOCKS:
-        return io.BufferedReader(_Joined(_BLOCKS[codec](raw)))
+        return io.BufferedReader(_Joined(raw, _BLOCKS[codec](raw)))
     opened: IO[bytes] = pa.CompressedInputStream(raw, codec)
     return opened
 
 
 class _Joined(io.RawIOBase):
-    """Blocks of bytes as one file."""
+    """Blocks of bytes as one file; it owns the file that they come from."""
 
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks = blocks
+    def __init__(self, raw: IO[bytes], blocks: Iterator[bytes]) -> None:
+        self._raw, self._blocks = raw, blocks
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
         return True
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
 
     def readinto(self, buffer: Any) -> int:
         while not self._rest:

@@ -34,6 +34,11 @@ def whole(value: object) -> int:
     return value
 
 
+def moment(value: object) -> int | None:
+    """Return a time of the log; a missing or malformed one is None: 0 is a time too."""
+    return whole(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 def short(value: object) -> str:
     """Return a name of the log; a missing one is empty, and the end of a long one is cut off."""
     return "" if value is None else printable(" ".join(str(value)[:_LONGEST].split()))

@@ -22,6 +22,7 @@ from skewless.diagnosis.event_log import Event, LogError
 from skewless.diagnosis.log_fields import (
     failure_text,
     fields,
+    moment,
     plan_operators,
     short,
     stage_operators,
@@ -49,8 +50,8 @@ class _Attempt:
 
     name: str = ""
     operators: tuple[str, ...] = ()
-    submitted: int = 0  # time in milliseconds, or 0
-    completed: int = 0
+    submitted: int | None = None  # time in milliseconds
+    completed: int | None = None
     has_failed: bool = False
     parents: tuple[int, ...] = ()
     job: int | None = None
@@ -150,8 +151,8 @@ class _Met:
         self.keep(1 + len(operators))
         attempt = self.attempts.setdefault(identity, _Attempt())
         attempt.name, attempt.operators = short(info.get("Stage Name")), operators
-        attempt.submitted = whole(info.get("Submission Time"))
-        attempt.completed = whole(info.get("Completion Time"))
+        attempt.submitted = moment(info.get("Submission Time"))
+        attempt.completed = moment(info.get("Completion Time"))
         attempt.has_failed = bool(info.get("Failure Reason"))
         parents = info.get("Parent IDs")
         attempt.parents = tuple(map(whole, parents)) if isinstance(parents, list) else ()
@@ -159,7 +160,7 @@ class _Met:
         if attempt.job is None:
             attempt.job = self.job_of.get(identity[0])
         attempt.has_ended = has_ended
-        self.last = max(self.last, attempt.submitted, attempt.completed)
+        self.last = max(self.last, attempt.submitted or 0, attempt.completed or 0)
         if has_ended:
             self.ended[identity] = None
 
@@ -254,9 +255,11 @@ class _Met:
 
     def _stage(self, identity: _Identity, attempt: _Attempt, tasks: list[_Task]) -> Stage:
         job, plan = self.jobs.get(identity[0], ("", ()))
-        begin = attempt.submitted or min(task.launched for task in tasks)
+        begin = attempt.submitted
+        if begin is None:
+            begin = min(task.launched for task in tasks)
         at_last = max(task.ended for task in tasks) if attempt.has_ended else self.last
-        end = attempt.completed or at_last
+        end = at_last if attempt.completed is None else attempt.completed
         columns = _Task(*zip(*tasks, strict=True))  # type: ignore[arg-type]
         return Stage(
             number=identity[0],

@@ -29,7 +29,10 @@ _LITTLE = 0.05  # of the time of a stage
 @diagnose.command()
 def log(
     file: Annotated[
-        Path, typer.Argument(help="The event log of a Spark application: a file or folder.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="The event log of a Spark application: a file or folder."
+        ),
     ],
     slow: Annotated[
         float,
