@@ -142,7 +142,9 @@ def test_a_run_goes_on_where_it_was_and_replaces_only_what_it_is_asked_to(script
     assert after[::2] == half
     assert len(after) == len(first.splitlines())
 
-    script.main(only="cascade", again=True)  # without the folder: its records stay
+    script.main(
+        data=None, only="cascade", groups=None, again=True
+    )  # without the folder: its records stay
     again = script.REPORT.path.read_text(encoding="utf-8").splitlines(keepends=True)
     assert len(again) == len(after)
     for old, new, at in zip(after, again, script.REPORT.read(), strict=True):

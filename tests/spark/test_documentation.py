@@ -102,6 +102,9 @@ def test_the_guide_to_spark_runs_from_its_beginning_to_its_end(
     assert found["scored"].count() == N_ORDERS
     assert found["scored"].rdd.getNumPartitions() == N_WORKERS
 
+    found = reader.run("plan_keys(")
+    assert found["routed"].count() == N_ORDERS
+
     found = reader.run("writeStream")
     try:
         found["query"].processAllAvailable()

@@ -21,7 +21,7 @@ from faults.without_spark.operators import OPERATORS
 from skewless.spark.ledger import Ledger, LedgerCorrupt
 from skewless.spark.state import moving
 from skewless.spark.state.planning import controller
-from skewless.spark.state.versions import bases, purging
+from skewless.spark.state.versions import bases
 
 #: The seed of a history that is repeated, and how many `make test-nightly` plays.
 SEED, NUMBER = "SKEWLESS_HISTORY", "SKEWLESS_HISTORIES"
@@ -69,10 +69,6 @@ def latest_version(ledger: Ledger, batch: int, offsets: Any) -> Any:
     return bases.newest(ledger) if batch else None
 
 
-def purge_what_newer_versions_build_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(purging, "_needed", lambda *_: set())
-
-
 def leave_keys_at_their_origin(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(moving, "forgotten", lambda layout, _: layout.empty())
 
@@ -84,7 +80,6 @@ def build_on_the_latest_version(patch: pytest.MonkeyPatch) -> None:
 #: Faults of a program, and an operator that shows them.
 PLANTED: Iterable[tuple[Callable[[pytest.MonkeyPatch], None], str]] = (
     (build_on_the_latest_version, "top_n"),
-    (purge_what_newer_versions_build_on, "process"),
     (leave_keys_at_their_origin, "sessions"),
 )
 

@@ -141,6 +141,7 @@ import sys
 import numpy as np
 from skewless.spark.ledger.ledger import Entry, Ledger
 from skewless.spark.ledger.files import to_bytes
+from skewless.spark.ledger.names import plan_name
 ledger = Ledger(sys.argv[1])
 for batch in range(5):
     plan = Entry({"loads": np.arange(batch)}, {"value": batch})

@@ -18,7 +18,7 @@ from skewless import aggregations as aggs
 from skewless.spark.aggregation.asked import Asked
 from skewless.spark.aggregation.partials import TIME
 from skewless.spark.aggregation.windows import WINDOW, spelled
-from skewless.spark.columns import internal, like_spark_groups
+from skewless.spark.columns import internal, like_spark_groups, quoted
 
 #: Spark 4.1 has no bounded list of the largest values.
 _HAS_TOP_K = "k" in inspect.signature(F.max_by).parameters
@@ -72,9 +72,11 @@ def plain_type(aggregation: Any, asked: Asked) -> DataType | None:
 def plain_query(asked: Asked) -> DataFrame:
     """Return one row per group, computed by Spark; columns have internal names until the end."""
     df, window = asked.records.df, asked.window
+    sent = asked.sent(asked.records.key.columns)
     if window is not None and asked.watermark is not None and df.isStreaming:
         df = df.withWatermark(window.time, spelled(asked.watermark))
-    records = df.select(*asked.sent(asked.records.key.columns))
+        sent[0] = df[quoted(window.time)].alias(TIME)  # that of the records has no watermark
+    records = df.select(*sent)
     names = {name: internal(f"input_{number}") for number, name in enumerate(asked.inputs)}
     grouping = [F.col(name) for name in asked.key]
     if window is not None:
@@ -82,9 +84,7 @@ def plain_query(asked: Asked) -> DataFrame:
     results = []
     for number, aggregation in enumerate(asked.aggs.values()):
         columns = [_column(aggregation, records, names[name]) for name in aggregation.inputs]
-        if (
-            isinstance(aggregation, aggs.Distinct) and df.isStreaming
-        ):  # Spark refuses count_distinct
+        if isinstance(aggregation, aggs.Distinct) and df.isStreaming:  # no count_distinct there
             result = F.size(F.collect_set(*columns)).cast("bigint")
         else:
             result = RESULTS[type(aggregation)](aggregation, *columns)
