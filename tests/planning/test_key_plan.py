@@ -45,7 +45,7 @@ def test_a_saved_plan_is_the_same_plan(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": "other"}, "is no plan of keys"),
+        ({"format": "other"}, "is no skewless key plan"),
         ({"version": 2}, "has version 2"),
         ({"n_workers": 0}, "n_workers cannot be 0"),
         ({"homes": [99]}, "homes cannot be 99"),

@@ -138,6 +138,10 @@ def test_a_plan_tells_what_it_does() -> None:
         ('"hash": -5', '"hash": 7', "a key is listed twice"),
         ('"seed": 9', '"seed": -9', "seed must be"),
         ('"pairs": 20012, ', "", "missing"),
+        ('"loads": [10.0', '"loads": ["ten"', "a load must be a number"),
+        ('"loads": [10.0', '"loads": [NaN', "a load must be a number"),
+        ("join plan", "key plan", "no skewless join plan"),
+        ("{", "", "is not JSON"),
     ],
 )
 def test_a_damaged_plan_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:

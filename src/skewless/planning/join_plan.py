@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from skewless.metrics import imbalance
 from skewless.planning.pairs import KEPT, WITHOUT_PAIRS
-from skewless.plumbing.arguments import (
-    LARGEST_SEED,
-    MOST_WORKERS,
-    path_text,
-    shown,
-    whole,
-)
-from skewless.plumbing.private_files import write_private
+from skewless.planning.plan_files import read_fields, write_fields
+from skewless.plumbing.arguments import LARGEST_SEED, MOST_WORKERS, shown, whole
 
-_FORMAT, _VERSION = "skewless join plan", 1
+_FORMAT = "skewless join plan"
 #: Of the keys that a printed plan lists.
 _SHOWN = 10
 _LARGEST_HASH = 1 << 63
@@ -128,6 +121,9 @@ class JoinPlan:
             if type(worker) is not int or not 0 <= worker < self.workers:
                 allowed = f"0 … {self.workers - 1}"
                 raise ValueError(f"plan: a worker must be {allowed}, not {shown(worker)}")
+        for load in self.loads:
+            if type(load) not in (int, float) or not math.isfinite(load) or load < 0:
+                raise ValueError(f"plan: a load must be a number of at least 0, not {shown(load)}")
         if not self.homes:
             raise ValueError("plan: homes must name the workers of the buckets")
 
@@ -167,22 +163,15 @@ class JoinPlan:
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON into a file for this user only: it holds the seed."""
-        text = json.dumps({"format": _FORMAT, "version": _VERSION, **asdict(self)})
-        write_private(Path(path_text(path, "path")), text + "\n")
+        write_fields(path, _FORMAT, asdict(self))
 
     @classmethod
     def load(cls, path: str | Path) -> JoinPlan:
         """Return the plan of a file; raise ValueError if it is not one."""
-        text = Path(path_text(path, "path")).read_text(encoding="utf-8")
+        place, found = read_fields(path, _FORMAT)
         try:
-            found: dict[str, Any] = json.loads(text)
-            kind, version = found.pop("format"), found.pop("version")
-            if kind != _FORMAT or version != _VERSION:
-                raise ValueError(f"it is {kind!r}, version {version!r}")
             keys = [PlannedCells(**{**k, "workers": tuple(k["workers"])}) for k in found["keys"]]
             lists = {name: tuple(found[name]) for name in ("on", "homes", "loads")}
             return cls(**{**found, **lists, "keys": tuple(keys)})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(
-                f"path: {path} is not a plan that {_FORMAT} {_VERSION} describes: {error}"
-            ) from error
+            raise ValueError(f"path: {place} is not a plan of a join: {error}") from error

@@ -23,23 +23,34 @@ def save(path: str | Path, fields: Mapping[str, Any]) -> None:
     """Write the fields of a plan."""
     table = [[key.hashed, key.load, key.name, key.pieces] for key in fields["table"]]
     plain = {**fields, "made": fields["made"]._asdict(), "table": table}
-    about = {"format": _FORMAT, "version": _VERSION, **plain}
+    write_fields(path, _FORMAT, plain)
+
+
+def write_fields(path: str | Path, kind: str, fields: Mapping[str, Any]) -> None:
+    """Write plain fields with the kind of plan and the version, for this user only."""
+    about = {"format": kind, "version": _VERSION, **fields}
     write_private(Path(path_text(path, "path")), json.dumps(about, allow_nan=False) + "\n")
 
 
-def read(path: str | Path) -> dict[str, Any]:
-    """Return the fields of the plan in a file."""
+def read_fields(path: str | Path, kind: str) -> tuple[Path, dict[str, Any]]:
+    """Return the file, and the fields that `write_fields` wrote; their values are not checked."""
     place = Path(path_text(path, "path"))
     found = _json(place)
-    if not isinstance(found, dict) or found.get("format") != _FORMAT:
-        raise ValueError(f"path: {place} is no plan of keys: save one with KeyPlan.save")
-    version = found.get("version")
+    if not isinstance(found, dict) or found.pop("format", None) != kind:
+        raise ValueError(f"path: {place} is no {kind}: `save` writes one")
+    version = found.pop("version", None)
     if version != _VERSION:
         raise ValueError(
             f"path: {place} has version {shown(version)}, and this skewless reads version "
             f"{_VERSION}: make the plan again"
         )
-    reader = _Reader(place, found)
+    return place, found
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """Return the fields of the plan in a file."""
+    place, found = read_fields(path, _FORMAT)
+    reader = _Reader(place)
     n = reader.whole("n_workers", found.get("n_workers"), 1, MOST_WORKERS)
     capacities = found.get("capacities")
     if capacities is not None:
@@ -72,18 +83,18 @@ def read(path: str | Path) -> dict[str, Any]:
 
 def _json(place: Path) -> Any:
     if place.stat().st_size > _MOST_BYTES:
-        raise ValueError(f"path: {place} is larger than any plan of keys")
+        raise ValueError(f"path: {place} is larger than any plan")
     try:
         return json.loads(place.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
-        raise ValueError(f"path: {place} is no plan of keys: it is not JSON") from None
+        raise ValueError(f"path: {place} is no plan: it is not JSON") from None
 
 
 class _Reader:
     """Checks the values of one file; an error names the file and the field."""
 
-    def __init__(self, place: Path, found: dict[str, Any]) -> None:
-        self.place, self.found = place, found
+    def __init__(self, place: Path) -> None:
+        self.place = place
 
     def require(self, is_right: bool, field: str, value: object) -> None:
         if not is_right:

@@ -15,9 +15,6 @@ from skewless.spark.state.versions.column_room import FEWER_RECORDS, require_roo
 from skewless.spark.state.versions.same_keys import key_order
 from skewless.spark.state.versions.state_tables import NO_TIME, column_of, micros_of
 
-#: The first columns that are sent: the key's hash, the worker, and the record's source partition.
-N_OURS = 3
-
 
 @dataclass(frozen=True)
 class SentColumns:
