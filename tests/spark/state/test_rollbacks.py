@@ -114,6 +114,25 @@ def test_versions_of_one_moment_that_contradict_each_other_are_refused(tmp_path:
         query(tmp_path, 3, checkpoint=log).step(3, TABLES[3])
 
 
+@pytest.mark.parametrize("workers", [3, 5])
+def test_a_late_worker_of_an_abandoned_run_contradicts_nothing(
+    tmp_path: Path, workers: int
+) -> None:
+    """It completes its version after a newer run has placed the same states elsewhere."""
+    ran(tmp_path, 2)
+    log = offsets_of(TABLES[:3])
+    abandoned = query(tmp_path, 1, checkpoint=dict(log), strategy="hash", purge_every=9)
+    abandoned.step(2, TABLES[2], [0, 1])
+    again = query(tmp_path, 2, checkpoint=dict(log), workers=workers, purge_every=9)
+    again.step(2, TABLES[2])
+    late = abandoned.tasks.controller.published(abandoned.ledger, 2, SEED)
+    part = abandoned.parts(2, late, TABLES[2])[2]
+    abandoned.tasks.step(abandoned.ledger, late, 2, 2, part, 9)
+    assert len(bases.versions(Ledger(str(tmp_path)), 2)["run-1"]) == 3
+    after = query(tmp_path, 3, checkpoint=dict(log))
+    assert rows(after.step(3, TABLES[3])) == chained(TABLES)[3]
+
+
 def test_a_corrected_processor_repeats_a_micro_batch_whose_sink_failed(tmp_path: Path) -> None:
     counts = Query(tmp_path, Narrow(), SCHEMA, run="run-0")
     for batch in (0, 1):

@@ -27,7 +27,7 @@ from skewless.spark.ledger.names import (
     version_name,
 )
 from skewless.spark.state.versions.offset_log import OffsetLog
-from skewless.spark.state.versions.version_files import states_of
+from skewless.spark.state.versions.version_files import held_rows
 from skewless.state import MOST_COUNTED, require_that
 
 _LOGGER = logging.getLogger("skewless")
@@ -177,22 +177,20 @@ def _told_by_the_ledger(
 
 
 def _require_alike(ledger: Ledger, batch: int, versions: Mapping[str, list[VersionName]]) -> None:
-    """Raise LedgerMismatch if runs did the same micro-batch at once and wrote other states.
+    """Raise LedgerMismatch if runs did the same micro-batch at once and hold other states.
 
     Two copies of a checkpoint that run at once may plan their micro-batches in one millisecond. A
     run that repeats a micro-batch begins when the one before has ended. Its states count, even if
-    the user has corrected the processor in between. `versions` are in the order of the runs.
+    the user has corrected the processor in between. A late worker of the run before may still
+    write: then both hold the same states, maybe on other workers. `versions` are in the order of
+    the runs.
     """
     files = ledger.files
     for (_, names), (later, others) in itertools.pairwise(versions.items()):
         began_s = files.seconds_since_written(f"runs/{ledger.runs().get(later, 0):08}.{later}.json")
         if all(files.seconds_since_written(name.file) >= began_s for name in names):
             continue
-        states, other_states = (
-            {name.worker: states_of(files.read(name.file)) for name in run}
-            for run in (names, others)
-        )
-        if len(names) == len(others) and states != other_states:
+        if held_rows(ledger, names) != held_rows(ledger, others):
             raise LedgerMismatch(
                 f"the ledger in {ledger.place} has two versions {batch} that contradict "
                 "each other: two copies of the checkpoint have used it at once. Restore the "

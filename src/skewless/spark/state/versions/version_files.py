@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,7 @@ from skewless.spark.state.versions.state_tables import (
     UNTIL,
     StateLayout,
     hashes_of,
+    layout_of,
     newest,
 )
 
@@ -190,6 +191,15 @@ def stack(ledger: Ledger, file: str) -> list[Version]:
     """Return the files that make up a worker's state in one batch, from the bottom up."""
     top = read(ledger, file)
     return [*(read(ledger, name) for name in top.below), top]
+
+
+def held_rows(ledger: Ledger, names: Iterable[VersionName]) -> list[str]:
+    """Return the rows of all keys that have a state, in one order wherever the keys are."""
+    stacks = [stack(ledger, name.file) for name in names]
+    # The newest files have all fields, even if the query began with fewer.
+    layout = layout_of(max((files[-1].table.schema for files in stacks), key=len))
+    held = [newest(layout, [table_of(layout, file) for file in files]) for files in stacks]
+    return sorted(repr(row) for table in held for row in table.to_pylist() if row[LIVE])
 
 
 def table_of(layout: StateLayout, version: Version) -> pa.Table:
