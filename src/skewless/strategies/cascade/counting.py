@@ -9,14 +9,7 @@ import numpy as np
 from skewless.arrays import F64, I64, U64, Floats
 from skewless.kernels.hashing import nth_hash, seeded, to_unit
 from skewless.plumbing.compiling import kernel
-from skewless.strategies.cascade.heavy_keys import (
-    ABSENT,
-    admit,
-    fade,
-    find,
-    first_place,
-    n_places,
-)
+from skewless.strategies.cascade.heavy_keys import ABSENT, admit, fade, find, first_place, n_places
 from skewless.strategies.cascade.lower_bounds import renew_bounds
 from skewless.strategies.cascade.state import (
     COUNT_EVERY,

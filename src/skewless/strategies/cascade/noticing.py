@@ -16,10 +16,7 @@ from skewless.arrays import I64
 from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.counting import grade_all, watch
 from skewless.strategies.cascade.heavy_keys import n_places
-from skewless.strategies.cascade.state import (
-    BLOCK,
-    CascadeState,
-)
+from skewless.strategies.cascade.state import BLOCK, CascadeState
 
 LOOKS_PER_EPOCH = 8  # at most: how often counts are compared with what was expected
 _OTHER = 2.0  # a rate is another one only if it is more than this many times as large or small

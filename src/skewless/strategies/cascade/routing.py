@@ -26,12 +26,7 @@ from skewless.strategies.cascade.counting import (
     start_elsewhere,
     sweep,
 )
-from skewless.strategies.cascade.filling import (
-    heavy_worker,
-    light_worker,
-    make_way,
-    refill,
-)
+from skewless.strategies.cascade.filling import heavy_worker, light_worker, make_way, refill
 from skewless.strategies.cascade.noticing import notice
 from skewless.strategies.cascade.state import (
     BLOCK,

@@ -12,13 +12,7 @@ from skewless.parameters import require
 from skewless.plumbing.compiling import kernel
 from skewless.strategies.mixed.compact_representation import Observed
 from skewless.strategies.mixed.controller import TableRouting
-from skewless.strategies.mixed.goals import (
-    Excess,
-    Goals,
-    donor_limits,
-    excess,
-    worker_loads,
-)
+from skewless.strategies.mixed.goals import Excess, Goals, donor_limits, excess, worker_loads
 
 _NOTHING = -1
 _SMALLEST_GAIN = 1e-9  # of the mean load: below that, a step only moves rounding errors

@@ -171,11 +171,7 @@ def rescaled(state: TableState, n_workers: int, capacities: Floats | None) -> Ta
 
 
 def moved(
-    state: TableState,
-    keys: Keys,
-    key_homes: Workers,
-    targets: Workers,
-    kept: Entries,
+    state: TableState, keys: Keys, key_homes: Workers, targets: Workers, kept: Entries
 ) -> TableState:
     """Return the state in which `keys`, all of the last report, live at `targets`.
 

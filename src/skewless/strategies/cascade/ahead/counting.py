@@ -7,10 +7,7 @@ import numpy as np
 from skewless.arrays import F64, I64, U64, Floats, Keys
 from skewless.kernels.hashing import nth_hash, seeded, to_unit
 from skewless.plumbing.compiling import kernel
-from skewless.strategies.cascade.ahead.state import (
-    NO_KEY,
-    AheadState,
-)
+from skewless.strategies.cascade.ahead.state import NO_KEY, AheadState
 from skewless.strategies.cascade.heavy_keys import ABSENT, admit, fade, find, first_place
 from skewless.strategies.cascade.state import home_of
 from skewless.strategies.cascade.weights import weight_of

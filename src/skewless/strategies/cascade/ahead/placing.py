@@ -13,11 +13,7 @@ from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.ahead.counting import STEPS_PER_RECORD
 from skewless.strategies.cascade.ahead.ranking import sort_listed
 from skewless.strategies.cascade.ahead.sharing import CLOSE, share_out
-from skewless.strategies.cascade.ahead.state import (
-    NO_PIECE,
-    NO_WORKER,
-    AheadState,
-)
+from skewless.strategies.cascade.ahead.state import NO_PIECE, NO_WORKER, AheadState
 from skewless.strategies.cascade.state import following, stride_of
 
 

@@ -8,11 +8,7 @@ from skewless.arrays import I64, Floats, Keys, Workers
 from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.ahead.counting import count_block, remember
 from skewless.strategies.cascade.ahead.placing import place_block
-from skewless.strategies.cascade.ahead.state import (
-    BLOCK,
-    NO_PIECE,
-    AheadState,
-)
+from skewless.strategies.cascade.ahead.state import BLOCK, NO_PIECE, AheadState
 from skewless.strategies.cascade.weights import weight_of
 
 

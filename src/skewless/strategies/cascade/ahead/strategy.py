@@ -21,12 +21,7 @@ from skewless.strategies.cascade.ahead.condensing import (
     counted_together,
 )
 from skewless.strategies.cascade.ahead.routing import route_records
-from skewless.strategies.cascade.ahead.state import (
-    COUNTERS,
-    NUMBERS,
-    AheadState,
-    buffers,
-)
+from skewless.strategies.cascade.ahead.state import COUNTERS, NUMBERS, AheadState, buffers
 from skewless.strategies.cascade.heavy_keys import (
     COUNTED_PER_WORKER,
     EPOCH_PER_WORKER,
