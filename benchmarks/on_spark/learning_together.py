@@ -24,7 +24,7 @@ from skewless import metrics, registry
 from skewless.arrays import Ints, Keys
 from skewless.keys import hash_keys
 from skewless.simulator import Sync, simulate
-from skewless.simulator.micro_batches import MicroBatches
+from skewless.simulator.syncing import MicroBatches
 from skewless.spark import route
 from skewless.strategy import Merges
 from skewless.workloads import Zipf

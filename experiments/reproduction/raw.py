@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from benchmarks.records import Row
 from experiments.reproduction.figure import Cell
 from skewless.plumbing.arguments import shown
+from skewless.plumbing.compiling import sources_digest
 from skewless.plumbing.private_files import PRIVATE, replace_file
-from skewless.plumbing.source_digest import sources_digest
 
 _LONGEST_NAME = 80  # of the readable part
 

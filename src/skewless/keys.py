@@ -18,6 +18,7 @@ _ALLOWED = (
     "durations, and structs, lists and dictionaries of these"
 )
 _NO_BITMAP = np.empty(0, np.uint8)
+_Fold = Callable[[pa.Array, Keys], None]
 # The type that Spark gives a Python Decimal.
 _PYTHON_DECIMAL = pa.decimal128(38, 18)
 
@@ -108,30 +109,12 @@ def _buffer(array: pa.Array, number: int, dtype: Any) -> Any:
     return np.frombuffer(buffer, dtype, count=buffer.size // item)
 
 
-def _fold_nothing(array: pa.Array, hashes: Keys) -> None:
-    pass
-
-
 def _fold_ints(array: pa.Array, hashes: Keys) -> None:
-    if not (pt.is_int32(array.type) or pt.is_date32(array.type)):
-        array = array.cast(pa.int32())
     fold_ints(_buffer(array, 1, np.int32), _validity(array), array.offset, hashes)
 
 
 def _fold_longs(array: pa.Array, hashes: Keys) -> None:
     fold_longs(_buffer(array, 1, np.int64), _validity(array), array.offset, hashes)
-
-
-def _fold_timestamps(array: pa.Array, hashes: Keys) -> None:
-    _fold_longs(array.cast(pa.timestamp("us", array.type.tz), safe=False), hashes)
-
-
-def _fold_durations(array: pa.Array, hashes: Keys) -> None:
-    _fold_longs(array.cast(pa.duration("us"), safe=False), hashes)
-
-
-def _fold_date64(array: pa.Array, hashes: Keys) -> None:
-    _fold_ints(array.cast(pa.date32()), hashes)
 
 
 def _fold_float32(array: pa.Array, hashes: Keys) -> None:
@@ -176,10 +159,6 @@ def _fold_bytes(array: pa.Array, hashes: Keys) -> None:
     fold_bytes(offsets, _buffer(array, 2, np.uint8), _validity(array), array.offset, hashes)
 
 
-def _fold_other_bytes(array: pa.Array, hashes: Keys) -> None:
-    _fold_bytes(array.cast(pa.large_binary()), hashes)
-
-
 def _fold_dictionary(array: pa.Array, hashes: Keys) -> None:
     if hashes.size and bool((hashes == hashes[0]).all()):
         # One seed for all, as for a first column: hash each entry once, and look the rest up.
@@ -208,41 +187,33 @@ def _fold_list(array: pa.Array, hashes: Keys) -> None:
         hashes[records] = seeds
 
 
-def _is_small_int(kind: pa.DataType) -> bool:
-    return bool(pt.is_int8(kind) or pt.is_int16(kind) or pt.is_int32(kind) or pt.is_boolean(kind))
+def _cast(kind: Callable[[pa.DataType], pa.DataType], fold: _Fold, **options: Any) -> _Fold:
+    """Return how columns are hashed that Spark would store as another type."""
+    return lambda array, hashes: fold(array.cast(kind(array.type), **options), hashes)
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    return any(
-        is_kind(kind)
-        for is_kind in (pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary)
-    )
-
-
-def _is_other_bytes(kind: pa.DataType) -> bool:
-    is_view = pt.is_string_view(kind) or pt.is_binary_view(kind)
-    return bool(is_view or pt.is_fixed_size_binary(kind))
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind))
+def _any(*tests: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda kind: any(test(kind) for test in tests)
 
 
 #: Which types are hashed how; the first that matches counts.
-_FOLDS: tuple[tuple[Callable[[Any], bool], Callable[[pa.Array, Keys], None]], ...] = (
-    (_is_bytes, _fold_bytes),
+_FOLDS: tuple[tuple[Callable[[Any], bool], _Fold], ...] = (
+    (_any(pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary), _fold_bytes),
     (pt.is_int64, _fold_longs),
-    (_is_small_int, _fold_ints),
-    (pt.is_date32, _fold_ints),
-    (pt.is_date64, _fold_date64),
-    (pt.is_timestamp, _fold_timestamps),
-    (pt.is_duration, _fold_durations),
+    (_any(pt.is_int32, pt.is_date32), _fold_ints),
+    (_any(pt.is_int8, pt.is_int16, pt.is_boolean), _cast(lambda _: pa.int32(), _fold_ints)),
+    (pt.is_date64, _cast(lambda _: pa.date32(), _fold_ints)),
+    (pt.is_timestamp, _cast(lambda kind: pa.timestamp("us", kind.tz), _fold_longs, safe=False)),
+    (pt.is_duration, _cast(lambda _: pa.duration("us"), _fold_longs, safe=False)),
     (pt.is_float64, _fold_float64),
     (pt.is_float32, _fold_float32),
     (pt.is_decimal128, _fold_decimals),
     (pt.is_dictionary, _fold_dictionary),
     (pt.is_struct, _fold_struct),
-    (_is_list, _fold_list),
-    (_is_other_bytes, _fold_other_bytes),
-    (pt.is_null, _fold_nothing),
+    (_any(pt.is_list, pt.is_large_list, pt.is_fixed_size_list), _fold_list),
+    (
+        _any(pt.is_string_view, pt.is_binary_view, pt.is_fixed_size_binary),
+        _cast(lambda _: pa.large_binary(), _fold_bytes),
+    ),
+    (pt.is_null, lambda array, hashes: None),
 )

@@ -16,23 +16,6 @@ import numpy as np
 from skewless.arrays import Floats
 from skewless.plumbing.arguments import LARGEST, shown, whole_number
 
-__all__ = [
-    "MOST_PLACES",
-    "MOST_POINTS",
-    "WeightError",
-    "as_dict",
-    "check_types",
-    "defaults",
-    "make",
-    "names",
-    "nearest",
-    "require",
-    "require_all_stay",
-    "require_count",
-    "require_weights",
-    "whole_number",
-]
-
 T = TypeVar("T")
 
 #: The most places of a table that a parameter sizes, for one source: some hundred megabytes.
@@ -93,16 +76,15 @@ def check_types(owner: Any) -> None:
 
 def _plain(value: Any, kind: Any) -> tuple[Any, str | None]:
     """Return the value as a plain value of the type, and what is allowed if this one is not."""
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        options = typing.get_args(kind)
-        if value is None and type(None) in options:
+    inner = _optional(kind)
+    if inner is not None:
+        if value is None:
             return None, None
-        (kind,) = (option for option in options if option is not type(None))
-        plain, what_is_allowed = _plain(value, kind)
+        plain, what_is_allowed = _plain(value, inner)
         return plain, what_is_allowed and f"{what_is_allowed}, or None"
     if typing.get_origin(kind) is Literal:
-        allowed = None if isinstance(value, str) else f"one of {', '.join(typing.get_args(kind))}"
-        return value, allowed
+        known = typing.get_args(kind)
+        return value, None if value in known else f"one of {', '.join(known)}"
     if kind is str:
         return value, None if isinstance(value, str) else "a text"
     if kind is bool:
@@ -120,6 +102,13 @@ def _plain(value: Any, kind: Any) -> tuple[Any, str | None]:
             number = math.inf
         return number, None if math.isfinite(number) else "a finite number"
     return value, None
+
+
+def _optional(kind: Any) -> Any:
+    """Return what a field may be besides None, if None is one of its values."""
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return next(option for option in typing.get_args(kind) if option is not type(None))
+    return None
 
 
 def make(cls: type[T], settings: Mapping[str, Any]) -> T:
@@ -147,14 +136,10 @@ def make(cls: type[T], settings: Mapping[str, Any]) -> T:
 
 
 def _from_text(where: str, text: str, kind: Any) -> Any:
-    origin = typing.get_origin(kind)
-    if origin in (typing.Union, types.UnionType):
-        options = typing.get_args(kind)
-        if type(None) in options and text.lower() in ("none", ""):
-            return None
-        (kind,) = (option for option in options if option is not type(None))
-        return _from_text(where, text, kind)
-    if origin is Literal:
+    inner = _optional(kind)
+    if inner is not None:
+        return None if text.lower() in ("none", "") else _from_text(where, text, inner)
+    if typing.get_origin(kind) is Literal:
         allowed = typing.get_args(kind)
         if text not in allowed:
             raise ValueError(f"{where} must be one of {', '.join(allowed)}, not {shown(text)}")
@@ -183,11 +168,8 @@ def names(cls: type) -> list[str]:
 
 def as_dict(strategy_or_workload: Any) -> dict[str, Any]:
     """Return the parameters by name."""
-    return {
-        field.name: getattr(strategy_or_workload, field.name)
-        for field in dataclasses.fields(strategy_or_workload)
-        if field.init
-    }
+    owner = strategy_or_workload
+    return {name: getattr(owner, name) for name in names(type(owner))}
 
 
 def defaults(cls: type) -> dict[str, Any]:

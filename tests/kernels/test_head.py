@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skewless.kernels.head import head, is_hot
+from skewless.kernels.space_saving import head, is_hot
 from skewless.state import Unsound
 
 

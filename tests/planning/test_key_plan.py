@@ -12,7 +12,7 @@ import pytest
 from planning.test_packing import counted
 from skewless.planning import KeyPlan, pack
 from skewless.planning.key_plan import plan_of
-from skewless.planning.planned_keys import Made
+from skewless.planning.plan_files import Made
 
 MADE = Made(("k",), ("string",), 7, 0.05)
 

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from skewless.plumbing import private_folders as folders
-from skewless.plumbing.private_folders import complaint, private_folder
+from skewless.plumbing import private_files as folders
+from skewless.plumbing.private_files import complaint, private_folder
 
 if not hasattr(os, "geteuid"):
     pytest.skip("this system has no owners of files", allow_module_level=True)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.simulator.dealing import collect, deal, refill, shares, stretches
+from skewless.simulator.records import collect, deal, refill, shares, stretches
 
 
 @given(

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from skewless.simulator import Measuring, Timing, simulate
-from skewless.simulator.forwarding import SlidingPartials, partials, slide_of
-from skewless.simulator.timed.merge_stage import MergeStage
+from skewless.simulator.forwarding import MergeStage, SlidingPartials, partials, slide_of
 from skewless.strategies import Hash, PartialKey
 from skewless.strategies.dalton import Dalton
 from skewless.workloads import Zipf

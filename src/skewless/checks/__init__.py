@@ -7,6 +7,6 @@ True
 """
 
 from skewless.checks.contract import CHECKS, Check, CheckFailed, applicable, check_strategy
-from skewless.checks.streams import STREAMS, Stream
+from skewless.checks.routing import STREAMS, Stream
 
 __all__ = ["CHECKS", "STREAMS", "Check", "CheckFailed", "Stream", "applicable", "check_strategy"]

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from skewless.checks import (
-    abilities,
-    changing_sources,
-    merging,
-    moving,
-    routing,
-    tampering,
-    weighing,
-)
-from skewless.checks.streams import STREAMS, Stream
+from skewless.checks import abilities, merging, routing, tampering, weighing
+from skewless.checks.routing import STREAMS, Stream
 from skewless.strategy import (
     AnyStrategy,
     Condenses,
@@ -83,16 +75,16 @@ CHECKS: tuple[Check, ...] = (
     Check(abilities.rescaling_moves_only_what_it_must, lambda s: s.traits.minimal_rescale),
     Check(abilities.moves_are_complete_and_true, lambda s: isinstance(s, Rebalances)),
     Check(abilities.reports_may_leave_keys_out, lambda s: isinstance(s, Rebalances)),
-    Check(moving.the_same_report_moves_nothing_twice, lambda s: isinstance(s, Rebalances)),
+    Check(abilities.the_same_report_moves_nothing_twice, lambda s: isinstance(s, Rebalances)),
     Check(
-        moving.loads_within_the_tolerance_move_nothing,
+        abilities.loads_within_the_tolerance_move_nothing,
         lambda s: isinstance(s, Rebalances) and hasattr(s, "tolerance"),
     ),
     Check(
-        moving.keys_that_no_report_names_stay_or_are_named,
+        abilities.keys_that_no_report_names_stay_or_are_named,
         lambda s: isinstance(s, Rebalances) and not s.traits.moves_unnamed,
     ),
-    Check(moving.rescaling_names_its_moves, lambda s: isinstance(s, RescalesKeys)),
+    Check(abilities.rescaling_names_its_moves, lambda s: isinstance(s, RescalesKeys)),
     Check(weighing.every_weighted_record_gets_a_worker, _weighs),
     Check(weighing.weights_of_one_change_nothing, _weighs),
     Check(weighing.weights_are_not_changed, _weighs),
@@ -103,9 +95,7 @@ CHECKS: tuple[Check, ...] = (
     Check(merging.merging_twice_changes_nothing, _merges, merging.MERGED_STREAMS),
     Check(merging.merging_makes_nothing_worse, _merges, merging.MERGED_STREAMS),
     Check(
-        changing_sources.a_changing_number_of_sources_makes_nothing_worse,
-        _merges,
-        changing_sources.CHANGING_STREAMS,
+        merging.a_changing_number_of_sources_makes_nothing_worse, _merges, merging.CHANGING_STREAMS
     ),
 )
 

@@ -1,20 +1,15 @@
 """Untrusted states: what `restored` accepts must be safe to route by.
 
-`python -m skewless.checks` reads pickled strategies from standard input, changes their
-states in every way that a file allows, and prints one line for each change that was accepted and
-then led to an exception, to a worker that does not exist, or to a loop without end. It is to be run
-without compilation: compiled code would crash, or silently read foreign memory, where plain Python
-raises an IndexError.
+States are changed in every way that a file allows. A change that is accepted must not lead to an
+exception, to a worker that does not exist, or to a loop without end. This is to be run without
+compilation: compiled code would crash, or silently read foreign memory, where plain Python raises
+an IndexError.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import pickle
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -22,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Keys
-from skewless.checks.routing import expect_in_range, owners_of, routed
-from skewless.checks.streams import Stream
+from skewless.checks.replay import elsewhere
+from skewless.checks.routing import Stream, expect_in_range, owners_of, routed
 from skewless.kernels.hashing import GOLDEN
 from skewless.state import Unsound, copy_state, named_arrays, restored
 from skewless.strategy import AnyStrategy, Forks, Merges, Rebalances, Report
@@ -195,18 +190,13 @@ def _is_same(one: NDArray[Any], other: NDArray[Any]) -> bool:
     return one.dtype == other.dtype and one.tobytes() == other.tobytes()
 
 
+def _all_failures(strategies: Sequence[AnyStrategy], n_states: int, seed: int) -> Iterator[str]:
+    for strategy in strategies:
+        yield from failures(strategy, n_states, seed)
+
+
 def failures_elsewhere(
     strategies: Sequence[AnyStrategy], n_states: int, seed: int = 0, *, jit: bool = False
 ) -> list[str]:
     """List the failures that a new process finds in this many tampered states of each strategy."""
-    done = subprocess.run(
-        [sys.executable, "-m", "skewless.checks"],
-        input=pickle.dumps((list(strategies), n_states, seed)),
-        env={**os.environ, "NUMBA_DISABLE_JIT": "0" if jit else "1"},
-        stdout=subprocess.PIPE,
-        check=False,
-    )
-    found = done.stdout.decode().splitlines()
-    if done.returncode != 0:  # by a signal: it used foreign memory
-        found.append(f"the process ended with {done.returncode}")
-    return found
+    return elsewhere(_all_failures, list(strategies), n_states, seed, jit=jit)

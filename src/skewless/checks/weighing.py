@@ -8,6 +8,7 @@ import numpy as np
 
 from skewless.arrays import Floats
 from skewless.checks.routing import (
+    Stream,
     batching_is_invisible,
     expect_equal_states,
     expect_in_range,
@@ -18,7 +19,6 @@ from skewless.checks.routing import (
     routed,
     shapes,
 )
-from skewless.checks.streams import Stream
 from skewless.state import copy_state, named_arrays
 
 # 0, a number without an exact binary form, 1, and a weight that alone fills a worker.

@@ -7,17 +7,14 @@ from skewless.plumbing.compiling import kernel
 
 #: 2^64 divided by the golden ratio: multiples of it are spread evenly over all 64-bit numbers.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT_30 = np.uint64(30)
-_SHIFT_27 = np.uint64(27)
-_SHIFT_31 = np.uint64(31)
-_SHIFT_32 = np.uint64(32)
+_SHIFT_11, _SHIFT_27, _SHIFT_30 = np.uint64(11), np.uint64(27), np.uint64(30)
+_SHIFT_31, _SHIFT_32 = np.uint64(31), np.uint64(32)
 _FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 _FACTOR_2 = np.uint64(0x94D049BB133111EB)
 _INVERSE_1 = np.uint64(pow(int(_FACTOR_1), -1, 1 << 64))
 _INVERSE_2 = np.uint64(pow(int(_FACTOR_2), -1, 1 << 64))
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _TO_UNIT = 1.0 / (1 << 53)
-_SHIFT_11 = np.uint64(11)
 
 
 @kernel

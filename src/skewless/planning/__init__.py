@@ -8,6 +8,6 @@ that. An engine counts the keys and moves the records: `skewless.spark.plan_keys
 from skewless.planning.join_plan import JoinPlan
 from skewless.planning.key_plan import KeyPlan
 from skewless.planning.packing import KeyCounts, Packed, pack
-from skewless.planning.planned_keys import PlannedKey
+from skewless.planning.plan_files import PlannedKey
 
 __all__ = ["JoinPlan", "KeyCounts", "KeyPlan", "Packed", "PlannedKey", "pack"]

@@ -11,8 +11,7 @@ import numpy as np
 
 from skewless.metrics import imbalance, replication
 from skewless.planning.packing import KeyCounts, Packed
-from skewless.planning.plan_files import read, save
-from skewless.planning.planned_keys import Made, PlannedKey
+from skewless.planning.plan_files import Made, PlannedKey, read, save
 from skewless.plumbing.text_tables import number, percent, printable, text_table
 
 Plan = TypeVar("Plan", bound="KeyPlan")

@@ -14,9 +14,11 @@ other user can write to or replace.
 
 from __future__ import annotations
 
+import ast
 import atexit
 import contextlib
 import functools
+import hashlib
 import logging
 import os
 import shutil
@@ -33,14 +35,64 @@ from numba.core import config as numba_config
 from numba.core import event as numba_event
 from numba.core.compiler_lock import global_compiler_lock
 
-from skewless.plumbing.private_files import PRIVATE
-from skewless.plumbing.private_folders import private_folder
-from skewless.plumbing.source_digest import sources_digest
+from skewless.plumbing.private_files import PRIVATE, private_folder
 
 try:
     import fcntl
 except ImportError:  # pragma: no cover - Windows: no advisory locks, so no shared cache either
     fcntl = None  # type: ignore[assignment]
+
+
+def sources_digest(module: str, file: Path) -> str:
+    """Return a digest of the module's text and the text of all modules that it imports.
+
+    Only modules of its package and of this package count. The imports must be done: the modules
+    are looked up among those that are loaded.
+    """
+    packages = {module.partition(".")[0], __name__.partition(".")[0]}
+    texts = {module: file}
+    waiting = [(module, file)]
+    while waiting:
+        for name in _imported(*waiting.pop()):
+            found = getattr(sys.modules.get(name), "__file__", None)
+            if found and name not in texts and name.partition(".")[0] in packages:
+                texts[name] = Path(found)
+                waiting.append((name, texts[name]))
+    digest = hashlib.sha256()
+    for name in sorted(texts):
+        digest.update(f"{name}\n".encode())
+        digest.update(_text_digest(texts[name]))
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def _text_digest(file: Path) -> bytes:
+    return hashlib.sha256(file.read_bytes()).digest()
+
+
+@functools.cache
+def _imported(module: str, file: Path) -> tuple[str, ...]:
+    """Return the names of the modules that a file may import."""
+    if file.suffix != ".py":
+        return ()
+    return tuple(dict.fromkeys(_import_names(module, file)))
+
+
+def _import_names(module: str, file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = module.split(".")
+                # A package counts as one of its own parents.
+                kept = len(parents) - node.level + (file.name == "__init__.py")
+                base = ".".join([*parents[:kept], *filter(None, [node.module])])
+            yield base
+            # `from package import name` may import a module.
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
 
 _LOG = logging.getLogger(__name__)
 

@@ -59,8 +59,8 @@ class Membership:
             return
         if not isinstance(self._strategy, Rescales):
             raise ValueError(f"events: {self._strategy.name} has a fixed number of workers")
-        if not self._strategy.traits.any_may_leave and not _is_prefix(capacities > 0):
-            gone = int(np.flatnonzero(capacities == 0)[0])
+        gone = int(np.flatnonzero(capacities == 0)[0])
+        if not self._strategy.traits.any_may_leave and capacities[gone:].any():
             raise ValueError(
                 f"events: with {self._strategy.name} only the last workers can leave, not worker "
                 f"{gone}"
@@ -116,8 +116,3 @@ class Membership:
         if isinstance(self._strategy, Rescales):
             return self._strategy.rescale(state, n_workers, capacities), None
         return state, None
-
-
-def _is_prefix(there: Any) -> bool:
-    """Return whether the workers that take part are the first ones."""
-    return bool(there[: int(there.sum())].all())

@@ -8,17 +8,17 @@ from collections.abc import Callable
 import numpy as np
 
 from skewless.parameters import as_dict
-from skewless.plumbing.arguments import seed_number, shown, whole
+from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown, whole
 from skewless.simulator.forwarding import Forwarding
 from skewless.simulator.membership import Membership
 from skewless.simulator.records import read_records
 from skewless.simulator.run import Run
 from skewless.simulator.simulation import Simulation
 from skewless.simulator.starting import (
+    MOST_SOURCES,
     Cluster,
     Measuring,
     require_capacities,
-    require_counts,
     require_parts,
     start_sources,
 )
@@ -80,7 +80,9 @@ def simulate(
         strategy that uses measured speeds is told, after each window, how long a record took.
     """
     require_parts(strategy, workload)
-    n_workers, n_sources, window = require_counts(n_workers, n_sources, window)
+    n_workers = whole(n_workers, "n_workers", least=1, most=MOST_WORKERS)
+    n_sources = whole(n_sources, "n_sources", least=1, most=MOST_SOURCES)
+    window = whole(window, "window", least=1)
     seed = seed_number(seed)
     for name, one, kind in (
         ("cluster", cluster, Cluster),
@@ -95,7 +97,9 @@ def simulate(
     syncing = _require_sync(sync, strategy)
     horizon = whole(horizon, "horizon") or window
     speeds = require_capacities(cluster.capacities, n_workers)
-    keys_to_merge = _forwarding(strategy, n_sources, slides) if forwarding else None
+    if forwarding and not hasattr(strategy, "forwards"):
+        raise ValueError(f"forwarding: {strategy.name} cannot tell which results need no merging")
+    keys_to_merge = Forwarding(strategy, n_sources, slides) if forwarding else None
     exchanges = None if syncing is None else Exchanges(strategy, syncing, n_sources)
     events = require_events(cluster.events, n_workers, workload.n_records)
     members = Membership(strategy, speeds, events)
@@ -160,13 +164,6 @@ def simulate(
         syncs=() if exchanges is None else tuple(exchanges.done),
         slides=() if keys_to_merge is None else tuple(keys_to_merge.slides),
     )
-
-
-def _forwarding(strategy: AnyStrategy, n_sources: int, slides: int) -> Forwarding:
-    """Build the count of forwarded keys; raise ValueError unless the strategy can tell them."""
-    if not hasattr(strategy, "forwards"):
-        raise ValueError(f"forwarding: {strategy.name} cannot tell which results need no merging")
-    return Forwarding(strategy, n_sources, slides)
 
 
 def _require_sync(sync: int | Sync, strategy: AnyStrategy) -> Sync | None:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Floats, Keys, SmallInts, Workers
-from skewless.simulator.dealing import collect, deal, shares, stretches
 from skewless.simulator.forwarding import Forwarding
 from skewless.simulator.membership import Membership
-from skewless.simulator.records import Records, decide, joined
+from skewless.simulator.records import Records, collect, deal, decide, joined, shares, stretches
 from skewless.simulator.run import Rebalance
 from skewless.simulator.syncing import Exchanges
 from skewless.simulator.tally import Tally, Windows
@@ -141,8 +140,8 @@ class Simulation:
         if self.clock is not None and event.kind == "stop":
             self.clock.stop(event.worker, event.value)
         elif self.clock is not None and not event.ends:
-            self.clock.set_capacity(event.worker, event.value)
-        self.tally.set_capacities(self._members.capacities)
+            self.clock.queues.capacities[event.worker] = event.value
+        self.tally.capacities[:] = self._members.capacities
         if tells:
             self._rescale()
         if self.clock is not None and event.kind == "fail":
@@ -287,7 +286,7 @@ class Simulation:
                 state_moved=float(report.state_sizes[moving].sum()),
                 state_held=float(report.state_sizes.sum()),
                 n_moves=moves.keys.size,
-                n_entries=_entries(state),
+                n_entries=int(state.n_entries[0]) if hasattr(state, "n_entries") else 0,
             )
         )
         self.states = [state, *(copy_state(state) for _ in self.states[1:])]
@@ -316,11 +315,6 @@ class Simulation:
             self.exchanges.change(lambda state: self._members.rescaled(state, keys)[0])
         if moves is not None:
             self._transfer(moves, keys, sizes)
-
-
-def _entries(state: Any) -> int:
-    """Count the keys in the routing table of a moving strategy."""
-    return int(state.n_entries[0]) if hasattr(state, "n_entries") else 0
 
 
 def _state_sizes(history: deque[tuple[Keys, Floats]]) -> tuple[Keys, Floats]:

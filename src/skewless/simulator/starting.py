@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from skewless.arrays import Floats
 from skewless.parameters import check_types, require_count
-from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
+from skewless.plumbing.arguments import shown
 from skewless.registry import strategy_of
 from skewless.simulator.timed.timing import Event
 from skewless.state import state_bytes
@@ -79,15 +79,6 @@ class Measuring:
         require_count(self, "slides", most=MOST_SLIDES)
 
 
-def require_counts(n_workers: object, n_sources: object, window: object) -> tuple[int, int, int]:
-    """Return the counts; raise ValueError if they are out of range."""
-    return (
-        whole(n_workers, "n_workers", least=1, most=MOST_WORKERS),
-        whole(n_sources, "n_sources", least=1, most=MOST_SOURCES),
-        whole(window, "window", least=1),
-    )
-
-
 def require_parts(strategy: object, workload: object) -> None:
     """Raise ValueError unless these are a strategy and a workload."""
     if isinstance(strategy, str):
@@ -144,17 +135,12 @@ def start_sources(strategy: AnyStrategy, n_workers: int, n_sources: int, seed: i
 
 
 def require_memory(needed: int, what: str) -> None:
-    """Raise ValueError if `needed` bytes are more than this machine has."""
-    there = _memory_bytes()
-    if there is not None and needed > there:
+    """Raise ValueError if `needed` bytes are more than this machine is known to have."""
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return
+    if needed > there:
         raise ValueError(
             f"{what} need {needed / 2**30:,.1f} GiB, and this machine has {there / 2**30:,.1f}"
         )
-
-
-def _memory_bytes() -> int | None:
-    """Return the memory of this machine, or None if it is not known."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None

@@ -14,10 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
+from skewless.arrays import Keys, Workers
 from skewless.parameters import require
 from skewless.plumbing.arguments import shown, whole
 from skewless.state import copy_state
-from skewless.strategy import Forks, Waits
+from skewless.strategy import Condenses, Forks, Waits
 
 _FAR = 1 << 62
 
@@ -60,7 +63,12 @@ class Sync:
         require(self, "adaptive", isinstance(self.adaptive, bool), "True or False")
         if not callable(self.work):
             object.__setattr__(self, "work", whole(self.work, "sync: work"))
-        object.__setattr__(self, "delay", _whole_delays(self.delay))
+        given: Any = self.delay
+        if isinstance(given, (list, tuple)):
+            delay: Any = tuple(whole(one, "sync: delay") for one in given)
+        else:
+            delay = whole(given, "sync: delay")
+        object.__setattr__(self, "delay", delay)
         if not self.adaptive:
             unbound = self.shortest == 1 and self.longest is None
             require(self, "adaptive", unbound, "True where shortest or longest is given")
@@ -86,12 +94,6 @@ class Sync:
                 f"{shown(list(self.delay))}"
             )
         return list(self.delay)
-
-
-def _whole_delays(delay: Any) -> int | tuple[int, ...]:
-    if isinstance(delay, (list, tuple)):
-        return tuple(whole(one, "sync: delay") for one in delay)
-    return whole(delay, "sync: delay")
 
 
 @dataclass(frozen=True)
@@ -159,15 +161,11 @@ class Exchanges:
     @property
     def next_event(self) -> int:
         """The record before which a message is sent or arrives next."""
-        return min(self._next_event(source) for source in range(self._n_sources))
+        waits, due = self._waits, self._due
+        return min(self._arrivals[s] if waits(s) else due(s) for s in range(self._n_sources))
 
     def _waits(self, source: int) -> bool:
         return source in self._messages or self._arrivals[source] != _FAR
-
-    def _next_event(self, source: int) -> int:
-        if self._waits(source):
-            return self._arrivals[source]
-        return self._due(source)
 
     def _due(self, source: int) -> int:
         """Return when the next message is sent; this depends on messages only, on no other cut."""
@@ -263,3 +261,47 @@ class Exchanges:
     def forget_answers(self) -> None:
         """Begin a window in which no source has had an answer; one source needs none."""
         self.told = [self._n_sources == 1] * self._n_sources
+
+
+class MicroBatches:
+    """The sources of a query; their number may change from one micro-batch to the next."""
+
+    def __init__(self, strategy: Any, n_workers: int, seed: int, *, merging: bool = True) -> None:
+        """Begin before the first micro-batch. Without `merging`, sources continue alone."""
+        self.reports: dict[int, Any] = {}  # the last one of each source
+        self.plan: Any = None
+        self._strategy = strategy
+        self._n_workers = n_workers
+        self._seed = seed
+        self._merging = merging
+
+    def state(self, source: int) -> Any:
+        """Build the state with which a source begins the next micro-batch."""
+        if self.plan is not None and isinstance(self._strategy, Condenses):
+            return copy_state(self.plan)
+        own = self.reports.get(source)
+        # Workers are idle when a micro-batch begins, so a backlog that was inferred is over.
+        if own is None or (self.plan is not None and hasattr(self._strategy, "waiting")):
+            own = self._strategy.start(self._n_workers, self._seed, source=source)
+        return own if self.plan is None else take_over(self._strategy, self.plan, own, source)
+
+    def route(self, batch: Sequence[Keys]) -> list[Workers]:
+        """Route a micro-batch, in which source s has the records of `batch[s]`, and merge."""
+        found = []
+        reporting = {source: self.state(source) for source, keys in enumerate(batch) if keys.size}
+        for source, keys in enumerate(batch):
+            found.append(np.full(keys.size, -1, np.int32))
+            if source in reporting:
+                self._strategy.route(keys, reporting[source], found[-1])
+        self.reports |= reporting
+        if self._merging and reporting:
+            self.plan = self._merged(list(reporting.values()))
+        return found
+
+    def _merged(self, states: list[Any]) -> Any:
+        strategy = self._strategy
+        if not isinstance(strategy, Condenses):
+            return strategy.merge(states)
+        parts = [strategy.condense(state) for state in states]
+        fresh = self._strategy.start(self._n_workers, self._seed)
+        return strategy.merge_condensed(parts, fresh)

@@ -43,7 +43,7 @@ class Tally:
         self.loads: NDArray[Any] = np.zeros(n_workers, np.float64 if weighted else np.int64)
         self.replicas = ReplicaCounter(measuring.max_pairs)
         self.window = window
-        self._capacities = capacities.copy()
+        self.capacities = capacities.copy()  # may change, from the current window on
         self._kept: list[Floats] | None = [] if measuring.keep_loads else None
         self._capacity_sums = np.zeros(n_workers)  # over windows, by their records
         self._window_loads = np.zeros_like(self.loads)
@@ -56,16 +56,12 @@ class Tally:
         """How many records the current window still takes."""
         return self.window - self._window_records
 
-    def set_capacities(self, capacities: Floats) -> None:
-        """Measure by other speeds of the workers, from the current window on."""
-        self._capacities[:] = capacities
-
     @property
     def mean_capacities(self) -> Floats:
         """The speeds of the workers, as they were for the mean record of the complete windows."""
         total = self._capacity_sums.sum()
         if not total:
-            return np.array(self._capacities)
+            return np.array(self.capacities)
         mean: Floats = self._capacity_sums / total * self.loads.size
         return mean
 
@@ -85,11 +81,11 @@ class Tally:
             begin = end
 
     def _close_window(self) -> None:
-        there = self._capacities > 0  # a worker that has just left is no measure
-        peak = float((self._window_loads[there] / self._capacities[there]).max())
+        there = self.capacities > 0  # a worker that has just left is no measure
+        peak = float((self._window_loads[there] / self.capacities[there]).max())
         cost = float(self._window_loads.sum())
-        capacity = float(self._capacities.sum())
-        self._capacity_sums += self._window_records * self._capacities
+        capacity = float(self.capacities.sum())
+        self._capacity_sums += self._window_records * self.capacities
         counts = self._window_replicas.counts()
         self._rows.append((self._window_records, cost, peak, capacity, *counts))
         self.loads += self._window_loads
@@ -107,12 +103,7 @@ class Tally:
         loads = None
         if self._kept is not None:
             loads = np.array(self._kept).reshape(len(self._kept), self.loads.size)
-        return Windows(
-            records=np.array(columns[0], np.int64),
-            costs=np.array(columns[1], np.float64),
-            peaks=np.array(columns[2], np.float64),
-            capacity=np.array(columns[3], np.float64),
-            keys=np.array(columns[4], np.int64),
-            pairs=np.array(columns[5], np.int64),
-            loads=loads,
-        )
+        kinds = ("i8", "f8", "f8", "f8", "i8", "i8")
+        arrays: list[Any] = [np.array(c, kind) for c, kind in zip(columns, kinds, strict=True)]
+        records, costs, peaks, capacity, keys, pairs = arrays
+        return Windows(records, costs, peaks, capacity, keys, pairs, loads)

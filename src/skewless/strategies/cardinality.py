@@ -10,7 +10,7 @@ import numpy as np
 from skewless.arrays import I64, Ints, Keys, Rows, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, two_workers
 from skewless.kernels.key_table import ABSENT, KeyTable, clear, find_slot, key_table
-from skewless.parameters import MOST_PLACES, check_types, require, require_count
+from skewless.parameters import MOST_PLACES, check_types, require_count
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, require_same, require_that, require_within
 from skewless.strategy import Traits
@@ -97,19 +97,42 @@ def _route(keys: Keys, state: CardinalityState, out: Workers) -> None:
         out[i] = worker
 
 
-def _start(n_workers: int, seed: int, affinity: bool, rule: str, window: int) -> CardinalityState:
-    return CardinalityState(
-        seed_array(seed, 1),
-        key_table(window),
-        np.zeros(n_workers, np.int64),
-        np.zeros(n_workers, np.int64),
-        np.zeros(1, TOTALS),
-        np.array([(int(affinity), _RULES[rule], window)], SETTINGS),
-    )
+@dataclass(frozen=True)
+class _TwoCandidates:
+    """What both share: two candidates per key, and windows in which everything is counted."""
+
+    affinity: ClassVar[bool]
+
+    measure: str = "keys"
+    window: int = 100_000
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require_count(self, "window", most=MOST_PLACES)
+
+    @property
+    def traits(self) -> Traits:
+        """Two workers per key, over all windows."""
+        return Traits(family="splitting", fan_out=2)
+
+    def start(self, n_workers: int, seed: int, *, source: int = 0) -> CardinalityState:
+        """Return the state of a source that has sent nothing."""
+        return CardinalityState(
+            seed_array(seed, 1),
+            key_table(self.window),
+            np.zeros(n_workers, np.int64),
+            np.zeros(n_workers, np.int64),
+            np.zeros(1, TOTALS),
+            np.array([(int(self.affinity), _RULES[self.measure], self.window)], SETTINGS),
+        )
+
+    def route(self, keys: Keys, state: CardinalityState, out: Workers) -> None:
+        """Fill `out` with the worker of each record."""
+        _route(read_only(keys), state, out)
 
 
 @dataclass(frozen=True)
-class CardinalityMinimal:
+class CardinalityMinimal(_TwoCandidates):
     """Send each record to the one of its key's two workers that holds fewer distinct keys (CM).
 
     The cost of a stateful worker often comes not from records but from keys: memory, and merging
@@ -144,31 +167,13 @@ class CardinalityMinimal:
     """
 
     name: ClassVar[str] = "cm"
+    affinity: ClassVar[bool] = False
 
     measure: Literal["keys", "sum"] = "keys"
-    window: int = 100_000
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self, "measure", self.measure in ("keys", "sum"), "'keys' or 'sum'")
-        require_count(self, "window", most=MOST_PLACES)
-
-    @property
-    def traits(self) -> Traits:
-        """Two workers per key."""
-        return Traits(family="splitting", fan_out=2)
-
-    def start(self, n_workers: int, seed: int, *, source: int = 0) -> CardinalityState:
-        """Return the state of a source that has sent nothing."""
-        return _start(n_workers, seed, False, self.measure, self.window)
-
-    def route(self, keys: Keys, state: CardinalityState, out: Workers) -> None:
-        """Fill `out` with the worker of each record."""
-        _route(read_only(keys), state, out)
 
 
 @dataclass(frozen=True)
-class CountAffinity:
+class CountAffinity(_TwoCandidates):
     """Keep a key where it is; send a new one to its lighter candidate (cAM).
 
     The first record of a key in a window goes to the less loaded of two workers, and all further
@@ -203,24 +208,6 @@ class CountAffinity:
     """
 
     name: ClassVar[str] = "cam"
+    affinity: ClassVar[bool] = True
 
     measure: Literal["records", "keys"] = "records"
-    window: int = 100_000
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self, "measure", self.measure in ("records", "keys"), "'records' or 'keys'")
-        require_count(self, "window", most=MOST_PLACES)
-
-    @property
-    def traits(self) -> Traits:
-        """Two workers per key over time."""
-        return Traits(family="splitting", fan_out=2)
-
-    def start(self, n_workers: int, seed: int, *, source: int = 0) -> CardinalityState:
-        """Return the state of a source that has sent nothing."""
-        return _start(n_workers, seed, True, self.measure, self.window)
-
-    def route(self, keys: Keys, state: CardinalityState, out: Workers) -> None:
-        """Fill `out` with the worker of each record."""
-        _route(read_only(keys), state, out)

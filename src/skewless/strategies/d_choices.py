@@ -10,10 +10,9 @@ import numpy as np
 from skewless.arrays import I32, I64, U64, Floats, Ints, Keys, Rows, Words, Workers, read_only
 from skewless.kernels.fewest_choices import fewest_choices
 from skewless.kernels.hashing import nth_hash, seed_array, seeded, to_worker, two_workers
-from skewless.kernels.head import Head, head, is_hot
 from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
 from skewless.kernels.sorting import sort_descending
-from skewless.kernels.space_saving import list_shares
+from skewless.kernels.space_saving import Head, head, is_hot, list_shares
 from skewless.parameters import check_types, require, require_head
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, require_same, require_within

@@ -9,8 +9,8 @@ import numpy as np
 
 from skewless.arrays import Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, two_workers
-from skewless.kernels.head import Head, head, is_hot
 from skewless.kernels.least_loaded import floor_cursor, least_count, require_cursor
+from skewless.kernels.space_saving import Head, head, is_hot
 from skewless.kernels.two_choices import send_to_lighter
 from skewless.parameters import check_types, require_head
 from skewless.plumbing.compiling import kernel

@@ -10,12 +10,9 @@ from typing import Any
 
 from skewless import parameters
 from skewless.plumbing.arguments import shown
-from skewless.workloads.alternating import Alternating
-from skewless.workloads.burst import Burst
-from skewless.workloads.evolving_zipf import EvolvingZipf
+from skewless.workloads.drifting import Alternating, Burst, EvolvingZipf, ShiftingZipf
 from skewless.workloads.fluctuating_zipf import FluctuatingZipf
 from skewless.workloads.per_source import PerSource
-from skewless.workloads.shifting_zipf import ShiftingZipf
 from skewless.workloads.trace import Trace
 from skewless.workloads.workload import CHUNK_SIZE, Ranked, Weighted, Workload
 from skewless.workloads.zipf import Zipf

@@ -69,8 +69,6 @@ class PerSource(Ranked):
         allowed = len(self.exponents) >= 1 and all(0 <= z <= 20 for z in self.exponents)
         require(self, "exponents", allowed, "one number from 0 to 20 per distribution")
         require_zipf(self)
-        known = self.heavy_hitters in ("different", "same")
-        require(self, "heavy_hitters", known, "'different' or 'same'")
         require(self, "overlap", 0 <= self.overlap <= 1, "from 0 to 1")
 
     def fill(self, seeds: Words, first: int, out: Ints) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -19,11 +19,13 @@ from skewless.arrays import Floats, Keys
 from skewless.keys import hash_keys
 from skewless.parameters import WeightError, check_types, require
 from skewless.plumbing.arguments import path_text, shown
-from skewless.workloads.delimiters import BY_NAME, delimiter_of, require_csv
 from skewless.workloads.trace_files import (
+    BY_NAME,
+    delimiter_of,
     files_of,
     open_csv,
     open_json,
+    require_csv,
     schema_of,
     suffix_of,
     word_batches,
@@ -104,11 +106,9 @@ class Trace:
         require(self, "key", are_names and bool(self.key), "at least one column, each by its name")
         object.__setattr__(self, "key", tuple(self.key))
         check_types(self)
-        allowed = ("auto", *sorted(set(FORMATS.values())))
-        require(self, "format", self.format in allowed, f"one of {', '.join(allowed)}")
         require(self, "limit", self.limit is None or self.limit >= 0, "at least 0, or None")
         delimiter_of(self.delimiter, "trace: delimiter")
-        for file in self._files():
+        for file in _files_of(self.path):
             with file.open("rb"):  # has the best message for a file that cannot be read
                 pass
             require_csv(self.delimiter, "trace: delimiter", file.name, self._format_of(file))
@@ -117,7 +117,7 @@ class Trace:
     @property
     def n_records(self) -> int | None:
         """How many records there are; None for formats that would have to be read for it."""
-        files = self._files()
+        files = _files_of(self.path)
         if any(self._format_of(file) != "parquet" for file in files):
             return None
         n_records = sum(int(pa.parquet.read_metadata(file).num_rows) for file in files)
@@ -125,19 +125,21 @@ class Trace:
 
     def chunks(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Keys]:
         """Yield the key hashes in order; a trace is the same for every seed."""
-        return _cut(self._read(chunk_size, self._hashes), chunk_size, self.limit)
+        pieces = (self._hashes(file, chunk_size) for file in _files_of(self.path))
+        return _cut(chain.from_iterable(pieces), chunk_size, self.limit)
 
     def weights(self, seed: int, chunk_size: int = CHUNK_SIZE) -> Iterator[Floats] | None:
         """Yield what the records cost, cut like `chunks`; None where all cost the same."""
         if self.weight is None:
             return None
-        return _cut(self._read(chunk_size, self._costs), chunk_size, self.limit)
+        pieces = (self._costs(file, chunk_size) for file in _files_of(self.path))
+        return _cut(chain.from_iterable(pieces), chunk_size, self.limit)
 
     def values(self, hashes: Keys) -> dict[int, tuple[Any, ...]]:
         """Return the values of the key columns by hash, if they occur; reads the files again."""
         wanted = np.unique(hashes)
         found: dict[int, tuple[Any, ...]] = {}
-        for file in self._files():
+        for file in _files_of(self.path):
             kind = self._format_of(file)
             pieces = word_batches(file) if kind == "text" else None
             for batch in pieces or self._batches(file, self.key, CHUNK_SIZE):
@@ -150,9 +152,6 @@ class Trace:
                     return found
         return found
 
-    def _files(self) -> list[Path]:
-        return _files_of(self.path)
-
     def _format_of(self, file: Path) -> str:
         return self.format if self.format != "auto" else _format_by_name(file)
 
@@ -161,10 +160,7 @@ class Trace:
         if kind == "text":
             require(self, "weight", self.weight is None, "None where the file is a text")
             return
-        try:
-            schema = schema_of(file, kind, self.delimiter)
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"trace: {str(file)!r} cannot be read as {kind}: {error}") from error
+        schema = _schema(file, kind, self.delimiter)
         named = [("key", column) for column in self.key]
         named += [] if self.weight is None else [("weight", self.weight)]
         for parameter, column in named:
@@ -180,16 +176,9 @@ class Trace:
                 f"not {schema.field(self.weight).type}"
             )
 
-    def _read(
-        self, chunk_size: int, read: Callable[[Path, int], Iterator[NDArray[T]]]
-    ) -> Iterator[NDArray[T]]:
-        """Yield what `read` makes of all files, in pieces of any size."""
-        return chain.from_iterable(read(file, chunk_size) for file in self._files())
-
     def _hashes(self, file: Path, chunk_size: int) -> Iterator[Keys]:
-        kind = self._format_of(file)
-        if kind == "text":
-            yield from _hash_words(file)
+        if self._format_of(file) == "text":
+            yield from (hash_keys(batch.column(0)) for batch in word_batches(file))
             return
         for batch in self._batches(file, self.key, chunk_size):
             yield hash_keys(*(batch.column(name) for name in self.key))
@@ -289,11 +278,15 @@ def columns_of(path: str, format: str = "auto", delimiter: str = BY_NAME) -> dic
     require_csv(delimiter, "trace: delimiter", file.name, kind)
     if kind == "text":
         return {}
+    schema = _schema(file, kind, delimiter)
+    return dict(zip(schema.names, schema.types, strict=True))
+
+
+def _schema(file: Path, kind: str, delimiter: str) -> pa.Schema:
     try:
-        schema = schema_of(file, kind, delimiter)
+        return schema_of(file, kind, delimiter)
     except pa.ArrowInvalid as error:
         raise ValueError(f"trace: {str(file)!r} cannot be read as {kind}: {error}") from error
-    return dict(zip(schema.names, schema.types, strict=True))
 
 
 def _files_of(path: str) -> list[Path]:
@@ -314,8 +307,3 @@ def _format_by_name(file: Path) -> str:
             f"{file.name!r} is not known by its name"
         )
     return FORMATS[suffix]
-
-
-def _hash_words(file: Path) -> Iterator[Keys]:
-    for batch in word_batches(file):
-        yield hash_keys(batch.column(0))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lanes import needs_a_long_stream
 from skewless.simulator import Timing, simulate
 from skewless.simulator.timed.clock import Clock
-from skewless.simulator.timed.measuring import latency_quantile
+from skewless.simulator.timed.under_way import latency_quantile
 from skewless.strategies import Hash, Shuffle
 from skewless.workloads import Zipf
 

@@ -18,7 +18,7 @@ from benchmarks.on_spark import learning_together
 from lanes import needs_a_long_stream
 from skewless import registry
 from skewless.arrays import Keys, Workers
-from skewless.simulator.micro_batches import MicroBatches
+from skewless.simulator.syncing import MicroBatches
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.routing import router as routers
 from skewless.spark.routing.plans import PlanMaker

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.kernels.least_loaded import least_loaded
-from skewless.strategies.cascade.lower_bounds import least_of_rising, lower_bounds, renew_bounds
+from skewless.strategies.cascade.filling import least_of_rising, lower_bounds, renew_bounds
 
 
 @settings(deadline=None)

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.kernels.hashing import to_worker
-from skewless.strategies.cascade.slot_table import (
+from skewless.strategies.cascade.state import (
     SLOTS_PER_WORKER,
     reassigned,
+    slot_of,
     slot_table,
     strides,
 )
-from skewless.strategies.cascade.state import slot_of
 
 some_speeds = st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.0, 7.0]), min_size=1, max_size=20)
 

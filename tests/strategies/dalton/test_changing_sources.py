@@ -7,7 +7,7 @@ from lanes import needs_a_long_stream
 from reference import dalton_from_the_paper as paper
 from reference.kernels.hashing import seeded, seeds, to_worker
 from skewless.kernels.merge_history import OWN, RECENT
-from skewless.simulator.micro_batches import MicroBatches
+from skewless.simulator.syncing import MicroBatches
 from skewless.strategies.dalton import Dalton
 from skewless.workloads import Zipf
 from strategies.streams import imbalance, skewed

@@ -7,8 +7,7 @@ from lanes import slow
 from reference.rebalancing import even_arcs as reference
 from skewless.kernels.ring import owner
 from skewless.strategies import Mixed
-from skewless.strategies.mixed.even_arcs import cell_owners, even_ring
-from skewless.strategies.mixed.routing_table import homes
+from skewless.strategies.mixed.routing_table import cell_owners, even_ring, homes
 from skewless.strategy import Report
 
 

@@ -57,7 +57,7 @@ def test_loads_are_within_the_tolerance_when_enough_keys_take_part(seed):
 def test_only_keys_with_enough_load_are_in_the_table():
     report = zipf_report()
     state, _ = Readj(sigma=0.05).rebalance(report, Readj().start(15, 0))
-    in_table, _ = routing_table.entries(state)
+    in_table, _ = routing_table.all_entries(state)[:2]
     mean = report.loads.sum() / 15
     assert in_table.size > 0
     assert report.loads[np.searchsorted(report.keys, in_table)].min() >= 0.05 * mean

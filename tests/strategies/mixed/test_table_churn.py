@@ -60,11 +60,11 @@ def test_a_key_that_comes_back_in_time_keeps_its_entry_and_a_later_one_does_not(
     strategy = cls(forget_after=3)
     first, *others = churning(5)
     state, _ = strategy.rebalance(first, strategy.start(8, 1))
-    known, workers = routing_table.entries(state)
+    known, workers = routing_table.all_entries(state)[:2]
     assert known.size > 0
     for number, report in enumerate(others):
         state, _ = strategy.rebalance(report, state)
-        kept = np.isin(known, routing_table.entries(state)[0])
+        kept = np.isin(known, routing_table.all_entries(state).keys)
         assert kept.all() if number < 2 else not kept.any()
         expected = workers if number < 2 else routing_table.homes(known, state)
         np.testing.assert_array_equal(routing_table.owners(known, state), expected)
@@ -75,14 +75,14 @@ def test_a_report_that_needs_no_plan_is_still_a_sight_of_its_keys():
     first, second, third, fourth = churning(4)
     state, _ = strategy.rebalance(first, strategy.start(8, 1))
     state, _ = strategy.rebalance(second, state)
-    known = routing_table.entries(state)[0]
+    known = routing_table.all_entries(state).keys
     known = known[np.isin(known, second.keys)]
     state, moves = strategy.rebalance(second, state)  # the same again: no plan
     assert moves.keys.size == 0
     state, _ = strategy.rebalance(third, state)
-    assert np.isin(known, routing_table.entries(state)[0]).all()
+    assert np.isin(known, routing_table.all_entries(state).keys).all()
     state, _ = strategy.rebalance(fourth, state)
-    assert not np.isin(known, routing_table.entries(state)[0]).any()
+    assert not np.isin(known, routing_table.all_entries(state).keys).any()
 
 
 def test_reports_to_remember_are_at_least_one():

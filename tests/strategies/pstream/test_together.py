@@ -8,8 +8,7 @@ import pytest
 from lanes import needs_a_long_stream, slow
 from reference.pstream import pstream as reference
 from reference.pstream import pstream_together
-from skewless.simulator.micro_batches import MicroBatches
-from skewless.simulator.syncing import merge_and_fork
+from skewless.simulator.syncing import MicroBatches, merge_and_fork
 from skewless.state import copy_state, named_arrays
 from skewless.strategies.pstream import PStream
 from skewless.strategies.pstream.coin_synopsis import vectors

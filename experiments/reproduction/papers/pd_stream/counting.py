@@ -18,8 +18,8 @@ from experiments.reproduction.fitting import fitted_z, harmonic
 from skewless import registry, workloads
 from skewless.arrays import Keys, Workers
 from skewless.kernels.hashing import seeded
-from skewless.kernels.head import is_hot
 from skewless.kernels.key_table import ABSENT, find_slot, get
+from skewless.kernels.space_saving import is_hot
 from skewless.state import copy_state
 from skewless.strategies.cascade import Cascade
 from skewless.strategies.cascade.counting import is_heavy

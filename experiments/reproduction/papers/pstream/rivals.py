@@ -26,7 +26,6 @@ from skewless.strategies.fish.key_frequencies import (
     key_frequencies,
 )
 from skewless.strategies.pstream import adaptive_count_min as ada
-from skewless.strategies.pstream import count_min_predictor as cm
 from skewless.strategies.pstream import hot_key_predictor as coins
 from skewless.strategies.pstream.coin_synopsis import heads
 
@@ -82,8 +81,8 @@ def predictor(kind: str, f: float, memory: int, window: int, seed: int) -> Predi
     # A little above e / columns, so that rounding does not double the columns.
     epsilon = min(np.e / n_columns * (1 + 1e-9), 0.999)
     if kind == "count-min":  # a hash and a cell per row; the new values give the estimate
-        sketch = cm.count_min_predictor(f, epsilon, 0.01, seed=seed)
-        return Predictor(partial(cm.observe_all, sketch), lambda n: 2.0 * _ROWS * n)
+        sketch = ada.adaptive_count_min(f, epsilon, 0.01, slot=1 << 62, n_slots=1, seed=seed)
+        return Predictor(partial(ada.observe_all, sketch), lambda n: 2.0 * _ROWS * n)
     if kind == "ada-count-min":  # as many per slot, because key and slot are hashed together
         slot = max(1, window // _SLOTS)
         slots = ada.adaptive_count_min(f, epsilon, 0.01, slot=slot, n_slots=_SLOTS, seed=seed)

@@ -12,9 +12,16 @@ from pyspark.sql import functions as F
 
 from skewless.parameters import nearest
 from skewless.spark.diagnosis.counted_keys import BEGIN, FILE, ROW
-from skewless.workloads.delimiters import BY_NAME, delimiter_by_ending, delimiter_of, require_csv
 from skewless.workloads.trace import FORMATS, is_remote
-from skewless.workloads.trace_files import files_of, schema_of, suffix_of
+from skewless.workloads.trace_files import (
+    BY_NAME,
+    delimiter_by_ending,
+    delimiter_of,
+    files_of,
+    require_csv,
+    schema_of,
+    suffix_of,
+)
 
 #: Spark's names of the formats; its json is JSON lines.
 _FORMATS = {ending: "json" if name == "jsonl" else name for ending, name in FORMATS.items()}

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skewless.apps.records.inputs import Input, find_input
-from skewless.workloads.delimiters import BY_NAME
 from skewless.workloads.trace import is_remote
+from skewless.workloads.trace_files import BY_NAME
 
 #: The columns that query 5 reads, and their types here.
 READ = {

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skewless.arrays import Floats, Ints, Keys, SmallInts, Workers
+from skewless.arrays import Floats, Ints, Keys, Rows, SmallInts, Workers
 from skewless.kernels.hashing import seed_array
+from skewless.simulator.forwarding import MergeStage
 from skewless.simulator.starting import require_memory
-from skewless.simulator.timed import in_flight, parking, queueing
-from skewless.simulator.timed.failing import fail
-from skewless.simulator.timed.held_keys import HeldKeys
-from skewless.simulator.timed.measuring import Times, no_times
-from skewless.simulator.timed.merge_stage import MergeStage
-from skewless.simulator.timed.queueing import Queues, Rules
-from skewless.simulator.timed.routed import Routed, by_source, no_batch
+from skewless.simulator.timed import queueing, under_way
+from skewless.simulator.timed.queueing import Batch, Queues, Routed, Rules, by_source, no_batch
 from skewless.simulator.timed.timing import LONGEST_SECONDS, Timing
+from skewless.simulator.timed.under_way import HeldKeys, InFlight, Parked, Times, no_times
 
 
 @dataclass(frozen=True)
@@ -66,14 +63,15 @@ class Clock:
         self._n_workers = capacities.size
         self._n_records = 0
         self._rules = _rules(timing, n_sources, seed)
-        self._queues = _empty_queues(timing, self._rules, n_sources, capacities)
+        self.queues = _empty_queues(timing, self._rules, n_sources, capacities)
         self._restart_sources()
         self._times = no_times(0)
         self._batch = no_batch(n_sources)
         self._held = HeldKeys()
-        self._parked = parking.nothing_parked()
-        self._flight = in_flight.none_in_flight(capacities.size)
-        np.add.at(self._flight.fails, list(failing), 1)
+        none = np.zeros(1, np.int64)
+        self._parked = Parked(np.zeros(1, under_way.PARKED), none)
+        fails = np.bincount(np.array(failing, np.int64), minlength=capacities.size)
+        self._flight = InFlight(np.empty(0, under_way.SENT), none.copy(), fails)
         self._lost: list[Ints] = []  # the windows of records
         self._replayed: list[Ints] = []
         self._waiting: list[Ints] = []
@@ -85,7 +83,7 @@ class Clock:
     @property
     def now(self) -> float:
         """The time up to which everything is known."""
-        return float(self._queues.due.min())
+        return float(self.queues.due.min())
 
     def add(self, keys: Keys, workers: Workers, weights: Floats | None) -> None:
         """Add these records, all of one window, after those before."""
@@ -108,7 +106,7 @@ class Clock:
         if self._merging is not None:
             self._merging.add(window, keys, workers)
         self._batch = by_source(self._batch, records, first)
-        self._parked = parking.with_room(self._parked, int((self._batch.until > 0).sum()))
+        self._parked = under_way.with_room(self._parked, int((self._batch.until > 0).sum()))
         ends = self._n_records % self._window == 0
         self._advance(to_the_end=ends and self.timing.barrier)
         if ends:
@@ -118,7 +116,7 @@ class Clock:
     def finish(self) -> WindowTimes:
         """Process what is left, and return the times of all windows."""
         self._advance(to_the_end=True)
-        in_flight.settle(self._flight, self._times, np.inf, -1)
+        under_way.settle(self._flight, self._times, np.inf, -1)
         if self._n_records % self._window:
             self._end_window()
         n_windows = -(-self._n_records // self._window)
@@ -136,43 +134,80 @@ class Clock:
             replayed=_by_window(self._replayed, n_windows),
         )
 
-    def set_capacity(self, worker: int, capacity: float) -> None:
-        """Change the speed of a worker, from the next records on."""
-        self._queues.capacities[worker] = capacity
-
     def stop(self, worker: int, seconds: float) -> None:
         """Stop a worker for some time, after it has done what is in its queue."""
-        free = self._queues.free[worker]
+        free = self.queues.free[worker]
         free[:] = np.maximum(free, self.now) + seconds
 
     def fail(self, worker: int, reroute: Reroute, *, replay: bool) -> None:
         """Let a worker fail; `reroute` chooses new workers for records.
 
-        Records that wait for it at a source go elsewhere. Records that it had are lost, or sent
-        again.
+        A record that its source had sent is lost, or sent again now. A record that its source has
+        not sent yet, because there was no room or because it is not its turn, goes to another
+        worker.
         """
-        in_flight.settle(self._flight, self._times, self.now, -1)
-        outcome = fail(
-            worker,
-            self._queues,
-            self._batch,
-            self._parked,
-            self._flight,
-            self._times,
-            self._rules,
-            reroute,
-            now=self.now,
-            replay=replay,
+        now, batch, parked, flight = self.now, self._batch, self._parked, self._flight
+        under_way.settle(flight, self._times, now, -1)
+        sent = flight.rows[: int(flight.size[0])]
+        mine = sent["worker"] == worker
+        unsent = mine & (sent["begin"] > now)
+        had = mine & ~unsent
+        self._release_sources(sent[unsent], now)
+        (self._replayed if replay else self._lost).append(sent["window"][had])
+        if not replay:
+            np.add.at(self._times.done, sent["window"][had], 1)
+            np.minimum.at(self._times.first, sent["window"][had], sent["begin"][had])
+            np.maximum.at(self._times.last, sent["window"][had], now)
+        at = np.flatnonzero(mine if replay else unsent)
+        held = np.flatnonzero(parked.rows["worker"][: int(parked.size[0])] == worker)
+        coming, source_of = _unsent(batch)
+        is_mine = batch.workers[coming] == worker
+        coming = coming[is_mine]
+        keys, costs, sources, windows = (
+            np.concatenate([sent[name][at], parked.rows[name][held], of_batch])
+            for name, of_batch in (
+                ("key", batch.keys[coming]),
+                ("cost", batch.costs[coming]),
+                ("source", source_of[is_mine]),
+                ("window", batch.windows[coming]),
+            )
         )
-        self._parked, self._flight = outcome.parked, outcome.flight
-        (self._replayed if replay else self._lost).append(outcome.windows)
+        workers = reroute(keys, costs, sources)
+        first, second, third = np.split(workers, [at.size, at.size + held.size])
+        parked.rows["worker"][held] = second
+        batch.workers[coming] = third
+        self._parked = parked = under_way.with_room(parked, at.size)
+        leave = np.where(unsent[at], np.maximum(sent["wanted"][at], now), now)
+        born = sent["born"][at]
+        if self._rules.arrivals == queueing.FULL:  # latency counts from when a record leaves
+            born = np.where(unsent[at], leave, born)
+        for row, until, new, since in zip(sent[at], leave, first, born, strict=True):
+            under_way.park(
+                parked, until, new, row["cost"], row["window"], since, row["key"], row["source"]
+            )
+        self.queues.free[worker] = now
+        self.queues.begun[worker] = -np.inf
+        self.queues.place[worker] = 0
+        flight.fails[worker] -= 1
+        flight.size[0] = np.count_nonzero(~mine)
+        self._flight = flight._replace(rows=sent[~mine])
         if self._merging is not None:
-            for window in np.unique(outcome.rerouted_windows):
-                there = outcome.rerouted_windows == window
-                self._merging.add(
-                    int(window), outcome.rerouted_keys[there], outcome.rerouted_workers[there]
-                )
+            for window in np.unique(windows):
+                there = windows == window
+                self._merging.add(int(window), keys[there], workers[there])
         self._restart_sources()
+
+    def _release_sources(self, unsent: Rows, now: float) -> None:
+        """Release the sources that wait for room at a worker, by the records they wait with."""
+        queues, rules = self.queues, self._rules
+        for row in unsent:
+            source = row["source"]
+            if row["number"] != queues.emitted[source] - 1:
+                continue  # it is not what the source waits for
+            free = max(float(row["wanted"]), now) + rules.emit
+            if rules.pending and queues.n_under_way[source] == rules.pending:
+                free = max(free, float(queues.under_way[source, 0]))
+            queues.due[source] = max(free, float(queues.arrived[source]))
 
     def hold(self, keys: Keys, until: Floats) -> None:
         """Keep records of these keys at their sources until the times given."""
@@ -185,22 +220,19 @@ class Clock:
 
     def seconds_per_record(self) -> Floats:
         """Measure the seconds per record of each worker since the last call; NaN if it had none."""
-        served, busy = self._queues.served, self._queues.busy
+        served, busy = self.queues.served, self.queues.busy
         measured: Floats = np.full(busy.size, np.nan)
         np.divide(busy, served, out=measured, where=served > 0)
         served[:] = 0
         busy[:] = 0
         return measured
 
-    def waiting(self) -> Ints:
-        """Count the records that wait for each worker now."""
-        return queueing.waiting(self._queues, self.now)
-
     def _advance(self, *, to_the_end: bool) -> None:
         n_sent = int((self._batch.end - self._batch.head).sum() + self._parked.size[0])
-        self._flight = in_flight.with_room(self._flight, n_sent)
+        if self._flight.fails.any():
+            self._flight = under_way.with_room(self._flight, n_sent)
         queueing.advance(
-            self._queues,
+            self.queues,
             self._batch,
             self._parked,
             self._flight,
@@ -211,18 +243,18 @@ class Clock:
         if self._flight.size[0]:
             # Where windows are micro-batches, the next one begins when all of this one is done.
             known = np.inf if to_the_end and self.timing.barrier else self.now
-            in_flight.settle(self._flight, self._times, known, -1)
+            under_way.settle(self._flight, self._times, known, -1)
         if not to_the_end:
             return
         if self.timing.barrier:
             all_done = float(self._times.last.max(initial=0.0))
-            self._queues.due[:] = np.maximum(self._queues.due, all_done + self.timing.batch)
+            self.queues.due[:] = np.maximum(self.queues.due, all_done + self.timing.batch)
         self._restart_sources()
 
     def _restart_sources(self) -> None:
         """Let all sources take part again, the one that is due first in front."""
-        self._queues.heap[:] = np.argsort(self._queues.due, kind="stable")
-        self._queues.n_heap[0] = self._n_sources
+        self.queues.heap[:] = np.argsort(self.queues.due, kind="stable")
+        self.queues.n_heap[0] = self._n_sources
 
     def _begin_window(self, window: int) -> None:
         """Make room for a window, and set the time before which none of its records may leave."""
@@ -236,12 +268,13 @@ class Clock:
         if len(self._merged) <= earlier:  # only then does the merge stage decide what comes next
             self._advance(to_the_end=True)
             # A source that waits for these results sends nothing that could fail before.
-            in_flight.settle(self._flight, self._times, self.now, earlier)
+            under_way.settle(self._flight, self._times, self.now, earlier)
             self._close_windows(whole=window)
         self._times.gate[window] = self._merged[earlier]
 
     def _end_window(self) -> None:
-        self._waiting.append(self.waiting())
+        """Count the records that wait for each worker now, without those in service."""
+        self._waiting.append((self.queues.begun > self.now).sum(axis=1))
 
     def _close_windows(self, *, whole: int, final: bool = False) -> None:
         """Merge the results of the first windows, as far as all their records are done."""
@@ -288,6 +321,14 @@ def _empty_queues(timing: Timing, rules: Rules, n_sources: int, capacities: Floa
         queues.arrived[source] = queueing.next_arrival(queues, rules, source, n_sources)
     queues.due[:] = queues.arrived
     return queues
+
+
+def _unsent(batch: Batch) -> tuple[Ints, SmallInts]:
+    """Return where the batch has records, and their sources."""
+    n_left = batch.end - batch.head
+    begins = np.cumsum(n_left) - n_left
+    places = np.arange(n_left.sum()) + np.repeat(batch.head - begins, n_left)
+    return places, np.repeat(np.arange(n_left.size, dtype=np.int32), n_left)
 
 
 def _by_window(windows: list[Ints], n_windows: int) -> Ints:

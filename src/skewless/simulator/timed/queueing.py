@@ -11,13 +11,21 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts
+from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts, Workers
 from skewless.kernels.hashing import draw, to_unit
 from skewless.plumbing.compiling import kernel
-from skewless.simulator.timed.in_flight import InFlight, remember
-from skewless.simulator.timed.measuring import Times, note
-from skewless.simulator.timed.parking import Parked, drop_first, park
+from skewless.simulator.records import refill, shares, stretches
+from skewless.simulator.timed.under_way import (
+    InFlight,
+    Parked,
+    Times,
+    drop_first,
+    note,
+    park,
+    remember,
+)
 
 ARRIVALS = ("full", "even", "poisson", "bursts")
 FULL, _EVEN, _POISSON, _BURSTS = range(4)
@@ -264,7 +272,38 @@ def advance(
         _serve_parked(queues, parked, flight, times, rules.network)
 
 
-def waiting(queues: Queues, time: float) -> Ints:
-    """Count the records that wait for each worker at a time, without those in service."""
-    counts: Ints = (queues.begun > time).sum(axis=1)
-    return counts
+class Routed(NamedTuple):
+    """Some routed records, in the order of the stream."""
+
+    workers: Workers
+    costs: Floats  # seconds on a worker of capacity 1
+    windows: Ints
+    until: Floats  # before which it may not leave its source
+    keys: Keys  # empty unless a worker will fail
+
+
+def no_batch(n_sources: int) -> Batch:
+    """Return a batch without records."""
+    none: list[Any] = [np.empty(0, kind) for kind in ("i4", "f8", "i8", "f8", "u8")]
+    return Batch._make([*none, np.zeros(n_sources, np.int64), np.zeros(n_sources, np.int64)])
+
+
+def by_source(before: Batch, new: Routed, first: int) -> Batch:
+    """Build a batch of the records that are left and the new ones behind them, source by source.
+
+    The first of the new records belongs to the source `first`, and so on in turn.
+    """
+    lengths = before.end - before.head + shares(new.workers.size, first, before.head.size)
+    begins, size = stretches(lengths)
+
+    def together(old: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
+        if not values.size:
+            return values  # a column that is not needed
+        out = np.zeros(size, values.dtype)
+        refill(old, before.head, before.end, values, first, begins, out)
+        return out
+
+    columns: dict[str, Any] = {
+        name: together(getattr(before, name), getattr(new, name)) for name in new._fields
+    }
+    return Batch(**columns, head=begins.copy(), end=begins + lengths)

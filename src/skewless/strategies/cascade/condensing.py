@@ -8,7 +8,7 @@ gets a few records per batch becomes heavy only because its count outlives the b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,12 +82,9 @@ class CondensedCascade(NamedTuple):
         n_keys, n_workers = self.counted.keys.size, self.levels.size
         for name in ("owners", "costs"):
             require_same(name, getattr(self, name), getattr(fresh, name))
-        require_that(
-            self.reaches.size == self.wide.size, "wide and reaches must be of equal length"
-        )
-        require_that(
-            self.recent.size == self.watched.size, "recent and watched must be of equal length"
-        )
+        for one, other in (("wide", "reaches"), ("recent", "watched")):
+            same = getattr(self, one).size == getattr(self, other).size
+            require_that(same, f"{one} and {other} must be of equal length")
         require_within("recent", self.recent, 0, n_keys - 1)
         require_within("wide", self.wide, 0, n_keys - 1)
         require_within("reaches", self.reaches, 1, n_workers)
@@ -101,18 +98,15 @@ def condense(state: CascadeState) -> CondensedCascade:
     wide = np.flatnonzero(reaches > 1)
     watched = state.watched[used]
     recent = np.flatnonzero(watched != keys.counts)
+    same = ("owners", "levels", "handicaps", "costs", "numbers", "counters")
+    copies: dict[str, Any] = {name: getattr(state, name).copy() for name in same}
     return CondensedCascade(
-        owners=state.owners.copy(),
-        levels=state.levels.copy(),
-        handicaps=state.handicaps.copy(),
-        costs=state.costs.copy(),
+        **copies,
         counted=keys,
         recent=recent.astype(np.int32),
         watched=watched[recent],
         wide=wide.astype(np.int32),
         reaches=reaches[wide],
-        numbers=state.numbers.copy(),
-        counters=state.counters.copy(),
     )
 
 

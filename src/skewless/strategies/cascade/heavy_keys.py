@@ -125,7 +125,7 @@ def fade(heavy: HeavyKeys, factor: F64) -> bool:
 
 
 def largest_together(
-    heavies: Sequence[HeavyKeys], marks: Sequence[Ints], joined: np.ufunc = np.add
+    heavies: Sequence[HeavyKeys], marks: Sequence[Ints] | None = None, joined: np.ufunc = np.add
 ) -> tuple[HeavyKeys, Ints]:
     """Return the largest keys of all sources together, and for each the largest of its marks.
 
@@ -135,6 +135,7 @@ def largest_together(
     """
     size = n_places(heavies[0])
     merged = heavy_keys(size)
+    marks = marks or [np.ones(heavy.keys.size, np.int64) for heavy in heavies]
     merged_marks = np.ones(size, np.int64)
     step = max(1, _AT_ONCE // len(heavies) // PLACES) * PLACES
     for begin in range(0, size, step):

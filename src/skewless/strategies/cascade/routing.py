@@ -23,11 +23,11 @@ from skewless.strategies.cascade.counting import (
     count,
     count_aside,
     grade,
+    notice,
     start_elsewhere,
     sweep,
 )
 from skewless.strategies.cascade.filling import heavy_worker, light_worker, make_way, refill
-from skewless.strategies.cascade.noticing import notice
 from skewless.strategies.cascade.state import (
     BLOCK,
     COUNT_EVERY,
@@ -37,8 +37,8 @@ from skewless.strategies.cascade.state import (
     light,
     measure_rooms,
     stride_of,
+    weight_of,
 )
-from skewless.strategies.cascade.weights import weight_of
 
 _ONE = np.uint64(1)
 _ROW = np.uint64(WAITING)

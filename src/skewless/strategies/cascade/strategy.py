@@ -20,7 +20,8 @@ from skewless.strategies.cascade.condensing import (
     counted_keys,
     watched_together,
 )
-from skewless.strategies.cascade.counting import FIRST_HEAVY, prepare, watch
+from skewless.strategies.cascade.counting import FIRST_HEAVY, notice, prepare, stretch, watch
+from skewless.strategies.cascade.filling import lower_bounds
 from skewless.strategies.cascade.heavy_keys import (
     COUNTED_PER_WORKER,
     EPOCH_PER_WORKER,
@@ -28,10 +29,7 @@ from skewless.strategies.cascade.heavy_keys import (
     heavy_keys,
     largest_together,
 )
-from skewless.strategies.cascade.lower_bounds import lower_bounds
-from skewless.strategies.cascade.noticing import notice, stretch
 from skewless.strategies.cascade.routing import route_records
-from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides
 from skewless.strategies.cascade.state import (
     BLOCK,
     COUNT_EVERY,
@@ -44,6 +42,9 @@ from skewless.strategies.cascade.state import (
     SPOTS_PER_SLOT,
     WAITING,
     CascadeState,
+    reassigned,
+    slot_table,
+    strides,
 )
 from skewless.strategy import Traits
 
@@ -113,8 +114,6 @@ class Cascade:
     def __post_init__(self) -> None:
         check_types(self)
         require(self, "tolerance", 0 < self.tolerance < math.inf, "a finite number above 0")
-        parts = ("nothing", "splitting", "grading", "fading", "yielding", "handicaps")
-        require(self, "without", self.without in parts, f"one of {', '.join(parts)}")
 
     @property
     def traits(self) -> Traits:

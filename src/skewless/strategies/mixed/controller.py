@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers, read_only
-from skewless.moves import moves_between, rest_by_worker
 from skewless.parameters import check_types, require, require_all_stay
 from skewless.strategies.mixed import routing_table
 from skewless.strategies.mixed.compact_representation import (
@@ -29,7 +28,7 @@ from skewless.strategies.mixed.goals import (
 )
 from skewless.strategies.mixed.phases import Attempt, Problem, attempt, new_owners, problem
 from skewless.strategies.mixed.routing_table import Entries, TableState
-from skewless.strategy import Moves, Report, Traits
+from skewless.strategy import Moves, Report, Traits, moves_between, rest_by_worker
 
 #: Plans for one report. Goals depend on where keys are, so each could seem better than the last.
 _MOST_PLANS = 100
@@ -246,17 +245,12 @@ class PhasedPlanning(TableRouting):
             return compact(observed, 1 << self.discretisation, n_workers)
         return full(observed)
 
-    def _problem(
-        self, vectors: Vectors, observed: Observed, aims: Goals, speeds: Floats, beta: float | None
-    ) -> Problem:
-        return problem(vectors, beta, speeds, observed.rest, aims)
-
     def _planned(
         self, observed: Observed, aims: Goals, speeds: Floats, beta: float | None, n_back: int
     ) -> Workers:
         """Return the owners by one plan, for which `n_back` keys go home first."""
         vectors = self._vectors(observed, speeds.size)
-        task = self._problem(vectors, observed, aims, speeds, beta)
+        task = problem(vectors, beta, speeds, observed.rest, aims)
         return new_owners(task, self._attempt(task, n_back), observed, beta)
 
     def _attempt(self, task: Problem, n_back: int) -> Attempt:

@@ -39,17 +39,9 @@ class Goals(NamedTuple):
     giants_at: Workers  # where each of them is to be
 
 
-@kernel
-def _add_loads(owners: Workers, costs: Floats, loads: Floats) -> None:
-    for i in range(owners.size):
-        loads[owners[i]] += costs[i]
-
-
 def worker_loads(owners: Workers, costs: Floats, n_workers: int) -> Floats:
     """Return the load of each worker when keys of these costs are at `owners`."""
-    loads = np.zeros(n_workers)
-    _add_loads(owners, costs, loads)
-    return loads
+    return np.bincount(owners, costs, n_workers).astype(np.float64)
 
 
 class _Pins(NamedTuple):

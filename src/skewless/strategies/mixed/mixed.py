@@ -1,8 +1,8 @@
-"""Mixed: a routing table of bounded size over a hash ring, changed with few moves of state."""
+"""Mixed, and the three algorithms that its paper compares it with: Algorithms 2 to 4 and III-C."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -10,9 +10,85 @@ import numpy as np
 from skewless.arrays import Floats, Workers
 from skewless.parameters import require
 from skewless.strategies.mixed.compact_representation import Observed
+from skewless.strategies.mixed.controller import PhasedPlanning
 from skewless.strategies.mixed.goals import Goals, relaxed
-from skewless.strategies.mixed.min_mig import MinMig
-from skewless.strategies.mixed.phases import Attempt, Problem, new_owners
+from skewless.strategies.mixed.phases import Attempt, Problem, new_owners, problem
+
+
+@dataclass(frozen=True)
+class MinTable(PhasedPlanning):
+    """Send all exceptions home, then move the heaviest keys of overloaded workers.
+
+    Few heavy keys even out the loads, so few entries are needed. The size of states is ignored: a
+    key that goes home and a heavy key that leaves may both have a large state.
+
+    **Guarantee**: that of `Mixed` for balance.
+
+    Parameters
+    ----------
+    tolerance, keep_unreported, forget_after, pin_giants, two_sided, compact,
+    discretisation
+        As those of `Mixed`.
+
+    **Deviations from the paper**: those of `Mixed` that concern LLFD.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skewless.strategy import Report
+    >>> strategy = MinTable()
+    >>> state = strategy.start(2, seed=184)
+    >>> keys = np.arange(1, 7, dtype=np.uint64)  # of which the ring gives 3 and 5 to worker 0
+    >>> loads = np.array([5.0, 4.0, 3.0, 2.0, 1.0, 1.0])
+    >>> sizes = np.array([9.0, 1.0, 3.0, 2.0, 1.0, 1.0])
+    >>> state, moves = strategy.rebalance(Report(keys, loads, sizes), state)
+    >>> moves.keys.tolist(), int(state.n_entries[0])
+    ([1, 5], 2)
+
+    References
+    ----------
+    Mixed (Fang et al.), section III-B, Alg. 2.
+    """
+
+    name: ClassVar[str] = "min-table"
+
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
+        return self._planned(observed, aims, capacities, None, observed.keys.size), aims
+
+
+@dataclass(frozen=True)
+class MinMig(PhasedPlanning):
+    """Clean nothing, and give up keys with a high cost^β / state first.
+
+    Little state moves. In return the table grows with every rebalance, up to nearly all keys.
+
+    **Guarantee**: that of `Mixed` for balance; none for the table.
+
+    Parameters
+    ----------
+    beta
+        How much more the load of a key counts than its state when keys to move are chosen.
+    tolerance, keep_unreported, forget_after, pin_giants, two_sided, compact,
+    discretisation
+        As those of `Mixed`.
+
+    **Deviations from the paper**: those of `Mixed` that concern LLFD.
+
+    References
+    ----------
+    Mixed (Fang et al.), section III-B, Alg. 3.
+    """
+
+    name: ClassVar[str] = "min-mig"
+
+    beta: float = 1.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, "beta", 0 <= self.beta <= 10, "between 0 and 10")
+
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
+        return self._planned(observed, aims, capacities, self.beta, 0), aims
 
 
 @dataclass(frozen=True)
@@ -100,14 +176,15 @@ class Mixed(MinMig):
             return super()._plan(observed, aims, capacities)
         vectors = self._vectors(observed, capacities.size)
         whole, half = self.max_entries, self.max_entries // 2
-        room = whole - n_pinned_away(observed)
+        away = observed.owners != observed.homes
+        room = whole - (0 if observed.pinned is None else int(away[observed.pinned].sum()))
         # What neighbours of giants may take of the table: in round 1 all of it, in round 2 what
         # the other keys leave (at least half), in round 3 half. Each round must ask for less than
         # the one before, otherwise it would repeat that one. So round 2 may be left out.
         most = whole
         while True:
             feasible = relaxed(aims, observed, most)
-            task = self._problem(vectors, observed, feasible, capacities, self.beta)
+            task = problem(vectors, self.beta, capacities, observed.rest, feasible)
             plan = self._search(task, room)
             if plan.n_entries <= room:
                 return new_owners(task, plan, observed, self.beta), feasible
@@ -121,10 +198,15 @@ class Mixed(MinMig):
             is_round_2_next = most == whole and left_by_others < whole
             most = max(left_by_others, half) if is_round_2_next else half
         feasible = relaxed(aims, observed, half)
-        task = self._problem(vectors, observed, feasible, capacities, None)  # as MinTable does
+        # As MinTable does.
+        task = problem(vectors, None, capacities, observed.rest, feasible)
         plan = self._attempt(task, observed.keys.size)
         owners = new_owners(task, plan, observed, None)
-        return _heaviest_away(owners, observed, whole) if self.keep_bound else owners, feasible
+        if self.keep_bound:  # only the heaviest of those that are not at home
+            away = np.flatnonzero(owners != observed.homes)
+            lightest = away[np.argsort(-observed.costs[away], kind="stable")[whole:]]
+            owners[lightest] = observed.homes[lightest]
+        return owners, feasible
 
     def _search(self, task: Problem, room: float) -> Attempt:
         """Alg. 4: return the first plan whose table has `room`, or the one of an empty table."""
@@ -137,21 +219,47 @@ class Mixed(MinMig):
             n_back = min(in_table, n_back + plan.n_entries - int(max(room, 0)))
 
 
-def _heaviest_away(owners: Workers, observed: Observed, most: int) -> Workers:
-    """Return `owners` with all keys at home but the `most` heaviest of those that are not."""
-    away = np.flatnonzero(owners != observed.homes)
-    lightest = away[np.argsort(-observed.costs[away], kind="stable")[most:]]
-    owners[lightest] = observed.homes[lightest]
-    return owners
-
-
-def n_pinned_away(observed: Observed) -> int:
-    """Count the pinned keys in the table."""
-    if observed.pinned is None:
-        return 0
-    return int((observed.owners != observed.homes)[observed.pinned].sum())
-
-
 def n_in_table(task: Problem) -> int:
     """Count the observed keys in the table (N_A)."""
     return int(task.vectors.counts[task.vector[task.in_table]].sum())
+
+
+@dataclass(frozen=True)
+class MixedBruteForce(Mixed):
+    """Try every number of keys to send home, and take the plan that moves the least state.
+
+    It shows how much Mixed loses by its few attempts. Each attempt costs as much as one of Mixed
+    and there are as many as the table has entries.
+
+    **Guarantee**: that of `Mixed`. Of all plans that Mixed could try with this report, no plan
+    within the bounds moves less state (in the compact form: by its discretised sizes).
+
+    Parameters
+    ----------
+    tolerance, keep_unreported, forget_after, pin_giants, two_sided, compact,
+    discretisation, beta, max_entries, keep_bound
+        As those of `Mixed`.
+
+    **Deviations from the paper**: those of `Mixed`. Plans are ranked by whether the table fits,
+    whether all workers are within their limits, and the state that moves.
+
+    Examples
+    --------
+    >>> MixedBruteForce(max_entries=100).name
+    'mixed-bf'
+
+    References
+    ----------
+    Mixed (Fang et al.), section III-C.
+    """
+
+    name: ClassVar[str] = "mixed-bf"
+
+    def _plan(self, observed: Observed, aims: Goals, capacities: Floats) -> tuple[Workers, Goals]:
+        if self.max_entries is None:  # every attempt fits, and still moves more or less state
+            return replace(self, max_entries=observed.keys.size)._plan(observed, aims, capacities)
+        return super()._plan(observed, aims, capacities)
+
+    def _search(self, task: Problem, room: float) -> Attempt:
+        plans = (self._attempt(task, n_back) for n_back in range(n_in_table(task) + 1))
+        return min(plans, key=lambda p: (p.n_entries > room, not p.is_balanced, p.state_moved))

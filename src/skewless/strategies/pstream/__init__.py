@@ -6,8 +6,8 @@ Read `strategy` first: it has the loop over records. Then read `hot_key_predicto
 `coin_synopsis` has the coin runs and the synopsis. `bloom` is the filter of the hot keys. `merging`
 makes the central predictor from those of several sources. `tuning` searches the weights of the
 threshold, and no strategy calls it.
-`count_min_predictor` and `adaptive_count_min` are rivals of the predictor (sections 2 and 6.2):
-no strategy routes by them; they are here to be compared with it.
+`adaptive_count_min` is a rival of the predictor (sections 2 and 6.2): no strategy routes by it; it
+is here to be compared with it.
 """
 
 from skewless.strategies.pstream.strategy import PStream

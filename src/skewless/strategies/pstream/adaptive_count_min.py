@@ -10,7 +10,8 @@ a key is hot while its estimate over the last slots is above a share f of their 
 
 With N_s the records of slot s, and for one key and hashes drawn at random: no estimate is too low,
 and a slot's is too high by more than ε · Σ_s N_s · α^(s−t) with a probability of at most δ. Slots
-after t count in that sum as well, and louder: the further back, the worse.
+after t count in that sum as well, and louder: the further back, the worse. With one slot that never
+ends, it is the plain count-min sketch, the other rival, which never forgets.
 
 References
 ----------
@@ -30,13 +31,8 @@ from skewless.arrays import F64, I64, U64, Bytes, Floats, Keys, Rows, Words
 from skewless.kernels.hashing import draw, seed_array, seeded
 from skewless.plumbing.compiling import kernel
 
-COUNTERS = np.dtype(
-    [
-        ("slot", "i8"),  # number of the present slot, from 0
-        ("records", "i8"),  # records in it
-        ("slot_length", "i8"),  # records that fill a slot
-    ]
-)
+# The number of the present slot from 0, the records in it, and the records that fill a slot.
+COUNTERS = np.dtype([("slot", "i8"), ("records", "i8"), ("slot_length", "i8")])
 SETTINGS = np.dtype([("share", "f8"), ("growth", "f8")])  # f and α
 
 _LOUD = 2.0**512
@@ -66,32 +62,19 @@ def adaptive_count_min(
 ) -> AdaptiveCountMin:
     """Return an empty sketch that calls a key hot above a share `f` of the last slots.
 
+    A slot has `slot` records; `growth` is α, at most 1e9.
+
     >>> adaptive_count_min(0.01, epsilon=0.01, delta=0.01).cells.shape
     (5, 512)
     """
-    for name, value in (("f", f), ("epsilon", epsilon), ("delta", delta)):
-        if not 0 < value < 1:
-            raise ValueError(f"{name} must be above 0 and below 1, not {value!r}")
-    if not 1 <= growth <= 1e9:
-        raise ValueError(f"growth must be from 1 to 1e9, not {growth!r}")
-    for name, number in (("slot", slot), ("n_slots", n_slots)):
-        if number < 1:
-            raise ValueError(f"{name} must be an integer of at least 1, not {number!r}")
     shape = (math.ceil(math.log(1 / delta)), 1 << math.ceil(math.log2(math.e / epsilon)))
-    loudness = np.zeros(n_slots)
-    loudness[0] = 1.0
-    counters = np.zeros(1, COUNTERS)
-    counters["slot_length"] = slot
-    settings = np.zeros(1, SETTINGS)
-    settings["share"] = f
-    settings["growth"] = growth
     return AdaptiveCountMin(
         cells=np.zeros(shape),
         seed=seed_array(seed, 1),
-        loudness=loudness,
+        loudness=np.append(1.0, np.zeros(n_slots - 1)),
         totals=np.zeros(n_slots),
-        counters=counters,
-        settings=settings,
+        counters=np.array([(0, 0, slot)], COUNTERS),
+        settings=np.array([(f, growth)], SETTINGS),
     )
 
 

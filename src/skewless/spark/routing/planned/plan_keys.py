@@ -17,7 +17,7 @@ from skewless import planning
 from skewless.metrics import imbalance
 from skewless.planning.key_plan import plan_of
 from skewless.planning.packing import KeyCounts, Packed, first_homes, pack
-from skewless.planning.planned_keys import Made
+from skewless.planning.plan_files import Made
 from skewless.plumbing.arguments import shown
 from skewless.plumbing.text_tables import number, percent
 from skewless.simulator.starting import require_capacities

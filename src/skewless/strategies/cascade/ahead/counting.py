@@ -9,8 +9,7 @@ from skewless.kernels.hashing import nth_hash, seeded, to_unit
 from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.ahead.state import NO_KEY, AheadState
 from skewless.strategies.cascade.heavy_keys import ABSENT, admit, fade, find, first_place
-from skewless.strategies.cascade.state import home_of
-from skewless.strategies.cascade.weights import weight_of
+from skewless.strategies.cascade.state import home_of, weight_of
 
 HEAVY_PARTS = 16.0  # a key is heavy from 1/16 of a worker's fair share of a block on
 LEAST_HEAVY = 4.0  # a new key also needs this many average records to be heavy

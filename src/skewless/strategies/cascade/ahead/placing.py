@@ -6,15 +6,126 @@ fill all workers up to one level, the lightest keys first and the heaviest last.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from skewless.arrays import F64, I64
+from skewless.arrays import F64, I64, U64, SmallInts
+from skewless.kernels.hashing import mix
 from skewless.plumbing.compiling import kernel
 from skewless.strategies.cascade.ahead.counting import STEPS_PER_RECORD
-from skewless.strategies.cascade.ahead.ranking import sort_listed
-from skewless.strategies.cascade.ahead.sharing import CLOSE, share_out
-from skewless.strategies.cascade.ahead.state import NO_PIECE, NO_WORKER, AheadState
-from skewless.strategies.cascade.state import following, stride_of
+from skewless.strategies.cascade.ahead.state import (
+    BYTE_VALUES,
+    NO_PIECE,
+    NO_WORKER,
+    AheadState,
+    Buffers,
+)
+from skewless.strategies.cascade.state import following, slot_of, stride_of
+
+_CLASSES = 64
+_MIDDLE = 16  # the class of keys that weigh half of an average record
+_MOST_WEIGHT = 1e9  # average records: as much as the last class needs
+_MIDDLE_MANTISSA = 0.75  # of all mantissas, 0.5 … 1: it halves an octave
+_HASH_BITS = 10
+_HASH_MASK = np.uint64((1 << _HASH_BITS) - 1)
+_HASH_SHIFT = np.uint64(22)  # not the bits of the home
+_BYTE = BYTE_VALUES - 1
+
+
+@kernel
+def rank_of(estimate: F64, hashed: U64, scale: F64) -> I64:
+    """Return the rank of a key: a class of half an octave, then some bits of its hash.
+
+    Sources that see different records of a key mostly find the same class. So they place the keys
+    in the same order, and leave the same ones out where there is no room for all.
+    """
+    mantissa, exponent = math.frexp(min(estimate / scale, _MOST_WEIGHT))
+    step = 2 * exponent + (1 if mantissa >= _MIDDLE_MANTISSA else 0)
+    weight_class = max(0, min(_MIDDLE + step, _CLASSES - 1))
+    return (weight_class << _HASH_BITS) + np.int64((hashed >> _HASH_SHIFT) & _HASH_MASK)
+
+
+@kernel
+def sort_listed(buffers: Buffers, n_listed: I64, scale: F64) -> None:
+    """Put the listed keys in the order of their ranks; equals keep their order."""
+    for i in range(n_listed):
+        number = buffers.listed[i]
+        rank = rank_of(buffers.estimates[number], buffers.hashes[number], scale)
+        buffers.ranks[number] = np.int32(rank)
+    _sort_by_byte(buffers, n_listed, buffers.listed, buffers.slots, 0)
+    _sort_by_byte(buffers, n_listed, buffers.slots, buffers.listed, 8)
+
+
+@kernel
+def _sort_by_byte(
+    buffers: Buffers, n_listed: I64, before: SmallInts, after: SmallInts, shift: I64
+) -> None:
+    tally = buffers.tally
+    for i in range(tally.size):
+        tally[i] = 0
+    for i in range(n_listed):
+        tally[((buffers.ranks[before[i]] >> shift) & _BYTE) + 1] += 1
+    for i in range(1, tally.size):
+        tally[i] += tally[i - 1]
+    for i in range(n_listed):
+        byte = (buffers.ranks[before[i]] >> shift) & _BYTE
+        after[tally[byte]] = before[i]
+        tally[byte] += 1
+
+
+CLOSE = 1e-6  # average records: anything this small is a rounding error
+
+
+@kernel
+def share_out(state: AheadState, n_keys: I64, rest: F64) -> None:
+    """Turn the levels in `shares` into what each worker gets of the rest.
+
+    Shares are whole numbers of average records. The workers that get one more are spread evenly.
+    The first of them differs by block and source, so that errors do not add up.
+    """
+    shares, costs, scale = state.buffers.shares, state.costs, state.numbers[0]["scale"]
+    level = _common_level(state, rest)
+    worker = _some_worker(state, n_keys)
+    carried = 0.0
+    for _ in range(shares.size):
+        exact = max(0.0, (level - shares[worker]) / costs[worker] / scale)
+        whole = np.floor(exact + CLOSE)
+        carried += max(0.0, exact - whole)
+        if carried >= 1.0 - CLOSE:
+            whole += 1.0
+            carried -= 1.0
+        shares[worker] = whole * scale
+        worker = following(worker, 1, shares.size)
+
+
+@kernel
+def _common_level(state: AheadState, rest: F64) -> F64:
+    """Return the level up to which the rest fills the workers that are below it."""
+    shares, costs = state.buffers.shares, state.costs
+    level = np.inf
+    n_before, n_below = shares.size + 2, shares.size + 1
+    while n_below < n_before:
+        n_before, n_below = n_below, 0
+        content, capacity = rest, 0.0
+        for worker in range(shares.size):
+            if shares[worker] < level:
+                content += shares[worker] / costs[worker]
+                capacity += 1.0 / costs[worker]
+                n_below += 1
+        if n_below == 0:  # only rounding leads here
+            break
+        level = content / capacity
+    return level
+
+
+@kernel
+def _some_worker(state: AheadState, n_keys: I64) -> I64:
+    """Return a pseudo-random worker that depends only on the seed and the keys of the block."""
+    bits = state.seed[0]
+    for number in range(n_keys):
+        bits += state.buffers.hashes[number]
+    return slot_of(mix(bits), state.levels.size)
 
 
 @kernel

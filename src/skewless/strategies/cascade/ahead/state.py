@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints, Keys, Rows, SmallInts, Words, Workers
 from skewless.state import MOST_COUNTED, MOST_WEIGHT, require_same, require_within
+from skewless.strategies.cascade.condensing import Counted, counted
 from skewless.strategies.cascade.heavy_keys import HeavyKeys
 
 NUMBERS = np.dtype(
@@ -124,3 +125,52 @@ def buffers(n_workers: int) -> Buffers:
         rooms=np.zeros(n_workers),
         shares=np.zeros(n_workers),
     )
+
+
+class CondensedAhead(NamedTuple):
+    """What is counted; other fields are as in `AheadState`."""
+
+    owners: Workers
+    costs: Floats
+    levels: Floats
+    counted: Counted
+    numbers: Rows
+    counters: Rows
+
+    @property
+    def grows(self) -> tuple[str, ...]:
+        """Names of the fields whose length is the number of counted keys."""
+        return ("counted.keys", "counted.counts")
+
+    def check(self, fresh: CondensedAhead) -> None:
+        """Refuse workers and places that do not exist, and values that are out of range."""
+        for name in ("owners", "costs"):
+            require_same(name, getattr(self, name), getattr(fresh, name))
+        check_numbers(self, fresh)
+
+
+def condense(state: AheadState) -> CondensedAhead:
+    """Copy the fields of `state` that a merge needs, and only the counted keys."""
+    return CondensedAhead(
+        owners=state.owners.copy(),
+        costs=state.costs.copy(),
+        levels=state.levels.copy(),
+        counted=counted(state.heavy)[0],
+        numbers=state.numbers.copy(),
+        counters=state.counters.copy(),
+    )
+
+
+def carried_levels(part: AheadState | CondensedAhead) -> Floats:
+    """Return the levels with which the next interval begins.
+
+    None is further from the mean than an average record. So the next interval corrects rounding
+    errors, but not what a whole interval left unbalanced.
+    """
+    if part.counters[0]["records"] == 0:
+        kept: Floats = part.levels.copy()
+        return kept
+    mean = np.average(part.levels, weights=1.0 / part.costs)
+    scale = part.numbers[0]["scale"]
+    levels: Floats = np.clip(part.levels - mean, -scale, scale)
+    return levels

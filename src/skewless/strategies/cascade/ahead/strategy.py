@@ -9,27 +9,79 @@ from typing import ClassVar
 
 import numpy as np
 
-from skewless.arrays import Floats, Keys, Workers, read_only
+from skewless.arrays import I64, Floats, Keys, Workers, read_only
 from skewless.kernels.hashing import seed_array
 from skewless.parameters import check_types, require, require_all_stay
+from skewless.plumbing.compiling import kernel
 from skewless.plumbing.order_free import unordered_mean
 from skewless.state import copy_state
-from skewless.strategies.cascade.ahead.condensing import (
+from skewless.strategies.cascade.ahead.counting import count_block, remember
+from skewless.strategies.cascade.ahead.placing import place_block
+from skewless.strategies.cascade.ahead.state import (
+    BLOCK,
+    COUNTERS,
+    NO_PIECE,
+    NUMBERS,
+    AheadState,
     CondensedAhead,
+    buffers,
     carried_levels,
     condense,
-    counted_together,
 )
-from skewless.strategies.cascade.ahead.routing import route_records
-from skewless.strategies.cascade.ahead.state import COUNTERS, NUMBERS, AheadState, buffers
 from skewless.strategies.cascade.heavy_keys import (
     COUNTED_PER_WORKER,
     EPOCH_PER_WORKER,
     heavy_keys,
     largest_together,
 )
-from skewless.strategies.cascade.slot_table import reassigned, slot_table, strides
+from skewless.strategies.cascade.state import reassigned, slot_table, strides, weight_of
 from skewless.strategy import Traits
+
+
+@kernel
+def _send(weights: Floats | None, state: AheadState, out: Workers, begin: I64, end: I64) -> None:
+    """Send records begin … end − 1: those of each key to its pieces, one piece after the other."""
+    buffers, levels, costs = state.buffers, state.levels, state.costs
+    heads, after, sizes = buffers.heads, buffers.after, buffers.sizes
+    for i in range(begin, end):
+        weight = weight_of(weights, i)
+        # Indices are unsigned: a signed index may be negative, and that costs a test.
+        number = np.uint64(buffers.which[i - begin])
+        piece = np.uint64(heads[number])
+        # A record belongs to a piece if at least half of it fits.
+        while sizes[piece] < 0.5 * weight and after[piece] != NO_PIECE:
+            piece = np.uint64(after[piece])
+            heads[number] = np.int32(piece)
+        worker = np.uint64(buffers.workers[piece])
+        sizes[piece] -= weight
+        levels[worker] += weight * costs[worker]
+        out[i] = np.int32(worker)
+
+
+@kernel
+def _route_block(
+    keys: Keys, weights: Floats | None, state: AheadState, out: Workers, begin: I64, end: I64
+) -> None:
+    """Decide records begin … end − 1 together, at most BLOCK of them."""
+    n_records = end - begin
+    n_keys, total = count_block(keys, weights, state, begin, end)
+    if total / n_records > 0.0:  # records may weigh nothing
+        state.numbers[0]["scale"] = total / n_records
+    remember(state, n_keys, n_records, total)
+    place_block(state, n_keys, n_records, total)
+    _send(weights, state, out, begin, end)
+    state.numbers[0]["weight"] += total
+    state.counters[0]["records"] += n_records
+    state.counters[0]["blocks"] += 1
+
+
+@kernel
+def route_records(keys: Keys, weights: Floats | None, state: AheadState, out: Workers) -> None:
+    """Route the batch in as few blocks of about equal length as possible."""
+    n_blocks = (keys.size + BLOCK - 1) // BLOCK
+    for block in range(n_blocks):
+        begin = keys.size * block // n_blocks
+        _route_block(keys, weights, state, out, begin, keys.size * (block + 1) // n_blocks)
 
 
 @dataclass(frozen=True)
@@ -160,9 +212,7 @@ class CascadeAhead:
         """
         if own.counters[0]["awaiting"] in (0, 1 + own.counters[0]["blocks"]):
             return copy_state(merged)
-        found = [merged.heavy, own.heavy]
-        unmarked = [np.ones(each.keys.size, np.int64) for each in found]
-        heavy, _ = largest_together(found, unmarked, np.maximum)
+        heavy, _ = largest_together([merged.heavy, own.heavy], joined=np.maximum)
         state = copy_state(own)._replace(heavy=heavy)
         state.numbers[0]["faded"] = max(own.numbers[0]["faded"], merged.numbers[0]["faded"])
         state.counters[0]["awaiting"] = 0
@@ -175,7 +225,8 @@ class CascadeAhead:
 
     def merge_condensed(self, parts: Sequence[CondensedAhead], fresh: AheadState) -> AheadState:
         """Return the state that `merge` makes of the same sources."""
-        n_workers = parts[0].levels.size
+        heavy, _ = largest_together([part.counted.counters()[0] for part in parts])
+        heavy.counts[:] /= len(parts)
         numbers, counters = parts[0].numbers.copy(), parts[0].counters.copy()
         numbers["weight"] = 0.0
         for name in ("scale", "faded"):
@@ -193,8 +244,8 @@ class CascadeAhead:
             strides=fresh.strides.copy(),
             costs=parts[0].costs.copy(),
             levels=unordered_mean([carried_levels(part) for part in parts]),
-            heavy=counted_together(parts),
+            heavy=heavy,
             numbers=numbers,
             counters=counters,
-            buffers=buffers(n_workers),
+            buffers=buffers(parts[0].levels.size),
         )

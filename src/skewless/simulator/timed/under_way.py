@@ -1,0 +1,265 @@
+"""Records that are not done: parked at their sources, or sent to workers; and what is measured.
+
+A record is parked until the state of its key has come, or to be sent once more. A worker serves in
+order, so the time at which a record will be done is known as soon as it is sent, and it is counted
+at once. Where the worker may fail before, it is in flight, and counting waits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, Rows
+from skewless.plumbing.compiling import kernel
+
+T = TypeVar("T", "Parked", "InFlight")
+
+
+class HeldKeys:
+    """Says until when records of moving keys wait, as the pause of Mixed's protocol does."""
+
+    def __init__(self) -> None:
+        self._keys: Keys = np.empty(0, np.uint64)  # ascending
+        self._until: Floats = np.empty(0)
+
+    def hold(self, keys: Keys, until: Floats, now: float) -> None:
+        """Let records of these keys wait until the times given; a key may be held already."""
+        current = self._until > now
+        all_keys = np.concatenate([self._keys[current], keys])
+        all_times = np.concatenate([self._until[current], until])
+        self._keys, index = np.unique(all_keys, return_inverse=True)
+        self._until = np.full(self._keys.size, -np.inf)
+        np.maximum.at(self._until, index, all_times)
+
+    def until(self, keys: Keys) -> Floats:
+        """Return until when the records of each key wait; 0 where they need not."""
+        if not self._keys.size:
+            return np.zeros(keys.size)
+        at = np.minimum(np.searchsorted(self._keys, keys), self._keys.size - 1)
+        times: Floats = np.where(self._keys[at] == keys, self._until[at], 0.0)
+        return times
+
+
+PARKED = np.dtype(
+    [
+        ("until", "f8"),  # when it may leave
+        ("worker", "i4"),
+        ("source", "i4"),
+        ("cost", "f8"),
+        ("window", "i8"),
+        ("born", "f8"),  # when it would have left
+        ("key", "u8"),
+    ]
+)
+
+
+class Parked(NamedTuple):
+    """A heap by the times at which the records may leave; the last row is for exchanges."""
+
+    rows: Rows
+    size: Ints  # [1]
+
+
+def with_room(before: T, n_more: int) -> T:
+    """Return the parked records, or those in flight, with room for this many more."""
+    size = int(before.size[0])
+    if size + n_more < before.rows.size:
+        return before
+    more = np.zeros(n_more + 1, before.rows.dtype)
+    return before._replace(rows=np.concatenate([before.rows[:size], more]))
+
+
+@kernel
+def _swap(rows: Rows, i: I64, j: I64) -> None:
+    """Exchange two records of the heap."""
+    spare = rows.size - 1
+    rows[spare] = rows[i]
+    rows[i] = rows[j]
+    rows[j] = rows[spare]
+
+
+@kernel
+def park(
+    parked: Parked,
+    until: F64,
+    worker: I32,
+    cost: F64,
+    window: I64,
+    born: F64,
+    key: U64,
+    source: I32,
+) -> None:
+    """Put a record aside until a time."""
+    rows, i = parked.rows, parked.size[0]
+    row = rows[i]
+    row["until"] = until
+    row["worker"] = worker
+    row["cost"] = cost
+    row["window"] = window
+    row["born"] = born
+    row["key"] = key
+    row["source"] = source
+    parked.size[0] = i + 1
+    while i > 0 and rows[(i - 1) >> 1]["until"] > rows[i]["until"]:
+        _swap(rows, i, (i - 1) >> 1)
+        i = (i - 1) >> 1
+
+
+@kernel
+def drop_first(parked: Parked) -> None:
+    """Take the record that may leave first out of the heap."""
+    rows, n = parked.rows, parked.size[0] - 1
+    rows[0] = rows[n]
+    parked.size[0] = n
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            return
+        if child + 1 < n and rows[child + 1]["until"] < rows[child]["until"]:
+            child += 1
+        if rows[child]["until"] >= rows[i]["until"]:
+            return
+        _swap(rows, i, child)
+        i = child
+
+
+#: A latency falls into bucket ⌊8 · log2(seconds / 1 ns)⌋: each is 9 % wide.
+BUCKETS_PER_OCTAVE = 8
+#: Up to 2^64 nanoseconds, 584 years.
+N_BUCKETS = 64 * BUCKETS_PER_OCTAVE
+SHORTEST = 1e-9
+
+
+class Times(NamedTuple):
+    """What is measured, by window."""
+
+    done: Ints
+    first: Floats  # emission
+    last: Floats  # completion
+    latency_sum: Floats
+    latency_max: Floats
+    latencies: Ints  # [window, bucket]
+    gate: Floats  # before which no record of the window leaves its source
+
+
+def no_times(n_windows: int) -> Times:
+    """Return the times of windows of which nothing is known yet."""
+    return Times(
+        done=np.zeros(n_windows, np.int64),
+        first=np.full(n_windows, np.inf),
+        last=np.zeros(n_windows),
+        latency_sum=np.zeros(n_windows),
+        latency_max=np.zeros(n_windows),
+        latencies=np.zeros((n_windows, N_BUCKETS), np.int64),
+        gate=np.zeros(n_windows),
+    )
+
+
+@kernel
+def _bucket(latency: F64) -> I64:
+    if latency <= SHORTEST:
+        return 0
+    bucket = np.int64(np.log2(latency / SHORTEST) * BUCKETS_PER_OCTAVE)
+    return min(bucket, N_BUCKETS - 1)
+
+
+@kernel
+def note(times: Times, window: I64, begin: F64, done: F64, latency: F64) -> None:
+    """Count a record that is done."""
+    times.done[window] += 1
+    times.first[window] = min(times.first[window], begin)
+    times.last[window] = max(times.last[window], done)
+    times.latency_sum[window] += latency
+    times.latency_max[window] = max(times.latency_max[window], latency)
+    times.latencies[window, _bucket(latency)] += 1
+
+
+def latency_bounds() -> Floats:
+    """Return the lower bound of each bucket of latencies, in seconds."""
+    octaves = np.arange(N_BUCKETS) / BUCKETS_PER_OCTAVE
+    bounds: Floats = SHORTEST * 2.0**octaves
+    return bounds
+
+
+def latency_quantile(latencies: Ints, share: float) -> float:
+    """Return the latency that a share of the records does not exceed, from their buckets.
+
+    It is the middle of its bucket, so it errs by at most 4.5 %, up to latencies of 584 years.
+    """
+    counts = latencies if latencies.ndim == 1 else latencies.sum(axis=0)
+    total = int(counts.sum())
+    if not total:
+        return 0.0
+    bucket = int(np.searchsorted(np.cumsum(counts), share * total))
+    half = 2.0 ** (0.5 / BUCKETS_PER_OCTAVE)
+    return float(latency_bounds()[bucket] * half)
+
+
+SENT = np.dtype(
+    [
+        ("worker", "i4"),
+        ("source", "i4"),
+        ("window", "i8"),
+        ("number", "i8"),  # of the record at its source; −1 for one that had been parked
+        ("wanted", "f8"),  # when its source wanted to send it
+        ("begin", "f8"),  # when it was sent
+        ("done", "f8"),  # when it will be done
+        ("born", "f8"),  # when it arrived at its source
+        ("cost", "f8"),
+        ("key", "u8"),
+    ]
+)
+
+
+class InFlight(NamedTuple):
+    """The records in the order in which they were sent, and which workers will fail."""
+
+    rows: Rows
+    size: Ints  # [1]
+    fails: Ints  # by worker: how often it will fail
+
+
+@kernel
+def remember(
+    flight: InFlight,
+    worker: I32,
+    window: I64,
+    source: I32,
+    number: I64,
+    wanted: F64,
+    begin: F64,
+    done: F64,
+    born: F64,
+    cost: F64,
+    key: U64,
+) -> None:
+    """Note a record that was sent to a worker that will fail."""
+    row = flight.rows[flight.size[0]]
+    row["worker"] = worker
+    row["window"] = window
+    row["source"] = source
+    row["number"] = number
+    row["wanted"] = wanted
+    row["begin"] = begin
+    row["done"] = done
+    row["born"] = born
+    row["cost"] = cost
+    row["key"] = key
+    flight.size[0] += 1
+
+
+@kernel
+def settle(flight: InFlight, times: Times, now: F64, window: I64) -> None:
+    """Count the records that are done now, and all of the first windows, up to `window`."""
+    kept = 0
+    for i in range(flight.size[0]):
+        row = flight.rows[i]
+        if row["done"] <= now or row["window"] <= window:
+            note(times, row["window"], row["begin"], row["done"], row["done"] - row["born"])
+            continue
+        flight.rows[kept] = row
+        kept += 1
+    flight.size[0] = kept
