@@ -183,18 +183,23 @@ def moves_are_complete_and_true(strategy: Any, stream: Stream) -> None:
         state = _rebalanced(strategy, _report(keys), state)
 
 
-def _rebalanced(strategy: Any, report: Report, state: Any) -> Any:
-    """Return the state after the report, whose moves must be true for the keys that it names."""
+def _rebalanced(strategy: Any, report: Report, state: Any, every: Keys | None = None) -> Any:
+    """Return the state after the report, whose moves must be true.
+
+    They must be so for `every` key; None: for the keys that the report or a move names.
+    """
     old = copy_state(state)
     state, moves = strategy.rebalance(report, state)
-    known = np.union1d(report.keys, moves.keys)  # a plan may move keys that it knew before
+    # A plan may move keys that it knew before.
+    known = np.union1d(report.keys, moves.keys) if every is None else every
+    assert np.isin(moves.keys, known).all(), "a key moves that was never seen"
     before, after = owners_of(strategy, known, old), owners_of(strategy, known, state)
     assert np.unique(moves.keys).size == moves.keys.size, "a key moves twice"
     places = np.searchsorted(known, moves.keys)
     expected = before.copy()
     assert np.array_equal(before[places], moves.origins), "a move begins where the key is not"
     expected[places] = moves.targets
-    expect_same(after, expected, "after the moves, a key is elsewhere")
+    expect_same(after, expected, "a key changes worker and no move names it")
     assert (moves.origins != moves.targets).all(), "a key moves to where it is"
     return state
 
@@ -257,16 +262,7 @@ def keys_that_no_report_names_stay_or_are_named(strategy: Any, stream: Stream) -
     every = np.unique(stream.keys)
     state = strategy.start(stream.n_workers, stream.seed)
     for report in _windows(stream):
-        expected = owners_of(strategy, every, state)
-        state, moves = strategy.rebalance(report, state)
-        places = np.searchsorted(every, moves.keys)
-        known = every[np.minimum(places, every.size - 1)] == moves.keys
-        assert known.all(), "a key moves that was never seen"
-        assert np.unique(moves.keys).size == moves.keys.size, "a key moves twice"
-        assert np.array_equal(expected[places], moves.origins), "a move begins elsewhere"
-        expected[places] = moves.targets
-        after = owners_of(strategy, every, state)
-        expect_same(after, expected, "a key changes worker and no move names it")
+        state = _rebalanced(strategy, report, state, every)
 
 
 def rescaling_names_its_moves(strategy: Any, stream: Stream) -> None:

@@ -7,7 +7,7 @@ from skewless.plumbing.compiling import kernel
 
 
 @kernel
-def _sift(values: Floats, root: I64, n: I64) -> None:
+def sift(values: Floats, root: I64, n: I64) -> None:
     """Restore the min-heap below `root`."""
     value = values[root]
     child = 2 * root + 1
@@ -26,7 +26,7 @@ def _sift(values: Floats, root: I64, n: I64) -> None:
 def sort_descending(values: Floats, n: I64) -> None:
     """Sort `values[:n]`, the largest first (heapsort)."""
     for root in range(n // 2 - 1, -1, -1):
-        _sift(values, root, n)
+        sift(values, root, n)
     for end in range(n - 1, 0, -1):
         values[0], values[end] = values[end], values[0]
-        _sift(values, 0, end)
+        sift(values, 0, end)

@@ -102,6 +102,7 @@ class _TwoCandidates:
     """What both share: two candidates per key, and windows in which everything is counted."""
 
     affinity: ClassVar[bool]
+    traits: ClassVar[Traits] = Traits(family="splitting", fan_out=2)
 
     measure: str = "keys"
     window: int = 100_000
@@ -109,11 +110,6 @@ class _TwoCandidates:
     def __post_init__(self) -> None:
         check_types(self)
         require_count(self, "window", most=MOST_PLACES)
-
-    @property
-    def traits(self) -> Traits:
-        """Two workers per key, over all windows."""
-        return Traits(family="splitting", fan_out=2)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> CardinalityState:
         """Return the state of a source that has sent nothing."""

@@ -130,6 +130,7 @@ class DChoices:
     """
 
     name: ClassVar[str] = "d-choices"
+    traits: ClassVar[Traits] = Traits(family="splitting")
 
     hot_factor: float = 0.2
     capacity: int | None = None
@@ -141,11 +142,6 @@ class DChoices:
         require_head(self)
         require(self, "epsilon", self.epsilon >= 0, "at least 0")
         require(self, "refresh", self.refresh >= 1, "at least 1")
-
-    @property
-    def traits(self) -> Traits:
-        """Splitting; a hot key may be on every worker, because d grows with the skew."""
-        return Traits(family="splitting")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> DChoicesState:
         """Return the state of a source that has sent nothing."""

@@ -237,6 +237,7 @@ class DAGreedy:
     """
 
     name: ClassVar[str] = "dagreedy"
+    traits: ClassVar[Traits] = Traits(family="splitting")
 
     interval: int = 100_000
     hot_divisor: int = 100
@@ -244,11 +245,6 @@ class DAGreedy:
     def __post_init__(self) -> None:
         check_types(self)
         require_count(self, "interval", "hot_divisor", most=MOST_PLACES)
-
-    @property
-    def traits(self) -> Traits:
-        """Splitting; a hot key may be on every worker."""
-        return Traits(family="splitting")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> DAGreedyState:
         """Return the state of a source that has sent nothing."""

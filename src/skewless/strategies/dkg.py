@@ -10,6 +10,7 @@ import numpy as np
 from skewless.arrays import Floats, Ints, Keys, SmallInts, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.key_table import ABSENT, KeyTable, get, key_table, put
+from skewless.kernels.least_loaded import first_least
 from skewless.kernels.space_saving import SpaceSaving, entries, offer, space_saving
 from skewless.parameters import MOST_POINTS, check_types, require, require_count
 from skewless.plumbing.compiling import kernel
@@ -62,10 +63,7 @@ def _learn(
 def assign(loads: Floats, order: Ints, totals: Floats, out: SmallInts) -> None:
     """Give each load, in this order, to the worker with the least total, lowest index first."""
     for i in range(order.size):
-        best = 0
-        for worker in range(1, totals.size):
-            if totals[worker] < totals[best]:
-                best = worker
+        best = first_least(totals)
         totals[best] += loads[order[i]]
         out[order[i]] = best
 
@@ -134,6 +132,7 @@ class DKG:
     """
 
     name: ClassVar[str] = "dkg"
+    traits: ClassVar[Traits] = Traits(family="moving", fan_out=1, moves_unnamed=True)
 
     theta: float = 0.5
     epsilon: float = 0.5
@@ -147,11 +146,6 @@ class DKG:
         require(self, "epsilon", 0 < self.epsilon <= 0.5, "above 0 and at most 0.5")
         require(self, "epsilon", self.epsilon >= 1e-6, "at least 1e-6")
         require_count(self, "buckets", most=MOST_POINTS)
-
-    @property
-    def traits(self) -> Traits:
-        """Moving, with one worker per key; a plan moves buckets, and so keys it does not name."""
-        return Traits(family="moving", fan_out=1, moves_unnamed=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> DKGState:
         """Return a plan without heavy keys, with buckets dealt to the workers in turn: a hash."""

@@ -74,11 +74,7 @@ class Ideal:
     """
 
     name: ClassVar[str] = "ideal"
-
-    @property
-    def traits(self) -> Traits:
-        """Splitting, by batch; a heavy key may be on every worker."""
-        return Traits(family="splitting", decides="batch", gathers=True)
+    traits: ClassVar[Traits] = Traits(family="splitting", decides="batch", gathers=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> IdealState:
         """Return the state of a source that has sent nothing."""

@@ -66,11 +66,7 @@ class PartialKey:
     """
 
     name: ClassVar[str] = "pkg"
-
-    @property
-    def traits(self) -> Traits:
-        """Two workers per key."""
-        return Traits(family="splitting", fan_out=2)
+    traits: ClassVar[Traits] = Traits(family="splitting", fan_out=2)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> PartialKeyState:
         """Return the state of a source that has sent nothing."""

@@ -122,11 +122,7 @@ class Prompt:
     """
 
     name: ClassVar[str] = "prompt"
-
-    @property
-    def traits(self) -> Traits:
-        """Splitting, by batch; a heavy key may be on every worker."""
-        return Traits(family="splitting", decides="batch", gathers=True)
+    traits: ClassVar[Traits] = Traits(family="splitting", decides="batch", gathers=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> PromptState:
         """Return the seed and the number of workers."""

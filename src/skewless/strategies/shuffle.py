@@ -64,11 +64,7 @@ class Shuffle:
     """
 
     name: ClassVar[str] = "shuffle"
-
-    @property
-    def traits(self) -> Traits:
-        """Splitting; every key may be on every worker."""
-        return Traits(family="splitting")
+    traits: ClassVar[Traits] = Traits(family="splitting")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> ShuffleState:
         """Return a round whose first worker differs by source."""

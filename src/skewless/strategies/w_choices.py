@@ -82,6 +82,7 @@ class WChoices:
     """
 
     name: ClassVar[str] = "w-choices"
+    traits: ClassVar[Traits] = Traits(family="splitting")
 
     hot_factor: float = 0.2
     capacity: int | None = None
@@ -89,11 +90,6 @@ class WChoices:
     def __post_init__(self) -> None:
         check_types(self)
         require_head(self)
-
-    @property
-    def traits(self) -> Traits:
-        """Splitting; a hot key may be on every worker."""
-        return Traits(family="splitting")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> WChoicesState:
         """Return the state of a source that has sent nothing."""

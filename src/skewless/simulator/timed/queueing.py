@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from skewless.arrays import F64, I32, I64, U64, Floats, Ints, Keys, SmallInts, Workers
 from skewless.kernels.hashing import draw, to_unit
+from skewless.kernels.sorting import sift
 from skewless.plumbing.compiling import kernel
 from skewless.simulator.records import refill, shares, stretches
 from skewless.simulator.timed.under_way import (
@@ -101,23 +102,6 @@ def _before(one: I32, other: I32, due: Floats) -> bool:
 
 
 @kernel
-def _replace_least(heap: Floats, n: I64, time: F64) -> None:
-    """Take the least time out of a heap of times, and put another one in."""
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            break
-        if child + 1 < n and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= time:
-            break
-        heap[i] = heap[child]
-        i = child
-    heap[i] = time
-
-
-@kernel
 def _push(heap: Floats, n: I64, time: F64) -> None:
     """Put a time into a heap of n times."""
     i = n
@@ -179,7 +163,8 @@ def _may_send_again(queues: Queues, rules: Rules, source: I64, done: F64) -> F64
         _push(under_way, n, done)
         queues.n_under_way[source] = n + 1
         return under_way[0] if n + 1 == rules.pending else 0.0
-    _replace_least(under_way, n, done)
+    under_way[0] = done  # instead of the least
+    sift(under_way, 0, n)
     return under_way[0]
 
 

@@ -105,6 +105,7 @@ class Cascade:
     """
 
     name: ClassVar[str] = "cascade"
+    traits: ClassVar[Traits] = Traits(family="splitting")
 
     tolerance: float = 0.05
     without: Literal["nothing", "splitting", "grading", "fading", "yielding", "handicaps"] = (
@@ -114,11 +115,6 @@ class Cascade:
     def __post_init__(self) -> None:
         check_types(self)
         require(self, "tolerance", 0 < self.tolerance < math.inf, "a finite number above 0")
-
-    @property
-    def traits(self) -> Traits:
-        """Splitting; a heavy key may be on every worker."""
-        return Traits(family="splitting")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> CascadeState:
         """Return the state of a source that has sent nothing."""

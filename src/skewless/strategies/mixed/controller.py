@@ -43,28 +43,11 @@ _COMPACT_ERROR = 0.02
 class TableRouting(ABC):
     """A routing table over a ring, and a controller that makes a plan when loads are uneven.
 
-    Parameters
-    ----------
-    tolerance
-        θ_max: how far from its fair share the load of a worker may be, above or below.
-    keep_unreported
-        Keep table entries of keys that the report does not name, because they may have state. Set
-        it to False if a report names every key that has state: the table then forgets keys that
-        are gone. A report with a `rest` does not name every key. So an entry is forgotten only if
-        its worker has no rest: then all records of that worker are accounted for.
-    forget_after
-        Forget an entry after this many reports in a row without its key; None: never. On Spark a
-        report is one micro-batch, and a key that is not in it may come back. The key then goes
-        home, and `Moves` names it like any other that moves.
-    pin_giants
-        A key above the limit of every worker stays where it is, and lighter keys of its worker
-        leave. The fair share of the others is computed without both. False: the paper's reading,
-        by which the giant is the first key to be given up, comes back, and its neighbours stay.
-    two_sided
-        A worker with too little load also causes a new plan, which fills it.
+    The parameters are those of `Mixed`.
     """
 
     state_version: ClassVar[int] = 2  # in version 1 the ring had random points
+    traits: ClassVar[Traits] = Traits(family="moving", fan_out=1, minimal_rescale=True)
 
     tolerance: float = 0.08
     keep_unreported: bool = True
@@ -78,11 +61,6 @@ class TableRouting(ABC):
         require(self, "tolerance", allowed, "a finite number of at least 0")
         lasts = self.forget_after is None or self.forget_after >= 1
         require(self, "forget_after", lasts, "at least 1, or None")
-
-    @property
-    def traits(self) -> Traits:
-        """Moving, with one worker per key; a rescale moves as few keys as possible."""
-        return Traits(family="moving", fan_out=1, minimal_rescale=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> TableState:
         """Return the ring with an empty table."""
@@ -219,15 +197,7 @@ class TableRouting(ABC):
 
 @dataclass(frozen=True)
 class PhasedPlanning(TableRouting):
-    """The family of Mixed: plans in phases, over keys or over vectors of similar keys.
-
-    Parameters
-    ----------
-    compact
-        Plan over discretised vectors of keys instead of single keys.
-    discretisation
-        r: the degree of discretisation is R = 2^r.
-    """
+    """The family of Mixed: plans in phases, over keys or over vectors of similar keys."""
 
     compact: bool = False
     discretisation: int = 3

@@ -111,9 +111,14 @@ class Mixed(MinMig):
     tolerance
         θ_max: how far from its fair share the load of a worker may be, above or below.
     keep_unreported
-        Keep table entries of keys that the report does not name, as they may have state.
+        Keep table entries of keys that the report does not name, because they may have state. Set
+        it to False if a report names every key that has state: the table then forgets keys that
+        are gone. A report with a `rest` does not name every key. So an entry is forgotten only if
+        its worker has no rest: then all records of that worker are accounted for.
     forget_after
-        Forget an entry after this many reports in a row without its key; None: never.
+        Forget an entry after this many reports in a row without its key; None: never. On Spark a
+        report is one micro-batch, and a key that is not in it may come back. The key then goes
+        home, and `Moves` names it like any other that moves.
     pin_giants
         A key above the limit of every worker stays where it is, and lighter keys of its worker
         leave. The fair share of the others is computed without both. False: as in the paper.

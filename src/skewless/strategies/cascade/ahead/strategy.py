@@ -125,17 +125,13 @@ class CascadeAhead:
     """
 
     name: ClassVar[str] = "cascade-ahead"
+    traits: ClassVar[Traits] = Traits(family="splitting", decides="batch")
 
     tolerance: float = 0.03
 
     def __post_init__(self) -> None:
         check_types(self)
         require(self, "tolerance", 0 < self.tolerance < math.inf, "a finite number above 0")
-
-    @property
-    def traits(self) -> Traits:
-        """Splitting, by batch; a heavy key may be on every worker."""
-        return Traits(family="splitting", decides="batch")
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> AheadState:
         """Return the state of a source that has sent nothing."""
