@@ -19,11 +19,11 @@ pytestmark = pytest.mark.skipif(compiling.JIT_OFF, reason="compilation is off")
 
 PROGRAM = """
 import numpy as np
-from skewless.strategies import w_choices
-strategy = w_choices.WChoices()
+from skewless.strategies import d_choices
+strategy = d_choices.WChoices()
 out = np.full(1000, -1, np.int32)
 strategy.route(np.arange(1000, dtype=np.uint64) % 7, strategy.start(8, 1), out)
-print(out.sum(), sum(w_choices._route.stats.cache_misses.values()))
+print(out.sum(), sum(d_choices._route_w.stats.cache_misses.values()))
 """
 
 

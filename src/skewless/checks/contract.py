@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from skewless.checks import abilities, merging, routing, tampering, weighing
+from skewless.checks import abilities, merging, routing, tampering
 from skewless.checks.routing import STREAMS, Stream
 from skewless.strategy import (
     AnyStrategy,
@@ -85,13 +85,13 @@ CHECKS: tuple[Check, ...] = (
         lambda s: isinstance(s, Rebalances) and not s.traits.moves_unnamed,
     ),
     Check(abilities.rescaling_names_its_moves, lambda s: isinstance(s, RescalesKeys)),
-    Check(weighing.every_weighted_record_gets_a_worker, _weighs),
-    Check(weighing.weights_of_one_change_nothing, _weighs),
-    Check(weighing.weights_are_not_changed, _weighs),
-    Check(weighing.weighted_batching_is_invisible, lambda s: _weighs(s) and _decides_per_record(s)),
-    Check(weighing.weights_of_zero_keep_the_state_finite, _weighs),
-    Check(weighing.weighted_state_goes_on, _weighs),
-    Check(weighing.weighted_fan_out_is_kept, lambda s: _weighs(s) and s.traits.fan_out is not None),
+    Check(routing.every_weighted_record_gets_a_worker, _weighs),
+    Check(routing.weights_of_one_change_nothing, _weighs),
+    Check(routing.weights_are_not_changed, _weighs),
+    Check(routing.weighted_batching_is_invisible, lambda s: _weighs(s) and _decides_per_record(s)),
+    Check(routing.weights_of_zero_keep_the_state_finite, _weighs),
+    Check(routing.weighted_state_goes_on, _weighs),
+    Check(routing.weighted_fan_out_is_kept, lambda s: _weighs(s) and s.traits.fan_out is not None),
     Check(merging.merging_twice_changes_nothing, _merges, merging.MERGED_STREAMS),
     Check(merging.merging_makes_nothing_worse, _merges, merging.MERGED_STREAMS),
     Check(

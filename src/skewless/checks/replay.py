@@ -10,8 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from skewless.checks.routing import STREAMS, routed
-from skewless.checks.weighing import some_weights
+from skewless.checks.routing import STREAMS, routed, some_weights
 from skewless.strategy import AnyStrategy, Weighs
 
 _RECORDS = 700  # of each stream: without compilation a record takes a hundred microseconds

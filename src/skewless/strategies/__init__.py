@@ -5,7 +5,7 @@ Each folder's `__init__.py` says what to read first, and which part of the paper
 
 from skewless.strategies.cardinality import CardinalityMinimal, CountAffinity
 from skewless.strategies.cascade import Cascade, CascadeAhead
-from skewless.strategies.d_choices import DChoices
+from skewless.strategies.d_choices import DChoices, WChoices
 from skewless.strategies.dagreedy import DAGreedy
 from skewless.strategies.dalton import Dalton
 from skewless.strategies.dkg import DKG
@@ -18,7 +18,6 @@ from skewless.strategies.pd_stream import PdStream
 from skewless.strategies.prompt import Prompt
 from skewless.strategies.pstream import PStream
 from skewless.strategies.shuffle import Shuffle
-from skewless.strategies.w_choices import WChoices
 
 ALL = (
     Hash,

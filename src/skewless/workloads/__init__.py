@@ -10,9 +10,8 @@ from typing import Any
 
 from skewless import parameters
 from skewless.plumbing.arguments import shown
-from skewless.workloads.drifting import Alternating, Burst, EvolvingZipf, ShiftingZipf
+from skewless.workloads.drifting import Alternating, Burst, EvolvingZipf, PerSource, ShiftingZipf
 from skewless.workloads.fluctuating_zipf import FluctuatingZipf
-from skewless.workloads.per_source import PerSource
 from skewless.workloads.trace import Trace
 from skewless.workloads.workload import CHUNK_SIZE, Ranked, Weighted, Workload
 from skewless.workloads.zipf import Zipf
