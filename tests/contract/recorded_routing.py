@@ -18,7 +18,7 @@ def digest(strategy):
     The workers of the first records of short streams; the loads of sources that merge; and the
     workers of whole streams, in which hot keys appear and change.
     """
-    from skewless.checks.replay import routing_digest
+    from skewless.checks.routing import routing_digest
     from skewless.simulator import Measuring, simulate
     from skewless.strategy import Merges
     from skewless.workloads import ShiftingZipf

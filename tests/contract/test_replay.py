@@ -3,7 +3,7 @@
 import pytest
 
 from contract.cases import CASES, IDS
-from skewless.checks.replay import elsewhere, routing_digest, routing_digests
+from skewless.checks.routing import elsewhere, routing_digest, routing_digests
 from skewless.plumbing.compiling import JIT_OFF
 
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.simulator.replicas import ReplicaCounter
+from skewless.simulator.tally import ReplicaCounter
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5)), max_size=200))

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Keys
-from skewless.checks.replay import elsewhere
-from skewless.checks.routing import Stream, expect_in_range, owners_of, routed
+from skewless.checks.routing import Stream, elsewhere, expect_in_range, owners_of, routed
 from skewless.kernels.hashing import GOLDEN
 from skewless.state import Unsound, copy_state, named_arrays, restored
 from skewless.strategy import AnyStrategy, Forks, Merges, Rebalances, Report

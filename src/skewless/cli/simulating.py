@@ -20,9 +20,8 @@ from skewless.cli.screen import AsJson, bytes_text, console, print_json, progres
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown
 from skewless.plumbing.rounding import seconds_text
 from skewless.simulator import Cluster, Measuring, Run, simulate
-from skewless.simulator.membership import Membership
 from skewless.simulator.run import write_windows
-from skewless.simulator.starting import MOST_SLIDES, MOST_SOURCES
+from skewless.simulator.starting import MOST_SLIDES, MOST_SOURCES, Membership
 from skewless.simulator.timed.timing import require_events
 from skewless.strategy import AnyStrategy, Merges, Rescales
 from skewless.workloads import Workload

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skewless.arrays import Ints, Keys
-from skewless.simulator.replicas import ReplicaCounter
+from skewless.simulator.tally import ReplicaCounter
 from skewless.workloads.workload import Workload
 
 #: The number of heaviest keys in the list, and in each part for measuring drift.

@@ -10,7 +10,6 @@ import numpy as np
 from skewless.parameters import as_dict
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown, whole
 from skewless.simulator.forwarding import Forwarding
-from skewless.simulator.membership import Membership
 from skewless.simulator.records import read_records
 from skewless.simulator.run import Run
 from skewless.simulator.simulation import Simulation
@@ -18,6 +17,7 @@ from skewless.simulator.starting import (
     MOST_SOURCES,
     Cluster,
     Measuring,
+    Membership,
     require_capacities,
     require_parts,
     start_sources,

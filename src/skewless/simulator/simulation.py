@@ -10,9 +10,9 @@ import numpy as np
 
 from skewless.arrays import Floats, Keys, SmallInts, Workers
 from skewless.simulator.forwarding import Forwarding
-from skewless.simulator.membership import Membership
 from skewless.simulator.records import Records, collect, deal, decide, joined, shares, stretches
 from skewless.simulator.run import Rebalance
+from skewless.simulator.starting import Membership
 from skewless.simulator.syncing import Exchanges
 from skewless.simulator.tally import Tally, Windows
 from skewless.simulator.timed.clock import Clock

@@ -13,11 +13,11 @@ import numpy as np
 from skewless.arrays import F64, I64, U64, SmallInts
 from skewless.kernels.hashing import mix
 from skewless.plumbing.compiling import kernel
-from skewless.strategies.cascade.ahead.counting import STEPS_PER_RECORD
 from skewless.strategies.cascade.ahead.state import (
     BYTE_VALUES,
     NO_PIECE,
     NO_WORKER,
+    STEPS_PER_RECORD,
     AheadState,
     Buffers,
 )

@@ -15,7 +15,6 @@ from skewless.parameters import check_types, require, require_all_stay
 from skewless.plumbing.compiling import kernel
 from skewless.plumbing.order_free import unordered_mean
 from skewless.state import copy_state
-from skewless.strategies.cascade.ahead.counting import count_block, remember
 from skewless.strategies.cascade.ahead.placing import place_block
 from skewless.strategies.cascade.ahead.state import (
     BLOCK,
@@ -27,6 +26,8 @@ from skewless.strategies.cascade.ahead.state import (
     buffers,
     carried_levels,
     condense,
+    count_block,
+    remember,
 )
 from skewless.strategies.cascade.heavy_keys import (
     COUNTED_PER_WORKER,
