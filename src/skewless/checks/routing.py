@@ -51,9 +51,8 @@ def _streams() -> tuple[Stream, ...]:
     )
 
 
+#: Short streams that have broken strategies before.
 STREAMS = _streams()
-
-
 #: What `out` holds before routing.
 UNFILLED = -1
 

@@ -1,7 +1,11 @@
-"""Files for this user only, written so that no other user can redirect them.
+"""Files and folders for this user only, which no other user can redirect or replace.
 
 A new file gets mode 0600. A file is replaced as a whole, through a new file with a name that cannot
 be guessed. A symbolic link is followed only if it belongs to this user or to root.
+
+Some files are trusted without a check: compiled kernels are code. They are in a folder of mode 0700
+that belongs to the user, checked as ssh checks its own. Each parent belongs to the user or to root,
+and no other user may write to it, unless its sticky bit keeps others from replacing what is in it.
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ import tempfile
 from pathlib import Path
 
 PRIVATE = 0o600
-
 _ROOT = 0
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def write_private(path: Path, text: str) -> None:
@@ -62,10 +67,6 @@ def _followed(path: Path) -> Path:
             f"{path} is a symbolic link of user {status.st_uid}: remove it, or name another file"
         )
     return path.resolve()
-
-
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def make_private(folder: Path) -> None:

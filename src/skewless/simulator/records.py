@@ -1,4 +1,4 @@
-"""Records of a workload, with their weights if it has any."""
+"""Records of a workload, with their weights if it has any; record i is of source i mod n."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def decide(strategy: AnyStrategy, records: Records, state: Any, out: Workers) ->
         strategy.route(records.keys, state, out)
 
 
-_GAP = 16  # places: a line of cache, for numbers of 4 bytes
+# Each source gets a stretch of one array, with a gap of so many places behind it: a line of cache,
+# for numbers of 4 bytes. If the distance of the stretches were a power of two, all would fall into
+# the same few lines.
+_GAP = 16
 
 
 def shares(n_records: int, first: int, n_sources: int) -> Ints:
