@@ -266,9 +266,9 @@ class Exchanges:
 class MicroBatches:
     """The sources of a query; their number may change from one micro-batch to the next.
 
-    As on Spark, the sources with records in a micro-batch route them and report. The merge of their reports is
-    the plan of the next one. Other sources have no part in it. When they have records again, they
-    continue from the newest plan and their own last report.
+    As on Spark, the sources with records in a micro-batch route them and report. The merge of their
+    reports is the plan of the next one. Other sources have no part in it. When they have records
+    again, they continue from the newest plan and their own last report.
     """
 
     def __init__(self, strategy: Any, n_workers: int, seed: int, *, merging: bool = True) -> None:
