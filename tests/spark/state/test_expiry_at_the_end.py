@@ -11,7 +11,7 @@ import pytest
 
 from skewless.aggregations import LawBroken
 from skewless.spark import KeyProcessor, check_processor
-from skewless.spark.state.batch import BatchTasks
+from skewless.spark.state.process import BatchTasks
 from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.worker_step import Work
 from spark.state.chains import BEGIN, SCHEMA

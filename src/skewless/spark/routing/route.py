@@ -125,14 +125,7 @@ def route(
             "strategy": None if isinstance(strategy, str) and strategy == AUTO else strategy,
         }
         return placed(records, _followed(records, plan, others), column)
-    given = routing_arguments(
-        df,
-        workers=workers,
-        capacities=capacities,
-        seed=seed,
-        ledger=ledger,
-        untrusted_keys=untrusted_keys,
-    )
+    given = routing_arguments(df, workers, capacities, seed, ledger, untrusted_keys)
     if isinstance(strategy, str) and strategy == AUTO:
         if records.key.is_collated:
             _LOGGER.info("decides online: Spark's hash ignores the collation of the keys")
@@ -149,10 +142,8 @@ def require_new(column: object, records: Records) -> None:
     """Raise ValueError unless this can be the name of one more column."""
     name = text(column, "column", "a name for the new column")
     if name.lower() in [one.lower() for one in records.names]:  # Spark would replace it
-        raise ValueError(
-            f"column: the DataFrame has a column {name!r} already; it has "
-            + ", ".join(records.names)
-        )
+        names = ", ".join(records.names)
+        raise ValueError(f"column: the DataFrame has a column {name!r} already; it has {names}")
 
 
 def _plan(records: Records, weight: str | Column | None, given: RoutingArguments) -> KeyPlan:
@@ -160,13 +151,9 @@ def _plan(records: Records, weight: str | Column | None, given: RoutingArguments
     seed = draw_seed() if given.seed is None else given.seed
     if given.seed is None:
         log_seed(seed)
+    speeds, untrusted = given.capacities, given.untrusted_keys
     return made_plan(
-        records,
-        given.workers,
-        seed,
-        capacities=given.capacities,
-        weight=weight,
-        untrusted=given.untrusted_keys,
+        records, given.workers, seed, capacities=speeds, weight=weight, untrusted=untrusted
     )
 
 

@@ -71,9 +71,7 @@ class Router:
             name = report_name(SOURCES, int(task.batch or 0), ledger.run, task.partition)
             ledger.write(name, report)
 
-    def _together(
-        self, batches: Iterator[tuple[pa.Array, ...]]
-    ) -> Iterator[list[tuple[pa.Array, ...]]]:
+    def _together(self, batches: Iterator[Any]) -> Iterator[list[tuple[pa.Array, ...]]]:
         """Yield the Arrow batches that are routed together.
 
         Spark cuts the records of a task into Arrow batches. A strategy that gathers needs all

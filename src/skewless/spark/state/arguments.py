@@ -17,15 +17,16 @@ from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.columns import arrow_schema, internal
-from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
-from skewless.spark.ledger.locating import given_ledger
+from skewless.spark.ledger.ledger import Ledger, LedgerMismatch, given_ledger
 from skewless.spark.ledger.names import state_plan_name
 from skewless.spark.records import Records
 from skewless.spark.routing.arguments import number_of_workers
 from skewless.spark.routing.query_ledger import QueryLedger, query_ledger
 from skewless.spark.routing.settings import are_untrusted, given_seed, given_workers
 from skewless.spark.state.grouping import SentColumns
+from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving
+from skewless.spark.state.planning.spread_keys import SpreadRule
 from skewless.spark.state.planning.state_plan import more_of
 from skewless.spark.state.schemas import Shape, require_same_states
 from skewless.spark.state.versions import bases
@@ -71,6 +72,11 @@ class Placed:
     untrusted: bool
     query: QueryLedger
 
+    def controller(self, delay: int | None, schema: str, spread: SpreadRule | None) -> Controller:
+        """Return what makes the plans."""
+        numbers = (self.workers, self.asked, self.most, self.interval, self.window, delay)
+        return Controller(self.strategy, *numbers, schema, spread, self.capacities)
+
 
 def placed(records: Records, placement: Placement, shape: Shape) -> Placed:
     """Check a placement; raise ValueError for a bad argument, and TypeError for an unknown one.
@@ -87,7 +93,9 @@ def placed(records: Records, placement: Placement, shape: Shape) -> Placed:
         raise ValueError(f"cost must be 'records' or 'seconds', not {shown(cost)}")
     ledger = given_ledger(placement.get("ledger"))
     asked = given_workers(placement.get("workers"), records.spark)
-    first = most = number_of_workers(records.df, asked, ledger, _workers_of_states)
+    is_open = asked is None and ledger is not None and records.is_stream
+    last = bases.newest(ledger) if is_open and ledger is not None else None
+    first = most = number_of_workers(records.df, asked if last is None else last.workers)
     max_workers = placement.get("max_workers")
     if max_workers is not None:
         most = whole(max_workers, "max_workers", least=1, most=MOST_WORKERS)
@@ -116,12 +124,6 @@ def moving_strategy(strategy: Any) -> AnyStrategy:
     return as_moving(registry.strategy_of(chosen))
 
 
-def _workers_of_states(ledger: Ledger) -> int | None:
-    """Return the number of workers of the newest states, or None if there are none."""
-    last = bases.newest(ledger)
-    return None if last is None else last.workers
-
-
 def speeds(capacities: ArrayLike | None, n_workers: int) -> tuple[float, ...] | None:
     """Return capacities that are 1 on average; raise ValueError unless there is one per worker.
 
@@ -142,12 +144,8 @@ def _state_ledger(
     records: Records, shape: Shape, seed: int | None, ledger: Ledger | None, untrusted: bool
 ) -> QueryLedger:
     """Build the `QueryLedger` of a query; raise ValueError if a stream has no ledger."""
-    fields = records.key.named_fields
-    identity: dict[str, Any] = {
-        "process": 1,
-        "key": ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in fields),
-        "skewless": version("skewless"),
-    }
+    key = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in records.key.named_fields)
+    identity: dict[str, Any] = {"process": 1, "key": key, "skewless": version("skewless")}
     if untrusted:
         identity["untrusted_keys"] = True
     query = query_ledger(records.df, identity, seed, ledger)
@@ -171,19 +169,17 @@ def _check_states(ledger: Ledger, shape: Shape) -> None:
     if last is None:
         return
     where = f"the ledger in {ledger.place}"
-    wrong: LedgerMismatch | None = None
+    wrong: list[LedgerMismatch] = []
     for base in (last, *bases.all_complete(ledger)):
         entry = ledger.read(state_plan_name(base.batch, base.run))
         if entry is None:
             continue
         try:
-            require_same_states(more_of(entry), shape, where)
+            return require_same_states(more_of(entry), shape, where)
         except LedgerMismatch as error:
-            wrong = wrong or error
-        else:
-            return
-    if wrong is not None:
-        raise wrong
+            wrong.append(error)
+    if wrong:
+        raise wrong[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,12 +237,11 @@ def time_and_delay(records: Records, watermark: Any) -> tuple[str, int] | None:
             "watermark must be the column of event time and a delay, like ('ts', '10 minutes'), "
             f"not {shown(watermark)}"
         )
-    name = records.existing(watermark[0], "watermark")
+    records.time(watermark[0], "watermark")
     delay = microseconds(watermark[1], "watermark")
     if delay < 0:
         raise ValueError(f"watermark: the delay must be at least 0, not {watermark[1]!r}")
-    records.time(name, "watermark")
-    return name, delay
+    return watermark[0], delay
 
 
 def event_time(records: Records, watermark: Any, verb: str) -> tuple[str, int]:

@@ -18,6 +18,7 @@ from skewless.spark.state.grouping import Grouped, SentColumns, grouped, only_re
 from skewless.spark.state.planning.spread_keys import part_hashes
 from skewless.spark.state.processor import KeyedRecords, Update, moment
 from skewless.spark.state.schemas import EXPIRES, Shape
+from skewless.spark.state.versions import state_tables
 from skewless.spark.state.versions.column_room import FEWER_RECORDS, is_too_large
 from skewless.spark.state.versions.held_state import Found, HeldState, weight
 from skewless.spark.state.versions.same_keys import Flags
@@ -25,15 +26,12 @@ from skewless.spark.state.versions.state_tables import (
     FOREVER,
     LIVE,
     NO_TIME,
-    UNTIL,
     StateLayout,
     find,
-    forgotten,
     hashes_of,
     live_of,
     newest,
     seen_of,
-    until_of,
 )
 from skewless.state import MOST_WEIGHT
 
@@ -61,10 +59,10 @@ class Worked:
     costs: Floats
     n_second: Ints  # records of the second stream, if there is one
     latest: int | None  # time of a record, in microseconds
+    latest_second: int | None  # the same for the second stream, if there is one
     n_records: int
     n_late: int
     seconds: float
-    latest_second: int | None = None  # the same for the second stream, if there is one
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +124,7 @@ class Work:
                 records, times = records.filter(pa.array(stays)), times[stays]
         expiry = self._ended(held.ended(before, now), now, expiries)
         update = self._updated(records, times, held, expiry.changed, now)
-        worked = self._joined(held, expiry, update, latest, n_late)
-        return worked if second is None else replace(worked, latest_second=second)
+        return self._joined(held, expiry, update, (latest, second), n_late)
 
     def _latest(self, records: pa.Table, times: Ints) -> tuple[int | None, int | None]:
         """Return the latest time of the records, and that of a second stream among them."""
@@ -160,8 +157,8 @@ class Work:
             gone = idle & ~renewed
             tables += [
                 call.changed,
-                forgotten(layout, due.filter(pa.array(~own))),
-                forgotten(layout, chosen.filter(pa.array(gone))),
+                state_tables.forgotten(layout, due.filter(pa.array(~own))),
+                state_tables.forgotten(layout, chosen.filter(pa.array(gone))),
             ]
             again = live_of(call.changed) & renewed & ((until <= limit) | idle)
             due = call.changed.filter(pa.array(again))
@@ -175,16 +172,15 @@ class Work:
 
     def _called_on_expiry(self, chosen: pa.Table, now: int | None) -> _Part:
         """Call `on_expiry` for states; return its results and the changed states."""
-        keyed = KeyedRecords(
-            self._key_table(self.layout.keys(chosen)),
-            only_records(self.sent.schema.empty_table(), self.sent),
-            np.zeros(chosen.num_rows + 1, np.int64),
-            self.layout.states(chosen),
-            moment(now),
-        )
+        keyed = self._without_records(self.layout.keys(chosen), chosen, now)
         # Expiry does not count as a record: the ttl counts from the last record.
         seen = seen_of(chosen)
         return self._called(keyed, hashes_of(chosen), seen, self.shape.processor.on_expiry)
+
+    def _without_records(self, keys: list[Any], rows: pa.Table, now: int | None) -> KeyedRecords:
+        nothing = only_records(self.sent.schema.empty_table(), self.sent)
+        starts, states = np.zeros(rows.num_rows + 1, np.int64), self.layout.states(rows)
+        return KeyedRecords(self._key_table(keys), nothing, starts, states, moment(now))
 
     def _updated(
         self, records: pa.Table, times: Ints | None, held: HeldState, ended: pa.Table, now: Any
@@ -224,12 +220,7 @@ class Work:
         rows = rows.filter(pa.array(layout.keys(rows)[-1].to_numpy() == 0))
         *keys, parts = layout.keys(rows)
         keys.append(pa.array(np.full(len(parts), number), parts.type))
-        keyed = KeyedRecords(
-            self._key_table(keys),
-            only_records(self.sent.schema.empty_table(), self.sent),
-            np.zeros(len(parts) + 1, np.int64),
-            layout.states(rows),
-        )
+        keyed = self._without_records(keys, rows, None)
         shared = self.shape.processor.shared(keyed, second)  # type: ignore[attr-defined]
         states = self.shape.states_of(Update(None, shared), keyed)
         hashes = part_hashes(hashes_of(rows), np.full(len(parts), number))
@@ -309,8 +300,8 @@ class Work:
     def renewed(self, table: pa.Table) -> pa.Table:
         """Return states that may have been written with another ttl, with the ends of this one."""
         until = self._until(self.layout.states(table), seen_of(table))
-        place = table.schema.get_field_index(UNTIL)
-        return table.set_column(place, self.layout.schema.field(UNTIL), pa.array(until, pa.int64()))
+        place = table.schema.get_field_index(state_tables.UNTIL)
+        return table.set_column(place, self.layout.schema.field(place), pa.array(until, pa.int64()))
 
     def expired(self, states: pa.Table, now: int) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Yield results and the states that are left, until no state expires by `now`.
@@ -320,7 +311,7 @@ class Work:
         """
         nothing = self.sent.schema.empty_table()
         n_calls = 0
-        while (until_of(states) <= now).any():
+        while (state_tables.until_of(states) <= now).any():
             if n_calls == _MOST_EXPIRIES:
                 raise RuntimeError(
                     f"{type(self.shape.processor).__name__}: on_expiry was called "
@@ -338,26 +329,26 @@ class Work:
         return pa.table(keys, schema=self.layout.key)
 
     def _joined(
-        self, held: HeldState, expiry: _Part, update: _Part, latest: int | None, n_late: int
+        self, held: HeldState, expiry: _Part, update: _Part, latest: Any, n_late: int
     ) -> Worked:
         """Return both parts as one; a key that is in both counts by its update."""
         layout = self.layout
         changed = newest(layout, [expiry.changed, update.changed])
         hashes, keys = hashes_of(changed), layout.keys(changed)
-        counts, costs = np.zeros(changed.num_rows, np.int64), np.zeros(changed.num_rows)
-        n_second = np.zeros(changed.num_rows, np.int64)
+        sums = [np.zeros(changed.num_rows, kind) for kind in (np.int64, np.float64, np.int64)]
         for part in (expiry, update):
             seconds = part.counts * 0 if part.n_second is None else part.n_second
+            own = [part.counts, part.costs, seconds]
             if part.changed is changed:
-                counts, costs, n_second = part.counts, part.costs, seconds
+                sums = own
                 break
             at = find(layout, changed, hashes_of(part.changed), layout.keys(part.changed))
-            counts[at] += part.counts
-            costs[at] += part.costs
-            n_second[at] += seconds
+            for total, numbers in zip(sums, own, strict=True):
+                total[at] += numbers
         # Without expiry, the rows are those that the update has looked up.
         found = update.found if not expiry.changed.num_rows else held.find(hashes, keys)
         assert found is not None
+        counts, costs, n_second = sums
         return Worked(
             pa.concat_tables([expiry.results, update.results]),
             changed,
@@ -367,10 +358,11 @@ class Work:
             counts,
             costs,
             n_second,
-            latest,
-            int(update.counts.sum()),
-            n_late,
-            expiry.seconds + update.seconds,
+            latest[0],
+            latest[1],
+            n_records=int(update.counts.sum()),
+            n_late=n_late,
+            seconds=expiry.seconds + update.seconds,
         )
 
 

@@ -22,22 +22,24 @@ from skewless.arrays import Floats, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seeded_all, unseeded
 from skewless.kernels.key_table import ABSENT
 from skewless.kernels.ring import Ring
+from skewless.spark.arrow_types import from_arrow_schema
 from skewless.state import copy_state
 from skewless.strategies import Hash
-from skewless.strategy import AnyStrategy, Rescales
+from skewless.strategy import AnyStrategy, Report, Rescales
 
 CELL_BITS = 16
 _LOW_BITS = 64 - CELL_BITS
 _LOW = (1 << _LOW_BITS) - 1
 _PROBES = 512
 
-#: How the JVM gets a plan: one row of these columns.
-PLACES = (
-    "seed bigint, homes array<int>, "
-    "details array<struct<borders: array<bigint>, owners: array<int>, "
-    "keys: array<bigint>, workers: array<int>>>, "
-    "spread map<bigint, int>"
+_INTS, _LONGS = pa.list_(pa.int32()), pa.list_(pa.int64())
+_DETAIL = pa.struct({"borders": _LONGS, "owners": _INTS, "keys": _LONGS, "workers": _INTS})
+_SPREAD = pa.map_(pa.int64(), pa.int32())
+_ROW = pa.schema(
+    {"seed": pa.int64(), "homes": _INTS, "details": pa.list_(_DETAIL), "spread": _SPREAD}
 )
+#: How the JVM gets a plan: one row of these columns.
+PLACES = from_arrow_schema(_ROW)
 
 
 @runtime_checkable
@@ -144,6 +146,22 @@ class Placing:
         state = self.strategy.rescale(copy_state(self.state), n_workers, speeds)  # type: ignore[attr-defined]
         return Placing(self.strategy, state, n_workers)
 
+    def rebalanced(
+        self, hashes: Keys, loads: Floats, sizes: Floats, rest: Floats, noise: float = 0.0
+    ) -> Placing:
+        """Return where keys live after a rebalance by these loads.
+
+        The report lists only keys with load. The strategy forgets a key of the table that has had
+        no load for long. The key then lives at its place on the ring again, and its state, if there
+        is one, moves there.
+        """
+        keys = self.keys_of(hashes)
+        order = np.argsort(keys)
+        others = rest if rest.any() else None
+        report = Report(keys[order], loads[order], sizes[order], others, noise)
+        state, _ = self.strategy.rebalance(report, copy_state(self.state))  # type: ignore[attr-defined]
+        return replace(self, state=state)
+
     def row(self, seed: int, spread: Sequence[tuple[int, int]] = ()) -> pa.RecordBatch:
         """Return the one row in which the JVM looks up workers.
 
@@ -151,21 +169,9 @@ class Placing:
         """
         homes, details = self._cells()
         self._compare(homes, details)
-        kinds = pa.struct(
-            [
-                ("borders", pa.list_(pa.int64())),
-                ("owners", pa.list_(pa.int32())),
-                ("keys", pa.list_(pa.int64())),
-                ("workers", pa.list_(pa.int32())),
-            ]
-        )
-        arrays = [
-            pa.array([seed], pa.int64()),
-            pa.ListArray.from_arrays(pa.array([0, homes.size], pa.int32()), pa.array(homes)),
-            pa.array([details], pa.list_(kinds)),
-            pa.array([list(spread)], pa.map_(pa.int64(), pa.int32())),
-        ]
-        return pa.RecordBatch.from_arrays(arrays, ["seed", "homes", "details", "spread"])
+        values = ([seed], [homes], [details], [list(spread)])
+        arrays = [pa.array(one, kind) for one, kind in zip(values, _ROW.types, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=_ROW)
 
     def _cells(self) -> tuple[Workers, list[dict[str, list[int]]]]:
         """Return for each cell its owner, or where its details are.

@@ -21,6 +21,8 @@ from skewless.spark.state.versions.column_room import require_room
 from skewless.spark.state.versions.same_keys import Flags, key_order, same
 
 HASH, LIVE, UNTIL, SEEN = "hash", "live", "until", "seen"
+#: The columns that come first, and their types.
+OURS = {HASH: pa.uint64(), LIVE: pa.bool_(), UNTIL: pa.int64(), SEEN: pa.int64()}
 _KEY, _FIELD = "key.", "state."
 #: In microseconds: the end of a state that has none.
 FOREVER = np.iinfo(np.int64).max
@@ -38,29 +40,24 @@ class StateLayout:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of a table of states."""
-        fields = [pa.field(HASH, pa.uint64()), pa.field(LIVE, pa.bool_())]
-        fields += [pa.field(UNTIL, pa.int64()), pa.field(SEEN, pa.int64())]
-        fields += [pa.field(name, field.type) for name, field in self._named(_KEY, self.key)]
-        fields += [pa.field(name, field.type) for name, field in self._named(_FIELD, self.state)]
-        return pa.schema(fields)
+        names = [*OURS, *self.key_names, *self.field_names]
+        kinds = [*OURS.values(), *self.key.types, *self.state.types]
+        return pa.schema(list(zip(names, kinds, strict=True)))
 
     @property
     def key_names(self) -> list[str]:
         """The key's columns in a table of states."""
-        return [name for name, _ in self._named(_KEY, self.key)]
+        return [_KEY + name for name in self.key.names]
 
     @property
     def field_names(self) -> list[str]:
         """The state's columns in a table of states."""
-        return [name for name, _ in self._named(_FIELD, self.state)]
+        return [_FIELD + name for name in self.state.names]
 
     @cached_property
     def struct(self) -> pa.DataType:
         """The type of a state as one value."""
         return pa.struct([pa.field(f.name, f.type) for f in self.state])
-
-    def _named(self, prefix: str, schema: pa.Schema) -> list[tuple[str, pa.Field]]:
-        return [(prefix + field.name, field) for field in schema]
 
     def empty(self) -> pa.Table:
         """Return a table without rows."""
@@ -70,11 +67,9 @@ class StateLayout:
         """Return a table with all fields of this layout; fields that it lacks are null."""
         if table.schema.equals(self.schema):
             return table
+        kinds = dict(zip(self.schema.names, self.schema.types, strict=True))
         for field in table.schema:
-            if (
-                field.name not in self.schema.names
-                or field.type != self.schema.field(field.name).type
-            ):
+            if field.type != kinds.get(field.name):
                 raise ValueError(f"column {field.name!r} of type {field.type} is not expected")
         if any(name not in table.column_names for name in self.key_names):
             raise ValueError("it lacks columns of the key")
@@ -90,12 +85,9 @@ class StateLayout:
         self, hashes: Keys, keys: Sequence[Any], states: Any, until: Ints, seen: Ints
     ) -> pa.Table:
         """Return the table of these keys, one row each; a null state becomes a row without one."""
-        live = states.is_valid()
-        arrays = [pa.array(hashes, pa.uint64()), live]
-        arrays += [pa.array(until, pa.int64()), pa.array(seen, pa.int64())]
-        arrays += [plain(key) for key in keys]
-        arrays += [plain(field) for field in states.flatten()]
-        return pa.table(arrays, schema=self.schema)
+        ours = [pa.array(hashes), states.is_valid(), pa.array(until), pa.array(seen)]
+        others = [plain(column) for column in (*keys, *states.flatten())]
+        return pa.table([*ours, *others], schema=self.schema)
 
     def states(self, table: pa.Table) -> Any:
         """Return the states of a table as structs, null where there is none."""
