@@ -61,24 +61,19 @@ class Placement(TypedDict, total=False):
 class Placed:
     """A placement, checked; with what settings and the ledger say where no argument was given."""
 
-    strategy: AnyStrategy
-    workers: int  # of a query without state
-    asked: int | None  # the number of workers that was given
-    most: int
-    capacities: tuple[float, ...] | None
-    interval: int
-    window: int
+    controller: Controller
     cost: Cost
     untrusted: bool
     query: QueryLedger
 
-    def controller(self, delay: int | None, schema: str, spread: SpreadRule | None) -> Controller:
-        """Return what makes the plans."""
-        numbers = (self.workers, self.asked, self.most, self.interval, self.window, delay)
-        return Controller(self.strategy, *numbers, schema, spread, self.capacities)
 
-
-def placed(records: Records, placement: Placement, shape: Shape) -> Placed:
+def placed(
+    records: Records,
+    placement: Placement,
+    shape: Shape,
+    delay: int | None = None,
+    spread: SpreadRule | None = None,
+) -> Placed:
     """Check a placement; raise ValueError for a bad argument, and TypeError for an unknown one.
 
     Without a number of workers, a query whose ledger is not known yet has Spark's number of
@@ -104,18 +99,12 @@ def placed(records: Records, placement: Placement, shape: Shape) -> Placed:
     capacities = speeds(placement.get("capacities"), most)
     untrusted = are_untrusted(placement.get("untrusted_keys"), records.spark)
     seed = given_seed(placement.get("seed"), records.spark)
-    return Placed(
-        moving,
-        min(first, most),
-        asked,
-        most,
-        capacities,
-        whole(placement.get("interval", 1), "interval", least=1),
-        whole(placement.get("window", 1), "window", least=1),
-        cost,
-        untrusted,
-        _state_ledger(records, shape, seed, ledger, untrusted),
-    )
+    interval = whole(placement.get("interval", 1), "interval", least=1)
+    window = whole(placement.get("window", 1), "window", least=1)
+    numbers = (min(first, most), asked, most, interval, window, delay)
+    controller = Controller(moving, *numbers, spread, capacities)
+    query = _state_ledger(records, shape, seed, ledger, untrusted)
+    return Placed(controller, cost, untrusted, query)
 
 
 def moving_strategy(strategy: Any) -> AnyStrategy:

@@ -25,16 +25,10 @@ from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state import arguments
 from skewless.spark.state.arguments import HASH, WORKER, Placed, Placement, Sending, free_names
 from skewless.spark.state.grouping import received
-from skewless.spark.state.planning.placing import (
-    PLACES,
-    Placing,
-    speeds_of,
-    unlearned,
-    worker_column,
-)
+from skewless.spark.state.planning.placing import PLACES, Placing, speeds_of, worker_column
 from skewless.spark.state.planning.spread_keys import MOST_KEYS, all_parts, warn_of_left_out
 from skewless.spark.state.processor import Processor
-from skewless.spark.state.schemas import schema_text, shape_of
+from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.spread_records import Parts
 from skewless.spark.state.tasks import StateTasks
 from skewless.spark.state.versions.held_state import HeldState
@@ -167,11 +161,10 @@ def processed(
     times = arguments.time_and_delay(records, watermark)
     arguments.check_streams(records, shape, times is not None)
     ordered = arguments.ordering(records, order_by)
-    place = arguments.placed(records, placement, shape)
+    delay, rule = times and times[1], None if parts is None else parts.rule
+    place = arguments.placed(records, placement, shape, delay, rule)
     sends = arguments.sending(records, times, ordered)
     work = Work(shape, sends.sent, place.cost, batch_column)
-    rule = None if parts is None else parts.rule
-    controller = place.controller(times and times[1], schema_text(shape.state), rule)
     hash_columns = hashed_key(records.key, untrusted=True) if place.untrusted else None
     spark, is_spread = records.spark, records.is_stream
     require_skewless(spark)
@@ -180,7 +173,8 @@ def processed(
     if records.is_stream:
         folders = (spark.conf.get(name, None) for name in CHECKPOINT_SETTINGS)
         checkpoints = tuple(str(folder) for folder in folders if folder)
-        tasks: Any = StateTasks(place.query, controller, work, _n_kept(spark.conf), checkpoints)
+        n_kept = _n_kept(spark.conf)
+        tasks: Any = StateTasks(place.query, place.controller, work, n_kept, checkpoints)
     else:
         hashed = hash_columns or records.key.grouped
         row = planned(records.df, hashed, place, parts)
@@ -195,7 +189,7 @@ def processed(
     # The column of the worker is not dropped. With a step between the shuffle and the Python
     # function, Spark would leave out all tasks of a micro-batch without records, and the version
     # of that micro-batch would be missing.
-    sent = routed.repartitionById(place.most, F.col(WORKER))
+    sent = routed.repartitionById(place.controller.most, F.col(WORKER))
     return sent.mapInArrow(tasks.process, result)
 
 
@@ -249,9 +243,9 @@ def planned(
     `hashed` are the columns that are hashed together with the seed. With `parts`, hot keys are
     spread.
     """
-    strategy, n_workers, seed = place.strategy, place.workers, place.query.seed
-    speeds = speeds_of(place.capacities, n_workers)
-    placing = Placing(strategy, unlearned(strategy, n_workers, seed, speeds), n_workers)
+    by, seed = place.controller, place.query.seed
+    strategy, n_workers, speeds = by.strategy, by.workers, speeds_of(by.capacities, by.workers)
+    placing = Placing.unlearned(strategy, n_workers, seed, by.capacities)
     moves = isinstance(strategy, Rebalances)
     if n_workers == 1 or not (moves or (parts is not None and parts.detects)):
         return placing.row(hash_seed(seed))
@@ -290,19 +284,14 @@ def planned(
 
 def planned_first(records: Records, sends: Sending, place: Placed) -> DataFrame:
     """Return the records in the partitions of their workers by a plan that keeps keys whole."""
-    speeds = speeds_of(place.capacities, place.workers)
-    plan = made_plan(
-        records,
-        place.workers,
-        place.query.seed,
-        capacities=None if speeds is None else tuple(speeds.tolist()),
-        untrusted=place.untrusted,
-        whole_keys=True,
-    )
+    n_workers, seed, untrusted = place.controller.workers, place.query.seed, place.untrusted
+    speeds = speeds_of(place.controller.capacities, n_workers)
+    own = None if speeds is None else tuple(speeds.tolist())
+    plan = made_plan(records, n_workers, seed, capacities=own, untrusted=untrusted, whole_keys=True)
     sent = records.df.select(*sends.columns)
     key = replace(records.key, columns=tuple(sends.key))
     found = with_worker(Records(sent, sent.schema, key), plan, WORKER)
-    return found.select(*sends.sent.schema.names).repartitionById(place.workers, F.col(WORKER))
+    return found.select(*sends.sent.schema.names).repartitionById(n_workers, F.col(WORKER))
 
 
 @dataclass(frozen=True, eq=False)

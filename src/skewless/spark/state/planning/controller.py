@@ -12,7 +12,7 @@ from skewless.arrays import Floats
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import run_name, state_plan_name
 from skewless.spark.state.planning import spread_keys, state_plan
-from skewless.spark.state.planning.placing import Placing, speeds_of, unlearned
+from skewless.spark.state.planning.placing import Placing, speeds_of
 from skewless.spark.state.planning.requests import (
     NONE_TAKEN,
     Decided,
@@ -23,7 +23,7 @@ from skewless.spark.state.planning.requests import (
 from skewless.spark.state.planning.spread_keys import SpreadKeys, SpreadRule
 from skewless.spark.state.planning.state_plan import Moving, Observed, StatePlan, from_entry
 from skewless.spark.state.planning.worker_reports import WorkerReport, read_reports
-from skewless.spark.state.schemas import require_same_states
+from skewless.spark.state.schemas import require_same_states, schema_text
 from skewless.spark.state.versions.bases import base_of, require_newest_run, require_plan_in_use
 from skewless.spark.state.versions.offset_log import OffsetLog
 from skewless.spark.state.versions.version_files import KeptFiles
@@ -48,7 +48,6 @@ class Controller:
     interval: int = 1  # keys move in every `interval`-th batch
     window: int = 1  # loads are averages over so many batches, the last ones counting most
     delay: int | None = None  # of the watermark, in microseconds
-    schema: str = ""  # of the states
     spread: SpreadRule | None = None  # which keys of a join are spread; None: this is no join
     capacities: tuple[float, ...] | None = None  # 1 on average; None: those of the plan before
 
@@ -139,12 +138,11 @@ class Controller:
 
     def _first_plan(self, seed: int, shape: Any) -> StatePlan:
         """Return the plan of a query that has no state yet."""
-        speeds = speeds_of(self.capacities, self.workers)
-        state = unlearned(self.strategy, self.workers, seed, speeds)
+        placing = Placing.unlearned(self.strategy, self.workers, seed, self.capacities)
         # A request counts from the next batch on: this one may be a replay that runs after it.
         numbers = Decided(self.workers, NONE_TAKEN)
         return StatePlan(
-            Placing(self.strategy, state, self.workers),
+            placing,
             observed=Observed(rest=np.zeros(self.workers)),
             about=self._about(numbers, self.capacities, shape),
         )
@@ -156,7 +154,7 @@ class Controller:
             "asked": self.asked,
             "request": numbers.taken,
             "most": self.most,
-            "schema": self.schema,
+            "schema": schema_text(shape.state),
             "ttl": shape.ttl,
         }
         if shape.meaning:

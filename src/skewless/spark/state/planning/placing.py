@@ -84,14 +84,6 @@ def speeds_of(capacities: Sequence[float] | None, n_workers: int) -> Floats | No
     return speeds
 
 
-def unlearned(strategy: AnyStrategy, n_workers: int, seed: int, speeds: Floats | None) -> Any:
-    """Return the state of a strategy that has seen no record, for workers of these speeds."""
-    state = strategy.start(n_workers, seed)
-    if speeds is None:
-        return state
-    return strategy.rescale(state, n_workers, speeds)  # type: ignore[attr-defined]
-
-
 @dataclass(frozen=True, eq=False)
 class Placing:
     """A strategy and its state for this many workers, by hashes as the JVM computes them."""
@@ -99,6 +91,15 @@ class Placing:
     strategy: AnyStrategy
     state: Any
     n_workers: int
+
+    @classmethod
+    def unlearned(
+        cls, strategy: AnyStrategy, n_workers: int, seed: int, capacities: Sequence[float] | None
+    ) -> Placing:
+        """Return the placing of a strategy that has seen no record, for workers of these speeds."""
+        placing = cls(strategy, strategy.start(n_workers, seed), n_workers)
+        speeds = speeds_of(capacities, n_workers)
+        return placing if speeds is None else placing.rescaled(n_workers, speeds)
 
     def keys_of(self, hashes: Keys) -> Keys:
         """Return the keys that the strategy mixes to these hashes."""

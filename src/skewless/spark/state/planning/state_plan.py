@@ -15,7 +15,7 @@ from skewless.plumbing.arguments import MOST_WORKERS
 from skewless.spark.ledger.entry_checks import corrupt, restored_from, row_of, rows_of, usable
 from skewless.spark.ledger.files import Entry
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
-from skewless.spark.state.planning.placing import Placing, speeds_of, unlearned
+from skewless.spark.state.planning.placing import Placing
 from skewless.spark.state.planning.spread_keys import SpreadKeys, spread_arrays, spread_from
 from skewless.spark.state.versions.bases import Base
 from skewless.state import MOST_WEIGHT, Unsound, require_that, require_within
@@ -164,7 +164,7 @@ def capacities_of(about: dict[str, Any]) -> tuple[float, ...] | None:
 
 def _fresh(strategy: AnyStrategy, n_workers: int, seed: int, about: dict[str, Any]) -> Any:
     """Return the state that has learned nothing, on top of which a plan is kept."""
-    return unlearned(strategy, n_workers, seed, speeds_of(capacities_of(about), n_workers))
+    return Placing.unlearned(strategy, n_workers, seed, capacities_of(about)).state
 
 
 def _moving(entry: Entry, n_workers: int, base: Any) -> Moving:
