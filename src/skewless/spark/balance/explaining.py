@@ -90,9 +90,8 @@ def read_balances(ledger: Ledger, query: str | None = None, last: int | None = N
     batches = ledger.batches()
     if last is None:  # newer batches may be those of an abandoned run
         last, _ = ledger.newest() or (None, "")
-    batches = [batch for batch in batches if last is None or batch <= last]
-    found = (read_balance(ledger, batch, n_workers) for batch in batches)
-    balances = [balance for balance in found if balance is not None]
+    kept = (batch for batch in batches if last is None or batch <= last)
+    balances = [*filter(None, (read_balance(ledger, batch, n_workers) for batch in kept))]
     if balances:  # the ledger's identity has the number that the query began with
         identity["workers"] = len(balances[-1].workers)
     return Balance(balances, query or ledger.owner() or "", identity)

@@ -7,22 +7,16 @@ folders, and the files of new batches.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from skewless.plumbing.text_tables import printable
 from skewless.spark.balance import seen_batches
 from skewless.spark.balance.balance import batch_balance, plan_of, planned_workers, run_of
 from skewless.spark.balance.seen_batches import SeenBatch, each_of
-from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
-from skewless.spark.ledger.names import (
-    KINDS,
-    PLANS,
-    SOURCES,
-    WORKERS,
-    batch_folder,
-    plan_name,
-    state_plan_name,
-)
+from skewless.spark.ledger import names
+from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
+from skewless.spark.ledger.names import KINDS, PLANS, SOURCES, WORKERS
 from skewless.spark.routing.worker_steps import first_workers, steps_of
 
 #: Batches that are remembered; a stream has no end.
@@ -53,6 +47,9 @@ class History:
         self.problem: str | None = None
         self._identity: dict[str, Any] | None = None
         self._query = ""
+        self._forget()
+
+    def _forget(self) -> None:
         self._runs: dict[str, int] = {}
         self._seen: dict[int, SeenBatch] = {}
         self._settled: set[int] = set()
@@ -89,7 +86,7 @@ class History:
             "keeps_state": "process" in identity,
             "routes": not identity or "process" in identity or "workers" in identity,
             "running": self._open,
-            "ended": max((one.ended for one in seen if one.ended is not None), default=None),
+            "ended": max((one.ended for one in seen), default=None),
             "problem": self.problem,
             "batches": [one.as_dict() for one in seen],
         }
@@ -126,10 +123,6 @@ class History:
             raise problems[0]
         return True
 
-    def _forget(self) -> None:
-        self._seen, self._settled = {}, set()
-        self._runs, self._last, self._open = {}, None, None
-
     def _take(self, batch: int, n_workers: int, is_last: bool) -> None:
         """Read a batch, unless it is the last one and has no other files than before."""
         listed = (batch, self._listed(batch))
@@ -148,7 +141,7 @@ class History:
     def _listed(self, batch: int) -> list[str]:
         """Return the names of all reports of a batch."""
         files = self.ledger.files
-        runs = [run for kind in KINDS for run in files.folders(batch_folder(kind, batch))]
+        runs = [run for kind in KINDS for run in files.folders(names.batch_folder(kind, batch))]
         return [name for run in runs for name in files.files(run)]
 
     def _batches(self) -> list[int]:
@@ -173,29 +166,31 @@ class History:
             return None
         files = list(workers.values()) or list(sources.values())
         rescaled, strategy, tolerance = False, "", None
+        run = run_of(self.ledger, files[0])
         if "process" in (self._identity or {}):
-            plan_file_name = state_plan_name(batch, run_of(self.ledger, files[0]))
+            plan_file_name = names.state_plan_name(batch, run)
             plan = plan_of(self.ledger, batch, files[0])
             if plan is None or len(workers) < planned_workers(plan):
                 return None  # still running, or about to be purged
             n_workers, rescaled = len(workers), plan.about.get("whole") is True
             strategy, tolerance = seen_batches.strategy_of(plan)
         else:
-            plan_file_name = plan_name(batch)
+            plan_file_name = names.plan_name(batch)
             if not is_last and plan_file_name not in self.ledger.files.files("plans"):
                 return None  # it is being purged: some reports may be gone
         balance = batch_balance(batch, n_workers, sources, workers)
-        if is_last and balance.hot_keys is None and self._has_worker_reports():
+        told = any(one.balance.hot_keys is not None for one in self._seen.values())
+        if is_last and balance.hot_keys is None and (told or ledger.files.folders("workers")):
             return None  # workers will report; until then, sources may be missing as well
         steps = (steps_of(one, ((n_workers, None),)) for one in sources.values())
         speeds = next((step[-1][1] for step in steps), None)
         moved = each_of(workers, "moved")
-        ended = self._written(self._name(one) for one in files)
+        ended = self._written(one.where.removeprefix(f"{ledger.place}/") for one in files)
         return SeenBatch(
             balance,
             seen_batches.relative_loads(balance, speeds),
             ended,
-            self._seconds(plan_file_name, files[0], ended),
+            self._seconds(plan_file_name, run, ended),
             None if moved is None else sum(moved),
             rescaled,
             each_of(workers, "bytes"),
@@ -205,31 +200,15 @@ class History:
             tolerance,
         )
 
-    def _has_worker_reports(self) -> bool:
-        return any(one.balance.hot_keys is not None for one in self._seen.values()) or bool(
-            self.ledger.files.folders("workers")
-        )
-
-    def _name(self, entry: Entry) -> str:
-        return entry.where.removeprefix(f"{self.ledger.place}/")
-
-    def _written(self, names: Any) -> float | None:
+    def _written(self, names: Iterable[str]) -> float:
         """Return when the last of these files was written, in seconds since 1970."""
-        now = time.time()
-        ages = [self.ledger.files.seconds_since_written(name) for name in names]
-        return now - min(ages) if ages else None
+        return time.time() - min(map(self.ledger.files.seconds_since_written, names))
 
-    def _seconds(self, plan: str, report: Entry, ended: float | None) -> float | None:
+    def _seconds(self, plan: str, run: str, ended: float) -> float | None:
         """Return the time from the plan, or from the start of the run if later, to the end."""
-        run = run_of(self.ledger, report)
-        began = [plan]
-        if run in self._runs:
-            began.append(f"runs/{self._runs[run]:08}.{run}.json")
-        start = self._written(began)
-        if ended is None or start is None:
-            return None
-        # Copied files have the time of the copy.
-        return ended - start if ended > start else None
+        start = [f"runs/{self._runs[run]:08}.{run}.json"] if run in self._runs else []
+        seconds = ended - self._written([plan, *start])
+        return seconds if seconds > 0 else None  # copied files have the time of the copy
 
 
 def find_history(folder: str) -> History:

@@ -36,7 +36,7 @@ class SeenBatch:
 
     balance: BatchBalance
     relative: tuple[float, ...]  # load per worker, 1 = fair share
-    ended: float | None
+    ended: float  # in seconds since 1970
     seconds: float | None
     moves: int | None
     rescaled: bool

@@ -125,12 +125,11 @@ def identity_for(
 
     A strategy that can rescale continues with other workers, and the ledger keeps its first number.
     """
-    if "workers" not in identity or not isinstance(strategy, Rescales):
-        return dict(identity)
-    began = first_workers(ledger)
-    if began is None or began == identity["workers"]:
-        return dict(identity)
-    return {**identity, "workers": began, **state_identity(strategy, began)}
+    if "workers" in identity and isinstance(strategy, Rescales):
+        began = first_workers(ledger)
+        if began is not None and began != identity["workers"]:
+            return {**identity, "workers": began, **state_identity(strategy, began)}
+    return dict(identity)
 
 
 def state_identity(strategy: AnyStrategy, n_workers: int) -> dict[str, str]:

@@ -88,8 +88,9 @@ def placed(
         raise ValueError(f"cost must be 'records' or 'seconds', not {shown(cost)}")
     ledger = given_ledger(placement.get("ledger"))
     asked = given_workers(placement.get("workers"), records.spark)
-    is_open = asked is None and ledger is not None and records.is_stream
-    last = bases.newest(ledger) if is_open and ledger is not None else None
+    last = None
+    if asked is None and ledger is not None and records.is_stream:
+        last = bases.newest(ledger)
     first = most = number_of_workers(records.df, asked if last is None else last.workers)
     max_workers = placement.get("max_workers")
     if max_workers is not None:
@@ -219,8 +220,16 @@ def sending(records: Records, watermark: tuple[str, int] | None, order_by: list[
 
 def time_and_delay(records: Records, watermark: Any) -> tuple[str, int] | None:
     """Return the column of event time and the delay in microseconds."""
+    return None if watermark is None else event_time(records, watermark)
+
+
+def event_time(records: Records, watermark: Any, verb: str = "") -> tuple[str, int]:
+    """Return the same for an operator that works by event time."""
     if watermark is None:
-        return None
+        raise ValueError(
+            f"watermark: {verb} works by event time: give watermark=(time column, delay), "
+            "like ('ts', '10 minutes'); on a batch DataFrame the delay has no effect"
+        )
     if not isinstance(watermark, tuple | list) or len(watermark) != 2:
         raise ValueError(
             "watermark must be the column of event time and a delay, like ('ts', '10 minutes'), "
@@ -233,17 +242,6 @@ def time_and_delay(records: Records, watermark: Any) -> tuple[str, int] | None:
     return watermark[0], delay
 
 
-def event_time(records: Records, watermark: Any, verb: str) -> tuple[str, int]:
-    """Return the same for an operator that works by event time."""
-    found = time_and_delay(records, watermark)
-    if found is None:
-        raise ValueError(
-            f"watermark: {verb} works by event time: give watermark=(time column, delay), "
-            "like ('ts', '10 minutes'); on a batch DataFrame the delay has no effect"
-        )
-    return found
-
-
 def span(duration: Any, argument: str) -> int:
     """Return a duration above 0 in microseconds; raise ValueError that names the argument."""
     micros = microseconds(duration, argument)
@@ -254,7 +252,7 @@ def span(duration: Any, argument: str) -> int:
 
 def check_streams(records: Records, shape: Shape, has_watermark: bool) -> None:
     """Raise ValueError unless the processor finds its second stream, and states can expire."""
-    name, second = type(shape.processor).__name__, shape.processor.second_stream
+    name, second = shape.name, shape.processor.second_stream
     if second is not None:
         what = f"{name}: second_stream"
         kind = records.schema[records.existing(second, what)].dataType

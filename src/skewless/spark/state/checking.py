@@ -24,7 +24,7 @@ from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import Shape, shape_of
 from skewless.spark.state.versions.held_state import HeldState
-from skewless.spark.state.versions.state_tables import FOREVER, LIVE, newest
+from skewless.spark.state.versions.state_tables import FOREVER, LIVE
 from skewless.spark.state.worker_step import Work
 
 _SIZES = (1, 2, 3, 4, 6, 9, 14, 30)
@@ -73,10 +73,10 @@ class Trial:
                 for _ in range(1 + again):
                     worked = work.do(mine, held, before, now)
                 rows += worked.results.to_pylist()
-                kept.append(newest(layout, [own, worked.changed]))
+                kept.append(layout.newest([own, worked.changed]))
                 if worked.latest is not None:
                     latest = worked.latest if latest is None else max(latest, worked.latest)
-            table = newest(layout, kept)
+            table = layout.newest(kept)
             states, before = table.filter(table.column(LIVE)), now
             batches.append(rows)
         ended: list[Rows] = [[], []]
@@ -260,7 +260,7 @@ def _told(trial: Trial) -> tuple[str, str]:
     """Return the name of the processor, and the records on which it is tested."""
     records, cuts = trial.records, list(trial.cuts)
     told = f"{records.num_rows} records cut at {cuts}: {records.to_pylist()}"
-    return type(trial.shape.processor).__name__, told
+    return trial.shape.name, told
 
 
 def _with_one_record_less(trial: Trial) -> Iterator[Trial]:

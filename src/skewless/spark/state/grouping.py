@@ -44,11 +44,6 @@ class Grouped:
     records: pa.Table
     times: Ints | None  # of each record, in microseconds; the least number for a null
 
-    @property
-    def counts(self) -> Ints:
-        """The records of each key."""
-        return np.diff(self.starts)
-
     def latest(self) -> Ints:
         """Return the latest time of each key's records."""
         if self.times is None or not self.hashes.size:

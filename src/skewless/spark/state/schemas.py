@@ -46,6 +46,11 @@ class Shape:
         return arrow_schema(self.result, "result_schema")
 
     @property
+    def name(self) -> str:
+        """The class of the processor, for messages."""
+        return type(self.processor).__name__
+
+    @property
     def expires(self) -> bool:
         """Whether states can end by the watermark."""
         return self.ttl is not None or EXPIRES in self.state.names
@@ -63,11 +68,11 @@ class Shape:
                 for n, kind in zip(schema.names, schema.types, strict=True)
             ]
             rows = pa.table(arrays, schema=schema)
-        results = _as(rows, schema, f"{self._name}: results")
+        results = _as(rows, schema, f"{self.name}: results")
         for one in self.result.fields:
             if not one.nullable and results.column(one.name).null_count:
                 raise ValueError(
-                    f"{self._name}: results have a null in {one.name!r}, which must not be null"
+                    f"{self.name}: results have a null in {one.name!r}, which must not be null"
                 )
         return results
 
@@ -86,11 +91,11 @@ class Shape:
         elif len(states) != len(keyed):
             wrong = f"one for each of the {len(keyed)} keys, not {len(states)}"
         if wrong is not None:
-            raise ValueError(f"{self._name}: states must be {wrong}")
+            raise ValueError(f"{self.name}: states must be {wrong}")
         if states.type.equals(kind):
             return states
         fields = pa.Table.from_arrays(states.flatten(), [f.name for f in states.type])
-        table = _as(fields, self.state_arrow, f"{self._name}: states")
+        table = _as(fields, self.state_arrow, f"{self.name}: states")
         arrays = [column.combine_chunks() for column in table.columns]
         return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=states.is_null())
 
@@ -99,11 +104,7 @@ class Shape:
         unknown = sorted(names - set(schema.names))
         if unknown:
             message = nearest(unknown[0], schema.names, "field")
-            raise ValueError(f"{self._name}: a {what} has an {message}; {where} has {schema.names}")
-
-    @property
-    def _name(self) -> str:
-        return type(self.processor).__name__
+            raise ValueError(f"{self.name}: a {what} has an {message}; {where} has {schema.names}")
 
 
 def shape_of(processor: Any) -> Shape:

@@ -36,7 +36,7 @@ from skewless.spark.state.versions.held_state import HeldState, weight
 from skewless.spark.state.versions.offset_log import OffsetLog, SeenOffsets, places_of
 from skewless.spark.state.versions.state_tables import StateLayout, forgotten, hashes_of, live_of
 from skewless.spark.state.versions.version_files import NOT_A_PARTITION, stack
-from skewless.spark.state.worker_step import Work, Worked, with_a_trace
+from skewless.spark.state.worker_step import Work, Worked
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,9 @@ class StateTasks:
             None if self.controller.spread is None else _sides(keys, worked),
             np.union1d(plan.spread.part_hashes(), plan.placing.entries()[0]),
         )
-        changed = state_tables.newest(layout, [start.on_top, with_a_trace(worked)])
+        # Only keys that had a state before or have one now leave a trace.
+        traced = worked.changed.filter(pa.array(worked.was_held | live_of(worked.changed)))
+        changed = layout.newest([start.on_top, traced])
         table, below = version_files.merged(layout, changed, start.held.names, start.held.files)
         ends = state_tables.until_of(table)[live_of(table)]
         kept = {
@@ -254,9 +256,9 @@ def beginning(ledger: Ledger, work: Work, plan: StatePlan, worker: int) -> Begin
         wanted = moving.hashes[(moving.targets == worker) & (moving.origins == origin)]
         arriving.append(_held_by(ledger, layout, base, origin).with_hashes(wanted))
     arriving += _copied(ledger, work, plan, base, worker)
-    arrived = state_tables.newest(layout, arriving)
-    moved = state_tables.newest(layout, [forgotten(layout, leaving), arrived])
-    if plan.renews:
+    arrived = layout.newest(arriving)
+    moved = layout.newest([forgotten(layout, leaving), arrived])
+    if plan.about.get("renewed") is True:  # all are written again, with new fields and new ends
         whole = HeldState(layout, files, names, moved).rows_of()
         return _on_top(work, whole, arrived.num_rows)
     return Beginning(
@@ -303,7 +305,7 @@ def _gathered(ledger: Ledger, work: Work, plan: StatePlan, base: Base, worker: i
         rows = _held_by(ledger, layout, base, origin).rows_of(own)
         n_moved += rows.num_rows if origin != worker else 0
         parts.append(rows)
-    return _on_top(work, state_tables.newest(layout, parts), n_moved)
+    return _on_top(work, layout.newest(parts), n_moved)
 
 
 def _on_top(work: Work, rows: pa.Table, n_moved: int) -> Beginning:

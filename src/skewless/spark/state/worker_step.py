@@ -22,17 +22,7 @@ from skewless.spark.state.versions import state_tables
 from skewless.spark.state.versions.column_room import FEWER_RECORDS, is_too_large
 from skewless.spark.state.versions.held_state import Found, HeldState, weight
 from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import (
-    FOREVER,
-    LIVE,
-    NO_TIME,
-    StateLayout,
-    find,
-    hashes_of,
-    live_of,
-    newest,
-    seen_of,
-)
+from skewless.spark.state.versions.state_tables import FOREVER, LIVE, NO_TIME, hashes_of, live_of
 from skewless.state import MOST_WEIGHT
 
 #: How the cost of a key is measured: its records, or the seconds that they took.
@@ -88,9 +78,9 @@ class Work:
     batch_column: str | None = None  # has the number of the micro-batch
 
     @cached_property
-    def layout(self) -> StateLayout:
+    def layout(self) -> state_tables.StateLayout:
         """What states look like in files."""
-        return StateLayout(self.sent.key_schema, self.shape.state_arrow)
+        return state_tables.StateLayout(self.sent.key_schema, self.shape.state_arrow)
 
     def rows(self, results: pa.Table, batch: int) -> list[pa.RecordBatch]:
         """Return results as Spark gets them, with the number of their micro-batch if asked for."""
@@ -145,10 +135,16 @@ class Work:
         calls: list[tuple[pa.Table, _Part]] = []
         tables: list[pa.Table] = []
         while due.num_rows and len(calls) < at_once:
-            expires, idle_from = self._expires(layout.states(due)), self._idle_from(seen_of(due))
+            expires, idle_from = (
+                self._expires(layout.states(due)),
+                self._idle_from(state_tables.seen_of(due)),
+            )
             own = (expires <= limit) & (expires <= idle_from)
             chosen = due.filter(pa.array(own))
-            call = self._called_on_expiry(chosen, now)
+            keyed = self._without_records(layout.keys(chosen), chosen, now)
+            # Expiry does not count as a record: the ttl counts from the last record.
+            seen = state_tables.seen_of(chosen)
+            call = self._called(keyed, hashes_of(chosen), seen, self.shape.processor.on_expiry)
             calls.append((chosen, call))
             until = self._expires(layout.states(call.changed))
             renewed, idle = until > expires[own], idle_from[own] <= limit
@@ -162,20 +158,13 @@ class Work:
             ]
             again = live_of(call.changed) & renewed & ((until <= limit) | idle)
             due = call.changed.filter(pa.array(again))
-        changed = newest(layout, tables)
+        changed = layout.newest(tables)
         nothing, costs = np.zeros(changed.num_rows, np.int64), np.zeros(changed.num_rows)
         for chosen, call in calls:
-            costs[find(layout, changed, hashes_of(chosen), layout.keys(chosen))] += call.costs
+            costs[layout.find(changed, hashes_of(chosen), layout.keys(chosen))] += call.costs
         results = [call.results for _, call in calls] or [self.shape.result_arrow.empty_table()]
         seconds = sum(call.seconds for _, call in calls)
         return _Part(pa.concat_tables(results), changed, nothing, costs, seconds)
-
-    def _called_on_expiry(self, chosen: pa.Table, now: int | None) -> _Part:
-        """Call `on_expiry` for states; return its results and the changed states."""
-        keyed = self._without_records(self.layout.keys(chosen), chosen, now)
-        # Expiry does not count as a record: the ttl counts from the last record.
-        seen = seen_of(chosen)
-        return self._called(keyed, hashes_of(chosen), seen, self.shape.processor.on_expiry)
 
     def _without_records(self, keys: list[Any], rows: pa.Table, now: int | None) -> KeyedRecords:
         nothing = only_records(self.sent.schema.empty_table(), self.sent)
@@ -189,15 +178,14 @@ class Work:
         group = grouped(records, times, self.sent)
         found = held.find(group.hashes, group.keys)
         states, seen = found.states, found.seen
-        rows = find(self.layout, ended, group.hashes, group.keys)
+        rows = self.layout.find(ended, group.hashes, group.keys)
         if (rows >= 0).any():
             both = pa.concat_arrays([states, self.layout.states(ended)])
             own = np.arange(rows.size)
             states = both.take(pa.array(np.where(rows >= 0, rows + rows.size, own)))
-            seen = np.where(rows >= 0, seen_of(ended)[rows], seen)
-        keyed = KeyedRecords(
-            self._key_table(group.keys), group.records, group.starts, states, moment(now)
-        )
+            seen = np.where(rows >= 0, state_tables.seen_of(ended)[rows], seen)
+        keys = self._key_table(group.keys)
+        keyed = KeyedRecords(keys, group.records, group.starts, states, moment(now))
         seen = np.maximum(seen, group.latest())
         part = self._called(keyed, group.hashes, seen, self.shape.processor.update)
         return replace(part, found=found, n_second=self._of_second_stream(group))
@@ -224,7 +212,7 @@ class Work:
         shared = self.shape.processor.shared(keyed, second)  # type: ignore[attr-defined]
         states = self.shape.states_of(Update(None, shared), keyed)
         hashes = part_hashes(hashes_of(rows), np.full(len(parts), number))
-        seen = seen_of(rows)
+        seen = state_tables.seen_of(rows)
         table = layout.table(hashes, keys, states, self._until(states, seen), seen)
         return table.filter(table.column(LIVE))
 
@@ -240,18 +228,16 @@ class Work:
         try:
             update = method(keyed)
             if not isinstance(update, Update):
-                raise ValueError(
-                    f"{type(self.shape.processor).__name__}: {method.__name__} must return "
-                    f"Update(results, states), not {shown(update)}"
-                )
+                told = f"must return Update(results, states), not {shown(update)}"
+                raise ValueError(f"{self.shape.name}: {method.__name__} {told}")
             results = self.shape.results_of(update)
             states = self.shape.states_of(update, keyed)
         except pa.ArrowException as error:
             if not is_too_large(error):
                 raise
             raise RuntimeError(
-                f"{type(self.shape.processor).__name__}: a column of results or states of a worker "
-                f"would hold more than Arrow's 2 GiB: {FEWER_RECORDS}"
+                f"{self.shape.name}: a column of results or states of a worker would hold more "
+                f"than Arrow's 2 GiB: {FEWER_RECORDS}"
             ) from error
         seconds = time.perf_counter() - begin
         until = self._until(states, seen)
@@ -269,7 +255,7 @@ class Work:
             if fits and costs.sum() <= MOST_WEIGHT:
                 return costs
             raise ValueError(
-                f"{type(self.shape.processor).__name__}: costs must be one number of at least 0 "
+                f"{self.shape.name}: costs must be one number of at least 0 "
                 f"for each of the {counts.size} keys, and at most {MOST_WEIGHT:g} together"
             )
         shares = counts if counts.any() else np.ones(counts.size)
@@ -299,7 +285,7 @@ class Work:
 
     def renewed(self, table: pa.Table) -> pa.Table:
         """Return states that may have been written with another ttl, with the ends of this one."""
-        until = self._until(self.layout.states(table), seen_of(table))
+        until = self._until(self.layout.states(table), state_tables.seen_of(table))
         place = table.schema.get_field_index(state_tables.UNTIL)
         return table.set_column(place, self.layout.schema.field(place), pa.array(until, pa.int64()))
 
@@ -314,14 +300,14 @@ class Work:
         while (state_tables.until_of(states) <= now).any():
             if n_calls == _MOST_EXPIRIES:
                 raise RuntimeError(
-                    f"{type(self.shape.processor).__name__}: on_expiry was called "
-                    f"{_MOST_EXPIRIES:,} times, and still keeps states whose `expires` has passed: "
-                    "return a null state for them, or set their `expires` to null"
+                    f"{self.shape.name}: on_expiry was called {_MOST_EXPIRIES:,} times, and still "
+                    "keeps states whose `expires` has passed: return a null state for them, or set "
+                    "their `expires` to null"
                 )
             n_calls += 1
             held = HeldState(self.layout, arrived=states)
             worked = self.do(nothing, held, None, now, expiries=1)
-            states = newest(self.layout, [states, worked.changed])
+            states = self.layout.newest([states, worked.changed])
             states = states.filter(states.column(LIVE)).combine_chunks()
             yield worked.results, states
 
@@ -333,7 +319,7 @@ class Work:
     ) -> Worked:
         """Return both parts as one; a key that is in both counts by its update."""
         layout = self.layout
-        changed = newest(layout, [expiry.changed, update.changed])
+        changed = layout.newest([expiry.changed, update.changed])
         hashes, keys = hashes_of(changed), layout.keys(changed)
         sums = [np.zeros(changed.num_rows, kind) for kind in (np.int64, np.float64, np.int64)]
         for part in (expiry, update):
@@ -342,7 +328,7 @@ class Work:
             if part.changed is changed:
                 sums = own
                 break
-            at = find(layout, changed, hashes_of(part.changed), layout.keys(part.changed))
+            at = layout.find(changed, hashes_of(part.changed), layout.keys(part.changed))
             for total, numbers in zip(sums, own, strict=True):
                 total[at] += numbers
         # Without expiry, the rows are those that the update has looked up.
@@ -370,8 +356,3 @@ def _flags(records: pa.Table, name: str) -> Flags:
     """Return which records are of the second stream."""
     flags: Flags = plain(records.column(name)).fill_null(False).to_numpy(zero_copy_only=False)
     return flags
-
-
-def with_a_trace(worked: Worked) -> pa.Table:
-    """Return the rows to write: those of keys that had a state before or have one now."""
-    return worked.changed.filter(pa.array(worked.was_held | live_of(worked.changed)))

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from skewless.arrays import Floats
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import run_name, state_plan_name
 from skewless.spark.state.planning import spread_keys, state_plan
@@ -93,8 +92,9 @@ class Controller:
         n_workers = numbers.n_workers
         before = state_plan.capacities_of(last.about)
         capacities = before if self.capacities is None else self.capacities
-        speeds = speeds_of(capacities, n_workers)
-        are_others = n_workers != base.workers or not _alike(speeds, speeds_of(before, n_workers))
+        speeds, old = (speeds_of(some, n_workers) for some in (capacities, before))
+        told, was = (None if some is None else some.tolist() for some in (speeds, old))
+        are_others = n_workers != base.workers or told != was
         is_whole = are_others or not state_plan.places_alike(entry, last.placing, seed)
         is_time = batch % self.interval == 0
 
@@ -243,13 +243,6 @@ def _warnings(last: StatePlan, numbers: Decided, spread: SpreadKeys, run: str) -
 
 def _latest(times: list[int | None]) -> int | None:
     return max((time for time in times if time is not None), default=None)
-
-
-def _alike(speeds: Floats | None, before: Floats | None) -> bool:
-    """Return whether workers are as fast as before; without speeds, all are equal."""
-    if speeds is None or before is None:
-        return speeds is before
-    return bool(np.array_equal(speeds, before))
 
 
 def _bounded(observed: Observed, placing: Placing) -> Observed:

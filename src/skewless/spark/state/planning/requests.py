@@ -7,6 +7,7 @@ a warning, and a request that was cut stays open for a later restart.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from typing import Any, NamedTuple
@@ -60,11 +61,11 @@ def scale_to(ledger: str, n: int) -> None:
             f"the query with max_workers={wanted} or more"
         )
     files = opened.files
-    number = 1 + max(_numbers(opened), default=-1)
-    content = statement("scale", {"workers": wanted, "number": number})
-    while files.create(request_name(number), content) != content:
-        number += 1  # another request came at the same moment
+    first = 1 + max(_numbers(opened), default=-1)
+    for number in itertools.count(first):  # another request may come at the same moment
         content = statement("scale", {"workers": wanted, "number": number})
+        if files.create(request_name(number), content) == content:
+            return
 
 
 def latest_request(ledger: Ledger) -> tuple[int, int] | None:

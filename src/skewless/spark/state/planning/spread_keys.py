@@ -31,7 +31,8 @@ LEAST_RECORDS = 1_000
 MOST_KEYS = 256
 _MOST_PARTS = 1 << 20
 _LOGGER = logging.getLogger("skewless")
-_ARRAYS = {"hashes": np.uint64, "parts": np.int32, "before": np.int32, "seen": np.int64}
+#: The arrays that a plan keeps in the ledger.
+ARRAYS = {"hashes": np.uint64, "parts": np.int32, "before": np.int32, "seen": np.int64}
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +158,7 @@ def next_spread(
                 n_left_out += 1
     columns = list(zip(*((key, *rows[key]) for key in sorted(rows)), strict=True)) or [()] * 4
     keys, parts_of, before, last_seen = (
-        np.array(column, kind) for column, kind in zip(columns, _ARRAYS.values(), strict=True)
+        np.array(column, kind) for column, kind in zip(columns, ARRAYS.values(), strict=True)
     )
     found = SpreadKeys(keys, parts_of, before, last_seen, n_left_out)
     require_allowed(rule, found)  # no rows of released keys are held any more
@@ -194,16 +195,11 @@ def _places(hashes: Keys, wanted: Keys) -> Ints:
     return found
 
 
-def spread_arrays(spread: SpreadKeys) -> dict[str, Any]:
-    """Build the arrays of spread keys that a plan keeps in the ledger."""
-    return {f"spread.{name}": getattr(spread, name) for name in _ARRAYS}
-
-
 def spread_from(entry: Entry) -> SpreadKeys:
     """Read the spread keys of a plan in the ledger, or raise Unsound; older plans have none."""
-    if not any(f"spread.{name}" in entry.arrays for name in _ARRAYS):
+    if not any(f"spread.{name}" in entry.arrays for name in ARRAYS):
         return SpreadKeys()
-    names = {f"spread.{name}": dtype for name, dtype in _ARRAYS.items()}
+    names = {f"spread.{name}": dtype for name, dtype in ARRAYS.items()}
     hashes, parts, before, seen = rows_of(entry, names)
     require_that(hashes.size <= MOST_KEYS, f"spread keys must be at most {MOST_KEYS}")
     require_within("spread.parts", np.abs(parts), 2, _MOST_PARTS)

@@ -16,7 +16,7 @@ from skewless.spark.ledger.entry_checks import corrupt, restored_from, row_of, r
 from skewless.spark.ledger.files import Entry
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
 from skewless.spark.state.planning.placing import Placing
-from skewless.spark.state.planning.spread_keys import SpreadKeys, spread_arrays, spread_from
+from skewless.spark.state.planning.spread_keys import ARRAYS, SpreadKeys, spread_from
 from skewless.spark.state.versions.bases import Base
 from skewless.state import MOST_WEIGHT, Unsound, require_that, require_within
 from skewless.strategy import AnyStrategy
@@ -77,11 +77,6 @@ class StatePlan:
         """The workers of this batch."""
         return self.placing.n_workers
 
-    @property
-    def renews(self) -> bool:
-        """Whether all held states are written again, with new fields and new ends."""
-        return self.about.get("renewed") is True
-
 
 def strategy_text(strategy: AnyStrategy) -> str:
     """Return a strategy with its parameters as text."""
@@ -96,7 +91,7 @@ def to_entry(plan: StatePlan, seed: int) -> Entry:
     arrays |= {f"moving.{name}": getattr(plan.moving, name) for name in _MOVING}
     arrays |= {f"observed.{name}": getattr(plan.observed, name) for name in (*_OBSERVED, "rest")}
     if plan.spread.hashes.size:
-        arrays |= spread_arrays(plan.spread)
+        arrays |= {f"spread.{name}": getattr(plan.spread, name) for name in ARRAYS}
     about = {
         "strategy": strategy_text(placing.strategy),
         "workers": placing.n_workers,

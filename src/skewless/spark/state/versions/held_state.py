@@ -16,7 +16,7 @@ from skewless.arrays import Ints, Keys
 from skewless.spark.state.versions import state_tables
 from skewless.spark.state.versions.column_room import FEWER_RECORDS, require_room
 from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import LIVE, StateLayout, find, live_of, newest
+from skewless.spark.state.versions.state_tables import LIVE, StateLayout, live_of
 from skewless.spark.state.versions.version_files import Version, table_of
 
 
@@ -62,7 +62,7 @@ class HeldState:
             if not asked.size:
                 break
             wanted = pa.array(asked)
-            rows = find(layout, table, hashes[asked], [key.take(wanted) for key in keys])
+            rows = layout.find(table, hashes[asked], [key.take(wanted) for key in keys])
             hit = rows >= 0
             n_hits = int(hit.sum())
             if n_hits:
@@ -88,7 +88,7 @@ class HeldState:
         parts = self.tables
         if choose is not None:
             parts = [table.take(pa.array(choose(table))) for table in self.tables]
-        table = newest(self.layout, parts)
+        table = self.layout.newest(parts)
         return table.filter(table.column(LIVE))
 
     def with_hashes(self, wanted: Keys) -> pa.Table:
@@ -116,7 +116,7 @@ class HeldState:
             rows = rows[self._is_newest(number, table, rows)]
             if rows.size:
                 parts.append(table.take(pa.array(rows)))
-        return newest(self.layout, parts)
+        return self.layout.newest(parts)
 
     def _is_newest(self, number: int, table: pa.Table, rows: Ints) -> Flags:
         """Return which rows of a table no table above it replaces."""
@@ -127,7 +127,7 @@ class HeldState:
         keys = [state_tables.column_of(table, name).take(at) for name in self.layout.key_names]
         hashes = state_tables.hashes_of(table)[rows]
         for above in self.tables[number + 1 :]:
-            flags &= find(self.layout, above, hashes, keys) < 0
+            flags &= self.layout.find(above, hashes, keys) < 0
         return flags
 
 
@@ -167,14 +167,10 @@ def _bytes(column: Any) -> Ints:
         ends = np.cumsum(lengths)
         sums: Ints = inner[ends] - inner[ends - lengths] + _OFFSET
         return sums
-    if _is_text(kind):
+    texts_of = (pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary)
+    if any(is_kind(kind) for is_kind in texts_of):
         texts: Ints = pc.binary_length(column).cast(pa.int64()).fill_null(0).to_numpy()
         return texts + _OFFSET
     if pt.is_null(kind):
         return np.zeros(n_rows, np.int64)
     return np.full(n_rows, -(-kind.bit_width // 8), np.int64)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    texts = (pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary)
-    return any(is_kind(kind) for is_kind in texts)

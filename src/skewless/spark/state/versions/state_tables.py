@@ -99,6 +99,37 @@ class StateLayout:
         """Return the key's columns of a table."""
         return [column_of(table, name) for name in self.key_names]
 
+    def newest(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Return the rows of all tables, for each key the one of the last table that has it."""
+        parts = [table for table in tables if table.num_rows]
+        if len(parts) < 2:
+            return parts[0] if parts else self.empty()
+        require_room(parts, "the states of a worker", "use more workers, or smaller states")
+        # The newest first: sorting keeps that order among the rows of a key.
+        whole = pa.concat_tables(reversed(parts)).combine_chunks()
+        order, new = key_order(hashes_of(whole), self.keys(whole))
+        return whole.take(pa.array(order[new]))
+
+    def find(self, table: pa.Table, hashes: Keys, keys: Sequence[Any]) -> Ints:
+        """Return for each key the row of `table` that has it, or −1."""
+        there = hashes_of(table)
+        rows = np.full(hashes.size, -1, np.int64)
+        if not there.size or not hashes.size:
+            return rows
+        first = np.searchsorted(there, hashes, "left")
+        # Nearly always one row per hash; each round looks at the next row of the same hash.
+        asked = np.arange(hashes.size)
+        columns = self.keys(table)
+        while asked.size:
+            asked = asked[first[asked] < there.size]
+            asked = asked[there[first[asked]] == hashes[asked]]
+            at, wanted = pa.array(first[asked]), pa.array(asked)
+            found = same([one.take(at) for one in columns], [key.take(wanted) for key in keys])
+            rows[asked[found]] = first[asked[found]]
+            asked = asked[~found]
+            first[asked] += 1
+        return rows
+
 
 def layout_of(schema: pa.Schema) -> StateLayout:
     """Return the layout of a table of states that was read from a file."""
@@ -153,45 +184,6 @@ def forgotten(layout: StateLayout, table: pa.Table) -> pa.Table:
     nothing = pa.nulls(table.num_rows, layout.struct)
     until, seen = np.full(table.num_rows, FOREVER), np.full(table.num_rows, NO_TIME)
     return layout.table(hashes_of(table), layout.keys(table), nothing, until, seen)
-
-
-def newest(layout: StateLayout, tables: Sequence[pa.Table]) -> pa.Table:
-    """Return the rows of all tables, for each key the one of the last table that has it."""
-    parts = [table for table in tables if table.num_rows]
-    if len(parts) < 2:
-        return parts[0] if parts else layout.empty()
-    require_room(parts, "the states of a worker", "use more workers, or smaller states")
-    # The newest first: sorting keeps that order among the rows of a key.
-    whole = pa.concat_tables(reversed(parts)).combine_chunks()
-    order, new = key_order(hashes_of(whole), layout.keys(whole))
-    return whole.take(pa.array(order[new]))
-
-
-def find(layout: StateLayout, table: pa.Table, hashes: Keys, keys: Sequence[Any]) -> Ints:
-    """Return for each key the row of `table` that has it, or −1."""
-    there = hashes_of(table)
-    rows = np.full(hashes.size, -1, np.int64)
-    if not there.size or not hashes.size:
-        return rows
-    first = np.searchsorted(there, hashes, "left")
-    # Nearly always one row per hash; each round looks at the next row of the same hash.
-    asked = np.arange(hashes.size)
-    names = layout.key_names
-    while asked.size:
-        inside = first[asked] < there.size
-        asked = asked[inside]
-        asked = asked[there[first[asked]] == hashes[asked]]
-        if not asked.size:
-            break
-        at, wanted = pa.array(first[asked]), pa.array(asked)
-        found = same(
-            [column_of(table, name).take(at) for name in names],
-            [key.take(wanted) for key in keys],
-        )
-        rows[asked[found]] = first[asked[found]]
-        asked = asked[~found]
-        first[asked] += 1
-    return rows
 
 
 def with_hashes(table: pa.Table, wanted: Keys) -> Ints:

@@ -34,7 +34,7 @@ from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.local_folder import LocalFolder
 from skewless.spark.ledger.names import VersionName, version_name
 from skewless.spark.state.versions import state_tables
-from skewless.spark.state.versions.state_tables import LIVE, OURS, StateLayout, newest
+from skewless.spark.state.versions.state_tables import LIVE, OURS, StateLayout
 
 T = TypeVar("T")
 FORMAT = "skewless-version"
@@ -222,7 +222,7 @@ def held_rows(ledger: Ledger, names: Iterable[VersionName]) -> list[str]:
     stacks = [stack(ledger, name.file) for name in names]
     # The newest files have all fields, even if the query began with fewer.
     layout = state_tables.layout_of(max((files[-1].table.schema for files in stacks), key=len))
-    held = [newest(layout, [table_of(layout, file) for file in files]) for files in stacks]
+    held = [layout.newest([table_of(layout, file) for file in files]) for files in stacks]
     return sorted(repr(row) for table in held for row in table.to_pylist() if row[LIVE])
 
 
@@ -245,7 +245,7 @@ def merged(
         n_below -= 1
         n_rows += files[n_below].table.num_rows
     parts = [table_of(layout, file) for file in files[n_below:]]
-    table = newest(layout, [*parts, changed])
+    table = layout.newest([*parts, changed])
     if not n_below:  # no file below that a row without a state would hide
         table = table.filter(table.column(LIVE))
     return table, list(names[:n_below])
