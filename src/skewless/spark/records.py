@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -89,7 +90,7 @@ class Records:
         """The session."""
         return self.df.sparkSession
 
-    @property
+    @cached_property
     def is_stream(self) -> bool:
         """Whether this is a stream and not a batch."""
         return self.df.isStreaming

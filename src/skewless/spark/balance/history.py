@@ -201,7 +201,7 @@ class History:
         )
 
     def _written(self, names: Iterable[str]) -> float:
-        """Return when the last of these files was written, in seconds since 1970."""
+        """Find the time, in seconds since 1970, at which the last of these files was written."""
         return time.time() - min(map(self.ledger.files.seconds_since_written, names))
 
     def _seconds(self, plan: str, run: str, ended: float) -> float | None:

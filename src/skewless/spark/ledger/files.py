@@ -159,7 +159,7 @@ def seal(content: Any) -> bytes:
 
 
 def begin_of_last(data: Any) -> int:
-    """Return where the last block of `data` begins; below 0 if it begins before `data`."""
+    """Find the place where the last block of `data` begins; below 0 if it begins before `data`."""
     length = int.from_bytes(data[-_SEAL_BYTES - _LENGTH_BYTES : -_SEAL_BYTES], "little")
     if length == _ARROW_ENDS:
         return 0
@@ -167,7 +167,7 @@ def begin_of_last(data: Any) -> int:
 
 
 def unseal(data: Any, where: str) -> Any:
-    """Return what was sealed last, or raise LedgerCorrupt."""
+    """Unpack the last block, or raise LedgerCorrupt."""
     begin = begin_of_last(data)
     letters = data[-_SEAL_BYTES:-_DIGEST_BYTES]
     if len(data) < _SEAL_BYTES or letters != _LETTERS or begin < 0:

@@ -18,12 +18,7 @@ from skewless.plumbing.arguments import MOST_WORKERS, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.ledger.ledger import Ledger, given_ledger
 from skewless.spark.records import Records
-from skewless.spark.routing.settings import (
-    are_speeds_measured,
-    are_untrusted,
-    given_seed,
-    given_workers,
-)
+from skewless.spark.routing import settings
 from skewless.spark.routing.worker_steps import last_workers
 from skewless.strategy import AnyStrategy, Rescales, Weighs
 
@@ -51,12 +46,12 @@ def routing_arguments(
     """Return the arguments; raise ValueError for bad ones, even for those that have no effect."""
     spark = df.sparkSession
     given = given_ledger(ledger)
-    n_workers = number_of_workers(df, given_workers(workers, spark), given)
+    n_workers = number_of_workers(df, settings.given_workers(workers, spark), given)
     speeds = None  # equal ones are kept: workers that differed before may be equal from now on
     if capacities is not None:
         speeds = tuple(require_capacities(capacities, n_workers, may_be_0=True).tolist())
-    flags = (are_untrusted(untrusted_keys, spark), are_speeds_measured(spark))
-    return RoutingArguments(n_workers, speeds, given_seed(seed, spark), given, *flags)
+    flags = (settings.are_untrusted(untrusted_keys, spark), settings.are_speeds_measured(spark))
+    return RoutingArguments(n_workers, speeds, settings.given_seed(seed, spark), given, *flags)
 
 
 def number_of_workers(df: DataFrame, given: int | None, ledger: Ledger | None = None) -> int:
@@ -101,7 +96,7 @@ def _able(trait: Any) -> str:
 
 
 def cost_column(records: Records, weight: str | Column) -> Column:
-    """Return what records cost as numbers; what cannot be a cost counts as 1."""
+    """Build the column of what records cost; what cannot be a cost counts as 1."""
     column = weight
     if not isinstance(column, Column):
         column = records.column(records.existing(column, "weight"))

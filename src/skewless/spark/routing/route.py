@@ -18,12 +18,8 @@ from skewless import parameters, registry
 from skewless.plumbing.arguments import shown, text
 from skewless.spark.columns import quoted
 from skewless.spark.records import GroupingKey, Key, Records
-from skewless.spark.routing.arguments import (
-    RoutingArguments,
-    require_rescaling,
-    routing_arguments,
-    weight_column,
-)
+from skewless.spark.routing import arguments
+from skewless.spark.routing.arguments import RoutingArguments
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.planned.inputs import input_of
 from skewless.spark.routing.planned.placing import placed
@@ -125,7 +121,7 @@ def route(
             "strategy": None if isinstance(strategy, str) and strategy == AUTO else strategy,
         }
         return placed(records, _followed(records, plan, others), column)
-    given = routing_arguments(df, workers, capacities, seed, ledger, untrusted_keys)
+    given = arguments.routing_arguments(df, workers, capacities, seed, ledger, untrusted_keys)
     if isinstance(strategy, str) and strategy == AUTO:
         if records.key.is_collated:
             _LOGGER.info("decides online: Spark's hash ignores the collation of the keys")
@@ -133,7 +129,9 @@ def route(
             return placed(records, _plan(records, weight, given), column)
         strategy = DEFAULT_STRATEGY
     router = make_router(df, records.key, strategy, given)
-    cost = None if weight is None else weight_column(records, weight, router.plans.strategy)
+    cost = None
+    if weight is not None:
+        cost = arguments.weight_column(records, weight, router.plans.strategy)
     require_skewless(df.sparkSession)
     return routed(df, router, records.key, cost, column)
 
@@ -185,7 +183,7 @@ def make_router(
     """
     chosen = registry.strategy_of(strategy)
     if given.capacities is not None:
-        require_rescaling(chosen, given.capacities)
+        arguments.require_rescaling(chosen, given.capacities)
     identity: dict[str, Any] = {
         "strategy": chosen.name,
         "parameters": json.dumps(parameters.as_dict(chosen), sort_keys=True, default=str),

@@ -175,14 +175,14 @@ def processed(
         checkpoints = tuple(str(folder) for folder in folders if folder)
         n_kept = _n_kept(spark.conf)
         tasks: Any = StateTasks(place.query, place.controller, work, n_kept, checkpoints)
+        # This is the time of the micro-batch: a micro-batch that is repeated keeps it.
+        now = spark.range(0, 1, 1, 1).select(F.current_timestamp())
+        plan = now.mapInArrow(tasks.publish, PLACES)
     else:
-        hashed = hash_columns or records.key.grouped
-        row = planned(records.df, hashed, place, parts)
+        tasks = BatchTasks(work)
+        row = planned(records.df, hash_columns or records.key.grouped, place, parts)
         is_spread = len(row.column("spread")[0]) > 0
-        tasks = BatchTasks(work, row)
-    # In a stream, this is the time of the micro-batch: a micro-batch that is repeated keeps it.
-    now = spark.range(0, 1, 1, 1).select(F.current_timestamp())
-    plan = now.mapInArrow(tasks.publish, PLACES)
+        plan = spark.createDataFrame(pa.Table.from_batches([row]))
     plan = plan.toDF(*[_PLAN + name for name in plan.columns])
     spread = f"{_PLAN}spread" if is_spread else None
     routed = _routed(records.df, sends, plan, hash_columns, parts, spread)
@@ -299,14 +299,6 @@ class BatchTasks:
     """What the tasks of a batch DataFrame do."""
 
     work: Work
-    row: pa.RecordBatch | None = None  # None: the records are routed by a plan of keys
-
-    def publish(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the one row by which the JVM routes; the input is ignored."""
-        for _ in batches:
-            pass
-        if self.row is not None:
-            yield self.row
 
     def process(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the results of one worker; states that can expire do so after its last record."""

@@ -195,9 +195,8 @@ def _batch(task: Task) -> int:
 
 def _require_own(records: pa.Table, plan: StatePlan, worker: int) -> None:
     """Raise RuntimeError unless all records are those of this worker by the plan."""
-    hashes: Keys = (
-        state_tables.column_of(records, records.column_names[0]).to_numpy().view(np.uint64)
-    )
+    hashed = state_tables.column_of(records, records.column_names[0])
+    hashes: Keys = hashed.to_numpy().view(np.uint64)
     n_foreign = int((plan.placing.owners(np.unique(hashes)) != worker).sum())
     if n_foreign:
         raise RuntimeError(

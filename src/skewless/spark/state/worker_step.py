@@ -135,10 +135,8 @@ class Work:
         calls: list[tuple[pa.Table, _Part]] = []
         tables: list[pa.Table] = []
         while due.num_rows and len(calls) < at_once:
-            expires, idle_from = (
-                self._expires(layout.states(due)),
-                self._idle_from(state_tables.seen_of(due)),
-            )
+            expires = self._expires(layout.states(due))
+            idle_from = self._idle_from(state_tables.seen_of(due))
             own = (expires <= limit) & (expires <= idle_from)
             chosen = due.filter(pa.array(own))
             keyed = self._without_records(layout.keys(chosen), chosen, now)
@@ -263,7 +261,7 @@ class Work:
         return parts
 
     def _expires(self, states: Any) -> Ints:
-        """Return when states end by their field `expires`."""
+        """Read the ends of states from their field `expires`."""
         if EXPIRES not in self.shape.state.names:
             return np.full(len(states), FOREVER)
         ends = states.flatten()[self.shape.state.names.index(EXPIRES)].cast(pa.int64())
@@ -271,7 +269,7 @@ class Work:
         return micros
 
     def _idle_from(self, seen: Ints) -> Ints:
-        """Return when states end by the ttl, if no record comes."""
+        """Compute the ends of states by the ttl, if no record comes."""
         ends = np.full(seen.size, FOREVER)
         if self.shape.ttl is not None:
             known = seen != NO_TIME
@@ -279,7 +277,7 @@ class Work:
         return ends
 
     def _until(self, states: Any, seen: Ints) -> Ints:
-        """Return when states end, by `expires` or by the ttl."""
+        """Compute the ends of states, by `expires` or by the ttl."""
         until: Ints = np.minimum(self._expires(states), self._idle_from(seen))
         return until
 

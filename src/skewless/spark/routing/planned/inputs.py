@@ -36,7 +36,7 @@ def input_of(df: DataFrame) -> Input:
 
 
 def input_of_plan(plan: str) -> Input:
-    """Return what an optimized plan reads.
+    """Read from an optimized plan what a batch is computed from.
 
     >>> input_of_plan("Filter (id#0L > 3)\\n+- Relation [id#0L,k#1] parquet")
     Input(is_cheap=True, repeats=True)

@@ -10,15 +10,9 @@ import numpy as np
 
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import run_name, state_plan_name
-from skewless.spark.state.planning import spread_keys, state_plan
+from skewless.spark.state.planning import requests, spread_keys, state_plan
 from skewless.spark.state.planning.placing import Placing, speeds_of
-from skewless.spark.state.planning.requests import (
-    NONE_TAKEN,
-    Decided,
-    decided,
-    latest_request,
-    warn,
-)
+from skewless.spark.state.planning.requests import Decided
 from skewless.spark.state.planning.spread_keys import SpreadKeys, SpreadRule
 from skewless.spark.state.planning.state_plan import Moving, Observed, StatePlan, from_entry
 from skewless.spark.state.planning.worker_reports import WorkerReport, read_reports
@@ -77,7 +71,7 @@ class Controller:
     ) -> StatePlan:
         """Return the plan for `batch` from the version that it builds on."""
         base = base_of(ledger, batch, offsets)
-        request = latest_request(ledger)
+        request = requests.latest_request(ledger)
         if base is None:
             return self._first_plan(seed, shape)
         entry = ledger.read(state_plan_name(base.batch, base.run))
@@ -88,7 +82,7 @@ class Controller:
         reports = read_reports(ledger, base)
         require_plan_in_use(ledger, base, last.checksum, {report.plan for report in reports})
         observed = self._observed(last, reports)
-        numbers = decided(self.asked, self.most, request, last.n_workers, last.about)
+        numbers = requests.decided(self.asked, self.most, request, last.n_workers, last.about)
         n_workers = numbers.n_workers
         before = state_plan.capacities_of(last.about)
         capacities = before if self.capacities is None else self.capacities
@@ -140,7 +134,7 @@ class Controller:
         """Return the plan of a query that has no state yet."""
         placing = Placing.unlearned(self.strategy, self.workers, seed, self.capacities)
         # A request counts from the next batch on: this one may be a replay that runs after it.
-        numbers = Decided(self.workers, NONE_TAKEN)
+        numbers = Decided(self.workers, requests.NONE_TAKEN)
         return StatePlan(
             placing,
             observed=Observed(rest=np.zeros(self.workers)),
@@ -196,7 +190,7 @@ class Controller:
         return _bounded(Observed(hashes, loads, sizes, rest), last.placing)
 
     def _noise(self, reports: list[WorkerReport], n_workers: int) -> float:
-        """Return by how much the load of a worker differs from its mean by chance.
+        """Estimate by how much the load of a worker differs from its mean by chance.
 
         Records of a steady stream arrive at random: a worker that gets m of them on average gets m
         ± √m. The loads are sums in which each batch counts (1 − 1/window) times the one after it,
@@ -231,7 +225,7 @@ def _warnings(last: StatePlan, numbers: Decided, spread: SpreadKeys, run: str) -
     if numbers.warning is not None:
         kept["warned"] = [run, numbers.warning]
         if kept["warned"] != last.about.get("warned"):
-            warn(numbers.warning)
+            requests.warn(numbers.warning)
     told = last.about.get("left_out")  # the run that has warned about keys that are not spread
     if spread.n_left_out and told != run:
         spread_keys.warn_of_left_out(spread.n_left_out)

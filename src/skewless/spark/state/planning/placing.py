@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,6 @@ from pyspark.sql import functions as F
 from skewless.arrays import Floats, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seeded_all, unseeded
 from skewless.kernels.key_table import ABSENT
-from skewless.kernels.ring import Ring
 from skewless.spark.arrow_types import from_arrow_schema
 from skewless.state import copy_state
 from skewless.strategies import Hash
@@ -42,20 +41,6 @@ _ROW = pa.schema(
 PLACES = from_arrow_schema(_ROW)
 
 
-@runtime_checkable
-class _OnRing(Protocol):
-    """A state that places keys on a ring."""
-
-    ring: Ring
-
-
-@runtime_checkable
-class _OneSeed(Protocol):
-    """A state with one seed. Other states have several, and the first is that of keys."""
-
-    seed: Words
-
-
 def as_moving(strategy: AnyStrategy, argument: str = "strategy") -> AnyStrategy:
     """Return a strategy that gives each key one worker by a ring; raise ValueError for another."""
     if isinstance(strategy, Hash) and not strategy.ring:
@@ -63,7 +48,7 @@ def as_moving(strategy: AnyStrategy, argument: str = "strategy") -> AnyStrategy:
     traits = strategy.traits
     is_moving = traits.family == "moving" and traits.fan_out == 1
     may_rescale = is_moving and isinstance(strategy, Rescales)
-    if not may_rescale or not isinstance(strategy.start(1, 0), _OnRing):
+    if not may_rescale or not hasattr(strategy.start(1, 0), "ring"):
         raise ValueError(
             f"{argument}: {strategy.name!r} cannot place keyed state, which lives on one worker "
             "at a time: use 'mixed', 'min-table', 'min-mig', 'readj' or 'hash'"
@@ -113,7 +98,8 @@ class Placing:
 
     @property
     def _seed(self) -> Words:
-        seeds: Words = self.state.seed if isinstance(self.state, _OneSeed) else self.state.seeds
+        # Some states have several seeds, and the first is that of keys.
+        seeds: Words = self.state.seed if hasattr(self.state, "seed") else self.state.seeds
         return seeds
 
     def owners(self, hashes: Keys) -> Workers:
@@ -150,7 +136,7 @@ class Placing:
     def rebalanced(
         self, hashes: Keys, loads: Floats, sizes: Floats, rest: Floats, noise: float = 0.0
     ) -> Placing:
-        """Return where keys live after a rebalance by these loads.
+        """Let the strategy place keys anew by these loads.
 
         The report lists only keys with load. The strategy forgets a key of the table that has had
         no load for long. The key then lives at its place on the ring again, and its state, if there

@@ -131,8 +131,8 @@ def next_spread(
     rows: dict[int, tuple[int, int, int]] = {}  # by hash: parts, before, seen
     n_left_out = 0
     for hashed, parts, seen in zip(last.hashes, last.parts, last.seen, strict=True):
-        at = _places(hashes, all_parts(hashed, abs(int(parts))))
-        n_first, n_second = (int(n.sum()) if at.size else 0 for n in (firsts[at], seconds[at]))
+        at = np.isin(hashes, all_parts(hashed, abs(int(parts))))
+        n_first, n_second = int(firsts[at].sum()), int(seconds[at].sum())
         until = int(seen)
         if n_first + n_second:
             until = max(until, until if latest is None else latest)
@@ -184,15 +184,6 @@ def require_allowed(rule: SpreadRule, spread: SpreadKeys) -> None:
                 f"this ledger, which only 'inner' and {name!r} allow: use one of these, or another "
                 "ledger and checkpoint"
             )
-
-
-def _places(hashes: Keys, wanted: Keys) -> Ints:
-    """Return the positions of some hashes among ascending ones; missing hashes are left out."""
-    at = np.searchsorted(hashes, wanted)
-    inside = at < hashes.size
-    at, wanted = at[inside], wanted[inside]
-    found: Ints = at[hashes[at] == wanted]
-    return found
 
 
 def spread_from(entry: Entry) -> SpreadKeys:

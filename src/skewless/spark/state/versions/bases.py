@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from skewless.plumbing.arguments import MOST_WORKERS
+from skewless.spark.ledger import names as file_names
 from skewless.spark.ledger.entry_checks import usable
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.names import (
@@ -24,7 +25,6 @@ from skewless.spark.ledger.names import (
     VersionName,
     batch_folder,
     run_name,
-    state_plan_name,
     version_name,
 )
 from skewless.spark.state.versions.offset_log import OffsetLog
@@ -160,7 +160,7 @@ def _told_by_the_ledger(
     """Return the stamp of the batch before where the ledger alone leaves no doubt."""
     folders = ledger.files.folders(batch_folder(STATE, batch))
     runs = [folder.rpartition("/")[2] for folder in folders]
-    begun = [ledger.read(state_plan_name(batch, run)) for run in runs]
+    begun = [ledger.read(file_names.state_plan_name(batch, run)) for run in runs]
     plans = [entry for entry in begun if entry and entry.about.get("stamp") is not None]
     for entry in plans:
         if entry.about["stamp"] == now:  # this very micro-batch, which an earlier run has begun
@@ -201,7 +201,7 @@ def _require_alike(ledger: Ledger, batch: int, versions: Mapping[str, list[Versi
 
 
 def _stamp(ledger: Ledger, batch: int, run: str) -> int | None:
-    entry = ledger.read(state_plan_name(batch, run))
+    entry = ledger.read(file_names.state_plan_name(batch, run))
     stamp = None if entry is None else entry.about.get("stamp")
     return stamp if type(stamp) is int else None
 

@@ -62,7 +62,7 @@ class SeenOffsets:
 
 
 def places_of(ledger: str, settings: tuple[str, ...], *, per_query: bool) -> tuple[str, ...]:
-    """Return where to look for the checkpoint of a query that has this ledger."""
+    """List the places to look for the checkpoint of a query that has this ledger."""
     above = parent(ledger)
     return (*settings, above, *((parent(above),) if per_query else ()))
 

@@ -20,16 +20,8 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from skewless.spark.ledger.files import (
-    Entry,
-    LedgerCorrupt,
-    begin_of_last,
-    block_table,
-    from_bytes,
-    readable,
-    table_block,
-    to_bytes,
-)
+from skewless.spark.ledger import files as blocks
+from skewless.spark.ledger.files import Entry, LedgerCorrupt, readable
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.local_folder import LocalFolder
 from skewless.spark.ledger.names import VersionName, version_name
@@ -111,12 +103,12 @@ _fetched: KeptFiles[Version] = KeptFiles(_FETCHED_BYTES)
 def block_of(version: Version) -> bytes:
     """Return the block of a version: the same bytes for the same content."""
     about = {**version.about, "below": list(version.below)}
-    return table_block(version.table, FORMAT, about)
+    return blocks.table_block(version.table, FORMAT, about)
 
 
 def states_of(data: Any) -> Any:
     """Return the block of states in a file, before that of the report; version 1 has no other."""
-    return data if data is None else data[: begin_of_last(data) or len(data)]
+    return data if data is None else data[: blocks.begin_of_last(data) or len(data)]
 
 
 def write(
@@ -130,7 +122,7 @@ def write(
     """
     token, states, where = uuid.uuid4().hex, block_of(version), f"{ledger.place}/{name.file}"
     told = Entry(report.arrays, report.about | {"attempt": attempt, "written": token})
-    mine = states + to_bytes(told)
+    mine = states + blocks.to_bytes(told)
     there = ledger.files.create(name.file, mine)
     if there == mine:
         return
@@ -138,7 +130,7 @@ def write(
     # this attempt leaves a trace file, which is deleted with the folder.
     trace = f"{name.file}.attempt-{attempt}"
     if attempt is not None and (
-        from_bytes(there, where).about.get("attempt") == attempt
+        blocks.from_bytes(there, where).about.get("attempt") == attempt
         or ledger.files.create(trace, token.encode()) != token.encode()
     ):
         raise RuntimeError(NOT_A_PARTITION)
@@ -190,7 +182,7 @@ def _gone(where: str) -> LedgerCorrupt:
 
 def _parsed(buffer: Any, where: str) -> Version:
     with readable(where):
-        table, about = block_table(states_of(memoryview(buffer).cast("B")), FORMAT, where)
+        table, about = blocks.block_table(states_of(memoryview(buffer).cast("B")), FORMAT, where)
         below = tuple(about.pop("below"))
         _require_sound(table, below, about)
     return Version(table, below, about, where)
