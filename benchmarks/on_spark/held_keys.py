@@ -36,7 +36,7 @@ from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving
-from skewless.spark.state.schemas import schema_text, shape_of
+from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.tasks import StateTasks
 from skewless.spark.state.versions import version_files
 from skewless.spark.state.worker_step import Work
@@ -72,8 +72,7 @@ def state_seconds(n_held: int, folder: Path, *, cold: bool) -> float:
     ours = [("hash", pa.int64()), ("worker", pa.int32()), ("source", pa.int32())]
     sent = SentColumns(pa.schema([*ours, *records]), ("k", "v"), (3,), ("k",))
     shape = shape_of(Totals())
-    schema = schema_text(shape.state)
-    controller = Controller(as_moving(Hash()), N_WORKERS, N_WORKERS, N_WORKERS, schema=schema)
+    controller = Controller(as_moving(Hash()), N_WORKERS, N_WORKERS, N_WORKERS)
     tasks = StateTasks(None, controller, Work(shape, sent), 100)  # type: ignore[arg-type]
     ledger = Ledger(str(folder)).of_run("run")
     rng = np.random.default_rng(0)

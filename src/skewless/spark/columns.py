@@ -88,9 +88,7 @@ def is_collated(kind: T.DataType) -> bool:
 def _nullable(kind: Any) -> Any:
     """Return the type with nulls allowed everywhere, as in the Arrow data that Spark sends."""
     if isinstance(kind, T.StructType):
-        return T.StructType(
-            [T.StructField(f.name, _nullable(f.dataType), True) for f in kind.fields]
-        )
+        return T.StructType([T.StructField(f.name, _nullable(f.dataType)) for f in kind.fields])
     if isinstance(kind, T.ArrayType):
         return T.ArrayType(_nullable(kind.elementType), True)
     if isinstance(kind, T.MapType):

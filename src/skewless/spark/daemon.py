@@ -44,10 +44,8 @@ def _warm(names: list[str]) -> None:
         warm(names)
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        print(
-            f"skewless: kernels were not loaded before the first record ({reason})",
-            file=sys.stderr,
-        )
+        text = f"skewless: kernels were not loaded before the first record ({reason})"
+        print(text, file=sys.stderr)
 
 
 if __name__ == "__main__":

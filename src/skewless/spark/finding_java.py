@@ -56,8 +56,10 @@ def search(folders: Sequence[Path]) -> Java | None:
         java = examine(executable)
         if java:
             return java
-    for folder in folders:
-        inside = [java for java in map(examine, _inside(folder)) if java]
+    for folder in folders:  # as Linux and as macOS have it
+        patterns = ("*/bin/java", "*/Contents/Home/bin/java")
+        found = (examine(path) for pattern in patterns for path in sorted(folder.glob(pattern)))
+        inside = [java for java in found if java]
         if inside:
             return min(inside)
     return None
@@ -97,9 +99,3 @@ def _ask(executable: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout + done.stderr if done.returncode == 0 else None
-
-
-def _inside(folder: Path) -> list[Path]:
-    """Return the `java` executables of the installations in `folder`, on Linux and on macOS."""
-    patterns = ["*/bin/java", "*/Contents/Home/bin/java"]
-    return sorted(java for pattern in patterns for java in folder.glob(pattern))

@@ -42,13 +42,8 @@ def key_text(parts: Iterable[Any]) -> str:
     >>> key_text([pa.scalar("a"), pa.scalar(None, pa.int64()), 3])
     'a, null, 3'
     """
-    return ", ".join(map(_part_text, parts))
-
-
-def _part_text(value: Any) -> str:
-    """Return one part of a key, a scalar of Arrow or a value of Python, as text."""
-    found = _in_python(value) if isinstance(value, pa.Scalar) else value
-    return "null" if found is None else str(found)
+    found = (_in_python(part) if isinstance(part, pa.Scalar) else part for part in parts)
+    return ", ".join("null" if one is None else str(one) for one in found)
 
 
 def _in_python(value: pa.Scalar) -> Any:

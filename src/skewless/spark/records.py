@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -15,13 +16,8 @@ from pyspark.sql import types as T
 
 from skewless import parameters
 from skewless.plumbing.arguments import shown
-from skewless.spark.columns import (
-    arrow_schema,
-    can_be_hashed,
-    is_collated,
-    like_spark_groups,
-    quoted,
-)
+from skewless.spark import columns as column_types
+from skewless.spark.columns import arrow_schema, is_collated, quoted
 from skewless.spark.error_lines import first_line
 
 Key: TypeAlias = str | Column | Sequence[str | Column]
@@ -39,7 +35,8 @@ class GroupingKey:
     def grouped(self) -> list[Column]:
         """The columns as `groupBy` takes them."""
         pairs = zip(self.columns, self.fields, strict=True)
-        return [like_spark_groups(column, field.dataType) for column, field in pairs]
+        like_spark = column_types.like_spark_groups
+        return [like_spark(column, field.dataType) for column, field in pairs]
 
     @property
     def named_fields(self) -> list[T.StructField]:
@@ -93,7 +90,7 @@ class Records:
         """The session."""
         return self.df.sparkSession
 
-    @property
+    @cached_property
     def is_stream(self) -> bool:
         """Whether this is a stream and not a batch."""
         return self.df.isStreaming
@@ -129,9 +126,8 @@ class Records:
         """Return the type of a column of times."""
         kind = self.schema[self.existing(name, argument)].dataType
         if not isinstance(kind, T.TimestampType | T.TimestampNTZType):
-            raise ValueError(
-                f"{argument}: column {name!r} must be a timestamp, not {kind.simpleString()}"
-            )
+            text = f"column {name!r} must be a timestamp, not {kind.simpleString()}"
+            raise ValueError(f"{argument}: {text}")
         return kind
 
     def named(self, text: str, argument: str) -> Column:
@@ -180,9 +176,8 @@ class Records:
     def by(self, key: Any) -> Records:
         """Return the records by the key that a user gave."""
         if not isinstance(key, str | Column | Sequence) or isinstance(key, bytes | bytearray):
-            raise ValueError(
-                f"key must be a column, its name, or several of them, not {shown(key)}"
-            )
+            text = f"key must be a column, its name, or several of them, not {shown(key)}"
+            raise ValueError(text)
         parts = [key] if isinstance(key, str | Column) else list(key)
         if not parts:
             raise ValueError(f"key must name at least one column, not {shown(key)}")
@@ -200,7 +195,7 @@ class Records:
             raise ValueError(f"key names a column twice: {', '.join(names)}")
         fields = self.df.select(*columns).schema.fields
         for name, field in zip(names, fields, strict=True):
-            if not can_be_hashed(field.dataType):
+            if not column_types.can_be_hashed(field.dataType):
                 kind = field.dataType.simpleString()
                 raise ValueError(f"key: column {name!r} is of type {kind}, which Spark cannot hash")
         return replace(self, key=GroupingKey(tuple(columns), tuple(names), tuple(fields)))

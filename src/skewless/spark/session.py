@@ -11,19 +11,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from skewless.plumbing.arguments import shown
+from skewless.spark import worker_python
 from skewless.spark.finding_java import find_java
 from skewless.spark.session_arguments import require_session
-from skewless.spark.worker_python import (
-    DAEMON,
-    DAEMON_SETTING,
-    WorkersLackSkewless,
-    choose_python,
-    context_here,
-    has_skewless,
-    is_local,
-    master_of,
-    what_to_install,
-)
+from skewless.spark.worker_python import DAEMON, DAEMON_SETTING, choose_python
 
 __all__ = ["SETTINGS", "configure", "find_java", "session"]
 
@@ -100,13 +91,15 @@ def _with_daemon(builder: Any) -> Any:
 def _choose_python(builder: Any, daemon: bool | None) -> None:
     """Give workers on this machine the driver's Python, and our daemon if it has skewless."""
     options = getattr(builder, "_options", {})  # a wrapper of Spark's builder has none
-    if context_here() is not None or not is_local(master_of(options)):
+    is_local = worker_python.is_local(worker_python.master_of(options))
+    if worker_python.context_here() is not None or not is_local:
         return
     python = choose_python(options)
-    if not has_skewless(python):
+    if not worker_python.has_skewless(python):
+        missing = worker_python.what_to_install(python)
         if daemon:  # no Python function of the session could run
-            raise WorkersLackSkewless(what_to_install(python))
-        warnings.warn(what_to_install(python), stacklevel=3)
+            raise worker_python.WorkersLackSkewless(missing)
+        warnings.warn(missing, stacklevel=3)
     elif daemon is None and DAEMON_SETTING not in options:
         _with_daemon(builder)
 
@@ -136,15 +129,11 @@ def session(
     os.environ["JAVA_HOME"] = str(find_java())
     choose_python(settings or {})
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    slots = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", master)
-    n_slots = slots.group(1) if slots else None
-    n_partitions = os.cpu_count() if n_slots in (None, "*") else int(str(n_slots))
+    slots = re.match(r"local\[(\d+)", master)
+    n_partitions = os.cpu_count() if slots is None else int(slots[1])
     builder = configure(SparkSession.builder.appName(name).master(master))
-    chosen = _LOCAL | {
-        "spark.driver.memory": memory,
-        "spark.sql.shuffle.partitions": str(n_partitions),
-    }
-    for setting, value in (chosen | (settings or {})).items():
+    ours = {"spark.driver.memory": memory, "spark.sql.shuffle.partitions": str(n_partitions)}
+    for setting, value in {**_LOCAL, **ours, **(settings or {})}.items():
         builder = builder.config(setting, value)
     started: SparkSession = builder.getOrCreate()
     return started

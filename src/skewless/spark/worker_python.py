@@ -81,18 +81,13 @@ def choose_python(options: Mapping[str, str]) -> str:
 def has_skewless(python: str) -> bool:
     """Return whether a Python of this machine finds skewless from any working folder."""
     program = "import importlib.util as u, sys; sys.exit(u.find_spec('skewless') is None)"
+    options: Any = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": _LONGEST_S}
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
     try:
-        done = subprocess.run(
-            [python, "-c", program],
-            env={**os.environ, "PYTHONSAFEPATH": "1"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_LONGEST_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        subprocess.run([python, "-c", program], env=environment, check=True, **options)
+    except (OSError, subprocess.SubprocessError):
         return False
-    return done.returncode == 0
+    return True
 
 
 def require_skewless(spark: Any) -> None:

@@ -19,7 +19,7 @@ from faults.without_spark.disturbed_folders import Faults, ObjectStore
 from faults.without_spark.histories import History
 from faults.without_spark.operators import OPERATORS
 from skewless.spark.ledger import Ledger, LedgerCorrupt
-from skewless.spark.state import moving
+from skewless.spark.state import tasks
 from skewless.spark.state.planning import controller
 from skewless.spark.state.versions import bases
 
@@ -70,7 +70,7 @@ def latest_version(ledger: Ledger, batch: int, offsets: Any) -> Any:
 
 
 def leave_keys_at_their_origin(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(moving, "forgotten", lambda layout, _: layout.empty())
+    patch.setattr(tasks, "forgotten", lambda layout, _: layout.empty())
 
 
 def build_on_the_latest_version(patch: pytest.MonkeyPatch) -> None:

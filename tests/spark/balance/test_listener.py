@@ -124,7 +124,7 @@ def test_a_folder_of_all_queries_tells_each_by_its_name(tmp_path: Path) -> None:
 
 def test_without_a_folder_and_a_session_the_listener_says_what_to_do(monkeypatch) -> None:
     monkeypatch.setattr(
-        "skewless.spark.balance.listener.SparkSession.getActiveSession", lambda: None
+        "skewless.spark.balance.explaining.SparkSession.getActiveSession", lambda: None
     )
     with pytest.raises(ValueError, match=r"ledger: give a folder, or set spark\.skewless\.ledger"):
         BalanceListener()

@@ -11,7 +11,6 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from skewless.spark.ledger.ledger import Entry, Ledger
 from skewless.spark.ledger.local_folder import LocalFolder
 from skewless.spark.ledger.names import claim_name, plan_name
-from skewless.spark.routing import plan_turns
 from skewless.spark.routing.plan_turns import PATIENCE_S, made_or_awaited
 from spark.ledger.entries import write_report
 
@@ -131,7 +130,10 @@ def test_no_task_claims_or_waits_where_there_is_little_to_read(
     n_reports: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = Ledger(str(tmp_path / "other"))
-    monkeypatch.setattr(plan_turns, "_awaited", None)
+
+    def wait(seconds: float) -> None:
+        raise AssertionError(f"waits {seconds} s")
+
     created, create = list[str](), LocalFolder.create
 
     def noted(self: LocalFolder, name: str, data: bytes) -> bytes:
@@ -140,10 +142,10 @@ def test_no_task_claims_or_waits_where_there_is_little_to_read(
 
     monkeypatch.setattr(LocalFolder, "create", noted)
     make = Maker()
-    made_or_awaited(ledger, 0, make)  # the first batch
+    made_or_awaited(ledger, 0, make, sleep=wait)  # the first batch
     for source in range(n_reports):
         write_report(ledger, 0, source, Entry({"loads": np.ones(2)}))
-    made_or_awaited(ledger, 1, make)
+    made_or_awaited(ledger, 1, make, sleep=wait)
     assert make.calls == 2
     assert created == [plan_name(0), plan_name(1)]
 

@@ -11,7 +11,7 @@ import pytest
 
 from skewless.aggregations import LawBroken
 from skewless.spark import KeyProcessor, check_processor
-from skewless.spark.state.batch import BatchTasks
+from skewless.spark.state.process import BatchTasks
 from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.worker_step import Work
 from spark.state.chains import BEGIN, SCHEMA
@@ -28,7 +28,7 @@ def at_once(processor: Any, *records: tuple[str, int], time: str | None = "ts") 
     hashes = pa.array([ord(key[0]) for key in keys], pa.int64())
     nothing = pa.array([0] * len(keys), pa.int32())
     whole = pa.table([hashes, nothing, nothing, *table.columns], schema=sent.schema)
-    tasks = BatchTasks(Work(shape_of(processor), sent), None)  # type: ignore[arg-type]
+    tasks = BatchTasks(Work(shape_of(processor), sent))
     results = tasks.process(iter(whole.combine_chunks().to_batches()))
     return [row for batch in results for row in batch.to_pylist()]
 

@@ -19,7 +19,7 @@ from skewless.spark.state.arguments import speeds
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving
-from skewless.spark.state.schemas import schema_text, shape_of
+from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.tasks import StateTasks
 from skewless.spark.state.worker_step import Work
 
@@ -90,7 +90,6 @@ class Query:
             interval,
             window,
             delay,
-            schema_text(shape.state),
             capacities=speeds(capacities, most),
         )
         work = Work(shape, sent, cost)

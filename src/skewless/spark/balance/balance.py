@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -122,50 +122,29 @@ def batch_balance(
     cost_of: list[float | None] = [None] * n_workers if costs is None else costs.tolist()
     # A worker without records may not report; one with records reports when it is done.
     if not workers or not set(np.flatnonzero(loads).tolist()) <= workers.keys():
-        rows = tuple(
-            WorkerBalance(worker=worker, records=records, cost=cost_of[worker])
-            for worker, records in enumerate(loads.tolist())
-        )
-        return BatchBalance(
-            batch=batch,
-            records=int(loads.sum()),
-            workers=rows,
-            imbalance=metrics.imbalance(loads),
-            cost_imbalance=cost_imbalance,
-        )
+        pairs = zip(loads.tolist(), cost_of, strict=True)
+        rows = tuple(WorkerBalance(i, n, cost=cost) for i, (n, cost) in enumerate(pairs))
+        told = (batch, int(loads.sum()), rows, metrics.imbalance(loads))
+        return BatchBalance(*told, cost_imbalance=cost_imbalance)
     rows = tuple(_row(worker, workers.get(worker), cost_of[worker]) for worker in range(n_workers))
     n_records = sum(row.records for row in rows)
-    n_keys, replication, n_split, is_exact = _replicas(list(workers.values()))
+    seconds = [row.seconds or 0.0 for row in rows]
     return BatchBalance(
-        batch=batch,
-        records=n_records,
-        workers=rows,
-        imbalance=metrics.imbalance([row.records for row in rows]),
-        seconds_imbalance=_seconds_imbalance([row.seconds or 0.0 for row in rows]),
-        keys=n_keys,
-        replication=replication,
-        keys_split=n_split,
-        replication_exact=is_exact,
-        hot_keys=tuple(hot for hot, _ in read_hot_keys(workers, n_records)),
-        cost_imbalance=cost_imbalance,
+        batch,
+        n_records,
+        rows,
+        metrics.imbalance([row.records for row in rows]),
+        metrics.imbalance(seconds) if max(seconds) >= COMPARABLE_S else None,
+        *_replicas(list(workers.values())),
+        tuple(hot for hot, _ in read_hot_keys(workers, n_records)),
+        cost_imbalance,
     )
-
-
-def _seconds_imbalance(seconds: list[float]) -> float | None:
-    return metrics.imbalance(seconds) if max(seconds) >= COMPARABLE_S else None
 
 
 def _row(worker: int, report: Entry | None, cost: float | None) -> WorkerBalance:
-    if report is None:
-        return WorkerBalance(worker=worker, records=0, seconds=0.0, pairs=0, cost=cost)
-    about = report.about
-    return WorkerBalance(
-        worker=worker,
-        records=int(about["records"]),
-        seconds=float(about["seconds"]),
-        pairs=int(about["pairs"]),
-        cost=cost,
-    )
+    about = {"records": 0, "seconds": 0.0, "pairs": 0} if report is None else report.about
+    records, seconds, pairs = int(about["records"]), float(about["seconds"]), int(about["pairs"])
+    return WorkerBalance(worker, records, seconds, pairs, cost)
 
 
 def _replicas(reports: list[Entry]) -> tuple[int, float, int, bool]:
@@ -185,26 +164,6 @@ def _sampled(keys: Keys, sampled_by: int) -> Keys:
     return keys if sampled_by == 1 else keys[keys < np.uint64((1 << 64) // sampled_by)]
 
 
-class _Heaviest(NamedTuple):
-    """What the report of a worker says of its heaviest keys."""
-
-    records: dict[int, int]  # by the hash of a key
-    most_of_others: int  # no other key has more records
-
-
-class _PlacedKey(NamedTuple):
-    """A hot key, its hash, and the workers that list it with its records there."""
-
-    hot: HotKey
-    hashed: int
-    places: list[tuple[int, int]]
-
-    @property
-    def rank(self) -> tuple[int, str, int]:
-        """What orders hot keys: the most records first."""
-        return -self.hot.records, self.hot.key, self.hashed
-
-
 def read_hot_keys(
     workers: Mapping[int, Entry], n_records: int
 ) -> list[tuple[HotKey, list[tuple[int, int]]]]:
@@ -217,34 +176,28 @@ def read_hot_keys(
     reported = {worker: _heaviest(report) for worker, report in workers.items()}
     found = []
     for key, text in texts.items():
-        counts = {worker: one.records.get(key, 0) for worker, one in reported.items()}
-        unsure = sum(one.most_of_others for one in reported.values() if key not in one.records)
+        counts = {worker: records.get(key, 0) for worker, (records, _) in reported.items()}
+        unsure = sum(others for records, others in reported.values() if key not in records)
         n = sum(counts.values())
         places = sorted((-count, worker) for worker, count in counts.items() if count > 0)
-        hot = HotKey(
-            key=text,
-            records=n,
-            share=n / n_records if n_records else 0.0,
-            workers=len(places),
-            unsure=unsure,
-        )
-        found.append(_PlacedKey(hot, key, [(worker, -count) for count, worker in places]))
-    heaviest = sorted(found, key=lambda one: one.rank)[:_SHOWN_HOT_KEYS]
-    return [(one.hot, one.places) for one in heaviest]
+        hot = HotKey(text, n, n / n_records if n_records else 0.0, len(places), unsure)
+        found.append((-n, text, key, hot, [(worker, -count) for count, worker in places]))
+    found.sort(key=lambda one: one[:3])
+    return [(hot, placed) for _, _, _, hot, placed in found[:_SHOWN_HOT_KEYS]]
 
 
 def _listed(report: Entry) -> list[ListedKey]:
     return [ListedKey.from_json(row) for row in report.about["top"]]
 
 
-def _heaviest(report: Entry) -> _Heaviest:
-    """Return the records of the heaviest keys; without counts, those of the listed keys."""
+def _heaviest(report: Entry) -> tuple[dict[int, int], int]:
+    """Return the records of the heaviest keys by hash, and the most that any other key has.
+
+    Without counts, these are the listed keys.
+    """
+    records = {key.hashed: key.records for key in _listed(report)}
     if "counted" in report.arrays:
-        keys = report.arrays["counted"].tolist()
-        counts = report.arrays["counted_records"].tolist()
-    else:
-        keys = [key.hashed for key in _listed(report)]
-        counts = [key.records for key in _listed(report)]
-    is_all = len(keys) >= int(report.about["pairs"])
-    least = 0 if is_all else min(counts, default=0)
-    return _Heaviest(dict(zip(keys, counts, strict=True)), least)
+        keys, counts = report.arrays["counted"], report.arrays["counted_records"]
+        records = dict(zip(keys.tolist(), counts.tolist(), strict=True))
+    is_all = len(records) >= int(report.about["pairs"])
+    return records, 0 if is_all else min(records.values(), default=0)

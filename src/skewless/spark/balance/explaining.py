@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,47 +13,34 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from skewless.aggregations.types import parse_type
 from skewless.plumbing.arguments import shown
 from skewless.plumbing.private_files import write_private
 from skewless.plumbing.text_tables import number, percent, printable, text_table
 from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.balance.prometheus import balance_metrics, exposition
-from skewless.spark.ledger.ledger import Ledger
-from skewless.spark.ledger.locating import LEDGER_SETTING
+from skewless.spark.ledger.ledger import LEDGER_SETTING, Ledger
 from skewless.spark.routing.worker_steps import first_workers
 
-_HOT_KEY = {
-    "key": pa.string(),
-    "records": pa.int64(),
-    "share": pa.float64(),
-    "workers": pa.int32(),
+_HOT_KEY = parse_type("struct<key string, records bigint, share double, workers int>")
+_NUMBERS = (
+    "struct<batch bigint, worker int, records bigint, seconds double, pairs bigint, "
+    "imbalance double, replication double, replication_exact boolean, keys_split bigint>"
+)
+_SCHEMA = pa.schema([*parse_type(_NUMBERS), pa.field("hot_keys", pa.list_(_HOT_KEY))])
+#: What the table shows of a batch.
+_CELLS: dict[str, Callable[[BatchBalance], str]] = {
+    "batch": lambda one: str(one.batch),
+    "records": lambda one: number(one.records),
+    "busiest worker": lambda one: str(_busiest(one)) if one.records else "–",
+    "imbalance": lambda one: percent(one.imbalance),
+    "time imbalance": lambda one: percent(one.seconds_imbalance),
+    "keys": lambda one: _about(one) + number(one.keys),
+    "replicas per key": lambda one: _about(one) + number(one.replication, 3),
+    "keys split": lambda one: _about(one) + number(one.keys_split),
+    "heaviest key": lambda one: one.hot_keys[0].key if one.hot_keys else "–",
+    "its share": lambda one: percent(one.hot_keys[0].share if one.hot_keys else None),
 }
-_SCHEMA = pa.schema(
-    {
-        "batch": pa.int64(),
-        "worker": pa.int32(),
-        "records": pa.int64(),
-        "seconds": pa.float64(),
-        "pairs": pa.int64(),
-        "imbalance": pa.float64(),
-        "replication": pa.float64(),
-        "replication_exact": pa.bool_(),
-        "keys_split": pa.int64(),
-        "hot_keys": pa.list_(pa.struct(_HOT_KEY)),
-    }
-)
-_HEADINGS = (
-    "batch",
-    "records",
-    "busiest worker",
-    "imbalance",
-    "time imbalance",
-    "keys",
-    "replicas per key",
-    "keys split",
-    "heaviest key",
-    "its share",
-)
 
 
 def explain_balance(
@@ -102,9 +90,8 @@ def read_balances(ledger: Ledger, query: str | None = None, last: int | None = N
     batches = ledger.batches()
     if last is None:  # newer batches may be those of an abandoned run
         last, _ = ledger.newest() or (None, "")
-    batches = [batch for batch in batches if last is None or batch <= last]
-    found = (read_balance(ledger, batch, n_workers) for batch in batches)
-    balances = [balance for balance in found if balance is not None]
+    kept = (batch for batch in batches if last is None or batch <= last)
+    balances = [*filter(None, (read_balance(ledger, batch, n_workers) for batch in kept))]
     if balances:  # the ledger's identity has the number that the query began with
         identity["workers"] = len(balances[-1].workers)
     return Balance(balances, query or ledger.owner() or "", identity)
@@ -123,18 +110,10 @@ class Balance:
         session = spark or SparkSession.getActiveSession()
         if session is None:
             raise ValueError("spark: there is no active session, so give one")
-        rows = []
-        for batch in self.batches:
-            hot = batch.hot_keys
-            keys = hot and [{name: getattr(key, name) for name in _HOT_KEY} for key in hot]
-            told = (batch.imbalance, batch.replication, batch.replication_exact, batch.keys_split)
-            rows += [
-                (batch.batch, row.worker, row.records, row.seconds, row.pairs, *told, keys)
-                for row in batch.workers
-            ]
-        named = [dict(zip(_SCHEMA.names, row, strict=True)) for row in rows]
+        # A table leaves out what its schema does not name.
+        rows = [{**batch.as_dict(), **vars(row)} for batch in self.batches for row in batch.workers]
         # As an Arrow table: to convert rows, Spark would start another Python process.
-        return session.createDataFrame(pa.Table.from_pylist(named, schema=_SCHEMA))
+        return session.createDataFrame(pa.Table.from_pylist(rows, schema=_SCHEMA))
 
     def to_json_lines(self) -> str:
         """Return one line of JSON per batch."""
@@ -152,7 +131,8 @@ class Balance:
 
     def table(self) -> str:
         """Return one line per batch, for people."""
-        return text_table(_HEADINGS, [_cells(batch) for batch in self.batches])
+        rows = [[cell(batch) for cell in _CELLS.values()] for batch in self.batches]
+        return text_table([*_CELLS], rows)
 
     def __str__(self) -> str:
         """Return the table, with what it is about."""
@@ -185,14 +165,13 @@ def _ledger_of(
     if not hasattr(query, "lastProgress") or isinstance(query, Column):
         raise ValueError(f"query must be a StreamingQuery or a ledger folder, not {shown(query)}")
     if folder is None:
-        session = spark or SparkSession.getActiveSession()
-        root = session and session.conf.get(LEDGER_SETTING, None)
-        if not root:
+        root = ledger_of_session(spark)
+        if root is None:
             raise ValueError(
                 "ledger: the folder cannot be found from the query: give ledger=, as in route, "
                 "aggregate or process, or set spark.skewless.ledger"
             )
-        return Ledger(str(root)).below(str(query.id))
+        return root.below(str(query.id))
     ledger = Ledger(folder)  # type: ignore[arg-type]
     owner = ledger.owner()
     if owner not in (None, str(query.id)):
@@ -200,19 +179,16 @@ def _ledger_of(
     return ledger
 
 
-def _cells(batch: BatchBalance) -> list[str]:
-    busiest = max(batch.workers, key=lambda row: row.records)
-    about = "~" if batch.replication_exact is False else ""
-    hot = batch.hot_keys[0] if batch.hot_keys else None
-    return [
-        str(batch.batch),
-        number(batch.records),
-        str(busiest.worker) if batch.records else "–",
-        percent(batch.imbalance),
-        percent(batch.seconds_imbalance),
-        about + number(batch.keys),
-        about + number(batch.replication, 3),
-        about + number(batch.keys_split),
-        hot.key if hot else "–",
-        percent(hot.share if hot else None),
-    ]
+def ledger_of_session(spark: SparkSession | None = None) -> Ledger | None:
+    """Return the ledger of `spark.skewless.ledger`, by default in the active session, or None."""
+    session = spark or SparkSession.getActiveSession()
+    root = session and session.conf.get(LEDGER_SETTING, None)
+    return Ledger(str(root)) if root else None
+
+
+def _busiest(batch: BatchBalance) -> int:
+    return max(batch.workers, key=lambda row: row.records).worker
+
+
+def _about(batch: BatchBalance) -> str:
+    return "~" if batch.replication_exact is False else ""

@@ -7,36 +7,16 @@ folders, and the files of new batches.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from skewless.plumbing.text_tables import printable
-from skewless.spark.balance.balance import (
-    batch_balance,
-    plan_of,
-    planned_workers,
-    run_of,
-)
-from skewless.spark.balance.seen_batches import (
-    SeenBatch,
-    each_of,
-    relative_loads,
-    shown_hot_keys,
-    strategy_of,
-    tolerance_of,
-    total_of,
-    users_key,
-)
-from skewless.spark.ledger.folder import Folder
-from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
-from skewless.spark.ledger.names import (
-    KINDS,
-    PLANS,
-    SOURCES,
-    WORKERS,
-    batch_folder,
-    plan_name,
-    state_plan_name,
-)
+from skewless.spark.balance import seen_batches
+from skewless.spark.balance.balance import batch_balance, plan_of, planned_workers, run_of
+from skewless.spark.balance.seen_batches import SeenBatch, each_of
+from skewless.spark.ledger import names
+from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
+from skewless.spark.ledger.names import KINDS, PLANS, SOURCES, WORKERS
 from skewless.spark.routing.worker_steps import first_workers, steps_of
 
 #: Batches that are remembered; a stream has no end.
@@ -67,6 +47,9 @@ class History:
         self.problem: str | None = None
         self._identity: dict[str, Any] | None = None
         self._query = ""
+        self._forget()
+
+    def _forget(self) -> None:
         self._runs: dict[str, int] = {}
         self._seen: dict[int, SeenBatch] = {}
         self._settled: set[int] = set()
@@ -89,7 +72,7 @@ class History:
         """Return the query, and its batches in order, as plain data."""
         identity = self._identity or {}
         seen = [self._seen[batch] for batch in sorted(self._seen)]
-        strategy, tolerance = str(identity.get("strategy", "")), tolerance_of(identity)
+        strategy, tolerance = str(identity.get("strategy", "")), seen_batches.tolerance_of(identity)
         if seen and not strategy:  # `process` may change it at a restart
             strategy, tolerance = seen[-1].strategy, seen[-1].tolerance
         return {
@@ -97,13 +80,13 @@ class History:
             "query": printable(self._query),
             "place": self.ledger.place,
             "strategy": printable(strategy),
-            "key": printable(users_key(str(identity.get("key", "")))),
+            "key": printable(seen_batches.users_key(str(identity.get("key", "")))),
             "workers": len(seen[-1].relative) if seen else identity.get("workers"),
             "tolerance": tolerance,
             "keeps_state": "process" in identity,
             "routes": not identity or "process" in identity or "workers" in identity,
             "running": self._open,
-            "ended": max((one.ended for one in seen if one.ended is not None), default=None),
+            "ended": max((one.ended for one in seen), default=None),
             "problem": self.problem,
             "batches": [one.as_dict() for one in seen],
         }
@@ -140,10 +123,6 @@ class History:
             raise problems[0]
         return True
 
-    def _forget(self) -> None:
-        self._seen, self._settled = {}, set()
-        self._runs, self._last, self._open = {}, None, None
-
     def _take(self, batch: int, n_workers: int, is_last: bool) -> None:
         """Read a batch, unless it is the last one and has no other files than before."""
         listed = (batch, self._listed(batch))
@@ -161,13 +140,9 @@ class History:
 
     def _listed(self, batch: int) -> list[str]:
         """Return the names of all reports of a batch."""
-        files = self._files
-        runs = [run for kind in KINDS for run in files.folders(batch_folder(kind, batch))]
+        files = self.ledger.files
+        runs = [run for kind in KINDS for run in files.folders(names.batch_folder(kind, batch))]
         return [name for run in runs for name in files.files(run)]
-
-    @property
-    def _files(self) -> Folder:
-        return self.ledger.files
 
     def _batches(self) -> list[int]:
         """Return the batches with a plan or a report, without those of an abandoned run."""
@@ -177,11 +152,11 @@ class History:
             return batches
         for batch in [batch for batch in self._seen if batch > newest[0]]:
             del self._seen[batch]
-        return [one for one in batches if one <= newest[0] or not self._is_reported(one)]
 
-    def _is_reported(self, batch: int) -> bool:
-        """Return whether any run has reported on a batch."""
-        return any(self.ledger.counted(kind, batch) for kind in (SOURCES, WORKERS))
+        def is_reported(batch: int) -> bool:
+            return any(self.ledger.counted(kind, batch) for kind in (SOURCES, WORKERS))
+
+        return [one for one in batches if one <= newest[0] or not is_reported(one)]
 
     def _read(self, batch: int, n_workers: int, is_last: bool) -> SeenBatch | None:
         """Return a batch, or None while it runs and where it is gone."""
@@ -191,63 +166,49 @@ class History:
             return None
         files = list(workers.values()) or list(sources.values())
         rescaled, strategy, tolerance = False, "", None
+        run = run_of(self.ledger, files[0])
         if "process" in (self._identity or {}):
-            plan_file_name = state_plan_name(batch, run_of(self.ledger, files[0]))
+            plan_file_name = names.state_plan_name(batch, run)
             plan = plan_of(self.ledger, batch, files[0])
             if plan is None or len(workers) < planned_workers(plan):
                 return None  # still running, or about to be purged
             n_workers, rescaled = len(workers), plan.about.get("whole") is True
-            strategy, tolerance = strategy_of(plan)
+            strategy, tolerance = seen_batches.strategy_of(plan)
         else:
-            plan_file_name = plan_name(batch)
-            if not is_last and plan_file_name not in self._files.files("plans"):
+            plan_file_name = names.plan_name(batch)
+            if not is_last and plan_file_name not in self.ledger.files.files("plans"):
                 return None  # it is being purged: some reports may be gone
         balance = batch_balance(batch, n_workers, sources, workers)
-        if is_last and balance.hot_keys is None and self._has_worker_reports():
+        told = any(one.balance.hot_keys is not None for one in self._seen.values())
+        if is_last and balance.hot_keys is None and (told or ledger.files.folders("workers")):
             return None  # workers will report; until then, sources may be missing as well
-        speeds = next(
-            (steps_of(one, ((n_workers, None),))[-1][1] for one in sources.values()), None
-        )
-        ended = self._written(self._name(one) for one in files)
+        steps = (steps_of(one, ((n_workers, None),)) for one in sources.values())
+        speeds = next((step[-1][1] for step in steps), None)
+        moved = each_of(workers, "moved")
+        ended = self._written(one.where.removeprefix(f"{ledger.place}/") for one in files)
         return SeenBatch(
             balance,
-            relative_loads(balance, speeds),
+            seen_batches.relative_loads(balance, speeds),
             ended,
-            self._seconds(plan_file_name, files[0], ended),
-            total_of(workers, "moved"),
+            self._seconds(plan_file_name, run, ended),
+            None if moved is None else sum(moved),
             rescaled,
             each_of(workers, "bytes"),
             each_of(workers, "held"),
-            shown_hot_keys(workers, balance.records),
+            seen_batches.shown_hot_keys(workers, balance.records),
             strategy,
             tolerance,
         )
 
-    def _has_worker_reports(self) -> bool:
-        return any(one.balance.hot_keys is not None for one in self._seen.values()) or bool(
-            self._files.folders("workers")
-        )
+    def _written(self, names: Iterable[str]) -> float:
+        """Find the time, in seconds since 1970, at which the last of these files was written."""
+        return time.time() - min(map(self.ledger.files.seconds_since_written, names))
 
-    def _name(self, entry: Entry) -> str:
-        return entry.where.removeprefix(f"{self.ledger.place}/")
-
-    def _written(self, names: Any) -> float | None:
-        """Return when the last of these files was written, in seconds since 1970."""
-        now = time.time()
-        ages = [self._files.seconds_since_written(name) for name in names]
-        return now - min(ages) if ages else None
-
-    def _seconds(self, plan: str, report: Entry, ended: float | None) -> float | None:
+    def _seconds(self, plan: str, run: str, ended: float) -> float | None:
         """Return the time from the plan, or from the start of the run if later, to the end."""
-        run = run_of(self.ledger, report)
-        began = [plan]
-        if run in self._runs:
-            began.append(f"runs/{self._runs[run]:08}.{run}.json")
-        start = self._written(began)
-        if ended is None or start is None:
-            return None
-        # Copied files have the time of the copy.
-        return ended - start if ended > start else None
+        start = [f"runs/{self._runs[run]:08}.{run}.json"] if run in self._runs else []
+        seconds = ended - self._written([plan, *start])
+        return seconds if seconds > 0 else None  # copied files have the time of the copy
 
 
 def find_history(folder: str) -> History:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
 import threading
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from skewless.plumbing.arguments import path_text
 from skewless.plumbing.private_files import append_private, replace_file
 from skewless.spark.balance.balance import BatchBalance, read_balance
-from skewless.spark.balance.explaining import json_line
+from skewless.spark.balance.explaining import json_line, ledger_of_session
 from skewless.spark.balance.prometheus import FILE_MODE, Metric, balance_metrics, exposition
 from skewless.spark.ledger.ledger import Ledger
-from skewless.spark.ledger.locating import LEDGER_SETTING
 from skewless.spark.routing.worker_steps import first_workers
 
 _LOG = logging.getLogger(__name__)
@@ -143,19 +143,14 @@ class BalanceListener(StreamingQueryListener):
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Do nothing."""
 
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Do nothing."""
-
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Do nothing."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Record a completed batch."""
-        try:
+        batch = None
+        with self._logged_if("read the balance"):
             batch = self._read(event.progress)
-        except Exception as error:
-            self._log("read the balance", error)
-            return
         if batch is None:
             return
         with self._lock:
@@ -163,16 +158,12 @@ class BalanceListener(StreamingQueryListener):
             query = str(event.progress.id)
             self._totals.setdefault(query, _Totals(batch.query)).add(batch)
             told = [metric for one in self._totals.values() for metric in one.metrics()]
-        try:
+        with self._logged_if("write JSON lines"):
             if self._json_lines is not None:
                 append_private(self._json_lines, json_line(batch.as_dict()))
-        except Exception as error:
-            self._log("write JSON lines", error)
-        try:
+        with self._logged_if("write for Prometheus"):
             if self._prometheus is not None:
                 replace_file(self._prometheus, exposition(told), FILE_MODE)
-        except Exception as error:
-            self._log("write for Prometheus", error)
 
     def _read(self, progress: Any) -> BatchProgress | None:
         """Return the batch, or None if it belongs to a query that is not recorded."""
@@ -196,21 +187,25 @@ class BalanceListener(StreamingQueryListener):
             balance=balance,
         )
 
-    def _log(self, what: str, error: Exception) -> None:
-        kind = (what, type(error))
-        if kind not in self._logged:
-            self._logged.add(kind)
-            _LOG.error("cannot %s (logged once): %s", what, error, exc_info=error)
+    @contextlib.contextmanager
+    def _logged_if(self, what: str) -> Iterator[None]:
+        """Log an error once instead of raising it."""
+        try:
+            yield
+        except Exception as error:
+            kind = (what, type(error))
+            if kind not in self._logged:
+                self._logged.add(kind)
+                _LOG.error("cannot %s (logged once): %s", what, error, exc_info=error)
 
 
 def _ledger(ledger: str | os.PathLike[str] | Ledger | None) -> Ledger:
     if ledger is not None:
         return ledger if isinstance(ledger, Ledger) else Ledger(ledger)  # type: ignore[arg-type]
-    session = SparkSession.getActiveSession()
-    root = session and session.conf.get(LEDGER_SETTING, None)
-    if not root:
+    root = ledger_of_session()
+    if root is None:
         raise ValueError("ledger: give a folder, or set spark.skewless.ledger in an active session")
-    return Ledger(str(root))
+    return root
 
 
 def _file(path: str | os.PathLike[str] | None, argument: str) -> Path | None:

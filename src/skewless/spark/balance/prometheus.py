@@ -54,38 +54,29 @@ def balance_metrics(balance: BatchBalance, query: str) -> list[Metric]:
     Hot keys are listed by rank and without their text: keys come and go, and every new value of a
     label would create a time series that stays.
     """
-    rows = balance.workers
-    by_worker = [{"query": query, "worker": str(row.worker)} for row in rows]
-    hot = balance.hot_keys or ()
-    by_rank = [{"query": query, "rank": str(rank)} for rank in range(1, len(hot) + 1)]
 
-    def per_worker(name: str, meaning: str, values: list[float | None]) -> Metric:
-        return Metric(name, meaning, tuple(zip(by_worker, values, strict=True)))
+    def per_worker(name: str, meaning: str, field: str) -> Metric:
+        rows = ((str(row.worker), getattr(row, field)) for row in balance.workers)
+        samples = tuple(({"query": query, "worker": worker}, value) for worker, value in rows)
+        return Metric(f"skewless_{name}", meaning, samples)
 
-    def one(name: str, meaning: str, value: float | None) -> Metric:
-        return Metric(name, meaning, (({"query": query}, value),))
+    def one(name: str, meaning: str) -> Metric:
+        return Metric(f"skewless_{name}", meaning, (({"query": query}, getattr(balance, name)),))
 
+    ranked = enumerate(balance.hot_keys or (), start=1)
+    hot = tuple(({"query": query, "rank": str(rank)}, key.share) for rank, key in ranked)
+    told = "Share of the records that the heaviest keys have, by rank."
     return [
-        one("skewless_batch", "The micro-batch that all this is about.", balance.batch),
-        per_worker("skewless_records", "Records of the worker.", [row.records for row in rows]),
-        per_worker(
-            "skewless_worker_seconds", "Time that the worker took.", [row.seconds for row in rows]
-        ),
-        per_worker("skewless_pairs", "Distinct keys of the worker.", [row.pairs for row in rows]),
-        one("skewless_imbalance", "(max - mean) / mean of the records.", balance.imbalance),
-        one(
-            "skewless_seconds_imbalance",
-            "(max - mean) / mean of the workers' time.",
-            balance.seconds_imbalance,
-        ),
-        one("skewless_keys", "Distinct keys.", balance.keys),
-        one("skewless_replication", "Replicas per key.", balance.replication),
-        one("skewless_keys_split", "Keys on two workers or more.", balance.keys_split),
-        Metric(
-            "skewless_hot_key_share",
-            "Share of the records that the heaviest keys have, by rank.",
-            tuple((labels, key.share) for labels, key in zip(by_rank, hot, strict=True)),
-        ),
+        one("batch", "The micro-batch that all this is about."),
+        per_worker("records", "Records of the worker.", "records"),
+        per_worker("worker_seconds", "Time that the worker took.", "seconds"),
+        per_worker("pairs", "Distinct keys of the worker.", "pairs"),
+        one("imbalance", "(max - mean) / mean of the records."),
+        one("seconds_imbalance", "(max - mean) / mean of the workers' time."),
+        one("keys", "Distinct keys."),
+        one("replication", "Replicas per key."),
+        one("keys_split", "Keys on two workers or more."),
+        Metric("skewless_hot_key_share", told, hot),
     ]
 
 

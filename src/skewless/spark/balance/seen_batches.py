@@ -36,7 +36,7 @@ class SeenBatch:
 
     balance: BatchBalance
     relative: tuple[float, ...]  # load per worker, 1 = fair share
-    ended: float | None
+    ended: float  # in seconds since 1970
     seconds: float | None
     moves: int | None
     rescaled: bool
@@ -119,11 +119,11 @@ def shown_hot_keys(workers: Mapping[int, Entry], n_records: int) -> tuple[dict[s
     )
 
 
-def _count(entry: Entry, name: str, least: int = 0) -> int:
+def _count(entry: Entry, name: str) -> int:
     number = entry.about.get(name)
-    if type(number) is int and number >= least:
+    if type(number) is int and number >= 0:
         return number
-    text = f"{name} must be a whole number from {least} on, not {str(number)[:40]}"
+    text = f"{name} must be a whole number from 0 on, not {str(number)[:40]}"
     raise corrupt(entry, ValueError(text))
 
 
@@ -132,9 +132,3 @@ def each_of(workers: Mapping[int, Entry], name: str) -> tuple[int, ...] | None:
     if not workers or not all(name in one.about for one in workers.values()):
         return None
     return tuple(_count(one, name) for one in workers.values())
-
-
-def total_of(workers: Mapping[int, Entry], name: str) -> int | None:
-    """Return the sum of a number over all workers, or None if some do not report it."""
-    each = each_of(workers, name)
-    return None if each is None else sum(each)

@@ -50,22 +50,13 @@ class LedgerTooNew(ValueError):  # noqa: N818 - it is read as a sentence
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """What one file holds: arrays by name, and a few words about them.
+    """What one file holds: arrays by name, and a few words about them."""
 
-    Parameters
-    ----------
-    arrays
-        Arrays of numbers, booleans, text or times, of any shape.
-    about
-        JSON values by name: text, finite numbers, booleans, None, lists, and dicts by text.
-    where, checksum
-        The file that it was read from, for messages, and the checksum there; not written.
-    """
-
-    arrays: dict[str, NDArray[Any]]
+    arrays: dict[str, NDArray[Any]]  # of numbers, booleans, text or times, of any shape
+    #: JSON values by name: text, finite numbers, booleans, None, lists, and dicts by text.
     about: dict[str, Any] = field(default_factory=dict)
-    where: str = ""
-    checksum: str = ""
+    where: str = ""  # the file that it was read from, for messages; not written
+    checksum: str = ""  # there; not written
 
 
 def to_bytes(entry: Entry) -> bytes:
@@ -75,8 +66,7 @@ def to_bytes(entry: Entry) -> bytes:
     >>> from_bytes(to_bytes(entry), "here").arrays["loads"]
     array([0, 1, 2])
     """
-    fields = []
-    columns = []
+    fields, columns = [], []
     for name, array in sorted(entry.arrays.items()):
         _require_storable(name, array)
         # The type is kept as text and the values as bytes, because Arrow has no complex numbers,
@@ -94,7 +84,11 @@ def from_bytes(data: bytes, where: str) -> Entry:
     """
     with readable(where):
         table, about = block_table(data, FORMAT, where)
-        _require_columns(table.schema)
+        for column in table.schema:
+            if table.column_names.count(column.name) > 1:
+                raise ValueError(f"it has two arrays named {column.name!r}")
+            if column.type != pa.large_binary():
+                raise ValueError(f"array {column.name!r} is stored as {column.type}")
         if any(len(column) != 1 or column.null_count for column in table.columns):
             raise ValueError("it must have one row, without nulls")
         arrays = {
@@ -158,16 +152,6 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:300]
 
 
-def _require_columns(schema: pa.Schema) -> None:
-    names = schema.names
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"it has two arrays named {name!r}")
-    for column in schema:
-        if column.type != pa.large_binary():
-            raise ValueError(f"array {column.name!r} is stored as {column.type}")
-
-
 def seal(content: Any) -> bytes:
     """Return `content` as a block: followed by its length and its seal."""
     length = len(content).to_bytes(_LENGTH_BYTES, "little")
@@ -175,7 +159,7 @@ def seal(content: Any) -> bytes:
 
 
 def begin_of_last(data: Any) -> int:
-    """Return where the last block of `data` begins; below 0 if it begins before `data`."""
+    """Find the place where the last block of `data` begins; below 0 if it begins before `data`."""
     length = int.from_bytes(data[-_SEAL_BYTES - _LENGTH_BYTES : -_SEAL_BYTES], "little")
     if length == _ARROW_ENDS:
         return 0
@@ -183,7 +167,7 @@ def begin_of_last(data: Any) -> int:
 
 
 def unseal(data: Any, where: str) -> Any:
-    """Return what was sealed last, or raise LedgerCorrupt."""
+    """Unpack the last block, or raise LedgerCorrupt."""
     begin = begin_of_last(data)
     letters = data[-_SEAL_BYTES:-_DIGEST_BYTES]
     if len(data) < _SEAL_BYTES or letters != _LETTERS or begin < 0:
@@ -216,12 +200,9 @@ def _digest(*parts: Any) -> bytes:
 
 
 def _require_storable(name: str, array: NDArray[Any]) -> None:
-    found = f"{array.dtype} array" if isinstance(array, np.ndarray) else type(array).__name__
-    if (
-        not isinstance(array, np.ndarray)
-        or array.dtype.kind not in _KINDS
-        or not array.dtype.itemsize
-    ):
+    is_array = isinstance(array, np.ndarray)
+    found = f"{array.dtype} array" if is_array else type(array).__name__
+    if not is_array or array.dtype.kind not in _KINDS or not array.dtype.itemsize:
         raise ValueError(
             f"arrays[{name!r}] must be a numpy array of numbers, booleans, text or times, "
             f"not a {found}"
@@ -233,11 +214,8 @@ def _array(column: pa.Field, values: pa.Buffer) -> NDArray[Any]:
     text, shape = described[b"dtype"].decode(), from_json(described[b"shape"])
     if not _DTYPE.fullmatch(text):
         raise ValueError(f"array {column.name!r} has the type {text[:40]!r}")
-    if (
-        not isinstance(shape, list)
-        or len(shape) > _MOST_DIMENSIONS
-        or not all(type(length) is int and length >= 0 for length in shape)
-    ):
+    is_shape = isinstance(shape, list) and len(shape) <= _MOST_DIMENSIONS
+    if not is_shape or not all(type(length) is int and length >= 0 for length in shape):
         raise ValueError(f"array {column.name!r} has the shape {str(shape)[:80]}")
     dtype = np.dtype(text)
     if not dtype.itemsize or values.size != dtype.itemsize * math.prod(shape):

@@ -12,49 +12,79 @@ of the last earlier run count.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from skewless.plumbing.arguments import path_text
-from skewless.spark.ledger.files import (
-    Entry,
-    LedgerCorrupt,
-    LedgerTooNew,
-    begin_of_last,
-    from_bytes,
-    to_bytes,
-)
+from skewless.spark.ledger import files as content
+from skewless.spark.ledger import names as file_names
+from skewless.spark.ledger.files import Entry, LedgerCorrupt, LedgerTooNew, from_bytes, to_bytes
 from skewless.spark.ledger.folder import Folder, absolute, below, open_folder, require_folder, shown
-from skewless.spark.ledger.names import (
-    KINDS,
-    MEMBER,
-    PLAN,
-    PLANS,
-    RUN,
-    SOURCES,
-    STATE,
-    WORKERS,
-    batch_folder,
-    batch_of,
-    member_of,
-    run_name,
-    version_name,
-)
+from skewless.spark.ledger.names import KINDS, PLANS, SOURCES, STATE, WORKERS, run_name
 from skewless.spark.ledger.purging import purge
-from skewless.spark.ledger.statements import (
-    LedgerMismatch,
-    read_identity,
-    read_statement,
-    require_same,
-    statement,
-)
 
-__all__ = ["Entry", "Ledger", "LedgerCorrupt", "LedgerMismatch", "LedgerTooNew"]
-
+#: The setting of the session with a folder in which each query has its own ledger.
+LEDGER_SETTING = "spark.skewless.ledger"
 _IDENTITY, _QUERY = "identity.json", "query.json"
 #: Bytes at the end of a version that are read first: nearly every report is shorter.
 _REPORT_BYTES = 256 << 10
+#: Fields of an identity that are only information: they may differ.
+_INFORMATIVE = ("skewless",)
+#: What an older version did not write into an identity.
+_LAYOUT = "state_layout"
+
+
+class LedgerMismatch(ValueError):  # noqa: N818 - it is read as a sentence
+    """The ledger was made for something else than it is about to be used for."""
+
+
+def statement(what: str, value: Any) -> bytes:
+    """Return a small text file that people may read."""
+    try:
+        told = {"format": f"skewless-{what}", "version": content.VERSION, what: value}
+        return (json.dumps(told, indent=2, allow_nan=False) + "\n").encode()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{what} must be text and finite numbers: {error}") from None
+
+
+def read_statement(data: bytes, what: str, where: str, kind: type) -> Any:
+    """Return the value in the text file, of this type, or raise LedgerCorrupt."""
+    with content.readable(where):
+        told = content.from_json(data)
+        content.require_version(told["format"], told["version"], f"skewless-{what}", where)
+        if not isinstance(told.get(what), kind):
+            raise ValueError(f"it has no {what}, or one of another type")
+        return told[what]
+
+
+def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], place: str) -> None:
+    """Raise LedgerMismatch unless the identity of a ledger is the wanted one."""
+    if ("process" in found) != ("process" in wanted):
+        verb = "process" if "process" in found else "route or aggregate"
+        raise LedgerMismatch(f"the ledger in {place} was written by {verb}: use another")
+    for field in dict.fromkeys([*wanted, *found]):
+        if field in _INFORMATIVE or (
+            field in found and field in wanted and found[field] == wanted[field]
+        ):
+            continue
+        if field == _LAYOUT and field in wanted:
+            version = found.get("skewless")
+            wrote = "by an older skewless" if version is None else f"by skewless {version}"
+            raise LedgerMismatch(
+                f"the ledger in {place} was written {wrote}, whose strategy "
+                f"{found.get('strategy')} keeps its state in another layout: use another ledger "
+                "folder, or the version that this one was written by"
+            )
+        was = f"{field}={found[field]}" if field in found else f"no {field}"
+        raise LedgerMismatch(
+            f"the ledger in {place} was written for {was}, not {wanted.get(field, 'without it')}: "
+            "use another ledger folder, or the settings that this one was written for"
+        )
+
+
+__all__ = ["Entry", "Ledger", "LedgerCorrupt", "LedgerMismatch", "LedgerTooNew"]
 
 
 @dataclass(frozen=True)
@@ -83,8 +113,7 @@ class Ledger:
 
     def __post_init__(self) -> None:
         """Make a relative path absolute: tasks have other working folders."""
-        given = path_text(self.folder, "ledger", "a folder, as a path or as a URI")
-        folder = absolute(given)
+        folder = absolute(path_text(self.folder, "ledger", "a folder, as a path or as a URI"))
         require_folder(folder)
         object.__setattr__(self, "folder", folder)
 
@@ -119,13 +148,11 @@ class Ledger:
 
     def runs(self) -> dict[str, int]:
         """Return the numbers of all registered runs by name; the earliest of a name counts."""
-        matches = (RUN.fullmatch(name) for name in self.files.files("runs"))
+        matches = (file_names.RUN.fullmatch(name) for name in self.files.files("runs"))
         found = sorted(((int(match[1]), match[2]) for match in matches if match), reverse=True)
         return {name: number for number, name in found}
 
-    def claim(
-        self, identity: Mapping[str, str | int | float], *, drawn: Collection[str] = ()
-    ) -> None:
+    def claim(self, identity: Mapping[str, Any], *, drawn: Collection[str] = ()) -> None:
         """Write what this ledger is for; raise LedgerMismatch if it is for something else.
 
         Fields that were `drawn` at random may differ; the value in the ledger counts.
@@ -133,9 +160,7 @@ class Ledger:
         there = self.files.create(_IDENTITY, statement("identity", dict(identity)))
         self._compare(there, identity, drawn)
 
-    def check(
-        self, identity: Mapping[str, str | int | float], *, drawn: Collection[str] = ()
-    ) -> bool:
+    def check(self, identity: Mapping[str, Any], *, drawn: Collection[str] = ()) -> bool:
         """Return whether the ledger was claimed; raise LedgerMismatch if for something else."""
         there = self.files.read(_IDENTITY)
         if there is not None:
@@ -143,14 +168,23 @@ class Ledger:
         return there is not None
 
     def _compare(self, there: bytes, wanted: Mapping[str, Any], drawn: Collection[str]) -> None:
-        found = read_identity(there, f"{self.place}/{_IDENTITY}")
+        found = self._identity(there)
         kept = {field: found[field] for field in drawn if field in found}
         require_same(found, {**wanted, **kept}, self.place)
 
     def identity(self) -> dict[str, Any] | None:
         """Read the identity that the ledger was claimed for; None before it was claimed."""
         there = self.files.read(_IDENTITY)
-        return None if there is None else read_identity(there, f"{self.place}/{_IDENTITY}")
+        return None if there is None else self._identity(there)
+
+    def _identity(self, there: bytes) -> dict[str, Any]:
+        where = f"{self.place}/{_IDENTITY}"
+        identity: dict[str, Any] = read_statement(there, "identity", where, dict)
+        for field, value in identity.items():
+            if not isinstance(value, str | int | float):
+                text = f"{where} is not readable: {field[:40]!r} is not a text or number"
+                raise LedgerCorrupt(text)
+        return identity
 
     def bind(self, query_id: str) -> None:
         """Give the ledger to this query; raise LedgerMismatch if it belongs to another."""
@@ -181,9 +215,9 @@ class Ledger:
     def read(self, name: str) -> Entry | None:
         """Return an entry, or None; that of a version is the report of its worker."""
         data = None
-        if version_name(name):
+        if file_names.version_name(name):
             data = self.files.read(name, _REPORT_BYTES)
-        if data is None or (len(data) == _REPORT_BYTES and begin_of_last(data) <= 0):
+        if data is None or (len(data) == _REPORT_BYTES and content.begin_of_last(data) <= 0):
             data = self.files.read(name)
         return None if data is None else from_bytes(data, f"{self.place}/{name}")
 
@@ -194,10 +228,10 @@ class Ledger:
         a run without a plan is left out there.
         """
         files, found = self.files, {}
-        for folder in files.folders(batch_folder(kind, batch)):
+        for folder in files.folders(file_names.batch_folder(kind, batch)):
             names = files.files(folder)
-            members = sorted(filter(MEMBER.fullmatch, names), key=member_of)
-            if members and (kind != STATE or folder + PLAN in names):
+            members = sorted(filter(file_names.MEMBER.fullmatch, names), key=file_names.member_of)
+            if members and (kind != STATE or folder + file_names.PLAN in names):
                 found[folder.rpartition("/")[2]] = members
         return found
 
@@ -214,7 +248,7 @@ class Ledger:
             numbers = ((order.get(one, -1), one) for one in runs)
             _, run = max((one for one in numbers if one[0] < limit), default=(-1, ""))
         names = [] if kind == SOURCES and not sources else found.get(run, [])
-        return {member_of(name): name for name in names}
+        return {file_names.member_of(name): name for name in names}
 
     def reports(self, kind: str, batch: int) -> Iterator[tuple[int, Entry]]:
         """Yield the reports of `batch` that count, in order; one is in memory at a time."""
@@ -238,7 +272,7 @@ class Ledger:
         """Return the batches that have a plan of sources, or a folder of another kind, in order."""
         files = self.files
         names = (files.files(kind) if kind == PLANS else files.folders(kind) for kind in kinds)
-        found = {batch_of(name) for some in names for name in some}
+        found = {file_names.batch_of(name) for some in names for name in some}
         return sorted(batch for batch in found if batch is not None)
 
     def newest(
@@ -268,12 +302,20 @@ class Ledger:
     def purge(self, before: int, needed: Collection[str] = ()) -> None:
         """Delete what batches before `before` have; other tasks may do the same.
 
-        Parameters
-        ----------
-        before
-            The first batch to keep. Its plan should exist: the newest plan holds what was learned,
-            and this deletes it too if it is older.
-        needed
-            Versions that newer ones build on; they stay.
+        The plan of the first batch to keep should exist: the newest plan holds what was learned,
+        and this deletes it too if it is older. Versions that newer ones build on, `needed`, stay.
         """
         purge(self.files, before, needed)
+
+
+def given_ledger(folder: Any) -> Ledger | None:
+    """Return the ledger that a user gave, or None; raise ValueError if it cannot be a folder."""
+    return None if folder is None else Ledger(folder)
+
+
+def ledger_of_stream(given: Ledger | None, spark: Any) -> tuple[Ledger | None, bool]:
+    """Return the given ledger, else that of the setting, and whether it has one per query."""
+    if given is not None:
+        return given, False
+    root = spark.conf.get(LEDGER_SETTING, None)
+    return (None, False) if root is None else (Ledger(str(root)), True)

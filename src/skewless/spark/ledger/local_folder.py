@@ -42,9 +42,8 @@ class LocalFolder:
         except FileNotFoundError:
             return None
         except IsADirectoryError:
-            raise LedgerCorrupt(
-                f"{self.root / name} is not readable: it is a folder and must be a file"
-            ) from None
+            text = f"{self.root / name} is not readable: it is a folder and must be a file"
+            raise LedgerCorrupt(text) from None
 
     def create(self, name: str, data: bytes) -> bytes:
         """See `Folder`."""

@@ -6,14 +6,7 @@ import itertools
 from collections.abc import Collection
 
 from skewless.spark.ledger.folder import Folder
-from skewless.spark.ledger.names import (
-    KINDS,
-    OF_PLANS,
-    PLAN,
-    RUN,
-    UNFINISHED_STATEMENT,
-    batch_of,
-)
+from skewless.spark.ledger.names import KINDS, OF_PLANS, PLAN, RUN, UNFINISHED_STATEMENT, batch_of
 
 #: Seconds. No task takes that long to write a few hundred bytes: the task has died.
 _SURELY_DEAD_S = 3600.0
@@ -27,9 +20,7 @@ def purge(files: Folder, before: int, needed: Collection[str]) -> None:
         match = OF_PLANS.fullmatch(name)
         if match and int(match[1]) < before:
             files.delete(name)
-    for name in files.files("") + files.files("runs"):
-        if not UNFINISHED_STATEMENT.fullmatch(name):
-            continue
+    for name in filter(UNFINISHED_STATEMENT.fullmatch, files.files("") + files.files("runs")):
         if files.seconds_since_written(name) > _SURELY_DEAD_S:
             files.delete(name)
     for kind in KINDS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -82,18 +83,15 @@ class RemoteFolder:
 
     def delete(self, name: str) -> None:
         """See `Folder`."""
-        path = self._path(name)
-        try:
-            self.filesystem.delete_file(path)
-        except OSError:
-            if self._is_there(path):
-                raise
+        self._delete(self.filesystem.delete_file, self._path(name))
 
     def delete_folder(self, name: str) -> None:
         """See `Folder`."""
-        path = self._path(name)
+        self._delete(self.filesystem.delete_dir, self._path(name))
+
+    def _delete(self, delete: Callable[[str], None], path: str) -> None:
         try:
-            self.filesystem.delete_dir(path)
+            delete(path)
         except OSError:
             if self._is_there(path):
                 raise
@@ -110,9 +108,8 @@ class RemoteFolder:
         return bool(self.filesystem.get_file_info(path).type != fs.FileType.NotFound)
 
     def _list(self, under: str, kind: Any) -> list[str]:
-        found = self.filesystem.get_file_info(
-            fs.FileSelector(self._path(under), allow_not_found=True)
-        )
+        where = fs.FileSelector(self._path(under), allow_not_found=True)
+        found = self.filesystem.get_file_info(where)
         names = sorted(one.base_name for one in found if one.type == kind)
         return [f"{under}/{name}".lstrip("/") for name in names]
 

@@ -87,12 +87,8 @@ def _differing(now: NDArray[Any], then: NDArray[Any]) -> NDArray[Any] | None:
 def _changed(
     name: str, then: NDArray[Any], positions: NDArray[Any], values: NDArray[Any]
 ) -> NDArray[Any]:
-    if (
-        positions.dtype.kind != "u"
-        or positions.shape != values.shape
-        or values.dtype != then.dtype
-        or not (positions < then.size).all()
-    ):
+    fits = positions.dtype.kind == "u" and positions.shape == values.shape
+    if not fits or values.dtype != then.dtype or not (positions < then.size).all():
         raise Unsound(f"the changes of the array {name!r} are not changes of {then.size} values")
     array: NDArray[Any] = then.copy()
     array.reshape(-1)[positions] = values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +16,9 @@ from skewless import registry
 from skewless.parameters import require_all_stay
 from skewless.plumbing.arguments import MOST_WORKERS, whole
 from skewless.simulator.starting import require_capacities
-from skewless.spark.ledger.ledger import Ledger
-from skewless.spark.ledger.locating import given_ledger
+from skewless.spark.ledger.ledger import Ledger, given_ledger
 from skewless.spark.records import Records
-from skewless.spark.routing.settings import (
-    are_speeds_measured,
-    are_untrusted,
-    given_seed,
-    given_workers,
-)
+from skewless.spark.routing import settings
 from skewless.spark.routing.worker_steps import last_workers
 from skewless.strategy import AnyStrategy, Rescales, Weighs
 
@@ -52,27 +46,15 @@ def routing_arguments(
     """Return the arguments; raise ValueError for bad ones, even for those that have no effect."""
     spark = df.sparkSession
     given = given_ledger(ledger)
-    n_workers = number_of_workers(df, given_workers(workers, spark), given)
-    speeds = None
+    n_workers = number_of_workers(df, settings.given_workers(workers, spark), given)
+    speeds = None  # equal ones are kept: workers that differed before may be equal from now on
     if capacities is not None:
         speeds = tuple(require_capacities(capacities, n_workers, may_be_0=True).tolist())
-    return RoutingArguments(
-        workers=n_workers,
-        # Equal capacities are kept: workers that differed before may be equal from now on.
-        capacities=speeds,
-        seed=given_seed(seed, spark),
-        ledger=given,
-        untrusted_keys=are_untrusted(untrusted_keys, spark),
-        measures_speeds=are_speeds_measured(spark),
-    )
+    flags = (settings.are_untrusted(untrusted_keys, spark), settings.are_speeds_measured(spark))
+    return RoutingArguments(n_workers, speeds, settings.given_seed(seed, spark), given, *flags)
 
 
-def number_of_workers(
-    df: DataFrame,
-    given: int | None,
-    ledger: Ledger | None = None,
-    last_of: Callable[[Ledger], int | None] = last_workers,
-) -> int:
+def number_of_workers(df: DataFrame, given: int | None, ledger: Ledger | None = None) -> int:
     """Return the number that was given, else the last one of the ledger, else Spark's.
 
     The ledger comes before Spark's number because that number often follows the cores, and a query
@@ -81,7 +63,7 @@ def number_of_workers(
     """
     found: Any = given
     if found is None and ledger is not None and df.isStreaming:
-        found = last_of(ledger)
+        found = last_workers(ledger)
     if found is None:
         found = df.sparkSession.conf.get("spark.sql.shuffle.partitions")
     return whole(found, "workers", least=1, most=MOST_WORKERS)
@@ -90,10 +72,9 @@ def number_of_workers(
 def require_rescaling(strategy: AnyStrategy, capacities: Sequence[float]) -> None:
     """Raise ValueError if the strategy cannot use these capacities."""
     if not isinstance(strategy, Rescales):
-        able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Rescales)]
         raise ValueError(
             f"capacities: strategy {strategy.name!r} ignores differences in speed; "
-            f"use one of {', '.join(able)}, or leave out capacities"
+            f"use one of {_able(Rescales)}, or leave out capacities"
         )
     if not strategy.traits.any_may_leave:
         require_all_stay(strategy.name, np.array(capacities))
@@ -102,16 +83,20 @@ def require_rescaling(strategy: AnyStrategy, capacities: Sequence[float]) -> Non
 def weight_column(records: Records, weight: str | Column, strategy: AnyStrategy) -> Column:
     """Return the weights as numbers; raise ValueError if the strategy does not weigh records."""
     if not isinstance(strategy, Weighs):
-        able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Weighs)]
         raise ValueError(
-            f"weight: strategy {strategy.name!r} does not weigh records; {', '.join(able)} do: "
+            f"weight: strategy {strategy.name!r} does not weigh records; {_able(Weighs)} do: "
             "use one of them, or leave out weight"
         )
     return cost_column(records, weight)
 
 
+def _able(trait: Any) -> str:
+    """Return the registered strategies that have a trait, for messages."""
+    return ", ".join(repr(n) for n in registry.names() if issubclass(registry.get(n), trait))
+
+
 def cost_column(records: Records, weight: str | Column) -> Column:
-    """Return what records cost as numbers; what cannot be a cost counts as 1."""
+    """Build the column of what records cost; what cannot be a cost counts as 1."""
     column = weight
     if not isinstance(column, Column):
         column = records.column(records.existing(column, "weight"))

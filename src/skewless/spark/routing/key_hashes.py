@@ -18,20 +18,8 @@ from skewless.kernels.hashing import keyed
 from skewless.spark.records import GroupingKey
 
 #: Types whose text differs between values and does not depend on the session's time zone.
-_WRITTEN_AS_TEXT = (
-    T.BooleanType
-    | T.ByteType
-    | T.ShortType
-    | T.IntegerType
-    | T.LongType
-    | T.FloatType
-    | T.DoubleType
-    | T.DecimalType
-    | T.DateType
-    | T.TimestampNTZType
-    | T.DayTimeIntervalType
-    | T.YearMonthIntervalType
-)
+_WRITTEN_AS_TEXT = T.NumericType | T.BooleanType | T.DateType | T.TimestampNTZType
+_INTERVALS = T.DayTimeIntervalType | T.YearMonthIntervalType
 
 
 def hashed_key(key: GroupingKey, *, untrusted: bool) -> list[Column]:
@@ -60,10 +48,7 @@ def _part(column: Column, kind: T.DataType, name: str) -> Column:
     """Return a column as bytes with their length in front; null differs from every value."""
     written = _written(column, kind, name)
     length = F.octet_length(written).cast("string")
-    return F.coalesce(
-        F.concat(length.cast("binary"), _bytes(":"), written),
-        _bytes("-"),
-    )
+    return F.coalesce(F.concat(length.cast("binary"), _bytes(":"), written), _bytes("-"))
 
 
 def _written(column: Column, kind: T.DataType, name: str) -> Column:
@@ -74,7 +59,7 @@ def _written(column: Column, kind: T.DataType, name: str) -> Column:
         return column.cast("binary")
     if isinstance(kind, T.TimestampType):  # as text, one hour in autumn occurs twice
         return F.unix_micros(column).cast("string").cast("binary")
-    if isinstance(kind, _WRITTEN_AS_TEXT):
+    if isinstance(kind, _WRITTEN_AS_TEXT | _INTERVALS):
         return column.cast("string").cast("binary")
     if isinstance(kind, T.StructType):
         parts = [_part(column.getField(f.name), f.dataType, name) for f in kind.fields]

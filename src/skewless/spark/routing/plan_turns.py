@@ -48,31 +48,19 @@ def made_or_awaited(
     if files.create(claim, mine) != mine:
         # The clock of this task counts too: the folder's may be that of another machine.
         patience = PATIENCE_S - max(files.seconds_since_written(claim), 0.0)
-        plan = _awaited(ledger, name, claim, patience, sleep, clock)
-        return ledger.publish(name, make()) if plan is None else plan
+        end, pause = clock() + patience, _FIRST_PAUSE_S
+        while True:
+            is_claimed = files.read(claim) is not None  # before the plan: it is published first
+            plan = ledger.read(name)
+            if plan is not None:
+                return plan
+            if not is_claimed or clock() >= end:  # it does not come, or its maker gave up
+                return ledger.publish(name, make())
+            sleep(pause)
+            pause = min(2.0 * pause, _LONGEST_PAUSE_S)
     try:
         # It may have been published, and its claim withdrawn, since this task looked.
         plan = ledger.read(name)
         return ledger.publish(name, make()) if plan is None else plan
     finally:
         files.delete(claim)
-
-
-def _awaited(
-    ledger: Ledger,
-    name: str,
-    claim: str,
-    patience: float,
-    sleep: Callable[[float], None],
-    clock: Callable[[], float],
-) -> Entry | None:
-    """Return the plan as soon as it is there; None if it does not come, or its maker gave up."""
-    end = clock() + patience
-    pause = _FIRST_PAUSE_S
-    while True:
-        is_claimed = ledger.files.read(claim) is not None  # before the plan: it is published first
-        plan = ledger.read(name)
-        if plan is not None or not is_claimed or clock() >= end:
-            return plan
-        sleep(pause)
-        pause = min(2.0 * pause, _LONGEST_PAUSE_S)

@@ -12,8 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from skewless.plumbing.arguments import LARGEST_SEED
-from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
-from skewless.spark.ledger.locating import ledger_of_stream
+from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, ledger_of_stream
 from skewless.spark.routing.seeds import draw_seed, seed_of_query
 from skewless.spark.routing.this_task import Task
 from skewless.spark.routing.worker_steps import first_workers
@@ -86,14 +85,8 @@ def query_ledger(
         ledger.check(identity_for(whole, strategy, ledger), drawn=drawn)
         kept = _kept_seed(ledger) if drawn else None
         whole["seed"] = whole["seed"] if kept is None else kept
-    return QueryLedger(
-        whole,
-        ledger,
-        per_query=per_query,
-        keeps_seed=not (drawn and df.isStreaming),
-        strategy=strategy,
-        built=secrets.token_hex(8),
-    )
+    keeps = not (drawn and df.isStreaming)
+    return QueryLedger(whole, ledger, per_query, keeps, strategy, secrets.token_hex(8))
 
 
 def claim_of(
@@ -132,12 +125,11 @@ def identity_for(
 
     A strategy that can rescale continues with other workers, and the ledger keeps its first number.
     """
-    if "workers" not in identity or not isinstance(strategy, Rescales):
-        return dict(identity)
-    began = first_workers(ledger)
-    if began is None or began == identity["workers"]:
-        return dict(identity)
-    return {**identity, "workers": began, **state_identity(strategy, began)}
+    if "workers" in identity and isinstance(strategy, Rescales):
+        began = first_workers(ledger)
+        if began is not None and began != identity["workers"]:
+            return {**identity, "workers": began, **state_identity(strategy, began)}
+    return dict(identity)
 
 
 def state_identity(strategy: AnyStrategy, n_workers: int) -> dict[str, str]:

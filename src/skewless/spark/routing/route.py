@@ -18,12 +18,8 @@ from skewless import parameters, registry
 from skewless.plumbing.arguments import shown, text
 from skewless.spark.columns import quoted
 from skewless.spark.records import GroupingKey, Key, Records
-from skewless.spark.routing.arguments import (
-    RoutingArguments,
-    require_rescaling,
-    routing_arguments,
-    weight_column,
-)
+from skewless.spark.routing import arguments
+from skewless.spark.routing.arguments import RoutingArguments
 from skewless.spark.routing.key_hashes import hashed_key
 from skewless.spark.routing.planned.inputs import input_of
 from skewless.spark.routing.planned.placing import placed
@@ -125,14 +121,7 @@ def route(
             "strategy": None if isinstance(strategy, str) and strategy == AUTO else strategy,
         }
         return placed(records, _followed(records, plan, others), column)
-    given = routing_arguments(
-        df,
-        workers=workers,
-        capacities=capacities,
-        seed=seed,
-        ledger=ledger,
-        untrusted_keys=untrusted_keys,
-    )
+    given = arguments.routing_arguments(df, workers, capacities, seed, ledger, untrusted_keys)
     if isinstance(strategy, str) and strategy == AUTO:
         if records.key.is_collated:
             _LOGGER.info("decides online: Spark's hash ignores the collation of the keys")
@@ -140,7 +129,9 @@ def route(
             return placed(records, _plan(records, weight, given), column)
         strategy = DEFAULT_STRATEGY
     router = make_router(df, records.key, strategy, given)
-    cost = None if weight is None else weight_column(records, weight, router.plans.strategy)
+    cost = None
+    if weight is not None:
+        cost = arguments.weight_column(records, weight, router.plans.strategy)
     require_skewless(df.sparkSession)
     return routed(df, router, records.key, cost, column)
 
@@ -149,10 +140,8 @@ def require_new(column: object, records: Records) -> None:
     """Raise ValueError unless this can be the name of one more column."""
     name = text(column, "column", "a name for the new column")
     if name.lower() in [one.lower() for one in records.names]:  # Spark would replace it
-        raise ValueError(
-            f"column: the DataFrame has a column {name!r} already; it has "
-            + ", ".join(records.names)
-        )
+        names = ", ".join(records.names)
+        raise ValueError(f"column: the DataFrame has a column {name!r} already; it has {names}")
 
 
 def _plan(records: Records, weight: str | Column | None, given: RoutingArguments) -> KeyPlan:
@@ -160,13 +149,9 @@ def _plan(records: Records, weight: str | Column | None, given: RoutingArguments
     seed = draw_seed() if given.seed is None else given.seed
     if given.seed is None:
         log_seed(seed)
+    speeds, untrusted = given.capacities, given.untrusted_keys
     return made_plan(
-        records,
-        given.workers,
-        seed,
-        capacities=given.capacities,
-        weight=weight,
-        untrusted=given.untrusted_keys,
+        records, given.workers, seed, capacities=speeds, weight=weight, untrusted=untrusted
     )
 
 
@@ -198,7 +183,7 @@ def make_router(
     """
     chosen = registry.strategy_of(strategy)
     if given.capacities is not None:
-        require_rescaling(chosen, given.capacities)
+        arguments.require_rescaling(chosen, given.capacities)
     identity: dict[str, Any] = {
         "strategy": chosen.name,
         "parameters": json.dumps(parameters.as_dict(chosen), sort_keys=True, default=str),

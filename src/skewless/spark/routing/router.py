@@ -44,7 +44,13 @@ class Router:
         costs: Floats | None = None  # what records cost by worker, where they have weights
         seen = None if ledger is None else plans.seen()
         seconds = 0.0
-        for some in self._together(batches):
+        # Spark cuts the records of a task into Arrow batches. A strategy that gathers needs all
+        # records of the task in this micro-batch at once, so they are collected first: 8 bytes per
+        # record, or 16 with untrusted keys.
+        together: Any = ([columns] for columns in batches)
+        if self.plans.strategy.traits.gathers:
+            together = filter(None, [list(batches)])
+        for some in together:
             begin = time.perf_counter()
             parts = [self._read(columns, plans.seed) for columns in some]
             keys, weights = _joined(parts)
@@ -70,22 +76,6 @@ class Router:
             report = plans.report(state, loads, seen, about, spent, costs)
             name = report_name(SOURCES, int(task.batch or 0), ledger.run, task.partition)
             ledger.write(name, report)
-
-    def _together(
-        self, batches: Iterator[tuple[pa.Array, ...]]
-    ) -> Iterator[list[tuple[pa.Array, ...]]]:
-        """Yield the Arrow batches that are routed together.
-
-        Spark cuts the records of a task into Arrow batches. A strategy that gathers needs all
-        records of the task in this micro-batch at once, so they are collected first: 8 bytes per
-        record, or 16 with untrusted keys.
-        """
-        if self.plans.strategy.traits.gathers:
-            collected = list(batches)
-            if collected:
-                yield collected
-        else:
-            yield from ([columns] for columns in batches)
 
     def _read(self, columns: Sequence[pa.Array], seed: int) -> tuple[Keys, Floats | None]:
         """Return the keys of one batch, and what the records cost if that is known."""

@@ -14,22 +14,21 @@ def setting(name: str, spark: Any) -> Any:
     return spark.conf.get(f"spark.skewless.{name}", None)
 
 
+def _given(value: Any, name: str, spark: Any) -> tuple[Any, str]:
+    """Return the argument, or else the setting, or None; and what a message calls it."""
+    return (value, name) if value is not None else (setting(name, spark), f"spark.skewless.{name}")
+
+
 def given_seed(seed: Any, spark: Any) -> int | None:
-    """Return the argument, or else the setting, or None."""
-    if seed is not None:
-        return seed_number(seed)
-    value = setting("seed", spark)
-    return None if value is None else seed_number(value, "spark.skewless.seed")
+    """Return the seed that was given, or None."""
+    value, name = _given(seed, "seed", spark)
+    return None if value is None else seed_number(value, name)
 
 
 def given_workers(workers: Any, spark: Any) -> int | None:
-    """Return the argument, or else the setting, or None."""
-    if workers is not None:
-        return whole(workers, "workers", least=1, most=MOST_WORKERS)
-    value = setting("workers", spark)
-    if value is None:
-        return None
-    return whole(value, "spark.skewless.workers", least=1, most=MOST_WORKERS)
+    """Return the number of workers that was given, or None."""
+    value, name = _given(workers, "workers", spark)
+    return None if value is None else whole(value, name, least=1, most=MOST_WORKERS)
 
 
 def are_untrusted(untrusted_keys: Any, spark: Any) -> bool:

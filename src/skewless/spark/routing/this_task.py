@@ -26,14 +26,12 @@ def this_task() -> Task:
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("this runs inside a Spark task only")
+    partition, attempt = context.partitionId(), context.taskAttemptId()
+    query = context.getLocalProperty("sql.streaming.queryId")
     batch = context.getLocalProperty("streaming.sql.batchId")
-    return Task(
-        context.partitionId(),
-        None if batch is None else int(batch),
-        context.getLocalProperty("sql.streaming.queryId"),
-        None if batch is None else _run_of(context),
-        context.taskAttemptId(),
-    )
+    if batch is None:
+        return Task(partition, None, query, attempt=attempt)
+    return Task(partition, int(batch), query, _run_of(context), attempt)
 
 
 def _run_of(context: TaskContext) -> str | None:

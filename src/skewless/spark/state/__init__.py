@@ -1,9 +1,9 @@
 """The verb `process`: keyed state in versioned files, which moves between workers by key.
 
-Read `process` first, then `tasks`: what a task does in a micro-batch (`batch` is for batches).
+Read `process` first, then `tasks`: what a task does in a micro-batch.
 `arguments` and `schemas` check what the user gave. `processor` is what users write, `grouping`
 sorts records by key, and `worker_step` runs the processor. `spread_records` sends the records of
 spread keys. The folder `planning` decides where keys live. The folder `versions` keeps their
-states, and `moving` reads them for a worker. `checking` tests processors without Spark, and
-`reading` is the verb `read_state`. The folder `operators` has verbs on top of `process`.
+states. `checking` tests processors without Spark, and `reading` is the verb `read_state`. The
+folder `operators` has verbs on top of `process`.
 """

@@ -17,15 +17,16 @@ from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
 from skewless.simulator.starting import require_capacities
 from skewless.spark.aggregation.windows import microseconds
 from skewless.spark.columns import arrow_schema, internal
-from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
-from skewless.spark.ledger.locating import given_ledger
+from skewless.spark.ledger.ledger import Ledger, LedgerMismatch, given_ledger
 from skewless.spark.ledger.names import state_plan_name
 from skewless.spark.records import Records
 from skewless.spark.routing.arguments import number_of_workers
 from skewless.spark.routing.query_ledger import QueryLedger, query_ledger
 from skewless.spark.routing.settings import are_untrusted, given_seed, given_workers
 from skewless.spark.state.grouping import SentColumns
+from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.placing import as_moving
+from skewless.spark.state.planning.spread_keys import SpreadRule
 from skewless.spark.state.planning.state_plan import more_of
 from skewless.spark.state.schemas import Shape, require_same_states
 from skewless.spark.state.versions import bases
@@ -60,19 +61,19 @@ class Placement(TypedDict, total=False):
 class Placed:
     """A placement, checked; with what settings and the ledger say where no argument was given."""
 
-    strategy: AnyStrategy
-    workers: int  # of a query without state
-    asked: int | None  # the number of workers that was given
-    most: int
-    capacities: tuple[float, ...] | None
-    interval: int
-    window: int
+    controller: Controller
     cost: Cost
     untrusted: bool
     query: QueryLedger
 
 
-def placed(records: Records, placement: Placement, shape: Shape) -> Placed:
+def placed(
+    records: Records,
+    placement: Placement,
+    shape: Shape,
+    delay: int | None = None,
+    spread: SpreadRule | None = None,
+) -> Placed:
     """Check a placement; raise ValueError for a bad argument, and TypeError for an unknown one.
 
     Without a number of workers, a query whose ledger is not known yet has Spark's number of
@@ -87,7 +88,10 @@ def placed(records: Records, placement: Placement, shape: Shape) -> Placed:
         raise ValueError(f"cost must be 'records' or 'seconds', not {shown(cost)}")
     ledger = given_ledger(placement.get("ledger"))
     asked = given_workers(placement.get("workers"), records.spark)
-    first = most = number_of_workers(records.df, asked, ledger, _workers_of_states)
+    last = None
+    if asked is None and ledger is not None and records.is_stream:
+        last = bases.newest(ledger)
+    first = most = number_of_workers(records.df, asked if last is None else last.workers)
     max_workers = placement.get("max_workers")
     if max_workers is not None:
         most = whole(max_workers, "max_workers", least=1, most=MOST_WORKERS)
@@ -96,30 +100,18 @@ def placed(records: Records, placement: Placement, shape: Shape) -> Placed:
     capacities = speeds(placement.get("capacities"), most)
     untrusted = are_untrusted(placement.get("untrusted_keys"), records.spark)
     seed = given_seed(placement.get("seed"), records.spark)
-    return Placed(
-        moving,
-        min(first, most),
-        asked,
-        most,
-        capacities,
-        whole(placement.get("interval", 1), "interval", least=1),
-        whole(placement.get("window", 1), "window", least=1),
-        cost,
-        untrusted,
-        _state_ledger(records, shape, seed, ledger, untrusted),
-    )
+    interval = whole(placement.get("interval", 1), "interval", least=1)
+    window = whole(placement.get("window", 1), "window", least=1)
+    numbers = (min(first, most), asked, most, interval, window, delay)
+    controller = Controller(moving, *numbers, spread, capacities)
+    query = _state_ledger(records, shape, seed, ledger, untrusted)
+    return Placed(controller, cost, untrusted, query)
 
 
 def moving_strategy(strategy: Any) -> AnyStrategy:
     """Return the strategy that was asked for; raise ValueError unless it can place state."""
     chosen = AUTO if isinstance(strategy, str) and strategy == "auto" else strategy
     return as_moving(registry.strategy_of(chosen))
-
-
-def _workers_of_states(ledger: Ledger) -> int | None:
-    """Return the number of workers of the newest states, or None if there are none."""
-    last = bases.newest(ledger)
-    return None if last is None else last.workers
 
 
 def speeds(capacities: ArrayLike | None, n_workers: int) -> tuple[float, ...] | None:
@@ -142,12 +134,8 @@ def _state_ledger(
     records: Records, shape: Shape, seed: int | None, ledger: Ledger | None, untrusted: bool
 ) -> QueryLedger:
     """Build the `QueryLedger` of a query; raise ValueError if a stream has no ledger."""
-    fields = records.key.named_fields
-    identity: dict[str, Any] = {
-        "process": 1,
-        "key": ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in fields),
-        "skewless": version("skewless"),
-    }
+    key = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in records.key.named_fields)
+    identity: dict[str, Any] = {"process": 1, "key": key, "skewless": version("skewless")}
     if untrusted:
         identity["untrusted_keys"] = True
     query = query_ledger(records.df, identity, seed, ledger)
@@ -171,19 +159,17 @@ def _check_states(ledger: Ledger, shape: Shape) -> None:
     if last is None:
         return
     where = f"the ledger in {ledger.place}"
-    wrong: LedgerMismatch | None = None
+    wrong: list[LedgerMismatch] = []
     for base in (last, *bases.all_complete(ledger)):
         entry = ledger.read(state_plan_name(base.batch, base.run))
         if entry is None:
             continue
         try:
-            require_same_states(more_of(entry), shape, where)
+            return require_same_states(more_of(entry), shape, where)
         except LedgerMismatch as error:
-            wrong = wrong or error
-        else:
-            return
-    if wrong is not None:
-        raise wrong
+            wrong.append(error)
+    if wrong:
+        raise wrong[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,30 +220,26 @@ def sending(records: Records, watermark: tuple[str, int] | None, order_by: list[
 
 def time_and_delay(records: Records, watermark: Any) -> tuple[str, int] | None:
     """Return the column of event time and the delay in microseconds."""
+    return None if watermark is None else event_time(records, watermark)
+
+
+def event_time(records: Records, watermark: Any, verb: str = "") -> tuple[str, int]:
+    """Return the same for an operator that works by event time."""
     if watermark is None:
-        return None
+        raise ValueError(
+            f"watermark: {verb} works by event time: give watermark=(time column, delay), "
+            "like ('ts', '10 minutes'); on a batch DataFrame the delay has no effect"
+        )
     if not isinstance(watermark, tuple | list) or len(watermark) != 2:
         raise ValueError(
             "watermark must be the column of event time and a delay, like ('ts', '10 minutes'), "
             f"not {shown(watermark)}"
         )
-    name = records.existing(watermark[0], "watermark")
+    records.time(watermark[0], "watermark")
     delay = microseconds(watermark[1], "watermark")
     if delay < 0:
         raise ValueError(f"watermark: the delay must be at least 0, not {watermark[1]!r}")
-    records.time(name, "watermark")
-    return name, delay
-
-
-def event_time(records: Records, watermark: Any, verb: str) -> tuple[str, int]:
-    """Return the same for an operator that works by event time."""
-    found = time_and_delay(records, watermark)
-    if found is None:
-        raise ValueError(
-            f"watermark: {verb} works by event time: give watermark=(time column, delay), "
-            "like ('ts', '10 minutes'); on a batch DataFrame the delay has no effect"
-        )
-    return found
+    return watermark[0], delay
 
 
 def span(duration: Any, argument: str) -> int:
@@ -270,7 +252,7 @@ def span(duration: Any, argument: str) -> int:
 
 def check_streams(records: Records, shape: Shape, has_watermark: bool) -> None:
     """Raise ValueError unless the processor finds its second stream, and states can expire."""
-    name, second = type(shape.processor).__name__, shape.processor.second_stream
+    name, second = shape.name, shape.processor.second_stream
     if second is not None:
         what = f"{name}: second_stream"
         kind = records.schema[records.existing(second, what)].dataType

@@ -17,7 +17,6 @@ from pyspark import cloudpickle
 from skewless.aggregations.columns import plain
 from skewless.aggregations.grouping import group
 from skewless.aggregations.random_records import random_records
-from skewless.arrays import Ints
 from skewless.keys import hash_keys
 from skewless.plumbing.arguments import shown
 from skewless.plumbing.broken_laws import require_kept
@@ -25,7 +24,7 @@ from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.processor import Processor
 from skewless.spark.state.schemas import Shape, shape_of
 from skewless.spark.state.versions.held_state import HeldState
-from skewless.spark.state.versions.state_tables import FOREVER, LIVE, hashes_of, newest
+from skewless.spark.state.versions.state_tables import FOREVER, LIVE
 from skewless.spark.state.worker_step import Work
 
 _SIZES = (1, 2, 3, 4, 6, 9, 14, 30)
@@ -69,16 +68,15 @@ class Trial:
             salt = int(rng.integers(1 << 62)) | 1
             rows, kept = [], []
             for worker in range(workers):
-                mine = part.filter(pa.array(_workers(_hashes(part), salt, workers) == worker))
-                own = states.filter(pa.array(_workers(hashes_of(states), salt, workers) == worker))
-                held = HeldState(layout, arrived=own.combine_chunks())
+                mine, own = (_of_worker(one, salt, worker, workers) for one in (part, states))
+                held = HeldState(layout, arrived=own)
                 for _ in range(1 + again):
-                    worked = work.do(mine.combine_chunks(), held, before, now)
+                    worked = work.do(mine, held, before, now)
                 rows += worked.results.to_pylist()
-                kept.append(newest(layout, [own, worked.changed]))
+                kept.append(layout.newest([own, worked.changed]))
                 if worked.latest is not None:
                     latest = worked.latest if latest is None else max(latest, worked.latest)
-            table = newest(layout, kept)
+            table = layout.newest(kept)
             states, before = table.filter(table.column(LIVE)), now
             batches.append(rows)
         ended: list[Rows] = [[], []]
@@ -112,7 +110,8 @@ def workers_and_moves_are_invisible(trial: Trial) -> None:
     one, states = trial.run(trial.records, trial.cuts)
     several, moved = trial.run(trial.records, trial.cuts, workers=_WORKERS)
     for number, (wanted, found) in enumerate(zip(one, several, strict=True)):
-        _expect(f"micro-batch {number} on {_WORKERS} workers", _counted(found), _counted(wanted))
+        counted = [Counter(map(repr, rows)) for rows in (found, wanted)]
+        _expect(f"micro-batch {number} on {_WORKERS} workers", *counted)
     _expect(f"states after moves between {_WORKERS} workers", moved, states)
 
 
@@ -231,14 +230,11 @@ def _lateness(records: pa.Table, sent: SentColumns) -> int:
     return int(behind.max()) + 1
 
 
-def _workers(hashes: Any, salt: int, n_workers: int) -> Ints:
-    mixed = hashes * np.uint64(salt)
-    workers: Ints = ((mixed >> np.uint64(33)) % np.uint64(n_workers)).astype(np.int64)
-    return workers
-
-
-def _hashes(sent: pa.Table) -> Any:
-    return plain(sent.column(0)).to_numpy().view(np.uint64)
+def _of_worker(table: pa.Table, salt: int, worker: int, n_workers: int) -> pa.Table:
+    """Return the rows of one worker, by the hashes in the first column."""
+    mixed = plain(table.column(0)).to_numpy().view(np.uint64) * np.uint64(salt)
+    mine = (mixed >> np.uint64(33)) % np.uint64(n_workers) == worker
+    return table.filter(pa.array(mine)).combine_chunks()
 
 
 def _copied(shape: Shape) -> Shape:
@@ -254,10 +250,6 @@ def _described(layout: Any, states: pa.Table) -> Rows:
     return sorted(rows, key=repr)
 
 
-def _counted(rows: Rows) -> Counter[str]:
-    return Counter(map(repr, rows))
-
-
 def _expect(what: str, found: Any, wanted: Any) -> None:
     # By their text, so that NaN equals itself.
     if repr(found) != repr(wanted) and found != wanted:
@@ -267,10 +259,8 @@ def _expect(what: str, found: Any, wanted: Any) -> None:
 def _told(trial: Trial) -> tuple[str, str]:
     """Return the name of the processor, and the records on which it is tested."""
     records, cuts = trial.records, list(trial.cuts)
-    return (
-        type(trial.shape.processor).__name__,
-        f"{records.num_rows} records cut at {cuts}: {records.to_pylist()}",
-    )
+    told = f"{records.num_rows} records cut at {cuts}: {records.to_pylist()}"
+    return trial.shape.name, told
 
 
 def _with_one_record_less(trial: Trial) -> Iterator[Trial]:

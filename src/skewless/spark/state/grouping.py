@@ -18,30 +18,14 @@ from skewless.spark.state.versions.state_tables import NO_TIME, column_of, micro
 
 @dataclass(frozen=True)
 class SentColumns:
-    """What a partition gets: internal columns, computed columns of the key, and the records.
+    """What a partition gets: internal columns, computed columns of the key, and the records."""
 
-    Parameters
-    ----------
-    schema
-        All columns that are sent, by their names on the way.
-    names
-        The user's names of the records' columns, which are the last ones.
-    key
-        The positions of the key's columns.
-    key_names
-        The names of the key's columns.
-    order
-        The positions of the columns that order the records of a key, before the source order.
-    time
-        The position of the event time, if there is one.
-    """
-
-    schema: pa.Schema
-    names: tuple[str, ...]
-    key: tuple[int, ...]
+    schema: pa.Schema  # of all columns that are sent, by their names on the way
+    names: tuple[str, ...]  # the user's, of the records' columns, which are the last ones
+    key: tuple[int, ...]  # positions
     key_names: tuple[str, ...]
-    order: tuple[int, ...] = ()
-    time: int | None = None
+    order: tuple[int, ...] = ()  # positions of what orders the records of a key, before the source
+    time: int | None = None  # position
 
     @property
     def key_schema(self) -> pa.Schema:
@@ -59,11 +43,6 @@ class Grouped:
     starts: Ints
     records: pa.Table
     times: Ints | None  # of each record, in microseconds; the least number for a null
-
-    @property
-    def counts(self) -> Ints:
-        """The records of each key."""
-        return np.diff(self.starts)
 
     def latest(self) -> Ints:
         """Return the latest time of each key's records."""
@@ -109,8 +88,9 @@ def grouped(table: pa.Table, times: Ints | None, sent: SentColumns) -> Grouped:
     sources = column_of(table, names[2]).to_numpy().astype(np.int64)
     keys = [column_of(table, names[place]) for place in sent.key]
     minor: list[Ints] = []
-    for place in sent.order:
-        minor += _order(column_of(table, names[place]))
+    for place in sent.order:  # as Spark does, nulls first
+        numbers, valid = order_keys_and_nulls(column_of(table, names[place]))
+        minor += [valid.astype(np.int64), numbers]
     order, new = key_order(hashes, keys, *minor, sources)
     first = np.flatnonzero(new)
     heads = pa.array(order[first])
@@ -121,9 +101,3 @@ def grouped(table: pa.Table, times: Ints | None, sent: SentColumns) -> Grouped:
         only_records(table, sent).take(pa.array(order)).combine_chunks(),
         None if times is None else times[order],
     )
-
-
-def _order(column: Any) -> list[Ints]:
-    """Return numbers that order a column as Spark does, nulls first."""
-    keys, valid = order_keys_and_nulls(column)
-    return [valid.astype(np.int64), keys]

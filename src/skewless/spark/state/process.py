@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
+from skewless.planning.packing import first_homes
 from skewless.plumbing.arguments import text, whole
 from skewless.spark.columns import internal
 from skewless.spark.records import Key, Records
 from skewless.spark.routing.key_hashes import hashed_key
-from skewless.spark.state.arguments import (
-    HASH,
-    WORKER,
-    Placement,
-    Sending,
-    check_streams,
-    free_names,
-    ordering,
-    placed,
-    sending,
-    time_and_delay,
-)
-from skewless.spark.state.batch import BatchTasks, planned, planned_first
-from skewless.spark.state.planning.controller import Controller
-from skewless.spark.state.planning.placing import PLACES, worker_column
+from skewless.spark.routing.planned.counting import count_keys
+from skewless.spark.routing.planned.placing import with_worker
+from skewless.spark.routing.planned.plan_keys import made_plan
+from skewless.spark.routing.seeds import hash_seed
+from skewless.spark.state import arguments
+from skewless.spark.state.arguments import HASH, WORKER, Placed, Placement, Sending, free_names
+from skewless.spark.state.grouping import received
+from skewless.spark.state.planning.placing import PLACES, Placing, speeds_of, worker_column
+from skewless.spark.state.planning.spread_keys import MOST_KEYS, all_parts, warn_of_left_out
 from skewless.spark.state.processor import Processor
-from skewless.spark.state.schemas import schema_text, shape_of
+from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.spread_records import Parts
 from skewless.spark.state.tasks import StateTasks
+from skewless.spark.state.versions.held_state import HeldState
 from skewless.spark.state.versions.offset_log import CHECKPOINT_SETTINGS
+from skewless.spark.state.versions.state_tables import FOREVER, LIVE, until_of
 from skewless.spark.state.worker_step import Cost, Work
 from skewless.spark.worker_python import require_skewless
-from skewless.strategy import AnyStrategy
+from skewless.strategy import AnyStrategy, Rebalances
 
 _PLAN = internal("plan_")
+#: The most keys of a batch that a named strategy, or a join, places one by one.
+_HEAVY_KEYS = 1 << 12
 _RETAINED = "spark.sql.streaming.minBatchesToRetain"
 
 
@@ -137,21 +139,13 @@ def process(
         untrusted_keys=untrusted_keys,
     )
     records = Records.with_names(df).by(key)
-    return processed(
-        records,
-        processor,
-        placement,
-        watermark=watermark,
-        order_by=order_by,
-        batch_column=batch_column,
-    )
+    return processed(records, processor, placement, watermark, order_by, batch_column)
 
 
 def processed(
     records: Records,
     processor: Processor,
     placement: Placement,
-    *,
     watermark: tuple[str, str] | None = None,
     order_by: str | Sequence[str] | None = None,
     batch_column: str | None = None,
@@ -164,24 +158,13 @@ def processed(
     """
     shape = shape_of(processor)
     result = _with_batch(shape.result, batch_column)
-    times = time_and_delay(records, watermark)
-    check_streams(records, shape, times is not None)
-    ordered = ordering(records, order_by)
-    place = placed(records, placement, shape)
-    sends = sending(records, times, ordered)
+    times = arguments.time_and_delay(records, watermark)
+    arguments.check_streams(records, shape, times is not None)
+    ordered = arguments.ordering(records, order_by)
+    delay, rule = times and times[1], None if parts is None else parts.rule
+    place = arguments.placed(records, placement, shape, delay, rule)
+    sends = arguments.sending(records, times, ordered)
     work = Work(shape, sends.sent, place.cost, batch_column)
-    controller = Controller(
-        place.strategy,
-        place.workers,
-        place.asked,
-        place.most,
-        place.interval,
-        place.window,
-        None if times is None else times[1],
-        schema_text(shape.state),
-        None if parts is None else parts.rule,
-        place.capacities,
-    )
     hash_columns = hashed_key(records.key, untrusted=True) if place.untrusted else None
     spark, is_spread = records.spark, records.is_stream
     require_skewless(spark)
@@ -190,18 +173,24 @@ def processed(
     if records.is_stream:
         folders = (spark.conf.get(name, None) for name in CHECKPOINT_SETTINGS)
         checkpoints = tuple(str(folder) for folder in folders if folder)
-        tasks: Any = StateTasks(place.query, controller, work, _n_kept(spark.conf), checkpoints)
+        n_kept = _n_kept(spark.conf)
+        tasks: Any = StateTasks(place.query, place.controller, work, n_kept, checkpoints)
+        # This is the time of the micro-batch: a micro-batch that is repeated keeps it.
+        now = spark.range(0, 1, 1, 1).select(F.current_timestamp())
+        plan = now.mapInArrow(tasks.publish, PLACES)
     else:
-        hashed = hash_columns or records.key.grouped
-        row = planned(records.df, hashed, place, parts)
+        tasks = BatchTasks(work)
+        row = planned(records.df, hash_columns or records.key.grouped, place, parts)
         is_spread = len(row.column("spread")[0]) > 0
-        tasks = BatchTasks(work, row)
-    # In a stream, this is the time of the micro-batch: a micro-batch that is repeated keeps it.
-    now = spark.range(0, 1, 1, 1).select(F.current_timestamp())
-    plan = now.mapInArrow(tasks.publish, PLACES)
+        plan = spark.createDataFrame(pa.Table.from_batches([row]))
     plan = plan.toDF(*[_PLAN + name for name in plan.columns])
-    routed = _routed(records.df, sends, plan, hash_columns, place.most, parts, is_spread)
-    return routed.mapInArrow(tasks.process, result)
+    spread = f"{_PLAN}spread" if is_spread else None
+    routed = _routed(records.df, sends, plan, hash_columns, parts, spread)
+    # The column of the worker is not dropped. With a step between the shuffle and the Python
+    # function, Spark would leave out all tasks of a micro-batch without records, and the version
+    # of that micro-batch would be missing.
+    sent = routed.repartitionById(place.controller.most, F.col(WORKER))
+    return sent.mapInArrow(tasks.process, result)
 
 
 def _with_batch(result: StructType, name: object) -> StructType:
@@ -214,10 +203,7 @@ def _with_batch(result: StructType, name: object) -> StructType:
 
 
 def _n_kept(conf: Any) -> int:
-    """Return how many versions are kept: as many as Spark keeps micro-batches.
-
-    Spark does not check every way in which this can be set.
-    """
+    """Read how many versions are kept; Spark does not check every way in which it can be set."""
     return whole(conf.get(_RETAINED), _RETAINED, least=1)
 
 
@@ -226,13 +212,12 @@ def _routed(
     sends: Sending,
     plan: DataFrame,
     digests: list[Column] | None,
-    n: int,
     parts: Parts | None,
-    is_spread: bool,
+    spread: str | None,
 ) -> DataFrame:
-    """Return the records in the partitions of their workers, which the JVM looks up.
+    """Return the records with their workers, which the JVM looks up.
 
-    `is_spread` says whether some keys may be in several parts.
+    `spread` is the column of the keys in several parts; None: there are none.
     """
     names = [name for name in sends.sent.schema.names if name not in (HASH, WORKER)]
     keys, chosen = sends.key, list(sends.columns)
@@ -243,10 +228,84 @@ def _routed(
     hashed = joined.withColumn(HASH, F.xxhash64(*keys, F.col(f"{_PLAN}seed")))
     if parts is not None:
         inputs = dict(zip(sends.sent.names, names[-len(sends.sent.names) :], strict=True))
-        hashed = parts.taken(hashed, inputs, HASH, f"{_PLAN}spread" if is_spread else None)
+        hashed = parts.taken(hashed, inputs, HASH, spread)
     worker = worker_column(F.col(HASH), _PLAN).cast("int")
-    with_worker = hashed.select(HASH, worker.alias(WORKER), *names)
-    # The column of the worker is not dropped. With a step between the shuffle and the Python
-    # function, Spark would leave out all tasks of a micro-batch without records, and the version
-    # of that micro-batch would be missing.
-    return with_worker.repartitionById(n, F.col(WORKER))
+    return hashed.select(HASH, worker.alias(WORKER), *names)
+
+
+def planned(
+    df: DataFrame, hashed: Sequence[Column], place: Placed, parts: Parts | None = None
+) -> pa.RecordBatch:
+    """Return the row by which the JVM routes for a strategy that the user named, or for a join.
+
+    Unless keys go by hash, this reads all keys once.
+
+    `hashed` are the columns that are hashed together with the seed. With `parts`, hot keys are
+    spread.
+    """
+    by, seed = place.controller, place.query.seed
+    strategy, n_workers, speeds = by.strategy, by.workers, speeds_of(by.capacities, by.workers)
+    placing = Placing.unlearned(strategy, n_workers, seed, by.capacities)
+    moves = isinstance(strategy, Rebalances)
+    if n_workers == 1 or not (moves or (parts is not None and parts.detects)):
+        return placing.row(hash_seed(seed))
+    whole = F.xxhash64(*hashed, F.lit(hash_seed(seed)).cast("bigint"))
+    weight, second = (None, None) if parts is None else parts.counts(df)
+    counted = count_keys(df, whole, first_homes(n_workers).size, weight=weight, part=second)
+    counts, total = counted.counts, float(counted.counts.buckets.sum())
+    heaviest = np.lexsort((counts.hashes, -counts.loads))[:_HEAVY_KEYS]
+    hashes, loads = counts.hashes[heaviest], counts.loads[heaviest]
+    # Hashing spreads the light keys evenly, or in proportion to the speeds.
+    shares = np.ones(n_workers) if speeds is None else speeds
+    rest = max(0.0, total - float(loads.sum())) * shares / shares.sum()
+    spread: list[tuple[int, int]] = []
+    if parts is not None and counted.parts is not None:
+        n_left_out, mean = 0, total / n_workers
+        seconds = counted.parts[heaviest]
+        sides = np.stack([loads - seconds, seconds], 1).astype(np.int64).tolist()
+        for number, (once, everywhere) in enumerate(sides):
+            n_parts = parts.rule.parts_of(once, everywhere, mean, n_workers)
+            if n_parts == 1 or len(spread) == MOST_KEYS:
+                n_left_out += n_parts != 1
+                continue
+            spread.append((int(hashes[number].view(np.int64)), n_parts))
+            if n_parts < 0:
+                once, everywhere = everywhere, once
+            others = all_parts(hashes[number], abs(n_parts))[1:]
+            loads[number] = once / abs(n_parts) + everywhere
+            hashes = np.concatenate([hashes, others])
+            loads = np.concatenate([loads, np.full(others.size, loads[number])])
+        if n_left_out:
+            warn_of_left_out(n_left_out)
+    if moves:
+        placing = placing.rebalanced(hashes, loads, np.ones(hashes.size), rest)
+    return placing.row(hash_seed(seed), spread)
+
+
+def planned_first(records: Records, sends: Sending, place: Placed) -> DataFrame:
+    """Return the records in the partitions of their workers by a plan that keeps keys whole."""
+    n_workers, seed, untrusted = place.controller.workers, place.query.seed, place.untrusted
+    speeds = speeds_of(place.controller.capacities, n_workers)
+    own = None if speeds is None else tuple(speeds.tolist())
+    plan = made_plan(records, n_workers, seed, capacities=own, untrusted=untrusted, whole_keys=True)
+    sent = records.df.select(*sends.columns)
+    key = replace(records.key, columns=tuple(sends.key))
+    found = with_worker(Records(sent, sent.schema, key), plan, WORKER)
+    return found.select(*sends.sent.schema.names).repartitionById(n_workers, F.col(WORKER))
+
+
+@dataclass(frozen=True, eq=False)
+class BatchTasks:
+    """What the tasks of a batch DataFrame do."""
+
+    work: Work
+
+    def process(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the results of one worker; states that can expire do so after its last record."""
+        work = self.work
+        worked = work.do(received(batches, work.sent), HeldState(work.layout), None, None)
+        yield from work.rows(worked.results, 0)
+        live = worked.changed.filter(worked.changed.column(LIVE))
+        live = live.filter(pa.array(until_of(live) < FOREVER)).combine_chunks()
+        for results, _ in work.expired(live, FOREVER - 1):
+            yield from work.rows(results, 0)

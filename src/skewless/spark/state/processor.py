@@ -175,23 +175,20 @@ class KeyProcessor(Processor):
 
     def update(self, keyed: KeyedRecords) -> Update:
         """Call `update_key` for each key."""
-        records = to_python(keyed.records)
-        starts = keyed.starts.tolist()
-        return self._each(
-            keyed,
-            lambda i, key, state: self.update_key(
-                key, records[starts[i] : starts[i + 1]], state, keyed.watermark
-            ),
-            "update_key",
-        )
+        records, starts = to_python(keyed.records), keyed.starts.tolist()
+
+        def call(i: int, key: Row, state: dict[str, Any]) -> Any:
+            return self.update_key(key, records[starts[i] : starts[i + 1]], state, keyed.watermark)
+
+        return self._each(keyed, call, "update_key")
 
     def on_expiry(self, keyed: KeyedRecords) -> Update:
         """Call `expire_key` for each key."""
-        return self._each(
-            keyed,
-            lambda i, key, state: self.expire_key(key, state, keyed.watermark),
-            "expire_key",
-        )
+
+        def call(i: int, key: Row, state: dict[str, Any]) -> Any:
+            return self.expire_key(key, state, keyed.watermark)
+
+        return self._each(keyed, call, "expire_key")
 
     def _each(self, keyed: KeyedRecords, call: Any, method: str) -> Update:
         rows, states = PythonValues(), PythonValues()

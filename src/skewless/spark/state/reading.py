@@ -16,12 +16,12 @@ from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.state.versions import bases
 from skewless.spark.state.versions.bases import Base
 from skewless.spark.state.versions.held_state import HeldState, weight
-from skewless.spark.state.versions.state_tables import StateLayout, layout_of, live_of
+from skewless.spark.state.versions.state_tables import StateLayout, layout_of
 from skewless.spark.state.versions.version_files import read, stack
 from skewless.spark.worker_python import require_skewless
 
 #: Columns that are added before those of the state.
-OURS = ("worker", "version", "bytes")
+OURS = pa.schema({"worker": pa.int32(), "version": pa.int64(), "bytes": pa.int64()})
 _ROWS_AT_ONCE = 1 << 16
 
 
@@ -107,10 +107,9 @@ class StateReader:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the result."""
-        ours = [("worker", pa.int32()), ("version", pa.int64()), ("bytes", pa.int64())]
-        keys = _renamed(self.layout.key, "key_", OURS)
-        fields = _renamed(self.layout.state, "state_", (*OURS, *(key.name for key in keys)))
-        return pa.schema([*keys, *(pa.field(*one) for one in ours), *fields])
+        keys = _renamed(self.layout.key, "key_", OURS.names)
+        fields = _renamed(self.layout.state, "state_", (*OURS.names, *(key.name for key in keys)))
+        return pa.schema([*keys, *OURS, *fields])
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the workers whose numbers come in."""
@@ -122,12 +121,9 @@ class StateReader:
     def _of(self, worker: int) -> pa.Table:
         layout = self.layout
         held = HeldState(layout, stack(self.ledger, self.base.version(worker).file))
-        table = held.rows_of(lambda one: np.arange(one.num_rows))
-        n_rows = int(live_of(table).sum())
-        ours = [
-            pa.array(np.full(n_rows, worker), pa.int32()),
-            pa.array(np.full(n_rows, self.base.batch), pa.int64()),
-            pa.array(weight(layout, table), pa.int64()),
-        ]
+        table = held.rows_of()
+        same = [np.full(table.num_rows, number) for number in (worker, self.base.batch)]
+        numbers = zip((*same, weight(layout, table)), OURS.types, strict=True)
+        ours = [pa.array(column, kind) for column, kind in numbers]
         fields = layout.states(table).flatten()
         return pa.table([*layout.keys(table), *ours, *fields], schema=self.schema)

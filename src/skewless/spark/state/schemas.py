@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,6 +46,11 @@ class Shape:
         return arrow_schema(self.result, "result_schema")
 
     @property
+    def name(self) -> str:
+        """The class of the processor, for messages."""
+        return type(self.processor).__name__
+
+    @property
     def expires(self) -> bool:
         """Whether states can end by the watermark."""
         return self.ttl is not None or EXPIRES in self.state.names
@@ -61,15 +67,12 @@ class Shape:
                 to_arrow([row.get(n) for row in rows], kind, self.processor, f"result {n!r}")
                 for n, kind in zip(schema.names, schema.types, strict=True)
             ]
-            return self._without_nulls(pa.table(arrays, schema=schema))
-        return self._without_nulls(_as(rows, schema, f"{self._name}: results"))
-
-    def _without_nulls(self, results: pa.Table) -> pa.Table:
-        """Return the results; raise ValueError for a null in a column that is not nullable."""
+            rows = pa.table(arrays, schema=schema)
+        results = _as(rows, schema, f"{self.name}: results")
         for one in self.result.fields:
             if not one.nullable and results.column(one.name).null_count:
                 raise ValueError(
-                    f"{self._name}: results have a null in {one.name!r}, which must not be null"
+                    f"{self.name}: results have a null in {one.name!r}, which must not be null"
                 )
         return results
 
@@ -82,19 +85,17 @@ class Shape:
             states = to_arrow(states, kind, self.processor, "state")
         if isinstance(states, pa.ChunkedArray):
             states = states.combine_chunks()
+        wrong = None
         if not isinstance(states, pa.StructArray):
-            raise ValueError(
-                f"{self._name}: states must be a pyarrow StructArray, not {shown(states)}"
-            )
-        if len(states) != len(keyed):
-            raise ValueError(
-                f"{self._name}: states must be one for each of the {len(keyed)} keys, "
-                f"not {len(states)}"
-            )
+            wrong = f"a pyarrow StructArray, not {shown(states)}"
+        elif len(states) != len(keyed):
+            wrong = f"one for each of the {len(keyed)} keys, not {len(states)}"
+        if wrong is not None:
+            raise ValueError(f"{self.name}: states must be {wrong}")
         if states.type.equals(kind):
             return states
         fields = pa.Table.from_arrays(states.flatten(), [f.name for f in states.type])
-        table = _as(fields, self.state_arrow, f"{self._name}: states")
+        table = _as(fields, self.state_arrow, f"{self.name}: states")
         arrays = [column.combine_chunks() for column in table.columns]
         return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=states.is_null())
 
@@ -103,11 +104,7 @@ class Shape:
         unknown = sorted(names - set(schema.names))
         if unknown:
             message = nearest(unknown[0], schema.names, "field")
-            raise ValueError(f"{self._name}: a {what} has an {message}; {where} has {schema.names}")
-
-    @property
-    def _name(self) -> str:
-        return type(self.processor).__name__
+            raise ValueError(f"{self.name}: a {what} has an {message}; {where} has {schema.names}")
 
 
 def shape_of(processor: Any) -> Shape:
@@ -147,7 +144,9 @@ def _struct(processor: Processor, attribute: str) -> StructType:
     if given is None:
         raise ValueError(f"{name}: the attribute {attribute!r} is missing")
     try:
-        struct = _parsed(given) if isinstance(given, str) and given.strip() else given
+        struct = given
+        if isinstance(given, str) and given.strip():  # DDL is parsed without a session
+            struct = from_arrow_schema(pa.schema(list(parse_type(f"struct<{given}>"))))
     except ValueError as error:
         raise ValueError(f"{name}: {attribute}: {error}") from error
     if not isinstance(struct, StructType) or not struct.fields:
@@ -155,17 +154,11 @@ def _struct(processor: Processor, attribute: str) -> StructType:
             f"{name}: {attribute} must be DDL such as 'n bigint, mean double' or a StructType "
             f"with at least one field, not {shown(given)}"
         )
-    lower = [one.lower() for one in struct.names]
-    for one in lower:
-        if lower.count(one) > 1:
+    for one, count in Counter(map(str.lower, struct.names)).items():
+        if count > 1:
             raise ValueError(f"{name}: {attribute} names the field {one!r} twice")
     arrow_schema(struct, f"{name}: {attribute}")
     return struct
-
-
-def _parsed(text: str) -> StructType:
-    """Return the schema that DDL means; no session is needed for that."""
-    return from_arrow_schema(pa.schema(list(parse_type(f"struct<{text}>"))))
 
 
 def _as(table: Any, schema: pa.Schema, what: str) -> pa.Table:

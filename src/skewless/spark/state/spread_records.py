@@ -19,20 +19,10 @@ def in_parts(
 ) -> DataFrame:
     """Return the records with the column `part`, one row for each part that they go to.
 
-    Parameters
-    ----------
-    df, part
-        The records, and the name of the new column.
-    n_parts
-        Into how many parts the key is spread; 1 for a key that is not spread. Below 0, the records
-        of the right side are spread, and those of the left side go to all parts.
-    missing
-        Whether a column of the key is null. A null matches nothing, so these records need not be on
-        one worker.
-    is_right
-        Whether the record is of the right side.
-    content
-        A hash of the record. It chooses the part, so that a retry sends the record there again.
+    `n_parts` is 1 for a key that is not spread. Below 0, the records of the right side are spread,
+    and those of the left side go to all parts. `missing`: whether a column of the key is null. A
+    null matches nothing, so these records need not be on one worker. `content` is a hash of the
+    record. It chooses the part, so that a retry sends the record there again.
     """
     number = F.abs(n_parts)
     goes_everywhere = is_right == (n_parts > 0)
@@ -48,27 +38,13 @@ def in_parts(
 
 @dataclass(frozen=True)
 class Parts:
-    """How the plans of a stream spread keys, and the columns that this needs.
-
-    Parameters
-    ----------
-    rule
-        Which keys are spread.
-    part
-        The column of the part, the last one of the key.
-    key
-        The other columns of the key.
-    side
-        The column that is true for records of the right side.
-    contents
-        For the left and the right side, the column that holds its records as structs, and the
-        fields that can be hashed.
-    """
+    """How the plans of a stream spread keys, and the columns that this needs."""
 
     rule: SpreadRule
-    part: str
-    key: Sequence[str]
-    side: str
+    part: str  # the last column of the key
+    key: Sequence[str]  # the others
+    side: str  # true for records of the right side
+    #: For each side, the column that holds its records as structs, and the fields to hash.
     contents: tuple[tuple[str, Sequence[str]], tuple[str, Sequence[str]]]
 
     @property
@@ -76,30 +52,19 @@ class Parts:
         """Whether hot keys are detected."""
         return self.rule.detects and any(self.rule.may)
 
-    def counts(self, df: DataFrame) -> list[Column]:
-        """Count the records of a key on the left and on the right side, without nulls."""
-        is_right, known = df[quoted(self.side)], ~any_null(self.key)
-        return [
-            F.count_if(known & ~is_right).alias("first"),
-            F.count_if(known & is_right).alias("second"),
-        ]
+    def counts(self, df: DataFrame) -> tuple[Column, Column]:
+        """Return 1 for records that can match, without nulls, and for those of the right side."""
+        known = ~any_null(self.key)
+        return known.cast("int"), (known & df[quoted(self.side)]).cast("int")
 
     def taken(
         self, df: DataFrame, inputs: Mapping[str, str], hashed: str, spread: str | None
     ) -> DataFrame:
         """Return the records in their parts, by the plan of the micro-batch.
 
-        Parameters
-        ----------
-        df
-            The records, all in part 0, with the hash of part 0.
-        inputs
-            The present names of the columns.
-        hashed
-            The column of the hash, which becomes that of the part.
-        spread
-            The column of the plan that holds the hashes of spread keys, and their parts; None: no
-            key is spread.
+        They are all in part 0, and the column `hashed` becomes the hash of the part. `inputs` has
+        the present names of the columns. `spread` is the column of the plan that holds the hashes
+        of spread keys, and their parts; None: no key is spread.
         """
         missing = any_null([inputs[name] for name in self.key])
         part = inputs[self.part]

@@ -1,4 +1,9 @@
-"""The tasks of `process`: one publishes the plan for the JVM, and one per worker works."""
+"""The tasks of `process`: one publishes the plan for the JVM, and one per worker works.
+
+Keys that move in are read from the files of the worker that had them, in the version that the plan
+names. Those files never change, so no task waits for another. The worker that loses a key reads the
+same version, and its next version records that the key is gone.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +25,18 @@ from skewless.spark.routing.query_ledger import QueryLedger
 from skewless.spark.routing.seeds import hash_seed
 from skewless.spark.routing.this_task import Task, this_task
 from skewless.spark.state.grouping import received
-from skewless.spark.state.moving import Beginning, beginning
 from skewless.spark.state.planning.controller import Controller
 from skewless.spark.state.planning.requests import purge_requests
+from skewless.spark.state.planning.spread_keys import all_parts
 from skewless.spark.state.planning.state_plan import StatePlan
 from skewless.spark.state.planning.worker_reports import report_entry
-from skewless.spark.state.versions.bases import require_newest_run
+from skewless.spark.state.versions import state_tables, version_files
+from skewless.spark.state.versions.bases import Base, purge, require_newest_run
+from skewless.spark.state.versions.held_state import HeldState, weight
 from skewless.spark.state.versions.offset_log import OffsetLog, SeenOffsets, places_of
-from skewless.spark.state.versions.purging import purge
-from skewless.spark.state.versions.state_tables import (
-    FOREVER,
-    column_of,
-    hashes_of,
-    live_of,
-    newest,
-    until_of,
-)
-from skewless.spark.state.versions.version_files import NOT_A_PARTITION, Version, merged, write
-from skewless.spark.state.worker_step import Work, Worked, with_a_trace
+from skewless.spark.state.versions.state_tables import StateLayout, forgotten, hashes_of, live_of
+from skewless.spark.state.versions.version_files import NOT_A_PARTITION, stack
+from skewless.spark.state.worker_step import Work, Worked
 
 
 @dataclass(frozen=True)
@@ -154,11 +153,18 @@ class StateTasks:
             None if self.controller.spread is None else _sides(keys, worked),
             np.union1d(plan.spread.part_hashes(), plan.placing.entries()[0]),
         )
-        changed = newest(layout, [start.on_top, with_a_trace(worked)])
-        table, below = merged(layout, changed, start.held.names, start.held.files)
-        ends = until_of(table)[live_of(table)]
-        kept = {"held": n_held, "bytes": n_bytes, "soonest": int(ends.min(initial=FOREVER))}
-        write(ledger, name, Version(table, tuple(below), kept), report, attempt)
+        # Only keys that had a state before or have one now leave a trace.
+        traced = worked.changed.filter(pa.array(worked.was_held | live_of(worked.changed)))
+        changed = layout.newest([start.on_top, traced])
+        table, below = version_files.merged(layout, changed, start.held.names, start.held.files)
+        ends = state_tables.until_of(table)[live_of(table)]
+        kept = {
+            "held": n_held,
+            "bytes": n_bytes,
+            "soonest": int(ends.min(initial=state_tables.FOREVER)),
+        }
+        version = version_files.Version(table, tuple(below), kept)
+        version_files.write(ledger, name, version, report, attempt)
 
 
 def require_alone(ledger: Ledger, group: str | None) -> None:
@@ -166,11 +172,8 @@ def require_alone(ledger: Ledger, group: str | None) -> None:
 
     Both run in the same job group, but each drew its own random text when it was built.
     """
-    if group is None:
-        return
-    end = f"-{group}"
-    others = [name for name in ledger.runs() if name.endswith(end) and name != run_name(ledger.run)]
-    if others:
+    own, end = run_name(ledger.run), f"-{group}"
+    if group and any(name.endswith(end) and name != own for name in ledger.runs()):
         raise LedgerMismatch(
             f"two calls of process in one query share the ledger in {ledger.place} and "
             "would mix up their states: give each another ledger="
@@ -192,12 +195,12 @@ def _batch(task: Task) -> int:
 
 def _require_own(records: pa.Table, plan: StatePlan, worker: int) -> None:
     """Raise RuntimeError unless all records are those of this worker by the plan."""
-    hashes: Keys = column_of(records, records.column_names[0]).to_numpy().view(np.uint64)
-    distinct = np.unique(hashes)
-    foreign = np.flatnonzero(plan.placing.owners(distinct) != worker)
-    if foreign.size:
+    hashed = state_tables.column_of(records, records.column_names[0])
+    hashes: Keys = hashed.to_numpy().view(np.uint64)
+    n_foreign = int((plan.placing.owners(np.unique(hashes)) != worker).sum())
+    if n_foreign:
         raise RuntimeError(
-            f"worker {worker} got records of {foreign.size} keys that the plan of this micro-batch "
+            f"worker {worker} got records of {n_foreign} keys that the plan of this micro-batch "
             f"gives to others: {NOT_A_PARTITION}"
         )
 
@@ -216,3 +219,104 @@ def _text_of_key(values: list[Any], *, has_part: bool) -> str:
         return key_text(values)
     text, part = key_text(values[:-1]), values[-1].as_py()
     return f"{text} (part {part})" if part else text
+
+
+@dataclass(frozen=True, eq=False)
+class Beginning:
+    """What a worker holds when a batch begins, and its size."""
+
+    held: HeldState
+    n_held: int = 0
+    n_bytes: int = 0
+    n_moved: int = 0  # keys that moved in
+
+    @property
+    def on_top(self) -> pa.Table:
+        """The rows that are in no file of this worker yet."""
+        arrived = self.held.arrived
+        return self.held.layout.empty() if arrived is None else arrived
+
+
+def beginning(ledger: Ledger, work: Work, plan: StatePlan, worker: int) -> Beginning:
+    """Read the state that `worker` holds at the beginning of the plan's batch."""
+    base, layout = plan.base, work.layout
+    if base is None:
+        return Beginning(HeldState(layout))
+    if plan.moving.whole:
+        return _gathered(ledger, work, plan, base, worker)
+    file = base.version(worker).file
+    top = version_files.read(ledger, file)
+    names, files = (*top.below, file), stack(ledger, file)
+    own = HeldState(layout, files, names)
+    moving = plan.moving
+    leaving = own.with_hashes(moving.hashes[moving.origins == worker])
+    arriving = []
+    for origin in np.unique(moving.origins[moving.targets == worker]).tolist():
+        wanted = moving.hashes[(moving.targets == worker) & (moving.origins == origin)]
+        arriving.append(_held_by(ledger, layout, base, origin).with_hashes(wanted))
+    arriving += _copied(ledger, work, plan, base, worker)
+    arrived = layout.newest(arriving)
+    moved = layout.newest([forgotten(layout, leaving), arrived])
+    if plan.about.get("renewed") is True:  # all are written again, with new fields and new ends
+        whole = HeldState(layout, files, names, moved).rows_of()
+        return _on_top(work, whole, arrived.num_rows)
+    return Beginning(
+        HeldState(layout, files, names, moved),
+        int(top.about["held"]) - leaving.num_rows + arrived.num_rows,
+        int(top.about["bytes"]) + _bytes(layout, arrived) - _bytes(layout, leaving),
+        arrived.num_rows,
+    )
+
+
+def _copied(ledger: Ledger, work: Work, plan: StatePlan, base: Base, worker: int) -> list[pa.Table]:
+    """Return the first rows of this worker's parts of keys that are newly spread."""
+    spread, found = plan.spread, []
+    for hashed, parts, before in zip(
+        spread.hashes, spread.parts.tolist(), spread.before.tolist(), strict=True
+    ):
+        hashes = all_parts(hashed, abs(parts))[before:]
+        mine = np.flatnonzero(plan.placing.owners(hashes) == worker)
+        if mine.size:
+            held = _held_by(ledger, work.layout, base, _origin(plan, hashed))
+            rows = held.with_hashes(np.array([hashed], np.uint64))
+            found += [work.copies(rows, before + number, parts > 0) for number in mine.tolist()]
+    return found
+
+
+def _origin(plan: StatePlan, hashed: Any) -> int:
+    """Return the worker that has a key in the version that is read."""
+    moving = plan.moving
+    at = int(np.searchsorted(moving.hashes, hashed))
+    if at < moving.hashes.size and moving.hashes[at] == hashed:
+        return int(moving.origins[at])
+    return int(plan.placing.owners(np.array([hashed], np.uint64))[0])
+
+
+def _gathered(ledger: Ledger, work: Work, plan: StatePlan, base: Base, worker: int) -> Beginning:
+    """Return the keys of one worker from the files of all workers, after the ring changed."""
+    layout = work.layout
+
+    def own(table: pa.Table) -> np.ndarray:
+        return np.flatnonzero(plan.placing.owners(hashes_of(table)) == worker)
+
+    parts, n_moved = [], 0
+    for origin in range(base.workers):
+        rows = _held_by(ledger, layout, base, origin).rows_of(own)
+        n_moved += rows.num_rows if origin != worker else 0
+        parts.append(rows)
+    return _on_top(work, layout.newest(parts), n_moved)
+
+
+def _on_top(work: Work, rows: pa.Table, n_moved: int) -> Beginning:
+    """Return a beginning with only these rows, which are all written as a snapshot."""
+    rows = work.renewed(rows)
+    held = HeldState(work.layout, arrived=rows)
+    return Beginning(held, rows.num_rows, _bytes(work.layout, rows), n_moved)
+
+
+def _held_by(ledger: Ledger, layout: StateLayout, base: Base, worker: int) -> HeldState:
+    return HeldState(layout, stack(ledger, base.version(worker).file))
+
+
+def _bytes(layout: StateLayout, table: pa.Table) -> int:
+    return int(weight(layout, table).sum())

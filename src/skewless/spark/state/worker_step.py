@@ -18,23 +18,11 @@ from skewless.spark.state.grouping import Grouped, SentColumns, grouped, only_re
 from skewless.spark.state.planning.spread_keys import part_hashes
 from skewless.spark.state.processor import KeyedRecords, Update, moment
 from skewless.spark.state.schemas import EXPIRES, Shape
+from skewless.spark.state.versions import state_tables
 from skewless.spark.state.versions.column_room import FEWER_RECORDS, is_too_large
 from skewless.spark.state.versions.held_state import Found, HeldState, weight
 from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import (
-    FOREVER,
-    LIVE,
-    NO_TIME,
-    UNTIL,
-    StateLayout,
-    find,
-    forgotten,
-    hashes_of,
-    live_of,
-    newest,
-    seen_of,
-    until_of,
-)
+from skewless.spark.state.versions.state_tables import FOREVER, LIVE, NO_TIME, hashes_of, live_of
 from skewless.state import MOST_WEIGHT
 
 #: How the cost of a key is measured: its records, or the seconds that they took.
@@ -61,10 +49,10 @@ class Worked:
     costs: Floats
     n_second: Ints  # records of the second stream, if there is one
     latest: int | None  # time of a record, in microseconds
+    latest_second: int | None  # the same for the second stream, if there is one
     n_records: int
     n_late: int
     seconds: float
-    latest_second: int | None = None  # the same for the second stream, if there is one
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +78,9 @@ class Work:
     batch_column: str | None = None  # has the number of the micro-batch
 
     @cached_property
-    def layout(self) -> StateLayout:
+    def layout(self) -> state_tables.StateLayout:
         """What states look like in files."""
-        return StateLayout(self.sent.key_schema, self.shape.state_arrow)
+        return state_tables.StateLayout(self.sent.key_schema, self.shape.state_arrow)
 
     def rows(self, results: pa.Table, batch: int) -> list[pa.RecordBatch]:
         """Return results as Spark gets them, with the number of their micro-batch if asked for."""
@@ -126,8 +114,7 @@ class Work:
                 records, times = records.filter(pa.array(stays)), times[stays]
         expiry = self._ended(held.ended(before, now), now, expiries)
         update = self._updated(records, times, held, expiry.changed, now)
-        worked = self._joined(held, expiry, update, latest, n_late)
-        return worked if second is None else replace(worked, latest_second=second)
+        return self._joined(held, expiry, update, (latest, second), n_late)
 
     def _latest(self, records: pa.Table, times: Ints) -> tuple[int | None, int | None]:
         """Return the latest time of the records, and that of a second stream among them."""
@@ -148,10 +135,14 @@ class Work:
         calls: list[tuple[pa.Table, _Part]] = []
         tables: list[pa.Table] = []
         while due.num_rows and len(calls) < at_once:
-            expires, idle_from = self._expires(layout.states(due)), self._idle_from(seen_of(due))
+            expires = self._expires(layout.states(due))
+            idle_from = self._idle_from(state_tables.seen_of(due))
             own = (expires <= limit) & (expires <= idle_from)
             chosen = due.filter(pa.array(own))
-            call = self._called_on_expiry(chosen, now)
+            keyed = self._without_records(layout.keys(chosen), chosen, now)
+            # Expiry does not count as a record: the ttl counts from the last record.
+            seen = state_tables.seen_of(chosen)
+            call = self._called(keyed, hashes_of(chosen), seen, self.shape.processor.on_expiry)
             calls.append((chosen, call))
             until = self._expires(layout.states(call.changed))
             renewed, idle = until > expires[own], idle_from[own] <= limit
@@ -160,31 +151,23 @@ class Work:
             gone = idle & ~renewed
             tables += [
                 call.changed,
-                forgotten(layout, due.filter(pa.array(~own))),
-                forgotten(layout, chosen.filter(pa.array(gone))),
+                state_tables.forgotten(layout, due.filter(pa.array(~own))),
+                state_tables.forgotten(layout, chosen.filter(pa.array(gone))),
             ]
             again = live_of(call.changed) & renewed & ((until <= limit) | idle)
             due = call.changed.filter(pa.array(again))
-        changed = newest(layout, tables)
+        changed = layout.newest(tables)
         nothing, costs = np.zeros(changed.num_rows, np.int64), np.zeros(changed.num_rows)
         for chosen, call in calls:
-            costs[find(layout, changed, hashes_of(chosen), layout.keys(chosen))] += call.costs
+            costs[layout.find(changed, hashes_of(chosen), layout.keys(chosen))] += call.costs
         results = [call.results for _, call in calls] or [self.shape.result_arrow.empty_table()]
         seconds = sum(call.seconds for _, call in calls)
         return _Part(pa.concat_tables(results), changed, nothing, costs, seconds)
 
-    def _called_on_expiry(self, chosen: pa.Table, now: int | None) -> _Part:
-        """Call `on_expiry` for states; return its results and the changed states."""
-        keyed = KeyedRecords(
-            self._key_table(self.layout.keys(chosen)),
-            only_records(self.sent.schema.empty_table(), self.sent),
-            np.zeros(chosen.num_rows + 1, np.int64),
-            self.layout.states(chosen),
-            moment(now),
-        )
-        # Expiry does not count as a record: the ttl counts from the last record.
-        seen = seen_of(chosen)
-        return self._called(keyed, hashes_of(chosen), seen, self.shape.processor.on_expiry)
+    def _without_records(self, keys: list[Any], rows: pa.Table, now: int | None) -> KeyedRecords:
+        nothing = only_records(self.sent.schema.empty_table(), self.sent)
+        starts, states = np.zeros(rows.num_rows + 1, np.int64), self.layout.states(rows)
+        return KeyedRecords(self._key_table(keys), nothing, starts, states, moment(now))
 
     def _updated(
         self, records: pa.Table, times: Ints | None, held: HeldState, ended: pa.Table, now: Any
@@ -193,15 +176,14 @@ class Work:
         group = grouped(records, times, self.sent)
         found = held.find(group.hashes, group.keys)
         states, seen = found.states, found.seen
-        rows = find(self.layout, ended, group.hashes, group.keys)
+        rows = self.layout.find(ended, group.hashes, group.keys)
         if (rows >= 0).any():
             both = pa.concat_arrays([states, self.layout.states(ended)])
             own = np.arange(rows.size)
             states = both.take(pa.array(np.where(rows >= 0, rows + rows.size, own)))
-            seen = np.where(rows >= 0, seen_of(ended)[rows], seen)
-        keyed = KeyedRecords(
-            self._key_table(group.keys), group.records, group.starts, states, moment(now)
-        )
+            seen = np.where(rows >= 0, state_tables.seen_of(ended)[rows], seen)
+        keys = self._key_table(group.keys)
+        keyed = KeyedRecords(keys, group.records, group.starts, states, moment(now))
         seen = np.maximum(seen, group.latest())
         part = self._called(keyed, group.hashes, seen, self.shape.processor.update)
         return replace(part, found=found, n_second=self._of_second_stream(group))
@@ -224,16 +206,11 @@ class Work:
         rows = rows.filter(pa.array(layout.keys(rows)[-1].to_numpy() == 0))
         *keys, parts = layout.keys(rows)
         keys.append(pa.array(np.full(len(parts), number), parts.type))
-        keyed = KeyedRecords(
-            self._key_table(keys),
-            only_records(self.sent.schema.empty_table(), self.sent),
-            np.zeros(len(parts) + 1, np.int64),
-            layout.states(rows),
-        )
+        keyed = self._without_records(keys, rows, None)
         shared = self.shape.processor.shared(keyed, second)  # type: ignore[attr-defined]
         states = self.shape.states_of(Update(None, shared), keyed)
         hashes = part_hashes(hashes_of(rows), np.full(len(parts), number))
-        seen = seen_of(rows)
+        seen = state_tables.seen_of(rows)
         table = layout.table(hashes, keys, states, self._until(states, seen), seen)
         return table.filter(table.column(LIVE))
 
@@ -249,18 +226,16 @@ class Work:
         try:
             update = method(keyed)
             if not isinstance(update, Update):
-                raise ValueError(
-                    f"{type(self.shape.processor).__name__}: {method.__name__} must return "
-                    f"Update(results, states), not {shown(update)}"
-                )
+                told = f"must return Update(results, states), not {shown(update)}"
+                raise ValueError(f"{self.shape.name}: {method.__name__} {told}")
             results = self.shape.results_of(update)
             states = self.shape.states_of(update, keyed)
         except pa.ArrowException as error:
             if not is_too_large(error):
                 raise
             raise RuntimeError(
-                f"{type(self.shape.processor).__name__}: a column of results or states of a worker "
-                f"would hold more than Arrow's 2 GiB: {FEWER_RECORDS}"
+                f"{self.shape.name}: a column of results or states of a worker would hold more "
+                f"than Arrow's 2 GiB: {FEWER_RECORDS}"
             ) from error
         seconds = time.perf_counter() - begin
         until = self._until(states, seen)
@@ -278,7 +253,7 @@ class Work:
             if fits and costs.sum() <= MOST_WEIGHT:
                 return costs
             raise ValueError(
-                f"{type(self.shape.processor).__name__}: costs must be one number of at least 0 "
+                f"{self.shape.name}: costs must be one number of at least 0 "
                 f"for each of the {counts.size} keys, and at most {MOST_WEIGHT:g} together"
             )
         shares = counts if counts.any() else np.ones(counts.size)
@@ -286,7 +261,7 @@ class Work:
         return parts
 
     def _expires(self, states: Any) -> Ints:
-        """Return when states end by their field `expires`."""
+        """Read the ends of states from their field `expires`."""
         if EXPIRES not in self.shape.state.names:
             return np.full(len(states), FOREVER)
         ends = states.flatten()[self.shape.state.names.index(EXPIRES)].cast(pa.int64())
@@ -294,7 +269,7 @@ class Work:
         return micros
 
     def _idle_from(self, seen: Ints) -> Ints:
-        """Return when states end by the ttl, if no record comes."""
+        """Compute the ends of states by the ttl, if no record comes."""
         ends = np.full(seen.size, FOREVER)
         if self.shape.ttl is not None:
             known = seen != NO_TIME
@@ -302,15 +277,15 @@ class Work:
         return ends
 
     def _until(self, states: Any, seen: Ints) -> Ints:
-        """Return when states end, by `expires` or by the ttl."""
+        """Compute the ends of states, by `expires` or by the ttl."""
         until: Ints = np.minimum(self._expires(states), self._idle_from(seen))
         return until
 
     def renewed(self, table: pa.Table) -> pa.Table:
         """Return states that may have been written with another ttl, with the ends of this one."""
-        until = self._until(self.layout.states(table), seen_of(table))
-        place = table.schema.get_field_index(UNTIL)
-        return table.set_column(place, self.layout.schema.field(UNTIL), pa.array(until, pa.int64()))
+        until = self._until(self.layout.states(table), state_tables.seen_of(table))
+        place = table.schema.get_field_index(state_tables.UNTIL)
+        return table.set_column(place, self.layout.schema.field(place), pa.array(until, pa.int64()))
 
     def expired(self, states: pa.Table, now: int) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Yield results and the states that are left, until no state expires by `now`.
@@ -320,17 +295,17 @@ class Work:
         """
         nothing = self.sent.schema.empty_table()
         n_calls = 0
-        while (until_of(states) <= now).any():
+        while (state_tables.until_of(states) <= now).any():
             if n_calls == _MOST_EXPIRIES:
                 raise RuntimeError(
-                    f"{type(self.shape.processor).__name__}: on_expiry was called "
-                    f"{_MOST_EXPIRIES:,} times, and still keeps states whose `expires` has passed: "
-                    "return a null state for them, or set their `expires` to null"
+                    f"{self.shape.name}: on_expiry was called {_MOST_EXPIRIES:,} times, and still "
+                    "keeps states whose `expires` has passed: return a null state for them, or set "
+                    "their `expires` to null"
                 )
             n_calls += 1
             held = HeldState(self.layout, arrived=states)
             worked = self.do(nothing, held, None, now, expiries=1)
-            states = newest(self.layout, [states, worked.changed])
+            states = self.layout.newest([states, worked.changed])
             states = states.filter(states.column(LIVE)).combine_chunks()
             yield worked.results, states
 
@@ -338,26 +313,26 @@ class Work:
         return pa.table(keys, schema=self.layout.key)
 
     def _joined(
-        self, held: HeldState, expiry: _Part, update: _Part, latest: int | None, n_late: int
+        self, held: HeldState, expiry: _Part, update: _Part, latest: Any, n_late: int
     ) -> Worked:
         """Return both parts as one; a key that is in both counts by its update."""
         layout = self.layout
-        changed = newest(layout, [expiry.changed, update.changed])
+        changed = layout.newest([expiry.changed, update.changed])
         hashes, keys = hashes_of(changed), layout.keys(changed)
-        counts, costs = np.zeros(changed.num_rows, np.int64), np.zeros(changed.num_rows)
-        n_second = np.zeros(changed.num_rows, np.int64)
+        sums = [np.zeros(changed.num_rows, kind) for kind in (np.int64, np.float64, np.int64)]
         for part in (expiry, update):
             seconds = part.counts * 0 if part.n_second is None else part.n_second
+            own = [part.counts, part.costs, seconds]
             if part.changed is changed:
-                counts, costs, n_second = part.counts, part.costs, seconds
+                sums = own
                 break
-            at = find(layout, changed, hashes_of(part.changed), layout.keys(part.changed))
-            counts[at] += part.counts
-            costs[at] += part.costs
-            n_second[at] += seconds
+            at = layout.find(changed, hashes_of(part.changed), layout.keys(part.changed))
+            for total, numbers in zip(sums, own, strict=True):
+                total[at] += numbers
         # Without expiry, the rows are those that the update has looked up.
         found = update.found if not expiry.changed.num_rows else held.find(hashes, keys)
         assert found is not None
+        counts, costs, n_second = sums
         return Worked(
             pa.concat_tables([expiry.results, update.results]),
             changed,
@@ -367,10 +342,11 @@ class Work:
             counts,
             costs,
             n_second,
-            latest,
-            int(update.counts.sum()),
-            n_late,
-            expiry.seconds + update.seconds,
+            latest[0],
+            latest[1],
+            n_records=int(update.counts.sum()),
+            n_late=n_late,
+            seconds=expiry.seconds + update.seconds,
         )
 
 
@@ -378,8 +354,3 @@ def _flags(records: pa.Table, name: str) -> Flags:
     """Return which records are of the second stream."""
     flags: Flags = plain(records.column(name)).fill_null(False).to_numpy(zero_copy_only=False)
     return flags
-
-
-def with_a_trace(worked: Worked) -> pa.Table:
-    """Return the rows to write: those of keys that had a state before or have one now."""
-    return worked.changed.filter(pa.array(worked.was_held | live_of(worked.changed)))

@@ -15,7 +15,7 @@ from skewless.spark import scale_to
 from skewless.spark.state.grouping import SentColumns
 from skewless.spark.state.schemas import shape_of
 from skewless.spark.state.versions.held_state import HeldState
-from skewless.spark.state.versions.state_tables import LIVE, hashes_of, newest
+from skewless.spark.state.versions.state_tables import LIVE, hashes_of
 from skewless.spark.state.worker_step import Work
 from spark.state.chains import BEGIN, in_order, random_moves
 from spark.state.without_spark import Query
@@ -152,10 +152,10 @@ def in_memory(
             held = HeldState(layout, arrived=own)
             worked = work.do(mine.combine_chunks(), held, before, now)
             rows.append(worked.results)
-            kept.append(newest(layout, [own, worked.changed]))
+            kept.append(layout.newest([own, worked.changed]))
             latest += [] if worked.latest is None else [worked.latest]
             second += [] if worked.latest_second is None else [worked.latest_second]
-        whole = newest(layout, kept)
+        whole = layout.newest(kept)
         states, before = whole.filter(whole.column(LIVE)), now
         streams = [latest] if processor.second_stream is None else [latest, second]
         if time is not None and all(streams):

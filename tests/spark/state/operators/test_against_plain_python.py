@@ -20,7 +20,7 @@ from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.ledger import LedgerMismatch
 from skewless.spark.state.operators.deduplicate import Deduplicate
 from skewless.spark.state.operators.join_processor import LEFT, RIGHT, SIDE, TIME, Join, Side
-from skewless.spark.state.operators.session_processor import Sessions
+from skewless.spark.state.operators.sessions import Sessions
 from skewless.spark.state.operators.top_n import TopN
 from spark.state.operators.plain_operators import deduplicated, joined, largest, sessioned
 from spark.state.operators.stepping import (

@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType, StructField, TimestampType
 from skewless import aggregations as aggs
 from skewless.spark.aggregation.state_layout import described
 from skewless.spark.ledger import LedgerMismatch
-from skewless.spark.state.operators.session_processor import Sessions
+from skewless.spark.state.operators.sessions import Sessions
 from spark.state.chains import BEGIN
 from spark.state.operators.stepping import SECOND
 from spark.state.without_spark import Query

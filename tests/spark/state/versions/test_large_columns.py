@@ -12,7 +12,7 @@ from skewless.spark import KeyProcessor, Processor
 from skewless.spark.state.grouping import received
 from skewless.spark.state.versions import column_room, version_files
 from skewless.spark.state.versions.column_room import require_room
-from skewless.spark.state.versions.kept_files import KeptFiles
+from skewless.spark.state.versions.version_files import KeptFiles
 from spark.state.chains import SCHEMA, chain, chained, in_order, records
 from spark.state.without_spark import Query
 

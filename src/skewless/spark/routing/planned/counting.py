@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from pyspark.sql import Column, DataFrame, Window
@@ -23,13 +23,15 @@ from skewless.spark.routing.seeds import hash_seed
 _HAS_TOP_K = (4, 2)
 _HASH, _LOAD, _NAME, _BUCKET = (internal(name) for name in ("hash", "load", "name", "bucket"))
 _SUM, _KEYS, _TOP, _RANK = (internal(name) for name in ("sum", "keys", "top", "rank"))
+_PART = internal("part")
 
 
 class Counted(NamedTuple):
-    """The counts, and the names of the listed keys if they were asked for."""
+    """The counts; of the listed keys also the names and the part of the load, if asked for."""
 
     counts: KeyCounts
     names: Sequence[str] | None
+    parts: Floats | None = None
 
 
 def seeded_hash(key: GroupingKey, seed: int, *, untrusted: bool) -> Column:
@@ -46,19 +48,21 @@ def count_keys(
     weight: Column | None = None,
     per_key: float = 0.0,
     named: GroupingKey | None = None,
+    part: Column | None = None,
 ) -> Counted:
-    """Return the load of every bucket of hashes, and its heaviest keys; this runs one job.
+    """Count the load of every bucket of hashes, and of its heaviest keys; this runs one job.
 
     Each key has `per_key` load besides that of its records. With the names of a key, records are
-    grouped by the key too, which takes longer.
+    grouped by the key too, which takes longer. `part` is summed for each listed key as well.
     """
     columns_of_key = [] if named is None else named.grouped
     parts = [internal(f"key_{place}") for place in range(len(columns_of_key))]
     grouped = [column.alias(part) for column, part in zip(columns_of_key, parts, strict=True)]
     load = F.count(F.lit(1)) if weight is None else F.sum(weight)
     load = load.cast("double") + F.lit(per_key) if per_key else load.cast("double")
-    counts = df.groupBy(hashed.alias(_HASH), *grouped).agg(load.alias(_LOAD))
-    columns = [_HASH, _LOAD]
+    sums_of = [load.alias(_LOAD), *([] if part is None else [F.sum(part).alias(_PART)])]
+    counts = df.groupBy(hashed.alias(_HASH), *grouped).agg(*sums_of)
+    columns = [_HASH, _LOAD, *([] if part is None else [_PART])]
     if named is not None:
         counts = counts.withColumn(_NAME, _name(named, parts))
         columns.append(_NAME)
@@ -67,11 +71,16 @@ def count_keys(
     sums = np.zeros(n_buckets)
     sums[table[_BUCKET].to_numpy()] = table[_SUM].to_numpy()
     tops = table[_TOP].combine_chunks().flatten()
-    hashes: Keys = tops.field(_HASH).to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
-    loads: Floats = tops.field(_LOAD).to_numpy(zero_copy_only=False).astype(np.float64)
+
+    def numbers(name: str, kind: type) -> Any:
+        return tops.field(name).to_numpy(zero_copy_only=False).astype(kind)
+
+    hashes: Keys = numbers(_HASH, np.int64).view(np.uint64)
     names = tops.field(_NAME).to_pylist() if named is not None else None
-    n_keys = int(table[_KEYS].to_numpy().sum())
-    return Counted(KeyCounts(hashes, loads, sums, n_keys), names)
+    counted = KeyCounts(
+        hashes, numbers(_LOAD, np.float64), sums, int(table[_KEYS].to_numpy().sum())
+    )
+    return Counted(counted, names, None if part is None else numbers(_PART, np.float64))
 
 
 def _tops(counts: DataFrame, columns: list[str], k: int) -> DataFrame:

@@ -15,15 +15,7 @@ from pyspark.sql import DataFrame
 #: Operators that Spark computes record by record, in the order of the input.
 _NARROW = frozenset({"Filter", "Generate", "Project", "Sample", "Union"})
 #: The same, and scans, in the plan of cached data.
-_NARROW_PHYSICAL = _NARROW | {
-    "ColumnarToRow",
-    "FileScan",
-    "InMemoryRelation",
-    "InMemoryTableScan",
-    "LocalTableScan",
-    "Range",
-    "Scan",
-}
+_NARROW_PHYSICAL = _NARROW | {"ColumnarToRow", "FileScan", "LocalTableScan", "Range", "Scan"}
 _LOCAL = frozenset({"LocalRelation", "OneRowRelation", "Range"})
 _FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
 _CACHED = "InMemoryRelation"
@@ -39,12 +31,12 @@ class Input(NamedTuple):
 
 
 def input_of(df: DataFrame) -> Input:
-    """Return what a batch DataFrame reads; nothing is run."""
+    """Read what a batch DataFrame is computed from; nothing is run."""
     return input_of_plan(_optimized(df))
 
 
 def input_of_plan(plan: str) -> Input:
-    """Return what an optimized plan reads.
+    """Read from an optimized plan what a batch is computed from.
 
     >>> input_of_plan("Filter (id#0L > 3)\\n+- Relation [id#0L,k#1] parquet")
     Input(is_cheap=True, repeats=True)
@@ -55,7 +47,7 @@ def input_of_plan(plan: str) -> Input:
     cached: int | None = None  # the depth of cached data; what is below it is not computed again
     for depth, name, about in _operators(plan):
         if cached is not None and depth > cached:
-            repeats = repeats and name in _NARROW_PHYSICAL
+            repeats = repeats and (name in _NARROW_PHYSICAL or name.startswith("InMemory"))
             continue
         cached = depth if name == _CACHED else None
         is_file = name == "Relation" and about.split(" ")[-1].lower() in _FILES

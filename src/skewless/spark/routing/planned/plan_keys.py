@@ -20,15 +20,13 @@ from skewless.planning.packing import KeyCounts, Packed, first_homes, pack
 from skewless.planning.plan_files import Made
 from skewless.plumbing.arguments import shown
 from skewless.plumbing.text_tables import number, percent
-from skewless.simulator.starting import require_capacities
 from skewless.spark.columns import internal
 from skewless.spark.records import Key, Records
-from skewless.spark.routing.arguments import cost_column, number_of_workers
-from skewless.spark.routing.planned.counting import Counted, count_keys, seeded_hash
+from skewless.spark.routing.arguments import cost_column, routing_arguments
+from skewless.spark.routing.planned.counting import count_keys, seeded_hash
 from skewless.spark.routing.planned.inputs import input_of
 from skewless.spark.routing.planned.placing import with_worker
 from skewless.spark.routing.seeds import draw_seed
-from skewless.spark.routing.settings import are_untrusted, given_seed, given_workers
 
 #: By how much the load of a worker may exceed the mean if the user says nothing.
 TOLERANCE = 0.05
@@ -140,21 +138,16 @@ def plan_keys(
     records = Records.of(df).by(key)
     if records.is_stream:
         raise ValueError("df is a stream, which cannot be counted beforehand: route decides online")
-    spark = df.sparkSession
-    n_workers = number_of_workers(df, given_workers(workers, spark))
-    speeds = None
-    if capacities is not None:
-        speeds = tuple(require_capacities(capacities, n_workers, may_be_0=True).tolist())
-    seeded = given_seed(seed, spark)
+    given = routing_arguments(df, workers, capacities, seed, untrusted_keys=untrusted_keys)
     return made_plan(
         records,
-        n_workers,
-        draw_seed() if seeded is None else seeded,
-        capacities=speeds,
+        given.workers,
+        draw_seed() if given.seed is None else given.seed,
+        capacities=given.capacities,
         weight=weight,
         per_key=_at_least_0(per_key, "per_key"),
         tolerance=_at_least_0(tolerance, "tolerance"),
-        untrusted=are_untrusted(untrusted_keys, spark),
+        untrusted=given.untrusted_keys,
         whole_keys=is_whole(whole_keys),
         named=True,
     )
@@ -197,7 +190,9 @@ def made_plan(
     asked = key if named else None
     found = count_keys(counted_df, hashed, n_buckets, weight=cost, per_key=per_key, named=asked)
     if not is_cheap:
-        found = _scaled(found, 1 / _SAMPLED)
+        counts, times = found.counts, 1 / _SAMPLED
+        whole = (counts.hashes, counts.loads * times, counts.buckets * times, counts.n_keys)
+        found = found._replace(counts=KeyCounts(*whole))
     if packing is None:
         packed = pack(found.counts, n_workers, capacities, tolerance, whole_keys=whole_keys)
     else:
@@ -223,12 +218,6 @@ def is_whole(whole_keys: Any) -> bool:
     if not isinstance(whole_keys, bool):
         raise ValueError(f"whole_keys must be True or False, not {shown(whole_keys)}")
     return whole_keys
-
-
-def _scaled(found: Counted, factor: float) -> Counted:
-    counts = found.counts
-    scaled = KeyCounts(counts.hashes, counts.loads * factor, counts.buckets * factor, counts.n_keys)
-    return Counted(scaled, found.names)
 
 
 def _typed(names: Sequence[str], kinds: Sequence[str]) -> str:

@@ -2,6 +2,5 @@
 
 Each verb checks its arguments, selects what its processor needs, and calls `processed`. `held_rows`
 has what their processors share: rows that are held per key, and searches by key and time.
-`join_processor` and `session_processor` do the work of two verbs; `spreading` is for hot keys of
-joins.
+`join_processor` does the work of joins.
 """

@@ -13,14 +13,8 @@ from skewless.arrays import Ints, Words
 from skewless.plumbing.compiling import kernel
 from skewless.spark.records import Key, Records
 from skewless.spark.state.arguments import Placement, event_time, span
-from skewless.spark.state.operators.held_rows import (
-    ByKeyAndTime,
-    earlier,
-    held,
-    later,
-    states_of,
-    watermark_of,
-)
+from skewless.spark.state.operators import held_rows
+from skewless.spark.state.operators.held_rows import ByKeyAndTime, earlier, held, later
 from skewless.spark.state.process import processed
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
 from skewless.spark.state.versions.same_keys import Flags
@@ -62,8 +56,7 @@ def deduplicate(
         The column of event time, and how late a record may be: ("ts", "10 minutes"). Later records
         are dropped.
     placement
-        `strategy`, `workers`, `max_workers`, `capacities`, `interval`, `window`, `cost`, `seed`,
-        `ledger` and `untrusted_keys`, as for `process`.
+        How keys are placed, and the `ledger`: as for `process`.
 
     Examples
     --------
@@ -112,12 +105,12 @@ class Deduplicate(Processor):
         """Forget times to which no further record can be near."""
         times, codes = held(keyed, "times")
         times = times.to_numpy(zero_copy_only=False)
-        stays = later(times, self.within) > watermark_of(keyed)
+        stays = later(times, self.within) > held_rows.watermark_of(keyed)
         return Update(None, self._states(times[stays], codes[stays], len(keyed)))
 
     def _states(self, times: Ints, codes: Ints, n_keys: int) -> pa.StructArray:
         fields = {"times": (pa.array(times, pa.int64()), codes)}
-        return states_of(fields, later(times, self.within), codes, n_keys)
+        return held_rows.states_of(fields, later(times, self.within), codes, n_keys)
 
 
 @kernel

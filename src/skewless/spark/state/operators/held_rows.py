@@ -49,17 +49,11 @@ def held(keyed: KeyedRecords, field: str) -> tuple[Any, Ints]:
 
 
 def states_of(fields: dict[str, tuple[Any, Ints]], ends: Ints, codes: Ints, n_keys: int) -> Any:
-    """Return states made of lists; each ends when the first of its rows does.
+    """Build states made of lists; each ends when the first of its rows does.
 
-    Parameters
-    ----------
-    fields
-        For each list its values, and the number of the key of each; a key's values are in order.
-    ends, codes
-        When a row ends, in microseconds, and the number of its key. A key without rows is
-        forgotten.
-    n_keys
-        How many states there are.
+    `fields` has for each list its values, and the number of the key of each; a key's values are in
+    order. `ends` says when a row ends, in microseconds, and `codes` has the number of its key. A
+    key without rows is forgotten.
     """
     soonest = np.full(n_keys, FOREVER)
     np.minimum.at(soonest, codes, ends)

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from skewless.plumbing.arguments import shown
+from skewless.plumbing.arguments import MOST_WORKERS, shown, whole
 from skewless.spark.columns import internal, quoted
 from skewless.spark.records import Records
 from skewless.spark.state.arguments import Placement, event_time, free_names, span
 from skewless.spark.state.operators.join_processor import LEFT, RIGHT, SIDE, TIME, Join, Side
-from skewless.spark.state.operators.spreading import NamedKeys, named_keys
 from skewless.spark.state.planning.spread_keys import SpreadRule
 from skewless.spark.state.process import processed
-from skewless.spark.state.spread_records import Parts, hashable
+from skewless.spark.state.spread_records import Parts, any_null, hashable, in_parts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 #: The column of the part, unless the user names the keys: plans spread hot keys that they detect.
 _PART = internal("part")
+#: The most keys that a user names: each record is compared with them in turn.
+_MOST_KEYS = 1_000
 #: Whether records without a match are returned: of the left side, of the right side.
 _KEPT = {
     "inner": (False, False),
@@ -81,13 +85,10 @@ def join_within(
     contents = [(side.name, hashable(_kinds(side))) for side in sides]
     parts = Parts(rule, _PART, names, SIDE, (contents[0], contents[1]))
     both = _both(left, right, names, (time, other), sides, named)
-    return processed(
-        Records.of(both).by([*names, _PART if named is None else named.column]),
-        processor,
-        placement,
-        watermark=(TIME, f"{delay} microseconds"),
-        parts=parts if named is None else None,
-    )
+    records = Records.of(both).by([*names, _PART if named is None else named.column])
+    at = (TIME, f"{delay} microseconds")
+    own = parts if named is None else None
+    return processed(records, processor, placement, watermark=at, parts=own)
 
 
 def _both(
@@ -110,10 +111,10 @@ def _both(
     def chosen(
         df: DataFrame, is_right: Column, content: Column, time: Column, rows: list[Column]
     ) -> DataFrame:
-        part = _PART if named is None else named.column
-        with_parts = df.withColumn(part, F.lit(0))
-        if named is not None:
-            with_parts = named.with_parts(df, names, content, is_right)
+        if named is None:
+            part, with_parts = _PART, df.withColumn(_PART, F.lit(0))
+        else:
+            part, with_parts = named.column, named.with_parts(df, names, content, is_right)
         columns = [with_parts[quoted(name)] for name in [*names, part]]
         return with_parts.select(*columns, is_right.alias(SIDE), time.alias(TIME), *rows)
 
@@ -187,3 +188,64 @@ def renamed(fields: Sequence[StructField], taken: list[str], suffix: Any) -> lis
     for number, field in enumerate(found):
         free_names([field.name], taken + [f.name for f in found[:number]], "suffix")
     return found
+
+
+@dataclass(frozen=True)
+class NamedKeys:
+    """Keys that the user names, as (values, parts) in the order of their text.
+
+    A left record of such a key goes to one part, chosen by its content, so that a retry sends it
+    there again. A right record goes to all parts. So each pair is found in exactly one part.
+    """
+
+    keys: tuple[tuple[tuple[Any, ...], int], ...]
+
+    @property
+    def column(self) -> str:
+        """The column of the part. Its name depends on the keys, so a ledger refuses other keys."""
+        return internal(f"part_{zlib.crc32(repr(self.keys).encode()):08x}")
+
+    def with_parts(
+        self, df: DataFrame, key: list[str], content: Column, is_right: Column
+    ) -> DataFrame:
+        """Return the records with their parts, one row for each; `content` is a hash of them."""
+        columns = [df[quoted(name)] for name in key]
+        n_parts = F.lit(1)
+        for values, number in self.keys:
+            equal = F.lit(True)
+            for column, value in zip(columns, values, strict=True):
+                equal = equal & (column == F.lit(value))
+            n_parts = F.when(equal, F.lit(number)).otherwise(n_parts)
+        return in_parts(df, self.column, n_parts, any_null(key), is_right, content)
+
+
+def named_keys(
+    records: Records, spread: Any, keys: Sequence[StructField], how: str, keeps_right: bool
+) -> NamedKeys | None:
+    """Return the keys that a user names by `spread`, or None; raise ValueError for bad ones."""
+    if spread is None:
+        return None
+    if not isinstance(spread, dict) or len(spread) > _MOST_KEYS:
+        raise ValueError(
+            f"spread must be a dict of at most {_MOST_KEYS:,} keys and their parts, like "
+            f"{{'hot': 8}}, not {shown(spread)}"
+        )
+    if keeps_right and spread:
+        raise ValueError(
+            f"spread: how must be 'inner' or 'left', not {how!r}: records of the right side are in "
+            "several parts, and a part does not see the matches of the others; swap the sides"
+        )
+    found = []
+    for given, parts in spread.items():
+        values = given if isinstance(given, tuple) else (given,)
+        if len(values) != len(keys) or any(value is None for value in values):
+            names = ", ".join(field.name for field in keys)
+            raise ValueError(f"spread: {shown(given)} is not a key of {names} without nulls")
+        number = whole(parts, f"spread: {shown(given)}", least=1, most=MOST_WORKERS)
+        try:
+            typed = [records.column(f.name) == F.lit(v) for f, v in zip(keys, values, strict=True)]
+            records.df.select(*typed)
+        except (PySparkException, TypeError, AttributeError) as error:
+            raise ValueError(f"spread: {shown(given)} cannot be compared with the key") from error
+        found.append((tuple(values), number))
+    return NamedKeys(tuple(sorted(found, key=repr))) if found else None

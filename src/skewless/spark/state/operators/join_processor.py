@@ -12,14 +12,8 @@ from pyspark.sql import types as T
 from skewless.aggregations.columns import bitmap_of, plain
 from skewless.arrays import Ints
 from skewless.spark.columns import internal
-from skewless.spark.state.operators.held_rows import (
-    ByKeyAndTime,
-    earlier,
-    held,
-    later,
-    states_of,
-    watermark_of,
-)
+from skewless.spark.state.operators import held_rows
+from skewless.spark.state.operators.held_rows import ByKeyAndTime, earlier, held, later
 from skewless.spark.state.processor import KeyedRecords, Processor, Update
 from skewless.spark.state.versions.same_keys import Flags
 from skewless.spark.state.versions.state_tables import NO_TIME, micros_of
@@ -39,13 +33,8 @@ class Side:
     @property
     def held(self) -> T.StructField:
         """The field of a state that holds its rows, with their times and whether they matched."""
-        row = T.StructType(
-            [
-                T.StructField("time", T.LongType()),
-                T.StructField("met", T.BooleanType()),
-                T.StructField("row", self.fields),
-            ]
-        )
+        row = T.StructType().add("time", T.LongType()).add("met", T.BooleanType())
+        row.add("row", self.fields)
         return T.StructField(self.name, T.ArrayType(row))
 
 
@@ -67,31 +56,17 @@ class _Rows:
 
 
 class Join(Processor):
-    """Keeps the rows of both sides for as long as a row of the other side may match them.
-
-    Parameters
-    ----------
-    result_schema
-        The key, the fields of the left side, those of the right side.
-    key
-        The columns of the key that are compared.
-    sides
-        Left and right.
-    kept
-        Whether rows of the left side, and of the right side, are returned without a match.
-    within
-        The most time between the rows of a pair, in microseconds.
-    """
+    """Keeps the rows of both sides for as long as a row of the other side may match them."""
 
     second_stream = SIDE
 
     def __init__(
         self,
-        result_schema: T.StructType,
-        key: list[str],
-        sides: tuple[Side, Side],
-        kept: tuple[bool, bool],
-        within: int,
+        result_schema: T.StructType,  # the key, the fields of the left side, those of the right
+        key: list[str],  # the columns that are compared
+        sides: tuple[Side, Side],  # left and right
+        kept: tuple[bool, bool],  # whether rows of each side are returned without a match
+        within: int,  # the most time between the rows of a pair, in microseconds
     ) -> None:
         self.result_schema = result_schema
         self.names = result_schema.names
@@ -112,21 +87,15 @@ class Join(Processor):
             rows = plain(keyed.records[side.name])
             if self.kept[number]:
                 alone = mine & ~meets
-                results.append(
-                    self._alone(keyed, number, codes[alone], rows.filter(pa.array(alone)))
-                )
+                lonely = rows.filter(pa.array(alone))
+                results.append(self._alone(keyed, number, codes[alone], lonely))
             new = mine & meets
             old = self._held(keyed, side)
             both = pa.concat_arrays([old.rows, rows.filter(pa.array(new)).cast(old.rows.type)])
-            parts.append(
-                _Rows(
-                    np.concatenate([old.codes, codes[new]]),
-                    np.concatenate([old.times, times[new]]),
-                    np.concatenate([old.met, np.zeros(int(new.sum()), np.bool_)]),
-                    both,
-                    old.n_held,
-                )
-            )
+            every = np.concatenate([old.codes, codes[new]])
+            ends = np.concatenate([old.times, times[new]])
+            met = np.concatenate([old.met, np.zeros(int(new.sum()), np.bool_)])
+            parts.append(_Rows(every, ends, met, both, old.n_held))
         left, right = parts
         a, b = self._pairs(left, right)
         left.met[a] = True
@@ -140,7 +109,7 @@ class Join(Processor):
         results, parts = [], []
         for number, side in enumerate(self.sides):
             old = self._held(keyed, side)
-            over = later(old.times, self.within) <= watermark_of(keyed)
+            over = later(old.times, self.within) <= held_rows.watermark_of(keyed)
             if self.kept[number]:
                 alone = old.where(over & ~old.met)
                 results.append(self._alone(keyed, number, alone.codes, alone.rows))
@@ -201,7 +170,8 @@ class Join(Processor):
             names = ["time", "met", "row"]
             fields[side.name] = (pa.StructArray.from_arrays(arrays, names), part.codes)
         ends = later(np.concatenate([part.times for part in parts]), self.within)
-        return states_of(fields, ends, np.concatenate([part.codes for part in parts]), n_keys)
+        codes = np.concatenate([part.codes for part in parts])
+        return held_rows.states_of(fields, ends, codes, n_keys)
 
     def _alone(self, keyed: KeyedRecords, number: int, codes: Ints, rows: Any) -> pa.Table:
         """Return rows of one side without any of the other."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -66,8 +66,7 @@ def top_n(
     batch_column
         The name of one more column of the result, the number of the micro-batch, as for `process`.
     placement
-        `strategy`, `workers`, `max_workers`, `capacities`, `interval`, `window`, `cost`, `seed`,
-        `ledger` and `untrusted_keys`, as for `process`.
+        How keys are placed, and the `ledger`: as for `process`.
 
     Examples
     --------
@@ -109,8 +108,10 @@ class TopN(Processor):
         old = pa.Table.from_arrays(before.flatten(), self.names)
         rows = pa.concat_tables([old, keyed.records.select(self.names)]).combine_chunks()
         codes = np.concatenate([owners, keyed.positions])
-        # The sort is stable: held rows come before new records, and these stay in order.
-        order = np.lexsort((*_descending(rows.column(self.by)), codes))
+        # From the largest value to the smallest, then nulls. The sort is stable: held rows come
+        # before new records, and these stay in order.
+        numbers, valid = order_keys_and_nulls(rows.column(self.by))
+        order = np.lexsort((~numbers, ~valid, codes))
         ranks = _ranks(codes[order])
         order, ranks = order[ranks < self.n], ranks[ranks < self.n]
         last = np.full(codes.size, -1, np.int64)
@@ -125,12 +126,6 @@ class TopN(Processor):
         structs = pa.StructArray.from_arrays([plain(column) for column in kept.columns], self.names)
         held_rows = lists(structs, codes[order], len(keyed))
         return Update(results, pa.StructArray.from_arrays([held_rows], [self.field]))
-
-
-def _descending(column: Any) -> list[Ints]:
-    """Return numbers that order a column from the largest value to the smallest, then nulls."""
-    keys, valid = order_keys_and_nulls(column)
-    return [~keys, (~valid).astype(np.int64)]
 
 
 def _ranks(codes: Ints) -> Ints:

@@ -2,5 +2,5 @@
 
 The `controller` makes a `state_plan` from `worker_reports` and from `requests` for another number
 of workers. `placing` turns it into the row in which the JVM looks up workers. `spread_keys` are
-keys of a join with more than one worker, and `worker_numbers` decides how many workers there are.
+keys of a join with more than one worker.
 """

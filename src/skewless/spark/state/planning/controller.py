@@ -8,40 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from skewless.arrays import Floats
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
 from skewless.spark.ledger.names import run_name, state_plan_name
-from skewless.spark.state.planning.placing import Placing, speeds_of, unlearned
-from skewless.spark.state.planning.requests import latest_request
-from skewless.spark.state.planning.spread_keys import (
-    SpreadKeys,
-    SpreadRule,
-    all_parts,
-    next_spread,
-    warn_of_left_out,
-)
-from skewless.spark.state.planning.state_plan import (
-    Moving,
-    Observed,
-    StatePlan,
-    capacities_of,
-    from_entry,
-    places_alike,
-    strategy_text,
-    to_entry,
-)
-from skewless.spark.state.planning.worker_numbers import NONE_TAKEN, Decided, decided, warn
+from skewless.spark.state.planning import requests, spread_keys, state_plan
+from skewless.spark.state.planning.placing import Placing, speeds_of
+from skewless.spark.state.planning.requests import Decided
+from skewless.spark.state.planning.spread_keys import SpreadKeys, SpreadRule
+from skewless.spark.state.planning.state_plan import Moving, Observed, StatePlan, from_entry
 from skewless.spark.state.planning.worker_reports import WorkerReport, read_reports
-from skewless.spark.state.schemas import require_same_states
-from skewless.spark.state.versions.bases import (
-    base_of,
-    require_newest_run,
-    require_plan_in_use,
-)
-from skewless.spark.state.versions.kept_files import KeptFiles
+from skewless.spark.state.schemas import require_same_states, schema_text
+from skewless.spark.state.versions.bases import base_of, require_newest_run, require_plan_in_use
 from skewless.spark.state.versions.offset_log import OffsetLog
-from skewless.state import copy_state
-from skewless.strategy import AnyStrategy, Rebalances, Report
+from skewless.spark.state.versions.version_files import KeptFiles
+from skewless.strategy import AnyStrategy, Rebalances
 
 #: The most keys whose loads a plan keeps, besides those of the routing table.
 _OBSERVED_KEYS = 1 << 14
@@ -53,42 +32,17 @@ _plans: KeptFiles[StatePlan] = KeptFiles(most_bytes=4)  # each counts as one
 
 @dataclass(frozen=True)
 class Controller:
-    """How plans are made.
+    """How plans are made."""
 
-    Parameters
-    ----------
-    strategy
-        Which keys move, and where to.
-    workers
-        How many workers a query without state begins with.
-    asked
-        The number of workers that the user gave, None if none was given.
-    most
-        The most workers that the query can have: its partitions.
-    interval
-        A plan moves keys in every `interval`-th batch.
-    window
-        Loads are averages over about this many batches, the last ones counting most.
-    delay
-        The delay of the watermark, in microseconds; None: no watermark.
-    schema
-        The schema of the states, as text.
-    spread
-        Which keys of a join are spread over several parts; None: this is no join.
-    capacities
-        Relative speeds of the workers, 1 on average; None: those of the plan before, if any.
-    """
-
-    strategy: AnyStrategy
-    workers: int
-    asked: int | None
-    most: int
-    interval: int = 1
-    window: int = 1
-    delay: int | None = None
-    schema: str = ""
-    spread: SpreadRule | None = None
-    capacities: tuple[float, ...] | None = None
+    strategy: AnyStrategy  # which keys move, and where to
+    workers: int  # of a query without state
+    asked: int | None  # the number of workers that the user gave
+    most: int  # workers that the query can have: its partitions
+    interval: int = 1  # keys move in every `interval`-th batch
+    window: int = 1  # loads are averages over so many batches, the last ones counting most
+    delay: int | None = None  # of the watermark, in microseconds
+    spread: SpreadRule | None = None  # which keys of a join are spread; None: this is no join
+    capacities: tuple[float, ...] | None = None  # 1 on average; None: those of the plan before
 
     def plan(
         self, ledger: Ledger, batch: int, seed: int, shape: Any, offsets: OffsetLog
@@ -98,10 +52,9 @@ class Controller:
         entry = ledger.read(name)
         if entry is None:
             require_newest_run(ledger)
-            made = replace(
-                self.next_plan(ledger, batch, seed, shape, offsets), stamp=offsets.stamp(batch)
-            )
-            entry = ledger.publish(name, to_entry(made, seed))
+            made = self.next_plan(ledger, batch, seed, shape, offsets)
+            made = replace(made, stamp=offsets.stamp(batch))
+            entry = ledger.publish(name, state_plan.to_entry(made, seed))
         return from_entry(entry, self.strategy, seed)
 
     def published(self, ledger: Ledger, batch: int, seed: int) -> StatePlan:
@@ -110,7 +63,7 @@ class Controller:
         entry = ledger.read(name)
         if entry is None:
             raise LedgerCorrupt(f"{ledger.place}/{name} is gone")
-        used = entry.checksum, type(self.strategy), strategy_text(self.strategy), seed
+        used = entry.checksum, type(self.strategy), state_plan.strategy_text(self.strategy), seed
         return _plans.get(used, lambda: (from_entry(entry, self.strategy, seed), 1))
 
     def next_plan(
@@ -118,7 +71,7 @@ class Controller:
     ) -> StatePlan:
         """Return the plan for `batch` from the version that it builds on."""
         base = base_of(ledger, batch, offsets)
-        request = latest_request(ledger)
+        request = requests.latest_request(ledger)
         if base is None:
             return self._first_plan(seed, shape)
         entry = ledger.read(state_plan_name(base.batch, base.run))
@@ -129,13 +82,14 @@ class Controller:
         reports = read_reports(ledger, base)
         require_plan_in_use(ledger, base, last.checksum, {report.plan for report in reports})
         observed = self._observed(last, reports)
-        numbers = decided(self.asked, self.most, request, last.n_workers, last.about)
+        numbers = requests.decided(self.asked, self.most, request, last.n_workers, last.about)
         n_workers = numbers.n_workers
-        before = capacities_of(last.about)
+        before = state_plan.capacities_of(last.about)
         capacities = before if self.capacities is None else self.capacities
-        speeds = speeds_of(capacities, n_workers)
-        are_others = n_workers != base.workers or not _alike(speeds, speeds_of(before, n_workers))
-        is_whole = are_others or not places_alike(entry, last.placing, seed)
+        speeds, old = (speeds_of(some, n_workers) for some in (capacities, before))
+        told, was = (None if some is None else some.tolist() for some in (speeds, old))
+        are_others = n_workers != base.workers or told != was
+        is_whole = are_others or not state_plan.places_alike(entry, last.placing, seed)
         is_time = batch % self.interval == 0
 
         latest = _latest([last.latest, *(report.latest for report in reports)])
@@ -145,7 +99,12 @@ class Controller:
         if shape.processor.second_stream is not None:
             behind = None if latest is None or second is None else min(latest, second)
 
-        spread = self._spread(last, reports, n_workers, any_time, is_time and not is_whole)
+        spread, changes = last.spread, is_time and not is_whole
+        if self.spread is not None:
+            rule = replace(self.spread, within=self._within(last))
+            spread = spread_keys.next_spread(
+                rule, spread, reports, n_workers, last.watermark, any_time, changes=changes
+            )
         moving = Moving(whole=is_whole)
         placing = last.placing
         if is_whole:
@@ -154,7 +113,8 @@ class Controller:
             observed = Observed(rest=np.zeros(n_workers))
         elif is_time and isinstance(self.strategy, Rebalances):
             noise = self._noise(reports, n_workers)
-            placing = self._rebalanced(placing, parted(observed, spread), noise)
+            seen = parted(observed, spread)
+            placing = placing.rebalanced(seen.hashes, seen.loads, seen.sizes, seen.rest, noise)
             moving = Moving(*last.placing.changed(placing))
         about = self._about(numbers, capacities, shape, last)
         return StatePlan(
@@ -172,28 +132,23 @@ class Controller:
 
     def _first_plan(self, seed: int, shape: Any) -> StatePlan:
         """Return the plan of a query that has no state yet."""
-        speeds = speeds_of(self.capacities, self.workers)
-        state = unlearned(self.strategy, self.workers, seed, speeds)
+        placing = Placing.unlearned(self.strategy, self.workers, seed, self.capacities)
         # A request counts from the next batch on: this one may be a replay that runs after it.
-        numbers = Decided(self.workers, NONE_TAKEN)
+        numbers = Decided(self.workers, requests.NONE_TAKEN)
         return StatePlan(
-            Placing(self.strategy, state, self.workers),
+            placing,
             observed=Observed(rest=np.zeros(self.workers)),
             about=self._about(numbers, self.capacities, shape),
         )
 
     def _about(
-        self,
-        numbers: Decided,
-        capacities: tuple[float, ...] | None,
-        shape: Any,
-        last: StatePlan | None = None,
+        self, numbers: Decided, capacities: Any, shape: Any, last: StatePlan | None = None
     ) -> dict[str, Any]:
         about: dict[str, Any] = {
             "asked": self.asked,
             "request": numbers.taken,
             "most": self.most,
-            "schema": self.schema,
+            "schema": schema_text(shape.state),
             "ttl": shape.ttl,
         }
         if shape.meaning:
@@ -211,22 +166,6 @@ class Controller:
         assert self.spread is not None
         before = 0 if last is None else last.about.get("within", 0)
         return max(self.spread.within, before if type(before) is int else 0)
-
-    def _spread(
-        self,
-        last: StatePlan,
-        reports: list[WorkerReport],
-        n_workers: int,
-        latest: int | None,
-        changes: bool,
-    ) -> SpreadKeys:
-        """Return the keys that are spread in the next batch."""
-        if self.spread is None:
-            return last.spread
-        rule = replace(self.spread, within=self._within(last))
-        return next_spread(
-            rule, last.spread, reports, n_workers, last.watermark, latest, changes=changes
-        )
 
     def _watermark(self, last: StatePlan, latest: int | None) -> int | None:
         """Return the watermark in microseconds, cut to milliseconds as in Spark."""
@@ -251,7 +190,7 @@ class Controller:
         return _bounded(Observed(hashes, loads, sizes, rest), last.placing)
 
     def _noise(self, reports: list[WorkerReport], n_workers: int) -> float:
-        """Return by how much the load of a worker differs from its mean by chance.
+        """Estimate by how much the load of a worker differs from its mean by chance.
 
         Records of a steady stream arrive at random: a worker that gets m of them on average gets m
         ± √m. The loads are sums in which each batch counts (1 − 1/window) times the one after it,
@@ -259,20 +198,6 @@ class Controller:
         """
         n_records = sum(report.records for report in reports) / n_workers
         return 1.0 / math.sqrt(max(n_records * (2 * self.window - 1), 1.0))
-
-    def _rebalanced(self, placing: Placing, observed: Observed, noise: float) -> Placing:
-        """Return where keys live after a rebalance.
-
-        The report lists only keys with load. The strategy forgets a key of the table that has had
-        no load for long. The key then lives at its place on the ring again, and its state, if there
-        is one, moves there.
-        """
-        keys = placing.keys_of(observed.hashes)
-        order = np.argsort(keys)
-        rest: Floats | None = observed.rest if observed.rest.any() else None
-        report = Report(keys[order], observed.loads[order], observed.sizes[order], rest, noise)
-        state, _ = self.strategy.rebalance(report, copy_state(placing.state))  # type: ignore[attr-defined]
-        return replace(placing, state=state)
 
 
 def parted(observed: Observed, spread: SpreadKeys) -> Observed:
@@ -284,7 +209,7 @@ def parted(observed: Observed, spread: SpreadKeys) -> Observed:
         spread.hashes, np.abs(spread.parts).tolist(), spread.before.tolist(), strict=True
     ):
         if before < parts:
-            every = all_parts(hashed, parts).tolist()
+            every = spread_keys.all_parts(hashed, parts).tolist()
             share = sum(loads.get(one, 0.0) for one in every[:before]) / parts
             loads |= dict.fromkeys(every, share)
     hashes = np.array(sorted(loads), np.uint64)
@@ -300,10 +225,10 @@ def _warnings(last: StatePlan, numbers: Decided, spread: SpreadKeys, run: str) -
     if numbers.warning is not None:
         kept["warned"] = [run, numbers.warning]
         if kept["warned"] != last.about.get("warned"):
-            warn(numbers)
+            requests.warn(numbers.warning)
     told = last.about.get("left_out")  # the run that has warned about keys that are not spread
     if spread.n_left_out and told != run:
-        warn_of_left_out(spread.n_left_out)
+        spread_keys.warn_of_left_out(spread.n_left_out)
         told = run
     if told is not None:
         kept["left_out"] = told
@@ -314,24 +239,14 @@ def _latest(times: list[int | None]) -> int | None:
     return max((time for time in times if time is not None), default=None)
 
 
-def _alike(speeds: Floats | None, before: Floats | None) -> bool:
-    """Return whether workers are as fast as before; without speeds, all are equal."""
-    if speeds is None or before is None:
-        return speeds is before
-    return bool(np.array_equal(speeds, before))
-
-
 def _bounded(observed: Observed, placing: Placing) -> Observed:
     """Return the heaviest keys and those of the table that have load; the others become a rest."""
     hashes, loads = observed.hashes, observed.loads
     is_listed = np.isin(hashes, placing.entries()[0])
     has_load = loads > _NOTHING * max(float(loads.sum() + observed.rest.sum()), 1e-300)
-    stays = has_load
-    if int(stays.sum()) > _OBSERVED_KEYS:
-        heaviest = np.lexsort((hashes, -loads))[:_OBSERVED_KEYS]
-        stays = np.zeros(hashes.size, np.bool_)
-        stays[heaviest] = True
-    stays = stays | (is_listed & has_load)
+    heaviest = np.zeros(hashes.size, np.bool_)
+    heaviest[np.lexsort((hashes, -loads))[:_OBSERVED_KEYS]] = True
+    stays = has_load & (heaviest | is_listed)
     gone = ~stays
     owners = placing.owners(hashes[gone])
     rest = observed.rest + np.bincount(owners, loads[gone], observed.rest.size)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,37 +21,24 @@ from pyspark.sql import functions as F
 from skewless.arrays import Floats, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seeded_all, unseeded
 from skewless.kernels.key_table import ABSENT
-from skewless.kernels.ring import Ring
+from skewless.spark.arrow_types import from_arrow_schema
 from skewless.state import copy_state
 from skewless.strategies import Hash
-from skewless.strategy import AnyStrategy, Rescales
+from skewless.strategy import AnyStrategy, Report, Rescales
 
 CELL_BITS = 16
 _LOW_BITS = 64 - CELL_BITS
 _LOW = (1 << _LOW_BITS) - 1
 _PROBES = 512
 
-#: How the JVM gets a plan: one row of these columns.
-PLACES = (
-    "seed bigint, homes array<int>, "
-    "details array<struct<borders: array<bigint>, owners: array<int>, "
-    "keys: array<bigint>, workers: array<int>>>, "
-    "spread map<bigint, int>"
+_INTS, _LONGS = pa.list_(pa.int32()), pa.list_(pa.int64())
+_DETAIL = pa.struct({"borders": _LONGS, "owners": _INTS, "keys": _LONGS, "workers": _INTS})
+_SPREAD = pa.map_(pa.int64(), pa.int32())
+_ROW = pa.schema(
+    {"seed": pa.int64(), "homes": _INTS, "details": pa.list_(_DETAIL), "spread": _SPREAD}
 )
-
-
-@runtime_checkable
-class _OnRing(Protocol):
-    """A state that places keys on a ring."""
-
-    ring: Ring
-
-
-@runtime_checkable
-class _OneSeed(Protocol):
-    """A state with one seed. Other states have several, and the first is that of keys."""
-
-    seed: Words
+#: How the JVM gets a plan: one row of these columns.
+PLACES = from_arrow_schema(_ROW)
 
 
 def as_moving(strategy: AnyStrategy, argument: str = "strategy") -> AnyStrategy:
@@ -61,7 +48,7 @@ def as_moving(strategy: AnyStrategy, argument: str = "strategy") -> AnyStrategy:
     traits = strategy.traits
     is_moving = traits.family == "moving" and traits.fan_out == 1
     may_rescale = is_moving and isinstance(strategy, Rescales)
-    if not may_rescale or not isinstance(strategy.start(1, 0), _OnRing):
+    if not may_rescale or not hasattr(strategy.start(1, 0), "ring"):
         raise ValueError(
             f"{argument}: {strategy.name!r} cannot place keyed state, which lives on one worker "
             "at a time: use 'mixed', 'min-table', 'min-mig', 'readj' or 'hash'"
@@ -82,14 +69,6 @@ def speeds_of(capacities: Sequence[float] | None, n_workers: int) -> Floats | No
     return speeds
 
 
-def unlearned(strategy: AnyStrategy, n_workers: int, seed: int, speeds: Floats | None) -> Any:
-    """Return the state of a strategy that has seen no record, for workers of these speeds."""
-    state = strategy.start(n_workers, seed)
-    if speeds is None:
-        return state
-    return strategy.rescale(state, n_workers, speeds)  # type: ignore[attr-defined]
-
-
 @dataclass(frozen=True, eq=False)
 class Placing:
     """A strategy and its state for this many workers, by hashes as the JVM computes them."""
@@ -97,6 +76,15 @@ class Placing:
     strategy: AnyStrategy
     state: Any
     n_workers: int
+
+    @classmethod
+    def unlearned(
+        cls, strategy: AnyStrategy, n_workers: int, seed: int, capacities: Sequence[float] | None
+    ) -> Placing:
+        """Return the placing of a strategy that has seen no record, for workers of these speeds."""
+        placing = cls(strategy, strategy.start(n_workers, seed), n_workers)
+        speeds = speeds_of(capacities, n_workers)
+        return placing if speeds is None else placing.rescaled(n_workers, speeds)
 
     def keys_of(self, hashes: Keys) -> Keys:
         """Return the keys that the strategy mixes to these hashes."""
@@ -110,7 +98,8 @@ class Placing:
 
     @property
     def _seed(self) -> Words:
-        seeds: Words = self.state.seed if isinstance(self.state, _OneSeed) else self.state.seeds
+        # Some states have several seeds, and the first is that of keys.
+        seeds: Words = self.state.seed if hasattr(self.state, "seed") else self.state.seeds
         return seeds
 
     def owners(self, hashes: Keys) -> Workers:
@@ -144,6 +133,22 @@ class Placing:
         state = self.strategy.rescale(copy_state(self.state), n_workers, speeds)  # type: ignore[attr-defined]
         return Placing(self.strategy, state, n_workers)
 
+    def rebalanced(
+        self, hashes: Keys, loads: Floats, sizes: Floats, rest: Floats, noise: float = 0.0
+    ) -> Placing:
+        """Let the strategy place keys anew by these loads.
+
+        The report lists only keys with load. The strategy forgets a key of the table that has had
+        no load for long. The key then lives at its place on the ring again, and its state, if there
+        is one, moves there.
+        """
+        keys = self.keys_of(hashes)
+        order = np.argsort(keys)
+        others = rest if rest.any() else None
+        report = Report(keys[order], loads[order], sizes[order], others, noise)
+        state, _ = self.strategy.rebalance(report, copy_state(self.state))  # type: ignore[attr-defined]
+        return replace(self, state=state)
+
     def row(self, seed: int, spread: Sequence[tuple[int, int]] = ()) -> pa.RecordBatch:
         """Return the one row in which the JVM looks up workers.
 
@@ -151,21 +156,9 @@ class Placing:
         """
         homes, details = self._cells()
         self._compare(homes, details)
-        kinds = pa.struct(
-            [
-                ("borders", pa.list_(pa.int64())),
-                ("owners", pa.list_(pa.int32())),
-                ("keys", pa.list_(pa.int64())),
-                ("workers", pa.list_(pa.int32())),
-            ]
-        )
-        arrays = [
-            pa.array([seed], pa.int64()),
-            pa.ListArray.from_arrays(pa.array([0, homes.size], pa.int32()), pa.array(homes)),
-            pa.array([details], pa.list_(kinds)),
-            pa.array([list(spread)], pa.map_(pa.int64(), pa.int32())),
-        ]
-        return pa.RecordBatch.from_arrays(arrays, ["seed", "homes", "details", "spread"])
+        values = ([seed], [homes], [details], [list(spread)])
+        arrays = [pa.array(one, kind) for one, kind in zip(values, _ROW.types, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=_ROW)
 
     def _cells(self) -> tuple[Workers, list[dict[str, list[int]]]]:
         """Return for each cell its owner, or where its details are.

@@ -1,16 +1,26 @@
-"""Requests for another number of workers: `scale_to` writes them, the next plan reads them."""
+"""How many workers there are: requests of `scale_to`, and what the next plan makes of them.
+
+Three things name a number: `workers=` of the query, a request of `scale_to`, and the plan before.
+The query has no more partitions than its `max_workers`, so a larger number is cut. The log then has
+a warning, and a request that was cut stays open for a later restart.
+"""
 
 from __future__ import annotations
 
+import itertools
+import logging
 import time
+from typing import Any, NamedTuple
 
 from skewless.plumbing.arguments import MOST_WORKERS, whole
-from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt
+from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, read_statement, statement
 from skewless.spark.ledger.names import REQUEST, REQUESTS, request_name, state_plan_name
-from skewless.spark.ledger.statements import read_statement, statement
 from skewless.spark.state.planning.state_plan import more_of
 from skewless.spark.state.versions import bases
 
+_LOGGER = logging.getLogger("skewless")
+#: The number before the first request: none has been followed yet.
+NONE_TAKEN = -1
 #: How often the last request is read again if it is missing, and the pause between: listings may be
 #: out of date.
 _TRIES, _PAUSE_S = 5, 0.1
@@ -51,11 +61,11 @@ def scale_to(ledger: str, n: int) -> None:
             f"the query with max_workers={wanted} or more"
         )
     files = opened.files
-    number = 1 + max(_numbers(opened), default=-1)
-    content = statement("scale", {"workers": wanted, "number": number})
-    while files.create(request_name(number), content) != content:
-        number += 1  # another request came at the same moment
+    first = 1 + max(_numbers(opened), default=-1)
+    for number in itertools.count(first):  # another request may come at the same moment
         content = statement("scale", {"workers": wanted, "number": number})
+        if files.create(request_name(number), content) == content:
+            return
 
 
 def latest_request(ledger: Ledger) -> tuple[int, int] | None:
@@ -90,3 +100,57 @@ def purge_requests(ledger: Ledger) -> None:
 def _numbers(ledger: Ledger) -> list[int]:
     matches = (REQUEST.fullmatch(name) for name in ledger.files.files(REQUESTS))
     return [int(match[1]) for match in matches if match]
+
+
+class Decided(NamedTuple):
+    """The number of workers, the last request that was followed, and a warning for the user."""
+
+    n_workers: int
+    taken: int
+    warning: str | None = None
+
+
+def decided(
+    asked: int | None,
+    most: int,
+    request: tuple[int, int] | None,
+    last_workers: int,
+    last_about: dict[str, Any],
+) -> Decided:
+    """Return the workers of the next plan: as before, unless another number is asked for.
+
+    `request` is the last one of `scale_to`: its number, and the workers that it asks for.
+
+    >>> about = {"asked": 16, "request": -1}
+    >>> decided(16, 32, (0, 24), 16, about)
+    Decided(n_workers=24, taken=0, warning=None)
+    >>> decided(16, 16, (0, 24), 16, about)[:2]
+    (16, -1)
+    """
+    taken = NONE_TAKEN if request is None else request[0]
+    is_open = request is not None and request[0] != last_about.get("request")
+    if asked is not None and asked != last_about.get("asked"):
+        if request is not None and is_open and request[1] != asked:
+            return Decided(
+                asked,
+                taken,
+                f"workers={asked} was given at the restart, so the request of scale_to for "
+                f"{request[1]} workers, which the query had not followed yet, is dropped: call "
+                "scale_to again if needed",
+            )
+        return Decided(asked, taken)
+    wanted = request[1] if request is not None and is_open else last_workers
+    if wanted <= most:
+        return Decided(wanted, taken)
+    warning = (
+        f"the query continues with {most} workers instead of {wanted}, because it was started with "
+        f"room for {most}: restart it with max_workers={wanted} or more"
+    )
+    if request is not None and request[1] == wanted:
+        return Decided(most, NONE_TAKEN, f"{warning}; the request stays open until then")
+    return Decided(most, taken, f"{warning} and workers={wanted}")
+
+
+def warn(warning: str) -> None:
+    """Log that the number is not the one that was asked for."""
+    _LOGGER.warning("process: %s", warning)

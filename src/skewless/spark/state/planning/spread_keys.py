@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,34 +31,25 @@ LEAST_RECORDS = 1_000
 MOST_KEYS = 256
 _MOST_PARTS = 1 << 20
 _LOGGER = logging.getLogger("skewless")
-_ARRAYS = {"hashes": np.uint64, "parts": np.int32, "before": np.int32, "seen": np.int64}
+#: The arrays that a plan keeps in the ledger.
+ARRAYS = {"hashes": np.uint64, "parts": np.int32, "before": np.int32, "seen": np.int64}
 
 
 @dataclass(frozen=True, eq=False)
 class SpreadKeys:
-    """The keys that are spread in a batch.
+    """The keys that are spread in a batch, by the hashes of their parts 0, which ascend.
 
-    Parameters
-    ----------
-    hashes
-        Of the keys' parts 0, ascending.
-    parts
-        The number of parts. Below 0, the records of the second stream are spread, and those of the
-        first one go to all parts.
-    before
-        The number of parts, without a sign, in the version that the batch reads; 1: not spread.
-    seen
-        In microseconds: no row that is held of the key is later than this.
-    n_left_out
-        Hot keys that are not spread because there are MOST_KEYS already; the ledger does not keep
-        it.
+    If the number of parts is below 0, the records of the second stream are spread, and those of the
+    first one go to all parts.
     """
 
     hashes: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
     parts: Any = field(default_factory=lambda: np.empty(0, np.int32))
+    #: Without a sign, in the version that the batch reads; 1: not spread.
     before: Any = field(default_factory=lambda: np.empty(0, np.int32))
+    #: In microseconds: no row that is held of the key is later than this.
     seen: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    n_left_out: int = 0
+    n_left_out: int = 0  # hot keys above MOST_KEYS; the ledger does not keep it
 
     def part_hashes(self) -> Keys:
         """Return the hashes of all parts of all keys, ascending."""
@@ -70,23 +61,14 @@ class SpreadKeys:
 class SpreadRule:
     """Which keys are spread.
 
-    Parameters
-    ----------
-    may
-        Whether records of the first stream, and of the second one, can be spread. They cannot if
-        the *other* stream's records are returned without a match: these must be in one part only.
-    within
-        In microseconds, how far apart the records of a pair may be.
-    detects
-        Whether hot keys are detected; otherwise spread keys stay spread.
-    least
-        The fewest records of a key in a micro-batch for which it is spread.
+    `may`: whether records of the first stream, and of the second one, can be spread. They cannot if
+    the *other* stream's records are returned without a match: these must be in one part only.
     """
 
     may: tuple[bool, bool]
-    within: int
-    detects: bool = True
-    least: int = LEAST_RECORDS
+    within: int  # how far apart the records of a pair may be, in microseconds
+    detects: bool = True  # hot keys; otherwise spread keys stay spread
+    least: int = LEAST_RECORDS  # of a key in a micro-batch, for which it is spread
 
     def parts_of(self, first: int, second: int, mean: float, n_workers: int) -> int:
         """Return into how many parts a key is to be spread by its records; 1: not at all.
@@ -106,14 +88,6 @@ class SpreadRule:
         if repeated:
             parts = min(parts, 1 + spread // repeated)
         return sign * parts if parts > 1 else 1
-
-
-class _Spread(NamedTuple):
-    """How one key is spread, as `SpreadKeys` has it."""
-
-    parts: int
-    before: int
-    seen: int
 
 
 def all_parts(hashed: Any, n_parts: int) -> Keys:
@@ -145,30 +119,20 @@ def next_spread(
     is `within` later. So a key without new records is released when the watermark of the batch that
     has just ended was `within` later than `seen`.
 
-    Parameters
-    ----------
-    rule, last
-        What is to be spread, and what was in the batch that has just ended.
-    reports
-        Of that batch.
-    n_workers
-        The workers of the next batch.
-    watermark, latest
-        Of that batch: its watermark, and the latest time of any record so far, in microseconds.
-    changes
-        Whether keys may be spread now, or into more parts.
+    `last`, `reports` and `watermark` are of the batch that has just ended, and `latest` is the
+    latest time of any record so far. `changes`: whether keys may be spread now, or into more parts.
     """
     hashes = np.concatenate([np.empty(0, np.uint64), *(r.hashes for r in reports)])
-    firsts = np.concatenate([np.empty(0), *(r.firsts for r in reports)]).astype(np.int64)
-    seconds = np.concatenate([np.empty(0), *(r.seconds for r in reports)]).astype(np.int64)
+    firsts = np.concatenate([np.empty(0, np.int64), *(r.firsts for r in reports)])
+    seconds = np.concatenate([np.empty(0, np.int64), *(r.seconds for r in reports)])
     order = np.argsort(hashes, kind="stable")
     hashes, firsts, seconds = hashes[order], firsts[order], seconds[order]
     mean = sum(report.records for report in reports) / n_workers
-    rows: dict[int, _Spread] = {}
+    rows: dict[int, tuple[int, int, int]] = {}  # by hash: parts, before, seen
     n_left_out = 0
     for hashed, parts, seen in zip(last.hashes, last.parts, last.seen, strict=True):
-        at = _places(hashes, all_parts(hashed, abs(int(parts))))
-        n_first, n_second = (int(n.sum()) if at.size else 0 for n in (firsts[at], seconds[at]))
+        at = np.isin(hashes, all_parts(hashed, abs(int(parts))))
+        n_first, n_second = int(firsts[at].sum()), int(seconds[at].sum())
         until = int(seen)
         if n_first + n_second:
             until = max(until, until if latest is None else latest)
@@ -180,9 +144,7 @@ def next_spread(
             n_first = int(firsts[at].max(initial=0))
         wanted = rule.parts_of(n_first, n_second, mean, n_workers) if changes else 1
         grows = wanted * int(parts) > 0 and abs(wanted) >= 1.5 * abs(int(parts))
-        rows[int(hashed)] = _Spread(
-            parts=wanted if grows else int(parts), before=abs(int(parts)), seen=until
-        )
+        rows[int(hashed)] = wanted if grows else int(parts), abs(int(parts)), until
     if changes and latest is not None:
         known = np.isin(hashes, last.part_hashes())
         heavy = np.flatnonzero(~known & (firsts + seconds > mean))
@@ -191,17 +153,14 @@ def next_spread(
             if parts == 1:
                 continue
             if len(rows) < MOST_KEYS:
-                rows[int(hashes[row])] = _Spread(parts=parts, before=1, seen=latest)
+                rows[int(hashes[row])] = parts, 1, latest
             else:
                 n_left_out += 1
-    keys = sorted(rows)
-    found = SpreadKeys(
-        hashes=np.array(keys, np.uint64),
-        parts=np.array([rows[key].parts for key in keys], np.int32),
-        before=np.array([rows[key].before for key in keys], np.int32),
-        seen=np.array([rows[key].seen for key in keys], np.int64),
-        n_left_out=n_left_out,
+    columns = list(zip(*((key, *rows[key]) for key in sorted(rows)), strict=True)) or [()] * 4
+    keys, parts_of, before, last_seen = (
+        np.array(column, kind) for column, kind in zip(columns, ARRAYS.values(), strict=True)
     )
+    found = SpreadKeys(keys, parts_of, before, last_seen, n_left_out)
     require_allowed(rule, found)  # no rows of released keys are held any more
     return found
 
@@ -218,10 +177,7 @@ def warn_of_left_out(n_keys: int) -> None:
 
 def require_allowed(rule: SpreadRule, spread: SpreadKeys) -> None:
     """Raise LedgerMismatch if keys are spread in a way that this join does not allow."""
-    for number, name, flags in (
-        (0, "left", spread.parts > 0),
-        (1, "right", spread.parts < 0),
-    ):
+    for number, name, flags in (0, "left", spread.parts > 0), (1, "right", spread.parts < 0):
         if flags.any() and not rule.may[number]:
             raise LedgerMismatch(
                 f"how: records of the {name} side are spread for {int(flags.sum())} hot keys in "
@@ -230,25 +186,11 @@ def require_allowed(rule: SpreadRule, spread: SpreadKeys) -> None:
             )
 
 
-def _places(hashes: Keys, wanted: Keys) -> Ints:
-    """Return the positions of some hashes among ascending ones; missing hashes are left out."""
-    at = np.searchsorted(hashes, wanted)
-    inside = at < hashes.size
-    at, wanted = at[inside], wanted[inside]
-    found: Ints = at[hashes[at] == wanted]
-    return found
-
-
-def spread_arrays(spread: SpreadKeys) -> dict[str, Any]:
-    """Build the arrays of spread keys that a plan keeps in the ledger."""
-    return {f"spread.{name}": getattr(spread, name) for name in _ARRAYS}
-
-
 def spread_from(entry: Entry) -> SpreadKeys:
     """Read the spread keys of a plan in the ledger, or raise Unsound; older plans have none."""
-    if not any(f"spread.{name}" in entry.arrays for name in _ARRAYS):
+    if not any(f"spread.{name}" in entry.arrays for name in ARRAYS):
         return SpreadKeys()
-    names = {f"spread.{name}": dtype for name, dtype in _ARRAYS.items()}
+    names = {f"spread.{name}": dtype for name, dtype in ARRAYS.items()}
     hashes, parts, before, seen = rows_of(entry, names)
     require_that(hashes.size <= MOST_KEYS, f"spread keys must be at most {MOST_KEYS}")
     require_within("spread.parts", np.abs(parts), 2, _MOST_PARTS)

@@ -15,35 +15,27 @@ from skewless.plumbing.arguments import MOST_WORKERS
 from skewless.spark.ledger.entry_checks import corrupt, restored_from, row_of, rows_of, usable
 from skewless.spark.ledger.files import Entry
 from skewless.spark.ledger.state_changes import changes, fingerprint, with_changes
-from skewless.spark.state.planning.placing import Placing, speeds_of, unlearned
-from skewless.spark.state.planning.spread_keys import SpreadKeys, spread_arrays, spread_from
+from skewless.spark.state.planning.placing import Placing
+from skewless.spark.state.planning.spread_keys import ARRAYS, SpreadKeys, spread_from
 from skewless.spark.state.versions.bases import Base
 from skewless.state import MOST_WEIGHT, Unsound, require_that, require_within
 from skewless.strategy import AnyStrategy
 
 _PLACED = "placed."
+_MOVING = {"hashes": np.uint64, "origins": np.int32, "targets": np.int32}
+_OBSERVED = {"hashes": np.uint64, "loads": np.float64, "sizes": np.float64}
+#: Fields of a plan that its entry keeps as they are: times, or none.
+_TIMES = ("watermark", "watermark_before", "latest", "latest_second", "stamp")
 _EARLIEST = -(1 << 63)
-
-
-def _no_keys() -> Keys:
-    return np.empty(0, np.uint64)
-
-
-def _no_workers() -> Workers:
-    return np.empty(0, np.int32)
-
-
-def _no_floats() -> Floats:
-    return np.empty(0, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Moving:
     """Hashes of keys that change their worker, ascending; with `whole`, any key may change it."""
 
-    hashes: Keys = field(default_factory=_no_keys)
-    origins: Workers = field(default_factory=_no_workers)
-    targets: Workers = field(default_factory=_no_workers)
+    hashes: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
+    origins: Workers = field(default_factory=lambda: np.empty(0, np.int32))
+    targets: Workers = field(default_factory=lambda: np.empty(0, np.int32))
     whole: bool = False  # the ring changed: all files are read
 
 
@@ -51,67 +43,39 @@ class Moving:
 class Observed:
     """The known loads: the heaviest keys by hash, ascending, and the rest by worker."""
 
-    hashes: Keys = field(default_factory=_no_keys)
-    loads: Floats = field(default_factory=_no_floats)
-    sizes: Floats = field(default_factory=_no_floats)
-    rest: Floats = field(default_factory=_no_floats)
+    hashes: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
+    loads: Floats = field(default_factory=lambda: np.empty(0, np.float64))
+    sizes: Floats = field(default_factory=lambda: np.empty(0, np.float64))
+    rest: Floats = field(default_factory=lambda: np.empty(0, np.float64))
 
 
 @dataclass(frozen=True, eq=False)
 class StatePlan:
     """What all tasks of a batch use to route, to read states and to end them.
 
-    Parameters
-    ----------
-    placing
-        Where keys live in this batch.
-    base
-        The version that is read; None: there is no state yet.
-    moving
-        The keys whose worker differs from the one in the version that is read.
-    observed
-        The loads that the controller knows so far.
-    watermark, watermark_before
-        In microseconds, of this batch and of the one before; None: none yet.
-    latest
-        The latest time of a record before this batch, in microseconds.
-    latest_second
-        The same for the second stream, if there is one.
-    about
-        What later plans need: the `schema` of the states, their `ttl` in microseconds and their
-        `meaning`; `renewed`, whether schema or ttl differ from the version that is read; `asked`
-        and `request`, the numbers of workers that were asked for; `most`, the largest number that
-        the query can have; and `capacities`, if given.
-    spread
-        The keys of a join whose records go to several parts.
-    stamp
-        When Spark planned the micro-batch, in milliseconds, by its offset log; None: not known.
-    checksum
-        That of the file, which workers put into their reports.
+    `about` is what later plans need: the `schema` of the states, their `ttl` in microseconds and
+    their `meaning`; `renewed`, whether schema or ttl differ from the version that is read; `asked`
+    and `request`, the numbers of workers that were asked for; `most`, the largest number that the
+    query can have; and `capacities`, if given.
     """
 
     placing: Placing
-    base: Base | None = None
-    moving: Moving = field(default_factory=Moving)
-    observed: Observed = field(default_factory=Observed)
-    watermark: int | None = None
+    base: Base | None = None  # the version that is read; None: there is no state yet
+    moving: Moving = field(default_factory=Moving)  # compared with that version
+    observed: Observed = field(default_factory=Observed)  # what the controller knows so far
+    watermark: int | None = None  # in microseconds
     watermark_before: int | None = None
-    latest: int | None = None
-    latest_second: int | None = None
+    latest: int | None = None  # time of a record before this batch, in microseconds
+    latest_second: int | None = None  # the same for the second stream, if there is one
     about: dict[str, Any] = field(default_factory=dict)
     spread: SpreadKeys = field(default_factory=SpreadKeys)
-    stamp: int | None = None
-    checksum: str = ""
+    stamp: int | None = None  # when Spark planned the batch, in milliseconds, by its offset log
+    checksum: str = ""  # of the file; workers put it into their reports
 
     @property
     def n_workers(self) -> int:
         """The workers of this batch."""
         return self.placing.n_workers
-
-    @property
-    def renews(self) -> bool:
-        """Whether all held states are written again, with new fields and new ends."""
-        return self.about.get("renewed") is True
 
 
 def strategy_text(strategy: AnyStrategy) -> str:
@@ -124,31 +88,19 @@ def to_entry(plan: StatePlan, seed: int) -> Entry:
     placing = plan.placing
     fresh = _fresh(placing.strategy, placing.n_workers, seed, plan.about)
     arrays = {_PLACED + name: a for name, a in changes(placing.state, fresh).items()}
-    arrays |= {
-        "moving.hashes": plan.moving.hashes,
-        "moving.origins": plan.moving.origins,
-        "moving.targets": plan.moving.targets,
-        "observed.hashes": plan.observed.hashes,
-        "observed.loads": plan.observed.loads,
-        "observed.sizes": plan.observed.sizes,
-        "observed.rest": plan.observed.rest,
-    }
+    arrays |= {f"moving.{name}": getattr(plan.moving, name) for name in _MOVING}
+    arrays |= {f"observed.{name}": getattr(plan.observed, name) for name in (*_OBSERVED, "rest")}
     if plan.spread.hashes.size:
-        arrays |= spread_arrays(plan.spread)
+        arrays |= {f"spread.{name}": getattr(plan.spread, name) for name in ARRAYS}
     about = {
         "strategy": strategy_text(placing.strategy),
         "workers": placing.n_workers,
         "fresh": fingerprint(fresh),
         "base": None if plan.base is None else list(plan.base),
         "whole": plan.moving.whole,
-        "watermark": plan.watermark,
-        "watermark_before": plan.watermark_before,
-        "latest": plan.latest,
-        "latest_second": plan.latest_second,
-        "stamp": plan.stamp,
         "more": plan.about,
     }
-    return Entry(arrays, about)
+    return Entry(arrays, about | {name: getattr(plan, name) for name in _TIMES})
 
 
 def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
@@ -159,11 +111,9 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
     """
     with usable(entry):
         about = entry.about
-        workers = about.get("workers")
-        require_that(
-            type(workers) is int and 1 <= workers <= MOST_WORKERS, "workers must be a number"
-        )
-        n_workers = int(about["workers"])
+        n_workers: Any = about.get("workers")
+        is_number = type(n_workers) is int and 1 <= n_workers <= MOST_WORKERS
+        require_that(is_number, "workers must be a number")
         fresh = _fresh(strategy, n_workers, seed, more_of(entry))
         state = fresh
         if about.get("fresh") == fingerprint(fresh):
@@ -179,14 +129,10 @@ def from_entry(entry: Entry, strategy: AnyStrategy, seed: int) -> StatePlan:
             None if base is None else Base.of(base),
             _moving(entry, n_workers, base),
             _observed(entry, n_workers),
-            _time(about.get("watermark")),
-            _time(about.get("watermark_before")),
-            _time(about.get("latest")),
-            _time(about.get("latest_second")),
-            more_of(entry),
-            spread_from(entry),
-            _time(about.get("stamp")),
-            entry.checksum,
+            about=more_of(entry),
+            spread=spread_from(entry),
+            checksum=entry.checksum,
+            **{name: _time(about.get(name)) for name in _TIMES},
         )
 
 
@@ -213,12 +159,11 @@ def capacities_of(about: dict[str, Any]) -> tuple[float, ...] | None:
 
 def _fresh(strategy: AnyStrategy, n_workers: int, seed: int, about: dict[str, Any]) -> Any:
     """Return the state that has learned nothing, on top of which a plan is kept."""
-    return unlearned(strategy, n_workers, seed, speeds_of(capacities_of(about), n_workers))
+    return Placing.unlearned(strategy, n_workers, seed, capacities_of(about)).state
 
 
 def _moving(entry: Entry, n_workers: int, base: Any) -> Moving:
-    kinds = {"moving.hashes": np.uint64, "moving.origins": np.int32, "moving.targets": np.int32}
-    hashes, *ends = rows_of(entry, kinds)
+    hashes, *ends = rows_of(entry, {f"moving.{name}": _MOVING[name] for name in _MOVING})
     require_that(base is not None or not hashes.size, "moves must have an origin")
     whole = entry.about.get("whole")
     require_that(isinstance(whole, bool), "whole must be true or false")
@@ -228,8 +173,8 @@ def _moving(entry: Entry, n_workers: int, base: Any) -> Moving:
 
 
 def _observed(entry: Entry, n_workers: int) -> Observed:
-    kinds = {"hashes": np.uint64, "loads": np.float64, "sizes": np.float64}
-    hashes, loads, sizes = rows_of(entry, {f"observed.{name}": kinds[name] for name in kinds})
+    names = {f"observed.{name}": _OBSERVED[name] for name in _OBSERVED}
+    hashes, loads, sizes = rows_of(entry, names)
     rest = row_of(entry, "observed.rest", np.float64, n_workers)
     for values in (loads, sizes, rest):
         require_within("observed loads, sizes and rest", values, 0, MOST_WEIGHT)

@@ -25,10 +25,6 @@ _SAMPLED_KEYS = 1 << 13  # for the number of replicas, as other workers report t
 _TOP = 5
 
 
-def _nothing() -> Ints:
-    return np.empty(0, np.int64)
-
-
 @dataclass(frozen=True, eq=False)
 class WorkerReport:
     """What the controller needs of a report."""
@@ -42,8 +38,8 @@ class WorkerReport:
     records: int = 0
     plan: str | None = None  # the checksum of the plan that the worker used; None: not known
     #: Of each key, its records of the first and of the second stream, where keys may be spread.
-    firsts: Ints = field(default_factory=_nothing)
-    seconds: Ints = field(default_factory=_nothing)
+    firsts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    seconds: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 def report_entry(
@@ -53,8 +49,8 @@ def report_entry(
     sizes: Any,
     texts: Any,
     about: dict[str, Any],
-    sides: tuple[Ints, Ints] | None = None,
-    listed: Keys | None = None,
+    sides: tuple[Ints, Ints] | None,
+    listed: Keys,
 ) -> Entry:
     """Return the report of a batch; one number per key in all arrays.
 
@@ -63,12 +59,11 @@ def report_entry(
     with a hash in `listed` are always listed, even light ones: the next plan needs to know that
     they still exist.
     """
-    heavy = np.sort(np.lexsort((hashes, -costs))[:HEAVY_KEYS])
-    if listed is not None and listed.size:
-        heavy = np.union1d(heavy, np.flatnonzero(np.isin(hashes, listed)))
+    heavy = np.lexsort((hashes, -costs))[:HEAVY_KEYS]
+    heavy = np.union1d(heavy, np.flatnonzero(np.isin(hashes, listed)))
     seen = np.flatnonzero(records)  # the others are there because their state expired
     first = seen[np.lexsort((hashes[seen], -records[seen]))[:_TOP]].tolist()
-    top = [ListedKey(texts(row), int(records[row]), int(hashes[row])) for row in first]
+    top = [ListedKey(texts(row), int(records[row]), int(hashes[row])).as_json() for row in first]
     sampled, share = hashes[seen], 0
     while sampled.size > _SAMPLED_KEYS:
         share += 1
@@ -88,7 +83,7 @@ def report_entry(
     counted = {
         "pairs": int(seen.size),
         "sampled_by": 1 << share,
-        "top": [key.as_json() for key in top],
+        "top": top,
         "cost": float(costs.sum()),
     }
     return Entry(arrays, about | counted)

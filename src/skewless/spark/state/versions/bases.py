@@ -16,21 +16,23 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from skewless.plumbing.arguments import MOST_WORKERS
+from skewless.spark.ledger import names as file_names
 from skewless.spark.ledger.entry_checks import usable
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.ledger.names import (
+    PLAN,
     STATE,
     VersionName,
     batch_folder,
     run_name,
-    state_plan_name,
     version_name,
 )
 from skewless.spark.state.versions.offset_log import OffsetLog
-from skewless.spark.state.versions.version_files import held_rows
+from skewless.spark.state.versions.version_files import held_rows, read
 from skewless.state import MOST_COUNTED, require_that
 
 _LOGGER = logging.getLogger("skewless")
+_IN_PART = "was evaluated in part, as show, take, limit or first in foreachBatch do"
 _NOT_FOUND = (
     "the checkpoint of this query was not found beside the ledger in {place}. If it was rolled "
     "back, the query may be refused, and a sink must not leave out a micro-batch: set "
@@ -158,7 +160,7 @@ def _told_by_the_ledger(
     """Return the stamp of the batch before where the ledger alone leaves no doubt."""
     folders = ledger.files.folders(batch_folder(STATE, batch))
     runs = [folder.rpartition("/")[2] for folder in folders]
-    begun = [ledger.read(state_plan_name(batch, run)) for run in runs]
+    begun = [ledger.read(file_names.state_plan_name(batch, run)) for run in runs]
     plans = [entry for entry in begun if entry and entry.about.get("stamp") is not None]
     for entry in plans:
         if entry.about["stamp"] == now:  # this very micro-batch, which an earlier run has begun
@@ -199,7 +201,7 @@ def _require_alike(ledger: Ledger, batch: int, versions: Mapping[str, list[Versi
 
 
 def _stamp(ledger: Ledger, batch: int, run: str) -> int | None:
-    entry = ledger.read(state_plan_name(batch, run))
+    entry = ledger.read(file_names.state_plan_name(batch, run))
     stamp = None if entry is None else entry.about.get("stamp")
     return stamp if type(stamp) is int else None
 
@@ -238,12 +240,8 @@ def all_complete(ledger: Ledger) -> Iterator[Base]:
 
 def _whole(ledger: Ledger, batch: int) -> dict[str, Base]:
     """Return the complete versions of one batch by run."""
-    found = versions(ledger, batch)
-    return {
-        run: Base(batch, run, names[0].workers)
-        for run, names in found.items()
-        if not _missing(names)
-    }
+    found = versions(ledger, batch).items()
+    return {run: Base(batch, run, names[0].workers) for run, names in found if not _missing(names)}
 
 
 def _missing(names: list[VersionName]) -> list[int]:
@@ -256,17 +254,14 @@ def _complete(ledger: Ledger, batch: int, run: str, names: list[VersionName]) ->
         workers = ", ".join(map(str, missing[:8])) + (" …" if len(missing) > 8 else "")
         raise StateIncomplete(
             f"the ledger in {ledger.place} has no version {batch} of worker {workers}: "
-            f"{_not_evaluated(batch, 'in part, as show, take, limit or first in foreachBatch do')}"
+            f"{_not_evaluated(batch, _IN_PART)}"
         )
     return Base(batch, run, names[0].workers)
 
 
-def _not_evaluated(batch: int, how: str = "") -> str:
-    what = f"was evaluated {how}" if how else "was not evaluated by foreachBatch"
-    return (
-        f"micro-batch {batch} {what}. Let foreachBatch evaluate its whole DataFrame. "
-        f"{_to_repeat(batch)}"
-    )
+def _not_evaluated(batch: int, what: str = "was not evaluated by foreachBatch") -> str:
+    advice = "Let foreachBatch evaluate its whole DataFrame"
+    return f"micro-batch {batch} {what}. {advice}. {_to_repeat(batch)}"
 
 
 def _to_repeat(batch: int) -> str:
@@ -305,3 +300,33 @@ def _why_none(ledger: Ledger, batch: int) -> str:
         f"{held}: the ledger and the checkpoint are copies of different times, or foreachBatch did "
         f"not evaluate micro-batch {batch - 1}; restore both together"
     )
+
+
+def purge(ledger: Ledger, batch: int, kept: int) -> None:
+    """Delete what no replay of the last `kept` batches before `batch` needs.
+
+    A file stays while a kept version builds on it, even if it is old.
+    """
+    first = batch - kept - 1  # a replayed batch reads the version before it
+    known = batches(ledger)
+    if known and known[0] < first:
+        needed = _needed(ledger, [one for one in known if one >= first])
+        if needed is not None:
+            ledger.purge(first, needed)
+
+
+def _needed(ledger: Ledger, later: list[int]) -> set[str] | None:
+    """Return the files that versions of these batches build on; None if no batch is whole.
+
+    Later versions build on files of a whole batch or newer, or on files below those of this batch.
+    After a rollback, the first batches may be partly purged: then plans of runs are gone, and only
+    files are left that later versions build on.
+    """
+    files, needed = ledger.files, set[str]()
+    for one in later:
+        runs = [files.files(folder) for folder in files.folders(batch_folder(STATE, one))]
+        for name in filter(version_name, (file for run in runs for file in run)):
+            needed.update(read(ledger, name).below)
+        if any(runs) and all(any(file.endswith(PLAN) for file in run) for run in runs if run):
+            return needed
+    return None

@@ -8,24 +8,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 
+from skewless.aggregations.columns import is_list, list_lengths, plain
 from skewless.arrays import Ints, Keys
+from skewless.spark.state.versions import state_tables
 from skewless.spark.state.versions.column_room import FEWER_RECORDS, require_room
-from skewless.spark.state.versions.row_bytes import row_bytes
 from skewless.spark.state.versions.same_keys import Flags
-from skewless.spark.state.versions.state_tables import (
-    LIVE,
-    NO_TIME,
-    StateLayout,
-    column_of,
-    find,
-    hashes_of,
-    live_of,
-    newest,
-    seen_of,
-    until_of,
-    with_hashes,
-)
+from skewless.spark.state.versions.state_tables import LIVE, StateLayout, live_of
 from skewless.spark.state.versions.version_files import Version, table_of
 
 
@@ -46,20 +37,12 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class HeldState:
-    """Files from the bottom up, and above them the rows of keys that moved in.
-
-    Parameters
-    ----------
-    files, names
-        The files of one worker in one batch; none for a new worker.
-    arrived
-        Rows of keys that move in: all hold a state.
-    """
+    """Files from the bottom up, and above them the rows of keys that moved in."""
 
     layout: StateLayout
-    files: Sequence[Version] = ()
+    files: Sequence[Version] = ()  # of one worker in one batch; none for a new worker
     names: Sequence[str] = ()
-    arrived: pa.Table | None = None
+    arrived: pa.Table | None = None  # all rows hold a state
     tables: list[pa.Table] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,7 +62,7 @@ class HeldState:
             if not asked.size:
                 break
             wanted = pa.array(asked)
-            rows = find(layout, table, hashes[asked], [key.take(wanted) for key in keys])
+            rows = layout.find(table, hashes[asked], [key.take(wanted) for key in keys])
             hit = rows >= 0
             n_hits = int(hit.sum())
             if n_hits:
@@ -92,23 +75,25 @@ class HeldState:
         indices = pa.array(places, mask=places < 0)
         states = layout.states(whole).take(indices)
         found = np.flatnonzero(places >= 0)
-        weights, seen = np.zeros(hashes.size, np.int64), np.full(hashes.size, NO_TIME)
+        weights, seen = np.zeros(hashes.size, np.int64), np.full(hashes.size, state_tables.NO_TIME)
         weights[found] = weight(layout, whole)[places[found]]
-        seen[found] = seen_of(whole)[places[found]]
+        seen[found] = state_tables.seen_of(whole)[places[found]]
         return Found(states, weights, seen)
 
-    def rows_of(self, choose: Callable[[pa.Table], Ints]) -> pa.Table:
+    def rows_of(self, choose: Callable[[pa.Table], Ints] | None = None) -> pa.Table:
         """Return the rows with a state that `choose` names in each table, the newest of each key.
 
-        `choose` must only use the hash, so that it names all rows of a key or none.
+        `choose` must only use the hash, so that it names all rows of a key or none. None: all.
         """
-        parts = [table.take(pa.array(choose(table))) for table in self.tables]
-        table = newest(self.layout, parts)
+        parts = self.tables
+        if choose is not None:
+            parts = [table.take(pa.array(choose(table))) for table in self.tables]
+        table = self.layout.newest(parts)
         return table.filter(table.column(LIVE))
 
     def with_hashes(self, wanted: Keys) -> pa.Table:
         """Return the rows of all keys that have one of these hashes, which are ascending."""
-        return self.rows_of(lambda table: with_hashes(table, wanted))
+        return self.rows_of(lambda table: state_tables.with_hashes(table, wanted))
 
     def ended(self, before: int | None, now: int | None) -> pa.Table:
         """Return the rows that end by `now`.
@@ -123,7 +108,7 @@ class HeldState:
         for number, table in enumerate(self.tables):
             if number < len(self.files) and self.files[number].about["soonest"] > now:
                 continue
-            until = until_of(table)
+            until = state_tables.until_of(table)
             due = until <= now
             if before is not None and number < n_old:
                 due &= until > before
@@ -131,7 +116,7 @@ class HeldState:
             rows = rows[self._is_newest(number, table, rows)]
             if rows.size:
                 parts.append(table.take(pa.array(rows)))
-        return newest(self.layout, parts)
+        return self.layout.newest(parts)
 
     def _is_newest(self, number: int, table: pa.Table, rows: Ints) -> Flags:
         """Return which rows of a table no table above it replaces."""
@@ -139,15 +124,53 @@ class HeldState:
         if not rows.size:
             return flags
         at = pa.array(rows)
-        keys = [column_of(table, name).take(at) for name in self.layout.key_names]
-        hashes = hashes_of(table)[rows]
+        keys = [state_tables.column_of(table, name).take(at) for name in self.layout.key_names]
+        hashes = state_tables.hashes_of(table)[rows]
         for above in self.tables[number + 1 :]:
-            flags &= find(self.layout, above, hashes, keys) < 0
+            flags &= self.layout.find(above, hashes, keys) < 0
         return flags
 
 
 def weight(layout: StateLayout, table: pa.Table) -> Ints:
     """Return the bytes of each row that holds a state, keys included; 0 for the others."""
     names = [*layout.key_names, *layout.field_names]
-    weights = row_bytes([column_of(table, name) for name in names])
+    weights = row_bytes([state_tables.column_of(table, name) for name in names])
     return np.where(live_of(table), weights, 0)
+
+
+_OFFSET = 4
+
+
+def row_bytes(columns: Sequence[Any]) -> Ints:
+    """Return the bytes of each row over all columns.
+
+    >>> row_bytes([pa.array(["abc", None]), pa.array([1, 2])]).tolist()
+    [15, 12]
+    """
+    total = np.zeros(len(columns[0]) if columns else 0, np.int64)
+    for column in columns:
+        total += _bytes(plain(column))
+    return total
+
+
+def _bytes(column: Any) -> Ints:
+    kind = column.type
+    n_rows = len(column)
+    if pt.is_struct(kind):
+        return row_bytes(column.flatten()) if kind.num_fields else np.zeros(n_rows, np.int64)
+    if pt.is_map(kind):
+        column = column.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
+        kind = column.type
+    if is_list(kind):
+        lengths = list_lengths(column)
+        inner = np.concatenate([[0], np.cumsum(_bytes(plain(pc.list_flatten(column))))])
+        ends = np.cumsum(lengths)
+        sums: Ints = inner[ends] - inner[ends - lengths] + _OFFSET
+        return sums
+    texts_of = (pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary)
+    if any(is_kind(kind) for is_kind in texts_of):
+        texts: Ints = pc.binary_length(column).cast(pa.int64()).fill_null(0).to_numpy()
+        return texts + _OFFSET
+    if pt.is_null(kind):
+        return np.zeros(n_rows, np.int64)
+    return np.full(n_rows, -(-kind.bit_width // 8), np.int64)

@@ -33,22 +33,12 @@ class OffsetLog(Protocol):
 
 @dataclass(frozen=True)
 class SeenOffsets:
-    """What a task sees of the offset log.
+    """What a task sees of the offset log."""
 
-    Parameters
-    ----------
-    query
-        The id of the query, which is in its checkpoint too.
-    batch, now
-        The micro-batch that runs, and its stamp.
-    places
-        Folders that may be the checkpoint, or may have it directly below them.
-    """
-
-    query: str
-    batch: int
-    now: int
-    places: tuple[str, ...]
+    query: str  # its id, which is in the checkpoint too
+    batch: int  # that runs
+    now: int  # the stamp of that batch
+    places: tuple[str, ...]  # that may be the checkpoint, or may have it directly below them
 
     def stamp(self, batch: int) -> int | None:
         """Return the stamp of a micro-batch, or None if it is not known."""
@@ -72,7 +62,7 @@ class SeenOffsets:
 
 
 def places_of(ledger: str, settings: tuple[str, ...], *, per_query: bool) -> tuple[str, ...]:
-    """Return where to look for the checkpoint of a query that has this ledger."""
+    """List the places to look for the checkpoint of a query that has this ledger."""
     above = parent(ledger)
     return (*settings, above, *((parent(above),) if per_query else ()))
 

@@ -30,20 +30,16 @@ def same(a: Sequence[Any], b: Sequence[Any]) -> Flags:
 
 
 def _equal(a: Any, b: Any) -> Flags:
-    if _compares(a.type):
-        equal = pc.equal(a, b).fill_null(False)
-        if a.null_count or b.null_count:
-            equal = pc.or_(equal, pc.and_(pc.is_null(a), pc.is_null(b)))
-        flags: Flags = equal.to_numpy(zero_copy_only=False)
-        return flags
-    codes = group([pa.concat_arrays([a, b])]).codes
-    same_codes: Flags = codes[: len(a)] == codes[len(a) :]
-    return same_codes
-
-
-def _compares(kind: pa.DataType) -> bool:
-    """Return whether Arrow's own comparison means the same: not for NaN, and not for nested."""
-    return not (pt.is_floating(kind) or pt.is_nested(kind) or pt.is_null(kind))
+    # Arrow's own comparison means another thing for NaN, and there is none for nested types.
+    if pt.is_floating(a.type) or pt.is_nested(a.type) or pt.is_null(a.type):
+        codes = group([pa.concat_arrays([a, b])]).codes
+        same_codes: Flags = codes[: len(a)] == codes[len(a) :]
+        return same_codes
+    equal = pc.equal(a, b).fill_null(False)
+    if a.null_count or b.null_count:
+        equal = pc.or_(equal, pc.and_(pc.is_null(a), pc.is_null(b)))
+    flags: Flags = equal.to_numpy(zero_copy_only=False)
+    return flags
 
 
 def begins(hashes: Keys, keys: Sequence[Any]) -> Flags | None:
@@ -71,7 +67,7 @@ def key_order(hashes: Keys, keys: Sequence[Any], *minor: Ints) -> tuple[Ints, Fl
     Rows that are equal in all of these stay in order. Of two keys with the same hash, the first is
     the one whose row comes first by hash and `minor`.
     """
-    order = _sorted(hashes, minor)
+    order: Ints = np.lexsort((*reversed(minor), hashes))
     new = begins(hashes[order], [key.take(pa.array(order)) for key in keys])
     if new is not None:
         return order, new
@@ -81,8 +77,3 @@ def key_order(hashes: Keys, keys: Sequence[Any], *minor: Ints) -> tuple[Ints, Fl
     new = np.ones(order.size, np.bool_)
     new[1:] = codes[1:] != codes[:-1]
     return order, new
-
-
-def _sorted(hashes: Keys, minor: Sequence[Ints]) -> Ints:
-    order: Ints = np.lexsort((*reversed(minor), hashes))
-    return order

@@ -21,6 +21,8 @@ from skewless.spark.state.versions.column_room import require_room
 from skewless.spark.state.versions.same_keys import Flags, key_order, same
 
 HASH, LIVE, UNTIL, SEEN = "hash", "live", "until", "seen"
+#: The columns that come first, and their types.
+OURS = {HASH: pa.uint64(), LIVE: pa.bool_(), UNTIL: pa.int64(), SEEN: pa.int64()}
 _KEY, _FIELD = "key.", "state."
 #: In microseconds: the end of a state that has none.
 FOREVER = np.iinfo(np.int64).max
@@ -38,29 +40,24 @@ class StateLayout:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of a table of states."""
-        fields = [pa.field(HASH, pa.uint64()), pa.field(LIVE, pa.bool_())]
-        fields += [pa.field(UNTIL, pa.int64()), pa.field(SEEN, pa.int64())]
-        fields += [pa.field(name, field.type) for name, field in self._named(_KEY, self.key)]
-        fields += [pa.field(name, field.type) for name, field in self._named(_FIELD, self.state)]
-        return pa.schema(fields)
+        names = [*OURS, *self.key_names, *self.field_names]
+        kinds = [*OURS.values(), *self.key.types, *self.state.types]
+        return pa.schema(list(zip(names, kinds, strict=True)))
 
     @property
     def key_names(self) -> list[str]:
         """The key's columns in a table of states."""
-        return [name for name, _ in self._named(_KEY, self.key)]
+        return [_KEY + name for name in self.key.names]
 
     @property
     def field_names(self) -> list[str]:
         """The state's columns in a table of states."""
-        return [name for name, _ in self._named(_FIELD, self.state)]
+        return [_FIELD + name for name in self.state.names]
 
     @cached_property
     def struct(self) -> pa.DataType:
         """The type of a state as one value."""
         return pa.struct([pa.field(f.name, f.type) for f in self.state])
-
-    def _named(self, prefix: str, schema: pa.Schema) -> list[tuple[str, pa.Field]]:
-        return [(prefix + field.name, field) for field in schema]
 
     def empty(self) -> pa.Table:
         """Return a table without rows."""
@@ -70,11 +67,9 @@ class StateLayout:
         """Return a table with all fields of this layout; fields that it lacks are null."""
         if table.schema.equals(self.schema):
             return table
+        kinds = dict(zip(self.schema.names, self.schema.types, strict=True))
         for field in table.schema:
-            if (
-                field.name not in self.schema.names
-                or field.type != self.schema.field(field.name).type
-            ):
+            if field.type != kinds.get(field.name):
                 raise ValueError(f"column {field.name!r} of type {field.type} is not expected")
         if any(name not in table.column_names for name in self.key_names):
             raise ValueError("it lacks columns of the key")
@@ -90,12 +85,9 @@ class StateLayout:
         self, hashes: Keys, keys: Sequence[Any], states: Any, until: Ints, seen: Ints
     ) -> pa.Table:
         """Return the table of these keys, one row each; a null state becomes a row without one."""
-        live = states.is_valid()
-        arrays = [pa.array(hashes, pa.uint64()), live]
-        arrays += [pa.array(until, pa.int64()), pa.array(seen, pa.int64())]
-        arrays += [plain(key) for key in keys]
-        arrays += [plain(field) for field in states.flatten()]
-        return pa.table(arrays, schema=self.schema)
+        ours = [pa.array(hashes), states.is_valid(), pa.array(until), pa.array(seen)]
+        others = [plain(column) for column in (*keys, *states.flatten())]
+        return pa.table([*ours, *others], schema=self.schema)
 
     def states(self, table: pa.Table) -> Any:
         """Return the states of a table as structs, null where there is none."""
@@ -106,6 +98,37 @@ class StateLayout:
     def keys(self, table: pa.Table) -> list[Any]:
         """Return the key's columns of a table."""
         return [column_of(table, name) for name in self.key_names]
+
+    def newest(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Return the rows of all tables, for each key the one of the last table that has it."""
+        parts = [table for table in tables if table.num_rows]
+        if len(parts) < 2:
+            return parts[0] if parts else self.empty()
+        require_room(parts, "the states of a worker", "use more workers, or smaller states")
+        # The newest first: sorting keeps that order among the rows of a key.
+        whole = pa.concat_tables(reversed(parts)).combine_chunks()
+        order, new = key_order(hashes_of(whole), self.keys(whole))
+        return whole.take(pa.array(order[new]))
+
+    def find(self, table: pa.Table, hashes: Keys, keys: Sequence[Any]) -> Ints:
+        """Return for each key the row of `table` that has it, or −1."""
+        there = hashes_of(table)
+        rows = np.full(hashes.size, -1, np.int64)
+        if not there.size or not hashes.size:
+            return rows
+        first = np.searchsorted(there, hashes, "left")
+        # Nearly always one row per hash; each round looks at the next row of the same hash.
+        asked = np.arange(hashes.size)
+        columns = self.keys(table)
+        while asked.size:
+            asked = asked[first[asked] < there.size]
+            asked = asked[there[first[asked]] == hashes[asked]]
+            at, wanted = pa.array(first[asked]), pa.array(asked)
+            found = same([one.take(at) for one in columns], [key.take(wanted) for key in keys])
+            rows[asked[found]] = first[asked[found]]
+            asked = asked[~found]
+            first[asked] += 1
+        return rows
 
 
 def layout_of(schema: pa.Schema) -> StateLayout:
@@ -161,45 +184,6 @@ def forgotten(layout: StateLayout, table: pa.Table) -> pa.Table:
     nothing = pa.nulls(table.num_rows, layout.struct)
     until, seen = np.full(table.num_rows, FOREVER), np.full(table.num_rows, NO_TIME)
     return layout.table(hashes_of(table), layout.keys(table), nothing, until, seen)
-
-
-def newest(layout: StateLayout, tables: Sequence[pa.Table]) -> pa.Table:
-    """Return the rows of all tables, for each key the one of the last table that has it."""
-    parts = [table for table in tables if table.num_rows]
-    if len(parts) < 2:
-        return parts[0] if parts else layout.empty()
-    require_room(parts, "the states of a worker", "use more workers, or smaller states")
-    # The newest first: sorting keeps that order among the rows of a key.
-    whole = pa.concat_tables(reversed(parts)).combine_chunks()
-    order, new = key_order(hashes_of(whole), layout.keys(whole))
-    return whole.take(pa.array(order[new]))
-
-
-def find(layout: StateLayout, table: pa.Table, hashes: Keys, keys: Sequence[Any]) -> Ints:
-    """Return for each key the row of `table` that has it, or −1."""
-    there = hashes_of(table)
-    rows = np.full(hashes.size, -1, np.int64)
-    if not there.size or not hashes.size:
-        return rows
-    first = np.searchsorted(there, hashes, "left")
-    # Nearly always one row per hash; each round looks at the next row of the same hash.
-    asked = np.arange(hashes.size)
-    names = layout.key_names
-    while asked.size:
-        inside = first[asked] < there.size
-        asked = asked[inside]
-        asked = asked[there[first[asked]] == hashes[asked]]
-        if not asked.size:
-            break
-        at, wanted = pa.array(first[asked]), pa.array(asked)
-        found = same(
-            [column_of(table, name).take(at) for name in names],
-            [key.take(wanted) for key in keys],
-        )
-        rows[asked[found]] = first[asked[found]]
-        asked = asked[~found]
-        first[asked] += 1
-    return rows
 
 
 def with_hashes(table: pa.Table, wanted: Keys) -> Ints:

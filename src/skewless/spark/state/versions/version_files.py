@@ -11,38 +11,24 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 import uuid
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from skewless.spark.ledger.files import (
-    Entry,
-    LedgerCorrupt,
-    begin_of_last,
-    block_table,
-    from_bytes,
-    readable,
-    table_block,
-    to_bytes,
-)
+from skewless.spark.ledger import files as blocks
+from skewless.spark.ledger.files import Entry, LedgerCorrupt, readable
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.local_folder import LocalFolder
 from skewless.spark.ledger.names import VersionName, version_name
-from skewless.spark.state.versions.kept_files import KeptFiles
-from skewless.spark.state.versions.state_tables import (
-    HASH,
-    LIVE,
-    SEEN,
-    UNTIL,
-    StateLayout,
-    hashes_of,
-    layout_of,
-    newest,
-)
+from skewless.spark.state.versions import state_tables
+from skewless.spark.state.versions.state_tables import LIVE, OURS, StateLayout
 
+T = TypeVar("T")
 FORMAT = "skewless-version"
 #: What is wrong if several workers share a partition.
 NOT_A_PARTITION = (
@@ -57,27 +43,58 @@ _OPEN_FILES = 128
 _FETCHED_BYTES = 256 << 20
 
 
+class KeptFiles(Generic[T]):
+    """A cache that is bounded by bytes; a file larger than the bound is not kept.
+
+    >>> kept = KeptFiles(most_bytes=10)
+    >>> kept.get("a", lambda: ("A", 6)), kept.get("b", lambda: ("B", 6))
+    ('A', 'B')
+    >>> kept.n_bytes  # "a" had to go
+    6
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        """Begin with no files."""
+        self.most_bytes = most_bytes
+        self.n_bytes = 0
+        self._files: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, name: Hashable, fetch: Callable[[], tuple[T, int]]) -> T:
+        """Return the file of this name; `fetch` returns a missing one and its number of bytes."""
+        with self._lock:
+            if name in self._files:
+                self._files.move_to_end(name)
+                return self._files[name][0]
+        found, n_bytes = fetch()  # without the lock: it may take long
+        with self._lock:
+            if name not in self._files and n_bytes <= self.most_bytes:
+                self._files[name] = found, n_bytes
+                self.n_bytes += n_bytes
+            while self.n_bytes > self.most_bytes:
+                _, (_, gone) = self._files.popitem(last=False)
+                self.n_bytes -= gone
+        return found
+
+    def clear(self) -> None:
+        """Forget all files."""
+        with self._lock:
+            self._files.clear()
+            self.n_bytes = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Version:
     """One file: what it holds, and the files below it from the bottom up.
 
-    Parameters
-    ----------
-    table
-        The rows that changed, in the order of their hashes.
-    below
-        Names of the files that it builds on.
-    about
-        JSON values: `held` keys and `bytes`, including the files below; `soonest`, the earliest
-        time at which a state of this file ends.
-    where
-        The file, for messages.
+    `about` has JSON values: `held` keys and `bytes`, including the files below; `soonest`, the
+    earliest time at which a state of this file ends.
     """
 
-    table: pa.Table
-    below: tuple[str, ...] = ()
+    table: pa.Table  # the rows that changed, in the order of their hashes
+    below: tuple[str, ...] = ()  # names of the files that it builds on
     about: dict[str, Any] = field(default_factory=dict)
-    where: str = ""
+    where: str = ""  # the file, for messages
 
 
 _fetched: KeptFiles[Version] = KeptFiles(_FETCHED_BYTES)
@@ -86,12 +103,12 @@ _fetched: KeptFiles[Version] = KeptFiles(_FETCHED_BYTES)
 def block_of(version: Version) -> bytes:
     """Return the block of a version: the same bytes for the same content."""
     about = {**version.about, "below": list(version.below)}
-    return table_block(version.table, FORMAT, about)
+    return blocks.table_block(version.table, FORMAT, about)
 
 
 def states_of(data: Any) -> Any:
     """Return the block of states in a file, before that of the report; version 1 has no other."""
-    return data if data is None else data[: begin_of_last(data) or len(data)]
+    return data if data is None else data[: blocks.begin_of_last(data) or len(data)]
 
 
 def write(
@@ -105,7 +122,7 @@ def write(
     """
     token, states, where = uuid.uuid4().hex, block_of(version), f"{ledger.place}/{name.file}"
     told = Entry(report.arrays, report.about | {"attempt": attempt, "written": token})
-    mine = states + to_bytes(told)
+    mine = states + blocks.to_bytes(told)
     there = ledger.files.create(name.file, mine)
     if there == mine:
         return
@@ -113,7 +130,7 @@ def write(
     # this attempt leaves a trace file, which is deleted with the folder.
     trace = f"{name.file}.attempt-{attempt}"
     if attempt is not None and (
-        from_bytes(there, where).about.get("attempt") == attempt
+        blocks.from_bytes(there, where).about.get("attempt") == attempt
         or ledger.files.create(trace, token.encode()) != token.encode()
     ):
         raise RuntimeError(NOT_A_PARTITION)
@@ -165,19 +182,18 @@ def _gone(where: str) -> LedgerCorrupt:
 
 def _parsed(buffer: Any, where: str) -> Version:
     with readable(where):
-        table, about = block_table(states_of(memoryview(buffer).cast("B")), FORMAT, where)
+        table, about = blocks.block_table(states_of(memoryview(buffer).cast("B")), FORMAT, where)
         below = tuple(about.pop("below"))
         _require_sound(table, below, about)
     return Version(table, below, about, where)
 
 
 def _require_sound(table: pa.Table, below: Sequence[str], about: dict[str, Any]) -> None:
-    kinds = {HASH: pa.uint64(), LIVE: pa.bool_(), UNTIL: pa.int64(), SEEN: pa.int64()}
-    for name, kind in kinds.items():
+    for name, kind in OURS.items():
         column = table.column(name)
         if column.type != kind or column.null_count:
             raise ValueError(f"column {name!r} must be {kind} without nulls")
-    hashes = hashes_of(table)
+    hashes = state_tables.hashes_of(table)
     if not (hashes[1:] >= hashes[:-1]).all():  # else a key would not be found
         raise ValueError("the hashes of its keys do not ascend")
     if any(version_name(file) is None for file in below):
@@ -197,8 +213,8 @@ def held_rows(ledger: Ledger, names: Iterable[VersionName]) -> list[str]:
     """Return the rows of all keys that have a state, in one order wherever the keys are."""
     stacks = [stack(ledger, name.file) for name in names]
     # The newest files have all fields, even if the query began with fewer.
-    layout = layout_of(max((files[-1].table.schema for files in stacks), key=len))
-    held = [newest(layout, [table_of(layout, file) for file in files]) for files in stacks]
+    layout = state_tables.layout_of(max((files[-1].table.schema for files in stacks), key=len))
+    held = [layout.newest([table_of(layout, file) for file in files]) for files in stacks]
     return sorted(repr(row) for table in held for row in table.to_pylist() if row[LIVE])
 
 
@@ -221,7 +237,7 @@ def merged(
         n_below -= 1
         n_rows += files[n_below].table.num_rows
     parts = [table_of(layout, file) for file in files[n_below:]]
-    table = newest(layout, [*parts, changed])
+    table = layout.newest([*parts, changed])
     if not n_below:  # no file below that a row without a state would hide
         table = table.filter(table.column(LIVE))
     return table, list(names[:n_below])
