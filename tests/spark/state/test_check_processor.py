@@ -244,7 +244,11 @@ def structs(*names: str, n: int = 1) -> pa.StructArray:
     [
         (Misspells(), "a result row has an unknown field 'm'"),
         (MisspellsState(), "a state has an unknown field 'N'; did you mean 'n'"),
+        (Returns(([{2: 1, "n": 1}], None)), "Returns: a result row has an unknown field 2, which is"),
+        (Returns(([], {"m": 1, 2: 1})), "Returns: a state has an unknown field"),
         (LeavesOut(), "results have a null in 'n', which must not be null"),
+        (Vectors(pa.table([[1], [2]], ["n", "n"]), structs("n")), "results have the column 'n' twice"),
+        (Vectors(None, structs("n", "n")), "Vectors: states have the column 'n' twice"),
         (Vectors(None, [1]), r"states must be a pyarrow StructArray, not \[1\]"),
         (Vectors(None, structs("n", n=2)), "states must be one for each of the 1 keys, not 2"),
         (Vectors(None, structs("m")), "states lack the column 'n'"),
