@@ -89,7 +89,7 @@ def test_any_keys_are_packed(
 
 @pytest.mark.parametrize("n", [16, 32, 128])
 @pytest.mark.parametrize("z", [0.8, 1.0, 1.3, 2.0])
-def test_only_keys_that_are_too_heavy_for_one_worker_are_split(n: int, z: float) -> None:
+def test_of_many_keys_only_those_too_heavy_for_one_worker_are_split(n: int, z: float) -> None:
     loads = np.floor(1e8 * np.arange(1, 200_001) ** -z) + 1
     counts = counted(loads, n)
     packed = pack(counts, n)
@@ -104,6 +104,14 @@ def test_a_key_is_split_into_as_few_pieces_as_it_needs() -> None:
     loads = np.concatenate([[3.4e6], np.full(96_600, 1e3)])  # 3.4 of the fair shares of 100 workers
     packed = pack(counted(loads, 100), 100)
     assert [len(pieces) for _, pieces in packed.placed] == [4]
+
+
+def test_a_key_that_fits_whole_on_no_worker_is_split_although_it_is_not_too_heavy_for_one() -> None:
+    counts = counted(np.full(17, 100.0), 16)
+    packed = pack(counts, 16)
+    assert [len(pieces) for _, pieces in packed.placed if len(pieces) > 1] == [16]
+    assert imbalance(packed.loads) <= 0.05
+    assert pack(counts, 16, whole_keys=True).n_splits == 0
 
 
 def test_nothing_moves_if_the_hash_is_balanced_already() -> None:

@@ -25,7 +25,7 @@ from skewless.strategy import AnyStrategy
 #: What plain Spark does, and what everything is compared with.
 BASELINE = "hash"
 ROUND_ROBIN, SALT, HOT_SALT, LOCAL = "round-robin", "salt", "hot-salt", "local"
-#: Counted first: keys too heavy for one worker are split, or no key is.
+#: Counted first: keys that fit whole on no worker are split, or no key is.
 PLAN, WHOLE_PLAN = "plan", "whole-plan"
 #: The limit: it knows later records. Shown on request, never advised.
 LIMIT = "ideal"

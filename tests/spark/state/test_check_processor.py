@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.state.checking import Trial, _sent_columns, cuts_are_invisible
 from skewless.spark.state.operators.deduplicate import Deduplicate
 from skewless.spark.state.schemas import shape_of
+from spark.state.counting import SCHEMA, of_keys
+from spark.state.without_spark import Query
 
 TYPES = {"key": "string", "v": "bigint", "ts": "timestamp"}
 
@@ -244,7 +247,11 @@ def structs(*names: str, n: int = 1) -> pa.StructArray:
     [
         (Misspells(), "a result row has an unknown field 'm'"),
         (MisspellsState(), "a state has an unknown field 'N'; did you mean 'n'"),
+        (Returns(([{2: 1, "n": 1}], None)), "a result row has an unknown field 2, which is"),
+        (Returns(([], {"m": 1, 2: 1})), "Returns: a state has an unknown field"),
         (LeavesOut(), "results have a null in 'n', which must not be null"),
+        (Vectors(pa.table([[1], [2]], ["n", "n"]), structs("n")), "have the column 'n' twice"),
+        (Vectors(None, structs("n", "n")), "Vectors: states have the column 'n' twice"),
         (Vectors(None, [1]), r"states must be a pyarrow StructArray, not \[1\]"),
         (Vectors(None, structs("n", n=2)), "states must be one for each of the 1 keys, not 2"),
         (Vectors(None, structs("m")), "states lack the column 'n'"),
@@ -262,3 +269,11 @@ def structs(*names: str, n: int = 1) -> pa.StructArray:
 def test_what_does_not_fit_the_schemas_is_named(processor: Any, message: str) -> None:
     with pytest.raises(LawBroken, match=message):
         check_processor(processor, in_order_of_time(), time="ts")
+
+
+@pytest.mark.parametrize("costs", ["much", [[1.0]], [1.0, 1.0], [-1.0], [None], [np.inf]])
+def test_costs_that_are_not_one_number_per_key_are_named(tmp_path: Path, costs: Any) -> None:
+    processor = ReturnsVectors(Update(None, structs("n"), costs))
+    query = Query(tmp_path, processor, SCHEMA, workers=1, cost="seconds")
+    with pytest.raises(ValueError, match="ReturnsVectors: costs must be one number of at least 0"):
+        query.step(0, of_keys(["a"]))

@@ -101,9 +101,11 @@ class Shape:
 
     def _require_known(self, names: set[str], schema: pa.Schema, what: str, where: str) -> None:
         """Raise ValueError for a field that Arrow would leave out silently."""
-        unknown = sorted(names - set(schema.names))
+        unknown = sorted(names - set(schema.names), key=repr)
         if unknown:
-            message = nearest(unknown[0], schema.names, "field")
+            message = f"unknown field {shown(unknown[0])}, which is no text"
+            if isinstance(unknown[0], str):
+                message = nearest(unknown[0], schema.names, "field")
             raise ValueError(f"{self.name}: a {what} has an {message}; {where} has {schema.names}")
 
 
@@ -169,6 +171,8 @@ def _as(table: Any, schema: pa.Schema, what: str) -> pa.Table:
         if (name in schema.names) != (name in table.schema.names):
             place = "lack" if name in schema.names else "have"
             raise ValueError(f"{what} {place} the column {name!r}; the schema is {schema.names}")
+        if table.schema.names.count(name) > 1:
+            raise ValueError(f"{what} have the column {name!r} twice; the schema is {schema.names}")
     try:
         columns = [table.column(field.name).cast(field.type) for field in schema]
     except pa.ArrowException as error:

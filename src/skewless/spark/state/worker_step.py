@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -248,7 +249,9 @@ class Work:
         if self.cost == "records":
             return counts.astype(np.float64)
         if update.costs is not None:
-            costs: Floats = np.asarray(update.costs, np.float64)
+            costs: Floats = np.empty(0)
+            with contextlib.suppress(TypeError, ValueError):
+                costs = np.asarray(update.costs, np.float64)
             fits = costs.shape == counts.shape and np.all(costs >= 0)
             if fits and costs.sum() <= MOST_WEIGHT:
                 return costs
