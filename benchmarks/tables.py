@@ -18,6 +18,7 @@ from benchmarks.on_spark import (
     spark_versions,
     stateful_operators,
     tpch_q5,
+    whole_keys,
 )
 from benchmarks.records import read_records
 from experiments.reproduction import document as reproduction
@@ -26,7 +27,7 @@ MODULES = (
     *(giants, grouping_cost, overview, simulator_speed, aggregate_speed, break_even, held_keys),
     *(keyed_state_mixed, learning_together, public),
     *(skewed_joins, skewed_writes, spark_alternatives, spark_versions, stateful_operators),
-    *(tpch_q5,),
+    *(tpch_q5, whole_keys),
 )
 REPORTS = (*(module.REPORT for module in MODULES), spark_speed.SPEEDS, spark_speed.FIRST_ROUTES)
 

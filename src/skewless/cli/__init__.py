@@ -10,6 +10,7 @@ from skewless.cli import (  # noqa: F401
     listing,
     live,
     simulating,
+    tuning,
 )
 from skewless.cli.application import app
 from skewless.cli.applications import commands  # noqa: F401

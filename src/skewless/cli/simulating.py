@@ -36,7 +36,8 @@ class _Cell(NamedTuple):
     speeds: Floats | None
 
 
-def _optional(text: str | None, option: str) -> int | None:
+def optional_count(text: str | None, option: str) -> int | None:
+    """Return the number that a text says, or None without one."""
     return None if text is None else reading.count(text, option)
 
 
@@ -48,7 +49,7 @@ def _words(trace: Path, settings: dict[str, str]) -> str:
     return "word"
 
 
-def _workload(
+def stream_of(
     name: str | None,
     trace: Path | None,
     key: str | None,
@@ -176,16 +177,16 @@ def simulate_command(
         settings = reading.pairs(with_ or [], "--with")
         source = "trace" if trace is not None else workload or "zipf"
     with refusing_bad_input(), reading.naming_options(source, settings):
-        stream = _workload(
+        stream = stream_of(
             workload,
             trace,
             key,
             settings,
             {
                 "z": zipf,
-                "n_keys": _optional(keys, "--keys"),
-                "n_records": _optional(records, "--records"),
-                "limit": _optional(limit, "--limit"),
+                "n_keys": optional_count(keys, "--keys"),
+                "n_records": optional_count(records, "--records"),
+                "limit": optional_count(limit, "--limit"),
                 "weight": weight,
             },
         )

@@ -46,10 +46,12 @@ class ReferenceDalton:
         n_slides: int = 10,
         stats_window: int = 10_000,
         max_split: int | None = None,
+        averaging: str = "rewards",
         share_loads: bool = True,
         by_batch: bool = False,
         hybrid: bool = True,
     ) -> None:
+        self.averaging = averaging
         self.n = n_workers
         self.hash_seed = seeds(seed, 1)[0]
         self.draw_seed = seeds(seed, 2 + source)[-1]

@@ -60,7 +60,11 @@ def merge(sources: Sequence[ReferenceDalton]) -> Known:
         elif not (shared > 0 and clock <= deadline):
             continue
         learners = [row for row in owners if (row.shared > 0 if shared > 0 else row.until >= 0)]
-        known.hot[key] = frequency, deadline, values_of(learners, n, first.rate)
+        if first.averaging == "rewards":
+            values = values_of(learners, n, first.rate)
+        else:
+            values = mean_of(learners, n, first.averaging == "weighted")
+        known.hot[key] = frequency, deadline, values
     return known
 
 
@@ -104,6 +108,20 @@ def values_of(rows: Sequence[Row], n_workers: int, rate: float) -> list[float]:
         faded = (1 - rate) ** (n_rewards - (fewest or 0)) * first
         values.append(faded + (1 - (1 - rate) ** n_rewards) * mean)
     return values
+
+
+def mean_of(rows: Sequence[Row], n_workers: int, weighted: bool) -> list[float]:
+    """The mean of the sources that have a row, or by the rewards of each; without any, the rows."""
+    weights = [len(row.rewards) if weighted else 1 for row in rows]
+    if not sum(weights):
+        weights = [1] * len(rows)
+    if not rows:
+        return [LEAST] * n_workers
+    return [
+        sum(weight * row.q[worker] for weight, row in zip(weights, rows, strict=True))
+        / sum(weights)
+        for worker in range(n_workers)
+    ]
 
 
 def fork(known: Known, own: ReferenceDalton) -> ReferenceDalton:

@@ -64,10 +64,16 @@ class Predictor:
         time_weight: float,
         interval: float,
         false_positive_rate: float,
+        floor: float | None = None,
+        whole_runs: bool = False,
+        until_evicted: bool = False,
     ) -> None:
+        self.whole_runs, self.until_evicted = whole_runs, until_evicted
+        self.hot: set[int] = set()
         filter_seed, self.coins, self.choices = seeds
         self.adaptive = least_f is not None
         self.least_f = f if least_f is None else least_f
+        self.floor = self.least_f if floor is None else floor
         self.length, self.w_t, self.interval = length, time_weight, interval
         self.filter = Filter(math.ceil(1 / self.least_f), false_positive_rate, filter_seed)
         mean_entries = 2 / (self.least_f / 2)
@@ -99,7 +105,7 @@ class Predictor:
         self.p = Fraction(int(p * 2**32), 2**32)
 
     def is_hot(self, key: int) -> bool:
-        return len(self.vectors.get(key, ())) >= 2
+        return key in self.hot
 
     def observe(self, key: int) -> bool:
         hot = self.filter.contains(key)
@@ -107,7 +113,9 @@ class Predictor:
         t = toss(draw(self.coins, self.n_records), self.r + self.length)
         self.n_records += 1
         if t > self.r:
-            self.learn(key, t - self.r - 1)
+            # Section 3.2: bit t − r − 1. The program: by the whole run, as far as there are bits.
+            bit = min(t - 1, self.length - 1) if self.whole_runs else t - self.r - 1
+            self.learn(key, bit)
         return hot
 
     def count_key(self, hashed: int) -> None:
@@ -129,7 +137,8 @@ class Predictor:
         if was_hot:
             self.v2 += 1
             self.marked.add(key)
-        elif self.is_hot(key):
+        elif len(self.vectors.get(key, ())) >= 2:
+            self.hot.add(key)
             self.filter.append(key)
         self.decline()
         self.adapt_if_over()
@@ -154,7 +163,9 @@ class Predictor:
             self.vectors[key] = lower(self.vectors[key])
             self.shared[key] = lower(self.shared[key])
             self.shifts[key] += 1
-        if was_hot and not self.is_hot(key):
+        # Algorithm 1, line 21: with fewer than two bits. Section 5: when it is kicked out.
+        if was_hot and len(self.vectors[key]) < (1 if self.until_evicted else 2):
+            self.hot.remove(key)
             self.filter.delete(key)
         if not self.vectors[key]:
             del self.vectors[key], self.shared[key], self.fresh[key]
@@ -172,7 +183,7 @@ class Predictor:
         rare_share = 1.0 - self.v2 / self.v1
         n_keys = max(distinct.estimate(self.registers), len(self.marked), 1.0)
         f = crossing(self.f, rare_share, len(self.marked) / n_keys, self.w_t)
-        self.set_threshold(min(max(f, self.least_f), 1.0))
+        self.set_threshold(min(max(f, self.floor), 1.0))
         self.v1 = self.v2 = self.v1_told = self.v2_told = 0
         self.registers = [0] * 1024
         self.n_intervals += 1
@@ -200,6 +211,9 @@ def predictor(
     time_weight: float = 0.5,
     interval: float = 1.0,
     false_positive_rate: float = 0.01,
+    bounded: bool = True,
+    whole_runs: bool = False,
+    until_evicted: bool = False,
 ) -> Predictor:
     _, filter_seed, coins, choices = seeds(seed, 4)
     own = (filter_seed, draw(coins, source), draw(choices, source))
@@ -212,6 +226,9 @@ def predictor(
         time_weight,
         interval,
         false_positive_rate,
+        None if bounded else 1e-6,
+        whole_runs,
+        until_evicted,
     )
 
 

@@ -28,7 +28,7 @@ def merge(predictors: Sequence[Predictor]) -> Predictor:
     ahead = [p for p in predictors if p.n_intervals == merged.n_intervals]
     merged.set_threshold(median(p.f for p in ahead))
     merged.generation = 1 + max(p.generation for p in predictors)
-    fill(merged, united(predictors))
+    fill(merged, united(predictors), {key for p in predictors for key in p.hot})
     merged.marked = {key for p in ahead for key in p.marked if key in merged.vectors}
     merged.registers = [max(column) for column in zip(*(p.registers for p in ahead), strict=True)]
     merged.v1 = max(p.v1_told for p in ahead) + sum(p.v1 - p.v1_told for p in ahead)
@@ -63,7 +63,7 @@ def united(predictors: Sequence[Predictor]) -> dict[int, set[int]]:
     return {key: bits for key, bits in found.items() if bits}
 
 
-def fill(p: Predictor, vectors: dict[int, set[int]]) -> None:
+def fill(p: Predictor, vectors: dict[int, set[int]], were_hot: set[int]) -> None:
     """Let these be the shared vectors; the strongest first, as many as there is room for."""
 
     def weakness(key: int) -> tuple[int, int, int]:
@@ -75,9 +75,11 @@ def fill(p: Predictor, vectors: dict[int, set[int]]) -> None:
     p.fresh = {key: set() for key in p.keys}
     p.shifts = Counter()
     p.filter.counts = Counter()
-    for key in p.keys:
-        if p.is_hot(key):
-            p.filter.append(key)
+    p.hot = {key for key in p.keys if len(vectors[key]) >= 2}
+    if p.until_evicted:
+        p.hot |= were_hot & set(p.keys)
+    for key in p.hot:
+        p.filter.append(key)
 
 
 def fork(merged: Predictor, own: Predictor) -> Predictor:
@@ -100,7 +102,7 @@ def _add_news(p: Predictor, own: Predictor) -> None:
         key: shared.get(key, set()) | own.fresh.get(key, set())
         for key in shared.keys() | own.fresh.keys()
     }
-    fill(p, {key: bits for key, bits in both.items() if bits})
+    fill(p, {key: bits for key, bits in both.items() if bits}, p.hot | own.hot)
     p.shared = {key: shared.get(key, set()) for key in p.keys}
     p.fresh = {key: set(own.fresh.get(key, ())) for key in p.keys}
     p.shifts = Counter({key: own.shifts[key] for key in p.keys if key in before})

@@ -27,6 +27,9 @@ PARAMETERS = [
     # No piece has more keys than are counted exactly.
     {"stats_window": 61, "slide": 15, "n_slides": 3, "by_batch": True},
     {"stats_window": 200, "slide": 30, "n_slides": 2, "hybrid": False},
+    # As in the paper, and as in the authors' program.
+    {"stats_window": 40, "slide": 40, "n_slides": 60, "averaging": "weighted"},
+    {"stats_window": 40, "slide": 40, "n_slides": 60, "averaging": "mean", "max_split": 6},
 ]
 STREAMS = [skewed(4_000, n_keys=200), drifting(4_000, n_keys=200), returning(4_000, n_keys=200)]
 

@@ -37,6 +37,10 @@ OFTEN = [
     {"least_f": 0.01, "interval": 0.3, "time_weight": 0.1},
     {"least_f": 0.9, "interval": 3.0, "time_weight": 0.0},
     {"interval": 0.01, "time_weight": 1.0},
+    {"f": 0.3, "until_evicted": True},
+    {"f": 0.1, "whole_runs": True, "length": 8},
+    {"f": 0.1, "whole_runs": True, "until_evicted": True, "length": 7},
+    {"least_f": 0.2, "interval": 0.1, "time_weight": 0.9, "bounded": False},
 ]
 
 

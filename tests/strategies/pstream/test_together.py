@@ -21,6 +21,9 @@ PARAMETERS = [
     {"f": 0.1, "length": 3},
     {"least_f": 0.05, "interval": 0.1, "time_weight": 0.9},
     {"least_f": 0.02, "interval": 0.3},
+    {"f": 0.1, "whole_runs": True, "until_evicted": True, "length": 7},
+    {"least_f": 0.2, "interval": 0.1, "time_weight": 0.9, "bounded": False},
+    {"f": 0.3, "until_evicted": True},
 ]
 STREAMS = [skewed(6_000, n_keys=200), drifting(6_000, n_keys=200), returning(6_000, n_keys=200)]
 

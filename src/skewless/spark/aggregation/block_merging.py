@@ -85,8 +85,10 @@ def merge_blocks(
     return _unpacked(merged, partials, window)
 
 
-def merge_rows(rows: DataFrame, partials: Partials, window: Window | None) -> DataFrame:
-    """Return the results of a batch of partial results."""
+def merge_rows(
+    rows: DataFrame, partials: Partials, window: Window | None, *, are_whole: bool = False
+) -> DataFrame:
+    """Return the results of a batch of partial results; those of whole keys need no shuffle."""
     keys: list[Column] = [F.col(f"`{name}`") for name in partials.key]
     merger = by_key(partials)
     grouping = keys
@@ -106,8 +108,8 @@ def merge_rows(rows: DataFrame, partials: Partials, window: Window | None) -> Da
         starts = merged.column(PANE) if window is not None else None
         yield from _with_window(results, starts, partials, window).to_batches()
 
-    shuffled = rows.repartition(*grouping)
-    return shuffled.mapInArrow(merge, from_arrow_schema(_result_schema(partials, window)))
+    together = rows if are_whole else rows.repartition(*grouping)
+    return together.mapInArrow(merge, from_arrow_schema(_result_schema(partials, window)))
 
 
 @dataclass(frozen=True)

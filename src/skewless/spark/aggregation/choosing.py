@@ -26,13 +26,14 @@ from skewless.spark.ledger.folder import shown
 from skewless.spark.ledger.ledger import Ledger, LedgerMismatch
 from skewless.spark.records import Records
 from skewless.spark.routing.arguments import RoutingArguments
+from skewless.spark.routing.planned.inputs import input_of
 from skewless.spark.routing.route import DEFAULT_STRATEGY
 from skewless.strategy import AnyStrategy
 
-Form: TypeAlias = Literal["plain", "local", "together", "route"]
+Form: TypeAlias = Literal["plain", "local", "together", "plan", "route"]
 #: Forms that a user may name as `strategy`.
-AUTO, PLAIN, LOCAL = "auto", "plain", "local"
-FORMS = (AUTO, PLAIN, LOCAL)
+AUTO, PLAIN, LOCAL, PLAN = "auto", "plain", "local", "plan"
+FORMS = (AUTO, PLAIN, LOCAL, PLAN)
 #: Another form must promise at least this many times the speed of "local".
 _ALIKE = 1.3
 _LOGGER = logging.getLogger("skewless")
@@ -76,6 +77,8 @@ def choose(
         require_one_merger(asked.aggs)
     if choice is None:
         choice = _of_batch(known_source(asked, given.workers), given.workers)
+    if isinstance(strategy, str) and strategy == AUTO and choice.form == "route":
+        choice = _planned(asked.records, choice)
     is_exposed = choice.form == "together" and given.untrusted_keys
     return replace(choice, form="route") if is_exposed else choice
 
@@ -95,7 +98,8 @@ def _without_sample(
     alone = [name for name in own if not aggs[name].merges]
     if strategy != AUTO:
         _require_form(strategy, aggs, own, alone)
-        return Choice("plain" if strategy == PLAIN else "local", strategy, "as given")
+        forms: dict[str, Form] = {PLAIN: "plain", LOCAL: "local", PLAN: "plan"}
+        return Choice(forms[strategy], strategy, "as given")
     if alone:
         # Only the router refuses weights that have no effect.
         form: Form = "together" if weight is None else "route"
@@ -145,6 +149,13 @@ def form_seconds(source: Source, sample: Sample, workers: int) -> dict[str, floa
         "hash": moving + updating * max(1 / working, sample.top_share),
         DEFAULT_STRATEGY: STAGE_SECONDS + moving + n * ROUTE_SECONDS / reading + balanced,
     }
+
+
+def _planned(records: Records, choice: Choice) -> Choice:
+    """Return a plan instead of a strategy that decides online, if counting the batch is cheap."""
+    if records.is_stream or choice.strategy != DEFAULT_STRATEGY or records.key.is_collated:
+        return choice
+    return replace(choice, form="plan", strategy=PLAN) if input_of(records.df).is_cheap else choice
 
 
 def _begun(ledger: Ledger | None) -> str | None:

@@ -42,9 +42,10 @@ class Combiner:
     query: QueryLedger | None = None  # finds the ledger that the task reports to
     packing: Packing | None = None
     claim: QueryLedger | None = None  # on the ledger of a stream that routes nothing
+    finishes: bool = False  # all records of a key are in this task
 
     def combine(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the partial results of all batches."""
+        """Yield the partial results of all batches, or the results if they are complete."""
         task = this_task()
         if self.claim is not None:
             self.claim.claimed(task)
@@ -59,12 +60,8 @@ class Combiner:
             name = report_name(WORKERS, int(task.batch or 0), ledger.run, task.partition)
             ledger.publish(name, report)  # that of the first attempt counts
         table = merged.select(self.partials.table_schema.names)
+        table = self.partials.finish(table) if self.finishes else table
         yield from self.packing.pack(table) if self.packing else table.to_batches(_ROWS_PER_BATCH)
-
-    def finish(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the results of all batches, where all records of a key are in this task."""
-        merged, _, _ = combined(batches, self.partials)
-        yield from self.partials.finish(merged).to_batches(_ROWS_PER_BATCH)
 
 
 def combined(batches: Iterator[pa.RecordBatch], partials: Partials) -> tuple[pa.Table, int, float]:

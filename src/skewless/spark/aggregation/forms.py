@@ -1,6 +1,7 @@
 """The forms of `aggregate`: by plain Spark, or combined at sources, by hash, or by routed workers.
 
-All but the first make partial results of records that are where they are combined, and merge them.
+All but the first make partial results of records that are where they are combined. In a batch, a
+key whose records are all in one task is finished there. The other partial results are merged.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from skewless.aggregations import ApproxDistinct
+from skewless.planning.packing import KeyCounts, Packed, pack
+from skewless.planning.two_rounds import pack_two_rounds
 from skewless.spark.aggregation.arguments import check_one_part, is_merged_by_spark, lateness
 from skewless.spark.aggregation.asked import Asked
 from skewless.spark.aggregation.block_merging import merge_blocks, merge_rows
@@ -26,9 +31,13 @@ from skewless.spark.aggregation.state_layout import state_layout
 from skewless.spark.aggregation.windows import WINDOW
 from skewless.spark.arrow_types import from_arrow_schema
 from skewless.spark.columns import internal
+from skewless.spark.records import Records
 from skewless.spark.routing.arguments import RoutingArguments, weight_column
+from skewless.spark.routing.planned.placing import HASH, with_worker
+from skewless.spark.routing.planned.plan_keys import TOLERANCE, made_plan
 from skewless.spark.routing.query_ledger import QueryLedger, claim_of
 from skewless.spark.routing.route import make_router, routed
+from skewless.spark.routing.seeds import draw_seed, log_seed
 from skewless.spark.routing.speeds import log_unused, uses_speeds
 from skewless.spark.slots import check_slots, even_slots
 from skewless.spark.worker_python import require_skewless
@@ -63,6 +72,7 @@ class Combined:
     claim: QueryLedger | None = None
     query: QueryLedger | None = None  # finds the ledger to which the workers report
     strategy: AnyStrategy | None = None  # that may split keys
+    are_whole = False  # all records of a key in a batch are in one task
 
     def __init__(
         self, asked: Asked, choice: Choice, given: RoutingArguments, weight: str | Column | None
@@ -88,9 +98,14 @@ class Combined:
         check_one_part(asked, self.strategy)
         require_skewless(asked.records.spark)
         self.choice.log()
-        if is_merged_by_spark(asked.aggs):
+        if is_merged_by_spark(asked.aggs) and not self._can_finish():
             return self._merged_by_spark()
         return self._typed(self._in_blocks(mode) if asked.records.is_stream else self._in_rows())
+
+    def _can_finish(self) -> bool:
+        """Return whether a task finishes whole keys: of a stream, the totals are elsewhere."""
+        is_approximate = any(isinstance(a, ApproxDistinct) for a in self.asked.aggs.values())
+        return self.are_whole and not self.asked.records.is_stream and not is_approximate
 
     def _merged_by_spark(self) -> DataFrame:
         """Return partial results merged by Spark's aggregates."""
@@ -116,12 +131,21 @@ class Combined:
 
     def _in_rows(self) -> DataFrame:
         """Return partial results merged by us, as rows, without state."""
-        return merge_rows(self._combined(None), self.asked.partials, self.asked.window)
+        return self._finished(self.sent(), are_whole=self.are_whole)
+
+    def _finished(self, records: DataFrame, *, are_whole: bool) -> DataFrame:
+        """Return the results of a batch; whole keys are not shuffled again."""
+        partials, window = self.asked.partials, self.asked.window
+        finishes = are_whole and window is None  # windows may be made of several panes
+        combiner = Combiner(partials, self.query, None, self.claim, finishes)
+        schema = partials.result_schema if finishes else partials.table_schema
+        rows = self._mapped(records, combiner.combine, schema)
+        return rows if finishes else merge_rows(rows, partials, window, are_whole=are_whole)
 
     def _combined(self, packing: Packing | None) -> DataFrame:
         combiner = Combiner(self.asked.partials, self.query, packing, self.claim)
         schema = packing.schema if packing else self.asked.partials.table_schema
-        return self._mapped(self.sent().drop(_WORKER, _COST), combiner.combine, schema)
+        return self._mapped(self.sent(), combiner.combine, schema)
 
     def _mapped(self, records: DataFrame, function: Batches, schema: pa.Schema) -> DataFrame:
         """Run a function under a name that shows the choice in Spark's `explain`."""
@@ -130,7 +154,7 @@ class Combined:
             yield from function(batches)
 
         combine.__name__ = f"skewless {self.choice}"
-        return records.mapInArrow(combine, from_arrow_schema(schema))
+        return records.drop(_WORKER, _COST, HASH).mapInArrow(combine, from_arrow_schema(schema))
 
     def _typed(self, merged: DataFrame) -> DataFrame:
         """Return our results with the types of a plain query: means of wide decimals differ."""
@@ -155,16 +179,73 @@ class Local(Combined):
 class Together(Combined):
     """All records of a key come together by Spark's hash of the key."""
 
+    are_whole = True
+
     def sent(self) -> DataFrame:
         """Return the records by key."""
         return super().sent().repartition(self.given.workers, *self.asked.key)
 
+
+class Planned(Combined):
+    """The keys of a batch are counted and planned; only the heaviest of them are merged.
+
+    These are worked on first, and the whole keys after them, in tasks of the same stage as the
+    merge. Both rounds read the same shuffle: the filter of each is not moved below it.
+    """
+
+    def __init__(self, asked: Asked, choice: Choice, given: RoutingArguments, weight: Any) -> None:
+        """Raise ValueError for a stream, which cannot be counted."""
+        if asked.records.is_stream:
+            raise ValueError(
+                "strategy 'plan': df is a stream, which cannot be counted beforehand: leave out "
+                "strategy, or name one of the registry"
+            )
+        super().__init__(asked, choice, given, weight)
+        self.weight = weight
+        # Without reuse, the records would be computed twice, and might differ.
+        self.are_whole = asked.records.spark.conf.get("spark.sql.exchange.reuse") == "true"
+        self.first: list[int] = []  # hashes of the keys of the first round
+
+    def sent(self) -> DataFrame:
+        """Count the keys, and return the records in the partitions of their workers."""
+        asked, given = self.asked, self.given
+        seed = draw_seed() if given.seed is None else given.seed
+        if given.seed is None:
+            log_seed(seed)
+        plan = made_plan(
+            asked.records,
+            given.workers,
+            seed,
+            capacities=given.capacities,
+            weight=self.weight,
+            untrusted=given.untrusted_keys,
+            packing=self._packed,
+        )
+        chosen = Records.of(asked.records.df.select(*asked.sent(asked.records.key.grouped)))
+        key = replace(asked.records.key, columns=tuple(F.col(name) for name in asked.key))
+        with_workers = with_worker(replace(chosen, key=key), plan, _WORKER)
+        return with_workers.repartitionById(given.workers, F.col(_WORKER))
+
+    def _packed(self, counts: KeyCounts) -> Packed:
+        """Pack the keys, and note those of the first round."""
+        n_workers, capacities = self.given.workers, self.given.capacities
+        if not self.asked.partials.merges:
+            return pack(counts, n_workers, capacities, TOLERANCE, whole_keys=True)
+        packed, first = pack_two_rounds(counts, n_workers, capacities, TOLERANCE)
+        self.first = counts.hashes[list(first)].view(np.int64).tolist()
+        return packed
+
     def _in_rows(self) -> DataFrame:
-        """Finish without merging, unless windows are made of several panes."""
-        if self.asked.window is not None:
-            return super()._in_rows()
-        partials = self.asked.partials
-        return self._mapped(self.sent(), Combiner(partials).finish, partials.result_schema)
+        moved = self.sent()
+        if not self.first or not self.are_whole:
+            return self._finished(moved, are_whole=not self.first)
+        is_first = F.col(HASH).isin(self.first)
+        rounds = []
+        for are_whole in (False, True):
+            # Spark moves no filter that depends on the partition below a shuffle.
+            chosen = F.when(F.spark_partition_id() >= 0, is_first != F.lit(are_whole))
+            rounds.append(self._finished(moved.where(chosen), are_whole=are_whole))
+        return rounds[1].unionByName(rounds[0])
 
 
 class Routed(Combined):
@@ -176,6 +257,7 @@ class Routed(Combined):
         df, key = asked.records.df, asked.records.key
         self.router = make_router(df, key, choice.strategy, given, self.layout, stacklevel=4)
         self.query, self.strategy = self.router.query, self.router.plans.strategy
+        self.are_whole = self.strategy.traits.family == "moving"
         is_learning = self.query.ledger is not None and uses_speeds(self.strategy)
         if is_learning and not given.measures_speeds:
             log_unused(self.strategy.name)
@@ -195,5 +277,6 @@ FORMS: dict[str, type[Plain | Combined]] = {
     "plain": Plain,
     "local": Local,
     "together": Together,
+    "plan": Planned,
     "route": Routed,
 }

@@ -24,6 +24,7 @@ from skewless.strategies.dalton.bandit import (
 )
 from skewless.strategies.dalton.key_counts import KeyCounts, count_of
 from skewless.strategies.dalton.q_table import (
+    averaged,
     clear_row,
     forget_kept,
     learned_by_all,
@@ -102,7 +103,9 @@ class _Message:
         return bool(hot.shared[row] > 0 if is_common else hot.until[row] != NEVER)
 
 
-def merge_into(merged: Bandit, states: Sequence[Bandit], *, hybrid: bool, window: int) -> None:
+def merge_into(
+    merged: Bandit, states: Sequence[Bandit], *, hybrid: bool, window: int, averaging: str
+) -> None:
     """Fill `merged`, a fresh state, from `states`; `window` is the length of the load window."""
     new = [int(state.counters[0]["draws"] - state.counters[0]["told"]) for state in states]
     n_new = sum(new)
@@ -145,8 +148,10 @@ def merge_into(merged: Bandit, states: Sequence[Bandit], *, hybrid: bool, window
             for message in messages
             if message.learned(key, is_common=is_common)
         ]
-        if learned:
+        if learned and averaging == "rewards":
             set_values(merged.q, row, learned_by_all(learned, float(merged.levels[0]["rate"])))
+        elif learned:
+            set_values(merged.q, row, averaged(learned, weighted=averaging == "weighted"))
 
 
 def _merge_numbers(merged: Bandit, states: Sequence[Bandit]) -> None:

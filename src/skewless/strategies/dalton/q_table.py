@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from skewless.arrays import F64, I64, Floats, Ints, SmallInts
 from skewless.plumbing.compiling import kernel
-from skewless.plumbing.order_free import unordered_sum
+from skewless.plumbing.order_free import unordered_mean, unordered_sum
 from skewless.state import require_same, require_that, require_within
 
 _MOST_VALUE = 1e9  # rewards are a few units at most
@@ -263,6 +263,25 @@ def learned_by_all(rows: Sequence[tuple[QTable, int]], rate: float) -> Floats:
     after: Floats = (1.0 - rate) ** (n_rewards - fewest) * remainders
     after += (1.0 - (1.0 - rate) ** n_rewards) * mean
     return after
+
+
+def averaged(rows: Sequence[tuple[QTable, int]], *, weighted: bool) -> Floats:
+    """Return the mean of the values of all sources; weighted: by the rewards since the last message.
+
+    >>> one, other = q_table(1, 2, start=-2.0), q_table(1, 2, start=-2.0)
+    >>> learn(one, 0, 0, 0.0, 0.5)
+    >>> keep(one, 0, 0, 0.0, 0.5)
+    >>> averaged([(one, 0), (other, 0)], weighted=False).tolist()
+    [-1.5, -2.0]
+    >>> averaged([(one, 0), (other, 0)], weighted=True).tolist()
+    [-1.0, -2.0]
+    """
+    values = [row_values(table, row) for table, row in rows]
+    n_rewards = np.array([_part(table, table.n_kept, row).sum() for table, row in rows], np.float64)
+    if not weighted or not n_rewards.any():
+        return unordered_mean(values)
+    mean: Floats = unordered_sum(n_rewards[:, None] * np.array(values)) / n_rewards.sum()
+    return mean
 
 
 def _part(table: QTable, flat: NDArray[Any], row: int) -> NDArray[Any]:

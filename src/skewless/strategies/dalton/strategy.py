@@ -77,6 +77,10 @@ class Dalton:
     max_split
         A key on this many workers explores only those. The limit begins at 2 and grows by one when
         most hot keys have reached it, up to this; None for no limit.
+    averaging
+        What a merge makes of the values of the sources: `"rewards"`, as if one source had had the
+        rewards of all; `"weighted"`, their mean by rewards, as in the paper; `"mean"`, their plain
+        mean, as in the authors' program.
     share_loads
         After a merge, a source continues with the loads of all sources.
     by_batch
@@ -115,6 +119,7 @@ class Dalton:
     statistics: Literal["exact", "count-min", "hybrid"] = "hybrid"
     exact_keys: int = 5_000
     max_split: int | None = None
+    averaging: Literal["rewards", "weighted", "mean"] = "rewards"
     share_loads: bool = True
     by_batch: bool = False
     hybrid: bool = True
@@ -130,6 +135,8 @@ class Dalton:
         require_count(self, "exact_keys", most=MOST_PLACES)
         known = self.statistics in ("exact", "count-min", "hybrid")
         require(self, "statistics", known, "'exact', 'count-min' or 'hybrid'")
+        known = self.averaging in ("rewards", "weighted", "mean")
+        require(self, "averaging", known, "'rewards', 'weighted' or 'mean'")
         require(
             self, "max_split", self.max_split is None or self.max_split >= 1, "at least 1 or None"
         )
@@ -221,7 +228,8 @@ class Dalton:
         Replicas and statistics windows stay with each source.
         """
         merged = self.start(states[0].sent.size, 0)
-        merge_into(merged, states, hybrid=self.hybrid, window=self.slide * self.n_slides)
+        window = self.slide * self.n_slides
+        merge_into(merged, states, hybrid=self.hybrid, window=window, averaging=self.averaging)
         return merged
 
     def fork(self, merged: Bandit, own: Bandit, source: int) -> Bandit:

@@ -77,7 +77,7 @@ class CoinSynopsis(NamedTuple):
     shared: Words  # bits that all sources got from the last merge
     fresh: Words  # bits of this source's own long runs since its last message
     shifts: SmallInts  # how often this source has shifted `shared` since then
-    marked: Bytes  # for the caller; 0 for a new entry
+    marked: Bytes  # flags of the caller; 0 for a new entry
     counters: Rows  # [1]
     scale: Floats  # [records of all sources / those of this one]
     seeds: Words  # of the coins, of the choices
@@ -95,7 +95,7 @@ class CoinSynopsis(NamedTuple):
         for name in ("vectors", "shared", "fresh"):
             require_within(name, getattr(self, name), 0, (1 << length) - 1)
         require_within("shifts", self.shifts, 0, MOST_COUNTED)
-        require_within("marked", self.marked, 0, 1)
+        require_within("marked", self.marked, 0, 3)
         require_within("scale", self.scale, 1, MOST_SCALE)
 
 
@@ -215,14 +215,11 @@ def entry_of(synopsis: CoinSynopsis, key: U64) -> I64:
 
 
 @kernel
-def set_bit(synopsis: CoinSynopsis, entry: I64, n_heads: I64) -> bool:
-    """Set the bit of a long run; return whether fewer than two bits became two (l. 14–16)."""
-    counters = synopsis.counters[0]
-    before = vector(synopsis, entry)
-    bit = min(n_heads - counters["run"], counters["length"] - 1)
+def set_bit(synopsis: CoinSynopsis, entry: I64, number: I64) -> None:
+    """Set this bit of a vector, or the last one if there are fewer (l. 14–15)."""
+    bit = min(number, synopsis.counters[0]["length"] - 1)
     synopsis.vectors[entry] |= _ONE << np.uint64(bit)
     synopsis.fresh[entry] |= _ONE << np.uint64(bit)
-    return bool(not is_two(before) and is_two(vector(synopsis, entry)))
 
 
 @kernel
@@ -253,13 +250,12 @@ def next_declining(synopsis: CoinSynopsis) -> I64:
 
 
 @kernel
-def shift(synopsis: CoinSynopsis, entry: I64) -> bool:
-    """Shift the entry's vector, and evict an empty one; return whether two bits became fewer.
+def shift(synopsis: CoinSynopsis, entry: I64) -> U64:
+    """Shift the entry's vector, and evict an empty one; return the vector afterwards.
 
     Alg. 1, l. 20–22. Every shift applies to the fresh bits. Only a shift for this source's own long
     runs also applies to the vector and the shared bits.
     """
-    before = vector(synopsis, entry)
     bits = mix(draw(synopsis.seeds[1], synopsis.counters[0]["chosen"]))
     if to_unit(bits) * synopsis.scale[0] < 1.0:
         synopsis.vectors[entry] >>= _ONE
@@ -279,7 +275,7 @@ def shift(synopsis: CoinSynopsis, entry: I64) -> bool:
             synopsis.shifts[entry] = synopsis.shifts[last]
             synopsis.marked[entry] = synopsis.marked[last]
             synopsis.table.values[find_slot(synopsis.table, synopsis.keys[last])] = entry
-    return bool(is_two(before) and not is_two(after))
+    return after
 
 
 def vectors(synopsis: CoinSynopsis) -> dict[int, int]:

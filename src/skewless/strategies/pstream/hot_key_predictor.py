@@ -49,7 +49,6 @@ from skewless.strategies.pstream.coin_synopsis import (
     set_rate,
     shift,
     vector,
-    vectors,
 )
 
 COUNTERS = np.dtype(
@@ -64,6 +63,8 @@ COUNTERS = np.dtype(
         ("long_told", "i8"),  # of `long`, those that all sources know of
         ("long_hot_told", "i8"),  # of `long_hot`, the same
         ("waiting", "i8"),  # 1 between a message and its answer
+        ("whole_runs", "i8"),  # 1 if the whole run says which bit it sets, not its part beyond r
+        ("until_evicted", "i8"),  # 1 if a key is hot until its vector is empty
     ]
 )
 SETTINGS = np.dtype(
@@ -75,6 +76,8 @@ SETTINGS = np.dtype(
     ]
 )
 
+#: Flags of an entry: the key was hot at a long run of this interval; it is in the filter.
+MARKED, HOT = np.uint8(1), np.uint8(2)
 _PRECISION = 10  # of the number of keys: 2^10 bytes for a standard error of 3 %
 # The largest value of a register: all bits of a 64-bit hash that do not choose the register are 0,
 # and one more.
@@ -97,7 +100,8 @@ class HotKeyPredictor(NamedTuple):
         require_same("settings", self.settings[constant], fresh.settings[constant])
         require_within("settings", self.settings, 0, MOST_WEIGHT)
         require_within("settings", self.settings["share"], float(self.settings[0]["least"]), 1)
-        require_same("counters", self.counters["adaptive"], fresh.counters["adaptive"])
+        constant = ["adaptive", "whole_runs", "until_evicted"]
+        require_same("counters", self.counters[constant], fresh.counters[constant])
         require_within("counters", self.counters, 0, MOST_COUNTED)
         require_within("counters", self.counters["long_hot"], 0, int(self.counters[0]["long"]))
         require_within("registers", self.registers, 0, _LARGEST_RANK)
@@ -107,16 +111,19 @@ def hot_key_predictor(
     f: float,
     *,
     least_f: float | None = None,
+    floor: float | None = None,
     length: int = 16,
     time_weight: float = 0.5,
     interval: float = 1.0,
     false_positive_rate: float = 0.01,
+    whole_runs: bool = False,
+    until_evicted: bool = False,
     seeds: Words,
 ) -> HotKeyPredictor:
     """Return a predictor that has seen nothing.
 
     `f` is the threshold. With `least_f` it is only the first threshold, which then adapts, but
-    never below `least_f`. The three `seeds` are that of the filter, the same for all sources, and
+    never below `floor`, or `least_f` if that is None. Memory is that for `least_f`. The three `seeds` are that of the filter, the same for all sources, and
     those of the coins and of the choices, which differ by source.
 
     The filter has its false-positive rate while no more than 1 / f keys are hot: no more can have a
@@ -125,9 +132,11 @@ def hot_key_predictor(
     least = f if least_f is None else least_f
     counters = np.zeros(1, COUNTERS)
     counters["adaptive"] = least_f is not None
+    counters["whole_runs"] = whole_runs
+    counters["until_evicted"] = until_evicted
     settings = np.zeros(1, SETTINGS)
     settings["share"] = f
-    settings["least"] = least
+    settings["least"] = least if floor is None else floor
     settings["time_weight"] = time_weight
     settings["interval"] = interval
     return HotKeyPredictor(
@@ -169,8 +178,8 @@ def _end_interval(predictor: HotKeyPredictor) -> None:
     synopsis, counters, settings = predictor.synopsis, predictor.counters[0], predictor.settings[0]
     n_marked = 0  # v_3
     for entry in range(synopsis.counters[0]["size"]):
-        n_marked += np.int64(synopsis.marked[entry])
-        synopsis.marked[entry] = 0
+        n_marked += np.int64(synopsis.marked[entry] & MARKED)
+        synopsis.marked[entry] &= HOT
     rare_share = 1.0 - counters["long_hot"] / counters["long"]
     n_keys = max(distinct.estimate(predictor.registers), np.float64(n_marked), 1.0)
     f = better_threshold(settings["share"], rare_share, n_marked / n_keys, settings["time_weight"])
@@ -205,16 +214,23 @@ def learn(predictor: HotKeyPredictor, key: U64, n_heads: I64) -> None:
     if entry != ABSENT:
         # Section 4.4 asks whether the key is hot; we ask before this run sets its bit. A key that
         # is hot by this very run would count in place of many records of it that were not hot.
-        if is_two(vector(synopsis, entry)):
+        if synopsis.marked[entry] & HOT:
             counters["long_hot"] += 1
-            synopsis.marked[entry] = 1
-        if set_bit(synopsis, entry, n_heads):
+            synopsis.marked[entry] |= MARKED
+        beyond = np.int64(0) if counters["whole_runs"] else synopsis.counters[0]["run"]
+        set_bit(synopsis, entry, n_heads - beyond)
+        if is_two(vector(synopsis, entry)) and not synopsis.marked[entry] & HOT:
+            synopsis.marked[entry] |= HOT
             bf.add(predictor.filter, key)  # l. 17: append
     begin_decline(synopsis)
     entry = next_declining(synopsis)
     while entry != ABSENT:
         declining = synopsis.keys[entry]
-        if shift(synopsis, entry):
+        was_hot = synopsis.marked[entry] & HOT
+        bits = shift(synopsis, entry)
+        if was_hot and (bits == 0 or (not counters["until_evicted"] and not is_two(bits))):
+            if bits != 0:
+                synopsis.marked[entry] &= MARKED
             bf.remove(predictor.filter, declining)  # l. 22: delete
         entry = next_declining(synopsis)
     if counters["adaptive"] and _is_over(predictor):
@@ -278,4 +294,11 @@ def look_up(bloom: CountingBloom, keys: Keys, places: SmallInts, hot: SmallInts)
 
 def hot_keys(predictor: HotKeyPredictor) -> set[int]:
     """Return the keys that are hot, without the false positives of the filter."""
-    return {key for key, bits in vectors(predictor.synopsis).items() if bits.bit_count() >= 2}
+    return flagged(predictor, HOT)
+
+
+def flagged(predictor: HotKeyPredictor, flag: np.uint8) -> set[int]:
+    """Return the keys that have this flag."""
+    synopsis = predictor.synopsis
+    size = int(synopsis.counters[0]["size"])
+    return set(synopsis.keys[:size][synopsis.marked[:size] & flag > 0].tolist())

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from skewless.kernels.key_table import get
 from skewless.kernels.merge_history import add_merge, follow, merge_history, scale_of
 from skewless.state import copy_state
 from skewless.strategies.pstream import bloom as bf
@@ -23,11 +22,15 @@ from skewless.strategies.pstream.coin_synopsis import (
     fill,
     merge_vectors,
     news,
+    vectors,
 )
 from skewless.strategies.pstream.coin_synopsis import send_off as send_synopsis_off
 from skewless.strategies.pstream.hot_key_predictor import (
+    HOT,
+    MARKED,
     HotKeyPredictor,
     end_interval_if_over,
+    flagged,
     hot_keys,
 )
 
@@ -74,8 +77,11 @@ def merge(predictors: Sequence[HotKeyPredictor]) -> HotKeyPredictor:
         merges=merge_history(),
     )
     _merge_numbers(merged, predictors, ahead, f)
-    _mark(merged, set().union(*(_marked(predictor) for predictor in ahead)))
-    _fill_filter(merged)
+    _flag(
+        merged,
+        set().union(*(flagged(predictor, MARKED) for predictor in ahead)),
+        set().union(*(hot_keys(predictor) for predictor in predictors)),
+    )
     end_interval_if_over(merged)
     add_merge(
         merged.merges, [p.merges for p in predictors], sum(_new(predictors)), _horizon(merged)
@@ -117,7 +123,8 @@ def _merge_numbers(
     f: float,
 ) -> None:
     counters = merged.counters[0]
-    counters["adaptive"] = predictors[0].counters[0]["adaptive"]
+    for name in ("adaptive", "whole_runs", "until_evicted"):
+        counters[name] = predictors[0].counters[0][name]
     counters["intervals"] = ahead[0].counters[0]["intervals"]
     counters["records"] = max(int(predictor.counters[0]["records"]) for predictor in predictors)
     counters["told"] = counters["records"]
@@ -150,33 +157,25 @@ def take_over(forked: HotKeyPredictor, own: HotKeyPredictor) -> None:
         synopsis.counters[name] = own.synopsis.counters[name]
     if not waited:
         return
-    marked = _marked(forked)
+    marked, hot = flagged(forked, MARKED), hot_keys(forked) | hot_keys(own)
     add_news(synopsis, news(own.synopsis))
     if own.counters[0]["intervals"] == counters["intervals"]:
         for name in ("long", "long_hot"):
             counters[name] += own.counters[0][name] - own.counters[0][f"{name}_told"]
         np.maximum(forked.registers, own.registers, out=forked.registers)
-        marked |= _marked(own)
-    _mark(forked, marked)
-    _fill_filter(forked)
+        marked |= flagged(own, MARKED)
+    _flag(forked, marked, hot)
 
 
-def _marked(predictor: HotKeyPredictor) -> set[int]:
+def _flag(predictor: HotKeyPredictor, marked: set[int], were_hot: set[int]) -> None:
+    """Flag the entries of a synopsis that was just filled, and fill the filter with hot keys."""
     synopsis = predictor.synopsis
-    size = int(synopsis.counters[0]["size"])
-    return set(synopsis.keys[:size][synopsis.marked[:size] == 1].tolist())
-
-
-def _mark(predictor: HotKeyPredictor, keys: set[int]) -> None:
-    synopsis = predictor.synopsis
-    synopsis.marked[:] = 0
-    for key in keys:
-        entry = int(get(synopsis.table, np.uint64(key)))
-        if entry >= 0:
-            synopsis.marked[entry] = 1
-
-
-def _fill_filter(predictor: HotKeyPredictor) -> None:
     predictor.filter.counters[:] = 0
-    for key in sorted(hot_keys(predictor)):
-        bf.add(predictor.filter, np.uint64(key))
+    synopsis.marked[:] = 0
+    stays_hot = bool(predictor.counters[0]["until_evicted"])
+    for entry, (key, bits) in enumerate(vectors(synopsis).items()):
+        if key in marked:
+            synopsis.marked[entry] |= MARKED
+        if bits.bit_count() >= 2 or (stays_hot and key in were_hot):
+            synopsis.marked[entry] |= HOT
+            bf.add(predictor.filter, np.uint64(key))

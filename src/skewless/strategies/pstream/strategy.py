@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -118,6 +119,14 @@ class PStream:
         When f is adapted: after this many times 1 / p long runs, in which an entry is shifted once.
     false_positive_rate
         Of the filter, while no more than 1 / f keys are hot.
+    bounded
+        False: an f that adapts may fall below `least_f`, as in the paper, but memory stays that
+        for `least_f`: keys that find no room in the synopsis are not hot.
+    whole_runs
+        Whether a run of r + b heads sets bit r + b, as in the authors' program, instead of bit b.
+    until_evicted
+        Whether a hot key stays hot until its vector is empty, as in section 5 and in the authors'
+        program, instead of until fewer than two bits are left.
 
     **Deviations from the paper**: each source has a predictor of its own, and H(f) is a share of
     the keys of an interval. The complete list, with reasons, is in `docs/strategies/pstream.md`.
@@ -144,6 +153,9 @@ class PStream:
     time_weight: float = 0.5
     interval: float = 1.0
     false_positive_rate: float = 0.01
+    bounded: bool = True
+    whole_runs: bool = False
+    until_evicted: bool = False
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -153,11 +165,21 @@ class PStream:
         adapts = self.f is None or self.least_f is None
         require(self, "least_f", adapts, "None when f is given, because f then never changes")
         require(self, "length", 2 <= self.length <= 32, "from 2 to 32")
+        if given := self.f or self.least_f:
+            self._require_two_bits(given)
         require(self, "time_weight", 0 <= self.time_weight <= 1, "from 0 to 1")
         require(self, "interval", 0 < self.interval < np.inf, "above 0 and finite")
         rate = self.false_positive_rate
+        adapts = self.f is None
+        require(self, "bounded", adapts or self.bounded, "True when f is given: it never changes")
         require(self, "false_positive_rate", 0 < rate < 1, "above 0 and below 1")
         require(self, "false_positive_rate", 1e-9 <= rate <= 1 - 1e-9, "at least 1e-9 from 0 and 1")
+
+    def _require_two_bits(self, f: float) -> None:
+        """Raise ValueError if whole runs would all set the last bit, so that no key became hot."""
+        r = math.floor(math.log2(2 / f))
+        enough = not self.whole_runs or self.length >= r + 2
+        require(self, "length", enough, f"at least {r + 2} with whole_runs and f = {f:g}")
 
     @property
     def traits(self) -> Traits:
@@ -169,6 +191,7 @@ class PStream:
         seeds = seed_array(seed, 4)
         own = [int(draw(word, source)) for word in seeds[2:]]
         least = self.least_f or max(_SMALLEST_F, _LEAST_F_PER_SHARE / n_workers)
+        self._require_two_bits(self.f or least)
         first_worker = (int(seeds[0] % np.uint64(n_workers)) + source) % n_workers
         return PStreamState(
             seed=seeds[:1],
@@ -177,10 +200,13 @@ class PStream:
             predictor=hot_key_predictor(
                 self.f or max(_FIRST_F, least),
                 least_f=None if self.f else least,
+                floor=None if self.bounded else _SMALLEST_F,
                 length=self.length,
                 time_weight=self.time_weight,
                 interval=self.interval,
                 false_positive_rate=self.false_positive_rate,
+                whole_runs=self.whole_runs,
+                until_evicted=self.until_evicted,
                 seeds=np.array([int(seeds[1]), *own], np.uint64),
             ),
             hot=np.zeros(_BLOCK, np.int32),

@@ -1,7 +1,6 @@
 """Tuning PStream's weights: a greedy walk that sometimes accepts a step down.
 
-Section 4.4, last paragraph. No strategy and no figure calls `tune`, only the tests do. It is here
-for users who look for a `time_weight` for their own stream.
+Section 4.4, last paragraph. `skewless tune` calls it with a stream of the user.
 """
 
 from __future__ import annotations

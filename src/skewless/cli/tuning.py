@@ -1,0 +1,153 @@
+"""`skewless tune`: finds the weights and the threshold of PStream for a stream, without Spark."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from skewless.cli import reading
+from skewless.cli.application import app, refusing_bad_input
+from skewless.cli.option import option
+from skewless.cli.screen import AsJson, console, print_json, progress_bar
+from skewless.cli.simulating import optional_count, stream_of
+from skewless.plumbing.arguments import MOST_WORKERS, seed_number
+from skewless.strategies import PStream
+from skewless.strategies.pstream.tuning import tune
+from skewless.workloads import Workload
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What a run with these weights gives; numbers of windows are means."""
+
+    time_weight: float
+    space_weight: float
+    f: float  # the median of its values at the ends of windows
+    p: float
+    f_lowest: float
+    f_highest: float
+    at_the_floor: float  # the part of the windows that end with the smallest f that may be
+    window_imbalance: float
+    window_replication: float
+    cost: float  # of the slowest worker and of the merge, per record of a fair share
+
+
+def tried(
+    time_weight: float, stream: Workload, n_workers: int, window: int, pair_cost: float, seed: int
+) -> Trial:
+    """Route the stream by PStream with this w_T, as one source."""
+    strategy = PStream(time_weight=time_weight)
+    state = strategy.start(n_workers, seed)
+    settings = state.predictor.settings[0]
+    thresholds, imbalances, replications, costs = [], [], [], []
+    for keys in stream.chunks(seed, window):
+        out = np.full(keys.size, -1, np.int32)
+        strategy.route(keys, state, out)
+        fair = keys.size / n_workers
+        slowest = np.bincount(out, minlength=n_workers).max() / fair
+        n_pairs = np.unique(np.column_stack((keys, out.astype(np.uint64))), axis=0).shape[0]
+        thresholds.append(float(settings["share"]))
+        imbalances.append(slowest - 1.0)
+        replications.append(n_pairs / np.unique(keys).size)
+        costs.append(slowest + pair_cost * n_pairs / keys.size)
+    if not thresholds:
+        raise ValueError("the stream has no records")
+    lowest = float(settings["least"])
+    return Trial(
+        time_weight=time_weight,
+        space_weight=1.0 - time_weight,
+        f=median(thresholds),
+        p=median(thresholds) / 2,
+        f_lowest=min(thresholds),
+        f_highest=max(thresholds),
+        at_the_floor=float(np.mean(np.array(thresholds) <= lowest)),
+        window_imbalance=float(np.mean(imbalances)),
+        window_replication=float(np.mean(replications)),
+        cost=float(np.mean(costs)),
+    )
+
+
+@app.command("tune")
+def tune_command(
+    workers: str = option("16", "Number of workers."),
+    seed: int = option(0, "Seed of workload, routing and walk."),
+    zipf: float | None = option(None, "Exponent of the Zipf distribution."),
+    keys: str | None = option(None, "Number of keys, e.g. 1e5."),
+    records: str | None = option(None, "Number of records, e.g. 1e6."),
+    workload: str | None = option(None, "A workload by name; see `skewless workloads`."),
+    with_: list[str] | None = option(None, "Set a workload parameter: name=value.", "--with"),
+    trace: Path | None = option(
+        None, "A file: Parquet, CSV, JSON lines, or text, whose words are the records."
+    ),
+    key: str | None = option(None, "The trace's key column(s)."),
+    limit: str | None = option(None, "Read at most this many records of the trace."),
+    window: str = option("10000", "Records per window, at whose end partial results are merged."),
+    pair_cost: float = option(
+        1.0, "What merging a partial result costs, shared by all workers, in records."
+    ),
+    trials: str = option("20", "Most steps of the walk; each routes the whole stream."),
+    as_json: AsJson = False,
+) -> None:
+    """Find w_T, w_S, f and p of PStream for a stream: section 4.4 of its paper.
+
+    The walk begins with the default, equal weights. The first row is the default, the row with the
+    least cost is the best.
+    """
+    with refusing_bad_input():
+        settings = reading.pairs(with_ or [], "--with")
+        source = "trace" if trace is not None else workload or "zipf"
+        n_workers = reading.count(workers, "--workers", least=1, most=MOST_WORKERS)
+        n_trials = reading.count(trials, "--trials", least=1, most=1000)
+        size = reading.count(window, "--window", least=1)
+        seed_number(seed, "--seed")
+        if not 0 <= pair_cost < float("inf"):
+            raise ValueError(f"--pair-cost must be at least 0 and finite, not {pair_cost}")
+    found: list[Trial] = []
+    with refusing_bad_input(), reading.naming_options(source, settings), progress_bar() as bar:
+        counts = {"n_keys": keys, "n_records": records, "limit": limit}
+        given: dict[str, Any] = {"z": zipf} | {
+            name: optional_count(text, f"--{name.removeprefix('n_')}")
+            for name, text in counts.items()
+        }
+        stream = stream_of(workload, trace, key, settings, given)
+        task = bar.add_task("pstream", total=n_trials + 1)
+
+        def gain(time_weight: float) -> float:
+            found.append(tried(time_weight, stream, n_workers, size, pair_cost, seed))
+            bar.update(task, completed=len(found))
+            return 1.0 / found[-1].cost
+
+        # Gains are below 1: the paper's temperature would accept nearly every step down.
+        tune(gain, seed=seed, first=0.5, max_steps=n_trials, temperature=lambda i: 0.01 / i)
+    best = min(found, key=lambda trial: trial.cost)
+    if as_json:
+        for trial in found:
+            print_json({**dataclasses.asdict(trial), "best": trial is best})
+    else:
+        console().print(_table(found, best))
+        print(f"\nThe best: --strategy pstream --set time_weight={best.time_weight:.4g}")
+
+
+def _table(found: list[Trial], best: Trial) -> Table:
+    table = Table(box=None)
+    headings = ("w_T", "w_S", "f", "p", "f from – to", "at the floor", "window imbalance")
+    for heading in (*headings, "window replicas", "cost", ""):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for trial in found:
+        table.add_row(
+            f"{trial.time_weight:.3f}",
+            f"{trial.space_weight:.3f}",
+            *(f"{number:.2g}" for number in (trial.f, trial.p)),
+            f"{trial.f_lowest:.2g} – {trial.f_highest:.2g}",
+            f"{trial.at_the_floor:.0%}",
+            f"{trial.window_imbalance:.2g}",
+            f"{trial.window_replication:.3f}",
+            f"{trial.cost:.3f}",
+            "best" if trial is best else "",
+        )
+    return table
