@@ -324,10 +324,7 @@ def _told(trial: Trial) -> tuple[str, str]:
     one = trial.aggregator
     shown = [part.to_pylist() for part in trial.parts]
     n_records = sum(part.num_rows for part in trial.parts)
-    return (
-        class_name(one),
-        f"{n_records} records in {len(shown)} parts: {shown}",
-    )
+    return (class_name(one), f"{n_records} records in {len(shown)} parts: {shown}")
 
 
 def _with_one_record_less(trial: Trial) -> Iterator[Trial]:

@@ -32,10 +32,7 @@ _SIMPLE = {
 }
 _DECIMALS = ("decimal", "dec", "numeric")
 #: Types with a number behind them that Arrow does not keep.
-_LENGTHS = {
-    **dict.fromkeys(("char", "character", "varchar"), pa.string()),
-    "time": pa.time64("ns"),
-}
+_LENGTHS = {**dict.fromkeys(("char", "character", "varchar"), pa.string()), "time": pa.time64("ns")}
 _DAY_TIMES = ("day", "hour", "minute", "second")
 #: Types that Spark has but Arrow lacks, or that no aggregation can hold.
 _REFUSED = {

@@ -20,14 +20,7 @@ from skewless.dashboard.figures import (
     short_numbers,
     text_root,
 )
-from skewless.dashboard.page_style import (
-    COLOURS,
-    GREY,
-    Section,
-    Sign,
-    frame,
-    write_document,
-)
+from skewless.dashboard.page_style import COLOURS, GREY, Section, Sign, frame, write_document
 from skewless.metrics import relative_loads
 
 #: What one strategy did: `strategy`, `loads`, `rows`, `differences`, `records_per_second`,

@@ -121,9 +121,7 @@ def trade_off(report: Report) -> Any:
         }
     )
     plot = figure(
-        title="Balance against replicas: the lower left corner is best",
-        width=_WIDTH,
-        height=360,
+        title="Balance against replicas: the lower left corner is best", width=_WIDTH, height=360
     )
     plot.scatter("slowest", "replicas", size=10, color=_BAR, source=source)
     plot.add_layout(
