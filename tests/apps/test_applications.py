@@ -14,14 +14,11 @@ from pyspark.sql import DataFrame
 
 from skewless.apps.application import Application
 from skewless.apps.clustering import Clustering
-from skewless.apps.ddos_flows import DdosFlows
-from skewless.apps.hashtags import Hashtags
 from skewless.apps.records.generated import write_generated
 from skewless.apps.records.inputs import Input, find_input
 from skewless.apps.records.outputs import BATCH
-from skewless.apps.road_condition import RoadCondition
 from skewless.apps.self_join import SelfJoin
-from skewless.apps.vwap import Vwap
+from skewless.apps.windowed import DdosFlows, Hashtags, RoadCondition, Vwap
 
 #: Each application, the records that it reads, and what plain Spark says.
 CASES: dict[str, tuple[Application, str, str]] = {

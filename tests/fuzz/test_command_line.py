@@ -84,7 +84,6 @@ OPTIONS = {
         "--load-us",
         "--seed",
     ],
-    "compare": ["--strategy", "--out", "--records"],
     "diagnose columns": ["--workers", "--limit", "--format", "--delimiter", "--json", "--key"],
     "diagnose key": [
         *("--workers", "--limit", "--window", "--delimiter", "--slots", "--per-record"),
@@ -161,7 +160,7 @@ def little_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         monkeypatch.setattr(session, "find_java", lambda: tmp_path)
         for module in ("demo", "applications.run", "diagnosing.keys"):
             monkeypatch.setattr(f"skewless.cli.{module}.spark_session", stop)
-        monkeypatch.setattr("skewless.apps.records.drifting_words.DriftingWords.write", stop)
+        monkeypatch.setattr("skewless.apps.records.generated.DriftingWords.write", stop)
     except ModuleNotFoundError:  # without pyspark one line says so
         pass
     return tmp_path

@@ -14,20 +14,12 @@ Partial results are plain Arrow columns, so they can be made anywhere and merged
 from skewless.aggregations.aggregation import Aggregation
 from skewless.aggregations.aggregator import Aggregator, PerKey, Reducing, is_reducer, reducing
 from skewless.aggregations.checker import LAWS, check_aggregator
-from skewless.aggregations.collecting import ApproxDistinct, Collect, CollectSet, Distinct
-from skewless.aggregations.constructors import (
-    collect,
-    collect_set,
-    count,
+from skewless.aggregations.collecting import (
+    ApproxDistinct,
+    Collect,
+    CollectSet,
+    Distinct,
     distinct,
-    max,
-    mean,
-    min,
-    stddev,
-    sum,
-    top_k,
-    variance,
-    vwap,
 )
 from skewless.aggregations.extremes import Max, Min, TopK
 from skewless.aggregations.grouping import Groups, distinct_pairs, group
@@ -36,6 +28,11 @@ from skewless.aggregations.sums import Count, Mean, Sum, WeightedMean
 from skewless.aggregations.types import parse_fields, parse_type
 from skewless.aggregations.vector_aggregator import PerColumn, VectorAggregator
 from skewless.plumbing.broken_laws import LawBroken
+
+# The classes under the names that a query spells.
+collect, collect_set, count, top_k = Collect, CollectSet, Count, TopK
+max, mean, min, sum = Max, Mean, Min, Sum
+stddev, variance, vwap = Stddev, Variance, WeightedMean
 
 __all__ = [
     "LAWS",

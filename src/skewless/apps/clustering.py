@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -67,10 +68,10 @@ class Clustering(Windowed):
         if self.watermark is None:
             raise ValueError("--stream needs --watermark here, with --window and --time")
 
-    def compute(self, records: DataFrame, ledger: str | None = None) -> DataFrame:
-        """Return a row per key, or per window and key."""
-        aggs = {"clusters": VoteThenGreedy(self.alike)}
-        return self.aggregated(self.read(records), "key", aggs, ledger)
+    @property
+    def aggs(self) -> Mapping[str, Any]:  # type: ignore[override]
+        """The clusters."""
+        return {"clusters": VoteThenGreedy(self.alike)}
 
     def choose(self, found: DataFrame) -> DataFrame:
         """Return the clusters with their number, and the number of texts in them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,15 +11,16 @@ from typing import ClassVar, Generic, TypeVar
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skewless.apps.records.outputs import batch_column, ledger_beside
-from skewless.apps.streams import finish
 from skewless.spark.aggregation.choosing import FORMS
 from skewless.spark.columns import quoted
 from skewless.spark.routing.route import DEFAULT_STRATEGY
 from skewless.spark.state.arguments import moving_strategy
 from skewless.strategy import AnyStrategy
 
+_LOOK_EVERY_S = 0.1
 #: What is read: a DataFrame, or several of them.
 Records = TypeVar("Records")
 
@@ -127,3 +129,17 @@ def require_whole_keys(strategy: str | AnyStrategy) -> None:
             "use 'mixed', 'min-table', 'min-mig', 'readj' or 'hash'"
         )
     moving_strategy(strategy)
+
+
+def finish(writer: DataStreamWriter) -> StreamingQuery:
+    """Start the query and wait until it has ended; an interrupt stops it."""
+    query = writer.start()
+    try:
+        # Sleep here, because an interrupt inside a call to Java breaks the connection.
+        while query.isActive:
+            time.sleep(_LOOK_EVERY_S)
+        query.awaitTermination()  # raises what went wrong
+    finally:
+        if query.isActive:
+            query.stop()
+    return query

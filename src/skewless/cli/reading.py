@@ -53,11 +53,6 @@ def count(text: str, option: str, least: int = 0, most: int | None = None) -> in
     return whole(number, option, least=least, most=most)
 
 
-def page(out: Path) -> Path:
-    """Return the path of a page; create its folder if it is missing."""
-    return file_to_write(out, "--out")
-
-
 def file_to_write(path: Path, option: str) -> Path:
     """Return the path of a file; create its folder if it is missing.
 

@@ -179,7 +179,6 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
         "must be a folder with the TPC-H tables": ["run", "tpch-q5", "--input", str(path)],
         "'skewless_batch' cannot be a column here": [*append, "--key", "batch,skewless_batch"],
         "begun' are; give another path": [*append, "--key", "batch", *going_on],
-        "--skew goes with --input": ["run", "tpch-q5", "--generate", "100", "--skew", "0.8"],
         "has no table 'orders'": ["run", "tpch-q5", "--input", str(tmp_path)],
         "--format must be auto here": [
             *["run", "tpch-q5", "--input", str(tmp_path), "--format", "csv"]

@@ -36,13 +36,11 @@ def run_application(
     options: RunOptions,
     kind: str,
     make: Callable[[Any, dict[str, Any]], Computation[Any]],
-    prepare: Callable[[Any], Any] = lambda records: records,
 ) -> None:
     """Run an application on the user's records, or on generated ones of this kind.
 
     Bad options are refused before Spark starts. `make` returns the application; it gets the input
-    (None if records are generated) and the settings of all applications. What `prepare` returns is
-    read instead of the input.
+    (None if records are generated) and the settings of all applications.
     """
     require_spark()
     if options.dashboard:
@@ -51,7 +49,7 @@ def run_application(
     with refusing_bad_input():
         settings = _settings(options)
         _require_options(options)
-        records = prepare(_input(options, kind))
+        records = _input(options, kind)
         application = make(records, settings)
         if records is not None:
             for option, names in (application.columns() or {"--input": ()}).items():

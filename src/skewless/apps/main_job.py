@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from skewless.apps.main_job.lookups import CountLookedUp
-from skewless.apps.records.drifting_words import SCHEMA
-from skewless.apps.streams import finish
+from skewless.aggregations import Count
+from skewless.apps.computation import finish
+from skewless.apps.records.generated import SCHEMA
+from skewless.arrays import Ints
 from skewless.metrics import imbalance
 from skewless.spark import aggregate
 from skewless.spark.aggregation.windows import WINDOW
@@ -23,6 +25,31 @@ from skewless.spark.balance.balance import BatchBalance, read_balance
 from skewless.spark.ledger.ledger import Ledger
 
 _ORDER = [("start", "ascending"), ("word", "ascending")]
+
+
+@dataclass(frozen=True)
+class CountLookedUp(Count):
+    """Counts records that are scored by a model of their key, which is loaded first.
+
+    Each record takes time, and so does each key on each worker that has it: the worker loads the
+    model of the key before it can score records. The work is a sleep. Like a request to a database,
+    it takes time but no processor, so more workers than cores help.
+
+    Parameters
+    ----------
+    lookup_us
+        What a record takes, in microseconds.
+    load_us
+        What the model of a key takes, in microseconds.
+    """
+
+    lookup_us: int = 0
+    load_us: int = 0
+
+    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Load the models of these keys, wait for each record, and count."""
+        time.sleep((codes.size * self.lookup_us + n_groups * self.load_us) * 1e-6)
+        return super().update(columns, codes, n_groups)
 
 
 @dataclass(frozen=True)
