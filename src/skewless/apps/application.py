@@ -22,11 +22,6 @@ class Application(Computation[DataFrame]):
 
     A subclass has one field for each column that it reads: the field is the role of the column, and
     its value is the name of the column. The results have the names of the roles.
-
-    Parameters
-    ----------
-    strategy, workers, seed
-        See `Computation`.
     """
 
     #: The fields that name columns, in the order of the columns.

@@ -36,8 +36,6 @@ class Clustering(Windowed):
     alike
         How similar two texts must be to agree, above 0 and at most 1: the share of their letter
         pairs that both have.
-    strategy, workers, seed, time, window, slide, watermark
-        See `Windowed`.
 
     References
     ----------

@@ -34,17 +34,10 @@ class CountLookedUp(Count):
     Each record takes time, and so does each key on each worker that has it: the worker loads the
     model of the key before it can score records. The work is a sleep. Like a request to a database,
     it takes time but no processor, so more workers than cores help.
-
-    Parameters
-    ----------
-    lookup_us
-        What a record takes, in microseconds.
-    load_us
-        What the model of a key takes, in microseconds.
     """
 
-    lookup_us: int = 0
-    load_us: int = 0
+    lookup_us: int = 0  # what a record takes, in microseconds
+    load_us: int = 0  # what the model of a key takes, in microseconds
 
     def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
         """Load the models of these keys, wait for each record, and count."""
@@ -54,34 +47,17 @@ class CountLookedUp(Count):
 
 @dataclass(frozen=True)
 class MainJob:
-    """The job: words per window, each word scored by a model that is loaded first.
+    """The job: words per window, each word scored by a model that is loaded first."""
 
-    Parameters
-    ----------
-    words
-        The folder with the files of the stream.
-    n_files
-        Files per micro-batch.
-    n_workers
-        Workers that look up and count.
-    lookup_us
-        What a record costs, in microseconds.
-    load_us
-        What a word costs each worker that has it in a micro-batch, in microseconds.
-    window, watermark
-        The length of a window, and how late a record may be.
-    seed
-        Of the routing.
-    """
-
-    words: Path
-    n_files: int = 4
-    n_workers: int = 8
-    lookup_us: int = 0
-    load_us: int = 0
+    words: Path  # the folder with the files of the stream
+    n_files: int = 4  # files per micro-batch
+    n_workers: int = 8  # workers that look up and count
+    lookup_us: int = 0  # what a record costs, in microseconds
+    load_us: int = 0  # what a word costs each worker that has it in a micro-batch, in microseconds
+    # The length of a window, and how late a record may be.
     window: str = "60 seconds"
     watermark: str = "60 seconds"
-    seed: int = 0
+    seed: int = 0  # of the routing
 
     def plain(self, spark: SparkSession) -> pa.Table:
         """Return the result of plain Spark over all files as one batch: the truth."""

@@ -26,8 +26,6 @@ class Windowed(Application):
 
     Parameters
     ----------
-    strategy, workers, seed
-        See `Application`.
     time, window
         The column with the time of a record, and the length of a window; None: no windows.
     slide
@@ -95,8 +93,6 @@ class WordCount(Windowed):
     ----------
     key
         The columns that are the key.
-    strategy, workers, seed, time, window, slide, watermark
-        See `Windowed`.
 
     References
     ----------
@@ -148,8 +144,6 @@ class Vwap(Windowed):
     ----------
     symbol, price, size
         The columns of a trade.
-    strategy, workers, seed, time, window, slide, watermark
-        See `Windowed`.
 
     References
     ----------
@@ -182,8 +176,6 @@ class Hashtags(Windowed):
         The column with one hashtag per record instead, without its `#`.
     top
         Only this many of the most used hashtags, in each window if there are windows; None: all.
-    strategy, workers, seed, time, window, slide, watermark
-        See `Windowed`.
 
     References
     ----------
@@ -242,8 +234,6 @@ class RoadCondition(Windowed):
         Only cells with at least this many vehicles, or positions.
     time, window
         The column with the time of a position, and the length of a period.
-    strategy, workers, seed, slide, watermark
-        See `Windowed`.
 
     References
     ----------
@@ -295,8 +285,6 @@ class DdosFlows(Windowed):
         The columns of a flow: the address that it comes from, and the one that it goes to.
     least
         Only sources with at least this many flows, in a window if there are windows.
-    strategy, workers, seed, time, window, slide, watermark
-        See `Windowed`.
 
     References
     ----------

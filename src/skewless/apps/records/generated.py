@@ -40,34 +40,19 @@ class DriftingWords:
 
     Record i has the event time i · `seconds` / `n_records`. A micro-batch is `n_files` files, and
     each file is read by another source. The same seed makes the same files.
-
-    Parameters
-    ----------
-    n_records
-        Records in all.
-    n_batches
-        Micro-batches into which they are cut.
-    n_files
-        Files of a micro-batch.
-    z, n_words
-        The exponent and the size of the vocabulary.
-    n_periods
-        How often the hot words are drawn. Not a multiple of `n_batches`, or they would only change
-        between micro-batches.
-    seconds
-        How long the stream lasts, in event time.
-    seed
-        Of all draws.
     """
 
-    n_records: int = 400_000
-    n_batches: int = 8
-    n_files: int = 4
+    n_records: int = 400_000  # records in all
+    n_batches: int = 8  # micro-batches into which they are cut
+    n_files: int = 4  # files of a micro-batch
+    # The exponent and the size of the vocabulary.
     z: float = 1.4
     n_words: int = 20_000
+    # How often the hot words are drawn. Not a multiple of `n_batches`, or they would only change
+    # between micro-batches.
     n_periods: int = 5
-    seconds: int = 360
-    seed: int = 0
+    seconds: int = 360  # how long the stream lasts, in event time
+    seed: int = 0  # of all draws
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -37,31 +37,18 @@ class TpchStream:
     line items, and the orders of line items. In TPC-H a line item ships up to four months after its
     order. Here it ships up to `span` seconds after it. So the hot orders keep changing. Orders and
     line items come at a constant rate.
-
-    Parameters
-    ----------
-    n_items
-        Line items. There is an order for every four of them, a customer for every 40, and a
-        supplier for every 600, as in TPC-H.
-    z
-        The exponent.
-    seconds
-        How long the streams last, in event time.
-    span
-        For how many seconds line items of an order come.
-    n_batches, n_files
-        Micro-batches, and files of each table in a micro-batch.
-    seed
-        Of all draws.
     """
 
+    # Line items. There is an order for every four of them, a customer for every 40, and a supplier
+    # for every 600, as in TPC-H.
     n_items: int = 100_000
-    z: float = 0.8
-    seconds: int = 900
-    span: int = 300
+    z: float = 0.8  # the exponent
+    seconds: int = 900  # how long the streams last, in event time
+    span: int = 300  # for how many seconds line items of an order come
+    # Micro-batches, and files of each table in a micro-batch.
     n_batches: int = 12
     n_files: int = 2
-    seed: int = 0
+    seed: int = 0  # of all draws
 
     def __post_init__(self) -> None:
         check_types(self)

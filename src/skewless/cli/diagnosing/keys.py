@@ -30,25 +30,15 @@ _TEXT = re.compile(r"\.txt(\.gz|\.bz2)?$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Asked:
-    """What to diagnose.
+    """What to diagnose."""
 
-    Parameters
-    ----------
-    path, format, delimiter
-        The file or folder, its format, and the separator of CSV columns.
-    key
-        The columns, separated by commas; None: the words of a text.
-    n_workers, n_slots, costs, window
-        As `report_on` takes them.
-    limit
-        The most records that are read; on Spark, that are routed for the predictions.
-    """
-
+    # The file or folder, its format, and the separator of CSV columns.
     path: str
     format: str
-    key: str | None
+    key: str | None  # the columns, separated by commas; None: the words of a text
+    # As `report_on` takes them.
     n_workers: int
-    limit: int
+    limit: int  # the most records that are read; on Spark, that are routed for the predictions
     window: int
     delimiter: str = "auto"
     n_slots: int | None = None
