@@ -38,7 +38,7 @@ def missing_for_transform() -> str | None:
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked, and the two ways to answer it; both work on batch DataFrames and on streams."""
+    """What is asked, and two ways to answer it, on batch DataFrames and on streams."""
 
     # The folders of the streams that it reads, in the order of its arguments.
     reads: tuple[str, ...]

@@ -90,12 +90,11 @@ def test_the_hash_makes_no_plans_and_meets_its_loads() -> None:
 
 def test_a_plan_takes_as_long_as_its_steps() -> None:
     of = {"n_keys": 500, "n_records": 5_000, "interval": 2_500, "n_workers": 4}
-    timing = {"service": 1e-3}
+    given = {"of": of, "timing": {"service": 1e-3}, "n_workers": 4, "n_sources": 10, "window": 500}
     slow, fast = (
-        Timed("mixed", of, timing, steps_per_second=rate, n_workers=4, window=500).run()
-        for rate in (1e3, 1e5)
+        Timed("mixed", "fluctuation", steps_per_second=rate, **given).run() for rate in (1e3, 1e5)
     )
     assert slow["seconds_per_plan"] == pytest.approx(100 * fast["seconds_per_plan"])
     assert slow["seconds_per_plan"] > 0
     assert slow["plans"] <= fast["plans"]  # no other plan is made while one is in the making
-    assert Timed("hash", of, timing, n_workers=4, window=500).run()["seconds_per_plan"] == 0.0
+    assert Timed("hash", "fluctuation", **given).run()["seconds_per_plan"] == 0.0
