@@ -156,7 +156,7 @@ def test_a_workload_takes_its_parameters():
 def test_a_simulation_can_have_a_clock(tmp_path):
     windows = tmp_path / "new" / "windows.parquet"
     clock = ["--timing", "service=1e-3", "--timing", "queue=8"]
-    stop = ["--event", "at=1000,worker=1,kind=stop,value=3"]
+    stop = ["--event", "stop@1000:worker=1,value=3"]
     command = ["simulate", "--strategy", "hash,mixed", *SMALL, *clock, *stop]
     result = run(*command, "--window", "500", "--windows", str(windows), "--json")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
@@ -226,9 +226,8 @@ def test_bad_input_is_one_clear_line(tmp_path):
         "say what to route": [*simulate, "pkg"],
         "--timing: service must be above 0": [*simulate, "pkg", *SMALL, "--timing", "service=0"],
         "did you mean 'service'": [*simulate, "pkg", *SMALL, "--timing", "servise=1"],
-        "--event needs kind=": [*simulate, "pkg", *SMALL, "--event", "at=1,worker=2"],
-        "pkg has a fixed number": [*simulate, "pkg", *SMALL, "--event", "at=1,worker=2,kind=leave"],
-        "--sync-delay goes with --sync": [*simulate, "fish", *SMALL, "--sync-delay", "5"],
+        "--event takes KIND@RECORD": [*simulate, "pkg", *SMALL, "--event", "at=1,worker=2"],
+        "pkg has a fixed number": [*simulate, "pkg", *SMALL, "--event", "leave@1:worker=2"],
         "--trace needs --key": [*simulate, "pkg", "--trace", str(tmp_path / "a.parquet")],
         "--key, --weight and --limit go with --trace": [*simulate, "pkg", *SMALL, "--key", "a"],
         "go with --trace FILE": [*simulate, "pkg", *SMALL, "--weight", "a"],

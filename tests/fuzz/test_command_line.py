@@ -64,7 +64,6 @@ OPTIONS = {
         *(
             "--capacities",
             "--sync",
-            "--sync-delay",
             "--horizon",
             "--timing",
             "--event",
@@ -90,7 +89,7 @@ OPTIONS = {
         *("--per-pair", "--spark", "--master", "--page", "--json", "--slow"),
     ],
     "diagnose log": [
-        *("--slow", "--slots", "--executors", "--cores", "--page", "--json", "--workers"),
+        *("--slow", "--slots", "--page", "--json", "--workers"),
     ],
     "check": ["--set"],
     "dashboard": ["--port", "--once", "--no-browser"],

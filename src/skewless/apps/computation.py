@@ -72,12 +72,12 @@ class Computation(ABC, Generic[Records]):
     def require_stream(self) -> None:
         """Raise ValueError if this cannot be computed on a stream."""
 
-    def batch_column(self, output: str | None) -> str | None:
-        """Return the column that numbers micro-batches in `output`; None: each replaces the rest.
+    def batch_column(self) -> str | None:
+        """Return the column that numbers micro-batches; None: each replaces the rest.
 
         Raise ValueError if the results have a column of that name.
         """
-        return None if self.mode == "complete" else batch_column(output, self.about)
+        return None if self.mode == "complete" else batch_column(self.about)
 
     def of(self, records: Records) -> DataFrame:
         """Return the results of a batch."""
@@ -103,7 +103,7 @@ class Computation(ABC, Generic[Records]):
         ended; its progress has the times of the micro-batches.
         """
         self.require_stream()
-        column = self.batch_column(output)
+        column = self.batch_column()
         found = self.compute(records, ledger_beside(checkpoint))
         complete = column is None
 

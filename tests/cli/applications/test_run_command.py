@@ -112,10 +112,8 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
     (tmp_path / "in" / "a.csv").write_text("batch,skewless_batch,ts\nx,1,1\n")
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "metadata").write_text("{}")
-    (tmp_path / "begun" / "batch=0").mkdir(parents=True)
     append = ["run", "wordcount", "--input", str(tmp_path / "in"), "--stream", "--time", "ts"]
     append += ["--window", "1 hour", "--watermark", "1 hour"]
-    going_on = ["--checkpoint", str(tmp_path / "checkpoint"), "--output", str(tmp_path / "begun")]
     cases = {
         "there is no file or folder": ["run", "wordcount", "--input", str(tmp_path / "none.csv")],
         "--key COLUMN is needed (several: separated by commas)": count,
@@ -178,7 +176,6 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
         "--generate must be 96 … 20,000,000, not 95": ["run", "tpch-q5", "--generate", "95"],
         "must be a folder with the TPC-H tables": ["run", "tpch-q5", "--input", str(path)],
         "'skewless_batch' cannot be a column here": [*append, "--key", "batch,skewless_batch"],
-        "begun' are; give another path": [*append, "--key", "batch", *going_on],
         "has no table 'orders'": ["run", "tpch-q5", "--input", str(tmp_path)],
         "--format must be auto here": [
             *["run", "tpch-q5", "--input", str(tmp_path), "--format", "csv"]
@@ -193,12 +190,3 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
     }
     for message, command in cases.items():
         assert message in refused(*command), command
-
-
-def test_an_output_that_was_begun_with_another_name_of_its_folders_keeps_it(tmp_path):
-    pytest.importorskip("pyspark", reason="the applications need pyspark")
-    from skewless.apps.records.outputs import BATCH, batch_column
-
-    assert batch_column(None) == batch_column(str(tmp_path)) == batch_column("s3a://b/x") == BATCH
-    (tmp_path / "batch=7").mkdir()
-    assert batch_column(str(tmp_path)) == "batch"

@@ -56,7 +56,7 @@ def run_application(
                 records.require_columns(list(names), option)
         if options.stream:
             application.require_stream()
-            application.batch_column(options.output)
+            application.batch_column()
         n_records = 0 if options.generate is None else _n_generated(options.generate, kind)
     chosen: Any = application.strategy
     warm = [chosen if isinstance(chosen, str) else chosen.name]
@@ -214,7 +214,7 @@ def _run_stream(
             print("There are no new records.")
         return
     results = spark.read.parquet(output)
-    column = application.batch_column(output)
+    column = application.batch_column()
     _show(application, results if column is None else results.drop(column), options.as_json)
     if not options.as_json and application.mode == "append" and WINDOW in results.columns:
         print("Windows that the watermark has not passed yet are not shown.")
