@@ -34,46 +34,9 @@ collect, collect_set, count, top_k = Collect, CollectSet, Count, TopK
 max, mean, min, sum = Max, Mean, Min, Sum
 stddev, variance, vwap = Stddev, Variance, WeightedMean
 
-__all__ = [
-    "LAWS",
-    "Aggregation",
-    "Aggregator",
-    "ApproxDistinct",
-    "Collect",
-    "CollectSet",
-    "Count",
-    "Distinct",
-    "Groups",
-    "LawBroken",
-    "Max",
-    "Mean",
-    "Min",
-    "PerColumn",
-    "PerKey",
-    "Reducing",
-    "Stddev",
-    "Sum",
-    "TopK",
-    "Variance",
-    "VectorAggregator",
-    "WeightedMean",
-    "check_aggregator",
-    "collect",
-    "collect_set",
-    "count",
-    "distinct",
-    "distinct_pairs",
-    "group",
-    "is_reducer",
-    "max",
-    "mean",
-    "min",
-    "parse_fields",
-    "parse_type",
-    "reducing",
-    "stddev",
-    "sum",
-    "top_k",
-    "variance",
-    "vwap",
-]
+__all__ = ["LAWS", "Aggregation", "Aggregator", "ApproxDistinct", "Collect", "CollectSet", "Count"]
+__all__ += ["Distinct", "Groups", "LawBroken", "Max", "Mean", "Min", "PerColumn", "PerKey"]
+__all__ += ["Reducing", "Stddev", "Sum", "TopK", "Variance", "VectorAggregator", "WeightedMean"]
+__all__ += ["check_aggregator", "collect", "collect_set", "count", "distinct", "distinct_pairs"]
+__all__ += ["group", "is_reducer", "max", "mean", "min", "parse_fields", "parse_type", "reducing"]
+__all__ += ["stddev", "sum", "top_k", "variance", "vwap"]
