@@ -55,7 +55,6 @@ def run_application(
             for option, names in (application.columns() or {"--input": ()}).items():
                 records.require_columns(list(names), option)
         if options.stream:
-            application.require_stream()
             application.batch_column()
         n_records = 0 if options.generate is None else _n_generated(options.generate, kind)
     chosen: Any = application.strategy
