@@ -15,7 +15,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.records import PROJECT, Row
-from skewless.metrics import relative_loads
 
 PICTURES = PROJECT / "docs" / "pictures"
 HIGHLIGHT = "cascade"
@@ -35,29 +34,6 @@ STYLE: dict[Any, Any] = {
     "axes.titlesize": 9.0,
     "axes.edgecolor": "#555555",
 }
-
-
-def load_per_worker(runs: Sequence[Row], path: Path) -> None:
-    """Draw bars of load per worker, the heaviest first, one panel per run on the same scale.
-
-    A run is a record with `strategy` and `loads`; all its workers are equally fast.
-    """
-    if not runs:
-        raise ValueError("runs must not be empty")
-    heights = [sorted(relative_loads(run["loads"]).tolist(), reverse=True) for run in runs]
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(3.6 * len(runs), 2.4), layout="constrained")
-        panels = figure.subplots(1, len(runs), sharey=True, squeeze=False)[0]
-        for panel, run, bars in zip(panels, runs, heights, strict=True):
-            colour = STRONG if run["strategy"] == HIGHLIGHT else LINE
-            panel.bar(range(len(bars)), bars, width=0.8, color=colour)
-            panel.axhline(1.0, color="#333333", linewidth=0.8, linestyle=(0, (4, 3)))
-            panel.set_title(f"{run['strategy']}: the heaviest has {bars[0]:.2f} × its fair share")
-            panel.set_xlabel(f"{len(bars)} workers, heaviest first")
-            panel.set_xticks([])
-        panels[0].set_ylabel("load, 1 = fair share")
-        panels[0].set_ylim(0.0, 1.05 * max(1.2, *(bars[0] for bars in heights)))
-        save(figure, path)
 
 
 def frontier(records: Iterable[Row], path: Path, n_columns: int = 3) -> None:
