@@ -121,7 +121,7 @@ frontier: $(READY) ## Measure Cascade against all others, for docs/results/front
 	$(BIN)/python -m benchmarks.frontier $(if $(DATA),--data "$(DATA)")
 
 pictures: $(READY) ## Draw the pictures of the strategies' pages
-	$(BIN)/python -m benchmarks.strategy_pictures
+	$(BIN)/python -m benchmarks.pictures
 
 overview: $(READY) ## Run all strategies side by side and write the README's table
 	$(BIN)/python -m benchmarks.overview

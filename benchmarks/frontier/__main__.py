@@ -10,14 +10,7 @@ import typer
 from rich.progress import track
 
 from benchmarks import pictures
-from benchmarks.frontier.cells import (
-    GROUPS,
-    cell_of,
-    cells,
-    in_order,
-    measure,
-    traces_in,
-)
+from benchmarks.frontier.cells import GROUPS, cell_of, cells, in_order, measure, traces_in
 from benchmarks.frontier.front import points
 from benchmarks.frontier.tables import REPORT
 from benchmarks.records import write_records

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="the applications need pyspark")
 
 from pyspark.sql import DataFrame
 
-from skewless.apps.application import Application
+from skewless.apps.computation import Application
 from skewless.apps.records.generated import write_generated
 from skewless.apps.records.inputs import Input, find_input
 from skewless.apps.records.outputs import BATCH

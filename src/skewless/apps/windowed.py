@@ -11,7 +11,7 @@ from pyspark.sql import Window as Rows
 from pyspark.sql import functions as F
 
 from skewless import aggregations
-from skewless.apps.application import Application, as_time, require_duration
+from skewless.apps.computation import Application, as_time, require_duration
 from skewless.plumbing.arguments import whole
 from skewless.spark import Window, aggregate
 from skewless.spark.aggregation.windows import WINDOW, microseconds

@@ -65,24 +65,19 @@ def file_to_write(path: Path, option: str) -> Path:
     return path
 
 
-#: How messages of the simulator begin, and the option that replaces it.
+#: How messages about files begin, and the option of `diagnose` that replaces it.
+_OF_INPUT = {
+    **{"trace: path": "--input", "trace: key": "--key", "trace: limit": "--limit"},
+    **{"trace: format": "--format", "trace: delimiter": "--delimiter"},
+    **{"trace:": "--input:", "format ": "--format "},
+}
+#: The same for messages of the simulator.
 _OF_SIMULATOR = {
-    "timing:": "--timing:",
-    "event:": "--event:",
-    "events:": "--event:",
-    "sync:": "--sync:",
-    "slides:": "--slides:",
-    "forwarding:": "--forwarding:",
-    "capacities": "--capacities",
-    "n_sources": "--sources",
-    "n_workers": "--workers",
-    "trace: path": "--trace",
-    "trace: key": "--key",
-    "trace: weight": "--weight",
-    "trace: limit": "--limit",
-    "trace: delimiter": "--with delimiter",
-    "trace: format": "--with format",
-    "format ": "--with format ",
+    **{f"{name}:": f"--{name}:" for name in ("timing", "event", "sync", "slides", "forwarding")},
+    **{"events:": "--event:", "capacities": "--capacities", "n_sources": "--sources"},
+    **{"n_workers": "--workers", "trace: path": "--trace", "trace: key": "--key"},
+    **{"trace: weight": "--weight", "trace: limit": "--limit", "format ": "--with format "},
+    **{"trace: delimiter": "--with delimiter", "trace: format": "--with format"},
     "trace:": "--trace:",
 }
 #: The same for parameters of any workload, after its name.
@@ -126,18 +121,6 @@ def naming_options(workload: str, settings: Mapping[str, str]) -> Iterator[None]
     for warning in said:
         line = by_options(" ".join(str(warning.message).split()), workload, settings)
         print(f"skewless: {line}", file=sys.stderr)
-
-
-#: How messages about files of --input begin.
-_OF_INPUT = {
-    "trace: path": "--input",
-    "trace: key": "--key",
-    "trace: limit": "--limit",
-    "trace: format": "--format",
-    "trace: delimiter": "--delimiter",
-    "trace:": "--input:",
-    "format ": "--format ",
-}
 
 
 @contextlib.contextmanager

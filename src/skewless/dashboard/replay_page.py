@@ -10,15 +10,7 @@ from typing import Any
 from bokeh.models import ColumnDataSource
 
 from skewless.dashboard.figures import add_tips, canvas
-from skewless.dashboard.page_style import (
-    BLUE,
-    GREEN,
-    RED,
-    Section,
-    Sign,
-    document,
-    write_document,
-)
+from skewless.dashboard.page_style import BLUE, GREEN, RED, Section, Sign, document, write_document
 
 #: A replay as plain data: see `WhatIf.as_dict`.
 Replayed = Mapping[str, Any]

@@ -13,11 +13,10 @@ import pytest
 
 from experiments.reproduction import raw
 from experiments.reproduction.catalogue import PAPERS, all_figures, select
-from experiments.reproduction.drawing import curves
 from experiments.reproduction.figure import SIZES, Cell, Figure, Measurement, Size
 from experiments.reproduction.numbers import Numbers
 from experiments.reproduction.papers import fish
-from experiments.reproduction.results import judge
+from experiments.reproduction.results import curves, judge
 from experiments.reproduction.table import Entry, Table
 from lanes import slow
 from skewless import registry, workloads

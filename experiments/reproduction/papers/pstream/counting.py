@@ -28,12 +28,7 @@ _NEAR = 0.25  # of f: keys above it are neither clearly hot nor clearly rare
 
 @cell
 def predicted_hot_keys(
-    kind: str,
-    workload: str,
-    of: Mapping[str, Any],
-    f: float = 0.01,
-    memory: int = 0,
-    seed: int = 1,
+    kind: str, workload: str, of: Mapping[str, Any], f: float = 0.01, memory: int = 0, seed: int = 1
 ) -> Row:
     """One predictor of hot keys on one stream.
 
@@ -137,10 +132,7 @@ def coin_trials(
     """
     found = np.zeros(2, np.int64)
     _toss(seed_array(seed, 1)[0], n_trials, n_keys, n_each, long_run, found)
-    return {
-        "two_runs": float(found[0] / n_trials),
-        "two_bits": float(found[1] / n_trials),
-    }
+    return {"two_runs": float(found[0] / n_trials), "two_bits": float(found[1] / n_trials)}
 
 
 @cell

@@ -116,28 +116,25 @@ class TpchStream:
         rng = np.random.default_rng([self.seed, 2])
         n_nations = sum(map(len, _NATIONS))
         nations = [(name, region) for region, names in enumerate(_NATIONS) for name in names]
-        return {
-            "customer": pa.table(
+        tables = {
+            name: pa.table(
                 {
-                    "c_custkey": np.arange(1, self.n_customers + 1),
-                    "c_nationkey": rng.integers(0, n_nations, self.n_customers),
+                    f"{name[0]}_{key}": np.arange(1, n + 1),
+                    f"{name[0]}_nationkey": rng.integers(0, n_nations, n),
                 }
-            ),
-            "supplier": pa.table(
-                {
-                    "s_suppkey": np.arange(1, self.n_suppliers + 1),
-                    "s_nationkey": rng.integers(0, n_nations, self.n_suppliers),
-                }
-            ),
-            "nation": pa.table(
-                {
-                    "n_nationkey": np.arange(n_nations),
-                    "n_name": [name for name, _ in nations],
-                    "n_regionkey": pa.array([region for _, region in nations], pa.int64()),
-                }
-            ),
-            "region": pa.table({"r_regionkey": np.arange(len(_REGIONS)), "r_name": _REGIONS}),
+            )
+            for name, key, n in (
+                ("customer", "custkey", self.n_customers),
+                ("supplier", "suppkey", self.n_suppliers),
+            )
         }
+        named = {
+            "n_nationkey": np.arange(n_nations),
+            "n_name": [name for name, _ in nations],
+            "n_regionkey": pa.array([region for _, region in nations], pa.int64()),
+        }
+        regions = {"r_regionkey": np.arange(len(_REGIONS)), "r_name": _REGIONS}
+        return {**tables, "nation": pa.table(named), "region": pa.table(regions)}
 
     def _skewed(self, rng: np.random.Generator, n: int, n_keys: int) -> Ints:
         """Return keys from 1 on, whose ranks are shuffled."""

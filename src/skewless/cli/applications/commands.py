@@ -14,7 +14,7 @@ from skewless.cli.applications.run import TABLES, run_application
 from skewless.cli.option import option
 
 if TYPE_CHECKING:
-    from skewless.apps.application import Application
+    from skewless.apps.computation import Application
     from skewless.apps.records.inputs import Input
 
 run = typer.Typer(help="Run an application on Spark.", no_args_is_help=True, rich_markup_mode=None)

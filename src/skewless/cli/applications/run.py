@@ -43,6 +43,8 @@ def run_application(
     (None if records are generated) and the settings of all applications.
     """
     require_spark()
+    from skewless.apps.records import generated
+
     if options.dashboard:
         with needing_bokeh():
             import skewless.dashboard.live_server  # noqa: F401 - before Spark starts
@@ -56,13 +58,16 @@ def run_application(
                 records.require_columns(list(names), option)
         if options.stream:
             application.batch_column()
-        n_records = 0 if options.generate is None else _n_generated(options.generate, kind)
+        if options.generate is not None:
+            least, most = generated.fewest_records(kind), generated.most_records(kind)
+            n_records = reading.count(options.generate, "--generate", least=least, most=most)
     chosen: Any = application.strategy
     warm = [chosen if isinstance(chosen, str) else chosen.name]
     with scratch_folder() as scratch, spark_session(options.master, scratch, warm) as spark:
         try:
             if records is None:
-                records = _generated(kind, scratch / "generated", n_records)
+                generated.write_generated(kind, scratch / "generated", n_records)
+                records = _found(kind, str(scratch / "generated"))
             if options.stream:
                 _run_stream(spark, application, records, options, scratch)
             else:
@@ -154,20 +159,6 @@ def _found(kind: str, path: str, format: str = "auto", delimiter: str = "auto") 
     from skewless.apps.records.inputs import find_input
 
     return find_input(path, format, delimiter)
-
-
-def _n_generated(text: str, kind: str) -> int:
-    from skewless.apps.records.generated import fewest_records, most_records
-
-    least, most = fewest_records(kind), most_records(kind)
-    return reading.count(text, "--generate", least=least, most=most)
-
-
-def _generated(kind: str, folder: Path, n_records: int) -> Found:
-    from skewless.apps.records.generated import write_generated
-
-    write_generated(kind, folder, n_records)
-    return _found(kind, str(folder))
 
 
 def _run_batch(application: Computation[Any], records: Any, options: RunOptions) -> None:
