@@ -15,14 +15,8 @@ from bokeh.resources import Resources
 from skewless.plumbing.private_files import write_private
 
 #: Distinguishable with colour-vision deficiencies, on white and on black.
-BLUE, ORANGE, GREEN, VIOLET, RED, GREY = (
-    "#4b8bd4",
-    "#e07b39",
-    "#2f9e77",
-    "#9a6dd0",
-    "#d9534f",
-    "#8b919b",
-)
+BLUE, ORANGE, GREEN = "#4b8bd4", "#e07b39", "#2f9e77"
+VIOLET, RED, GREY = "#9a6dd0", "#d9534f", "#8b919b"
 COLOURS = (BLUE, ORANGE, GREEN, VIOLET, "#c9a227", "#35a7b8")
 
 #: A browser refuses whatever does not come from the page or its server.
