@@ -113,31 +113,19 @@ class MainJob:
         return JobRun(strategy, tuple(batches), _sorted(latest))
 
 
-@dataclass(frozen=True)
-class JobBatch:
-    """One micro-batch: how long it took, and how its records were spread."""
-
-    seconds: float
-    balance: BatchBalance
-
-    @property
-    def loads(self) -> list[int]:
-        """Records per worker."""
-        return [worker.records for worker in self.balance.workers]
-
-
 @dataclass(frozen=True, eq=False)
 class JobRun:
     """What one strategy did, and the result."""
 
     strategy: str
-    batches: tuple[JobBatch, ...]
+    batches: tuple[tuple[float, BatchBalance], ...]  # seconds, and how records were spread
     result: pa.Table
 
     @property
     def loads(self) -> list[int]:
         """Records per worker over the whole stream."""
-        loads: list[int] = np.sum([batch.loads for batch in self.batches], axis=0).tolist()
+        each = [[worker.records for worker in balance.workers] for _, balance in self.batches]
+        loads: list[int] = np.sum(each, axis=0).tolist()
         return loads
 
     def n_differences(self, truth: pa.Table) -> int:
@@ -149,8 +137,8 @@ class JobRun:
 
     def summary(self, truth: pa.Table) -> dict[str, Any]:
         """Return the numbers that a table or a page shows, as plain data."""
-        balances = [batch.balance for batch in self.batches]
-        seconds = [batch.seconds for batch in self.batches]
+        seconds = [took for took, _ in self.batches]
+        balances = [balance for _, balance in self.batches]
         records = sum(balance.records for balance in balances)
         known = [b.replication for b in balances if b.replication is not None]
         return {
@@ -166,13 +154,13 @@ class JobRun:
             "rows": truth.num_rows,
             "batches": [
                 {
-                    "batch": batch.balance.batch,
-                    "records": batch.balance.records,
-                    "seconds": batch.seconds,
-                    "imbalance": batch.balance.imbalance,
-                    "replication": batch.balance.replication,
+                    "batch": balance.batch,
+                    "records": balance.records,
+                    "seconds": took,
+                    "imbalance": balance.imbalance,
+                    "replication": balance.replication,
                 }
-                for batch in self.batches
+                for took, balance in self.batches
             ],
         }
 
@@ -188,11 +176,13 @@ def _sorted(counted: DataFrame) -> pa.Table:
     return pa.table(flat.columns, names=flat.column_names)
 
 
-def _batches(progress: Sequence[Any], ledger: Path, n_workers: int) -> Iterator[JobBatch]:
+def _batches(
+    progress: Sequence[Any], ledger: Path, n_workers: int
+) -> Iterator[tuple[float, BatchBalance]]:
     """Yield the micro-batches that had records: times from Spark, the balance from the ledger."""
     for event in progress:
         if event["numInputRows"]:
             seconds = event["durationMs"]["triggerExecution"] / 1000
             balance = read_balance(Ledger(str(ledger)), event["batchId"], n_workers)
             assert balance is not None  # the stream has ended, so all reports are there
-            yield JobBatch(seconds, balance)
+            yield seconds, balance
