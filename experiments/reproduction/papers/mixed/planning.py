@@ -7,8 +7,9 @@ over, how many keys LLFD places, and how many pairs of keys Readj compares.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +29,6 @@ from skewless.strategies.mixed.phases import Attempt, Problem
 from skewless.strategies.mixed.readj import Readj
 from skewless.strategy import AnyStrategy, Moves, Rebalances, Report
 from skewless.workloads import FluctuatingZipf
-from skewless.workloads.fluctuating_zipf import Frequencies
 
 #: Keys of the paper's streams (table II).
 N_KEYS = 1_000_000
@@ -107,30 +107,23 @@ def counted(strategy: AnyStrategy) -> Work:
     return work
 
 
-class Intervals:
-    """The intervals of a fluctuating Zipf as a controller sees them: the load of each key.
+def reports(stream: FluctuatingZipf, seed: int, window: int) -> Iterator[Report]:
+    """Yield the intervals of a fluctuating Zipf as a controller sees them.
 
-    Loads are expected ones: the generator of the paper makes snapshots of whole intervals, and
-    what a sample adds to them is noise that no plan can know of.
+    A report has the load of each key, and its state over the last `window` intervals. Loads are
+    expected ones: the generator of the paper makes snapshots of whole intervals, and what a sample
+    adds to them is noise that no plan can know of.
     """
-
-    def __init__(self, stream: FluctuatingZipf, seed: int, window: int) -> None:
-        self.stream, self.seed, self.number = stream, seed, 0
-        self.frequencies: Frequencies = stream.start(seed)
-        keys: Keys = np.empty(stream.n_keys, np.uint64)
-        hash_ranks(np.arange(1, stream.n_keys + 1), keys)
-        self._order = np.argsort(keys)
-        self.keys = keys[self._order]
-        self._history: deque[Floats] = deque(maxlen=window)
-
-    def next(self) -> Report:
-        """Return the loads of the next interval, and the state of the last `window` ones."""
-        if self._history:
-            self.number += 1
-            self.stream.advance(self.frequencies, self.number, self.seed)
-        loads = self.frequencies.by_rank[self.frequencies.rank_of[self._order]]
-        self._history.append(loads)
-        return Report(self.keys, loads, np.sum(self._history, axis=0))
+    frequencies = stream.start(seed)
+    keys: Keys = np.empty(stream.n_keys, np.uint64)
+    hash_ranks(np.arange(1, stream.n_keys + 1), keys)
+    order = np.argsort(keys)
+    history: deque[Floats] = deque(maxlen=window)
+    for number in itertools.count(1):
+        loads = frequencies.by_rank[frequencies.rank_of[order]]
+        history.append(loads)
+        yield Report(keys[order], loads, np.sum(history, axis=0))
+        stream.advance(frequencies, number, seed)
 
 
 @dataclass(frozen=True)
@@ -159,12 +152,11 @@ class Planning:
         stream = FluctuatingZipf(
             z=self.z, n_keys=self.n_keys, n_records=0, f=self.f, n_workers=self.n_workers
         )
-        intervals = Intervals(stream, self.seed, self.state_windows)
+        found = reports(stream, self.seed, self.state_windows)
         state = strategy.start(self.n_workers, self.seed)
         met: list[Floats] = []
         rows: list[Row] = []
-        for _ in range(self.state_windows + self.n_intervals):
-            report = intervals.next()
+        for report in itertools.islice(found, self.state_windows + self.n_intervals):
             owners: Workers = np.empty(report.keys.size, np.int32)
             strategy.route(report.keys, state, owners)
             met.append(self._loads(owners, report))
@@ -239,11 +231,9 @@ def compacting(
     )
     work = counted(strategy)
     stream = FluctuatingZipf(z=z, n_keys=n_keys, n_records=0, n_workers=n_workers)
-    intervals = Intervals(stream, seed, state_windows)
     state = strategy.start(n_workers, seed)
     n_vectors, errors, moved = [], [], []
-    for _ in range(n_intervals):
-        report = intervals.next()
+    for report in itertools.islice(reports(stream, seed, state_windows), n_intervals):
         observed = strategy._observed(report, state)
         expected = report.loads
         if degree:
