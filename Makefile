@@ -65,7 +65,7 @@ test-kafka: $(READY) ## Start a Kafka broker, kill it, and compare the results (
 
 test-delta: $(READY) ## Read and write Delta tables on Spark 4.2, with micro-batches that run twice (fetches jars into .jars)
 	@$(WITH_JAVA) $(BIN)/python scripts/fetch_jars.py delta "$$JAVA_HOME" && \
-		python=$$($(BIN)/python scripts/spark_environment.py 4.2) && PYSPARK_PYTHON="$$python" \
+		python=$$($(BIN)/python scripts/spark_versions.py environment 4.2) && PYSPARK_PYTHON="$$python" \
 		"$$python" -m pytest -m delta -o filterwarnings=default -p no:cacheprovider tests/delta_lake
 
 soak: $(READY) ## Run keyed state for 2,000 micro-batches: nothing may grow (SKEWLESS_SOAK_BATCHES=number)
@@ -76,7 +76,7 @@ test-matrix: $(READY) ## Compare with plain Spark: every strategy, window and ou
 		-m "not soak and not faults and not statistics" tests/spark
 
 test-versions: $(READY) ## Try every verb on Spark 4.1, 4.2 and 4.3, classic and Connect (VERSIONS="4.1 4.2" for some)
-	@$(WITH_JAVA) $(BIN)/python scripts/test_versions.py $(VERSIONS); ended=$$?; \
+	@$(WITH_JAVA) $(BIN)/python scripts/spark_versions.py test $(VERSIONS); ended=$$?; \
 		$(BIN)/python -m benchmarks.tables && exit $$ended
 
 test-cluster: $(READY) ## Submit packed jobs to a standalone cluster on this machine, and kill executors
@@ -121,7 +121,7 @@ frontier: $(READY) ## Measure Cascade against all others, for docs/results/front
 	$(BIN)/python -m benchmarks.frontier $(if $(DATA),--data "$(DATA)")
 
 pictures: $(READY) ## Draw the pictures of the strategies' pages
-	$(BIN)/python -m benchmarks.strategy_pictures
+	$(BIN)/python -m benchmarks.pictures
 
 overview: $(READY) ## Run all strategies side by side and write the README's table
 	$(BIN)/python -m benchmarks.overview
@@ -148,6 +148,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) scripts/make_environment.py
 	@touch $@
 
-$(DOCS_READY): pyproject.toml constraints.txt | $(READY)
-	@$(BIN)/python scripts/make_docs_environment.py
+$(DOCS_READY): scripts/docs-requirements.txt constraints.txt | $(READY)
+	$(BIN)/python -m venv --clear .venv-docs
+	.venv-docs/bin/python -m pip install -q --no-input -c constraints.txt -r scripts/docs-requirements.txt
 	@touch $@

@@ -1,21 +1,29 @@
 """Static pictures for documents: SVG files that are the same, byte by byte, for the same records.
 
-They are drawn from records, the summaries of runs, so that no picture needs a new run.
+They are drawn from records, the summaries of runs, so that no picture needs a new run. Started as a
+program, it measures and draws what each strategy does to one drifting stream: a picture for its
+page has the load per worker at the end, and the heaviest one over time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
+import numpy as np
+import typer
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from rich.progress import track
 
-from benchmarks.records import PROJECT, Row
+from benchmarks.records import PROJECT, Report, Row
+from skewless import registry
 from skewless.metrics import relative_loads
+from skewless.simulator import Measuring, simulate
+from skewless.workloads import EvolvingZipf, Workload
 
 PICTURES = PROJECT / "docs" / "pictures"
 HIGHLIGHT = "cascade"
@@ -35,29 +43,6 @@ STYLE: dict[Any, Any] = {
     "axes.titlesize": 9.0,
     "axes.edgecolor": "#555555",
 }
-
-
-def load_per_worker(runs: Sequence[Row], path: Path) -> None:
-    """Draw bars of load per worker, the heaviest first, one panel per run on the same scale.
-
-    A run is a record with `strategy` and `loads`; all its workers are equally fast.
-    """
-    if not runs:
-        raise ValueError("runs must not be empty")
-    heights = [sorted(relative_loads(run["loads"]).tolist(), reverse=True) for run in runs]
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(3.6 * len(runs), 2.4), layout="constrained")
-        panels = figure.subplots(1, len(runs), sharey=True, squeeze=False)[0]
-        for panel, run, bars in zip(panels, runs, heights, strict=True):
-            colour = STRONG if run["strategy"] == HIGHLIGHT else LINE
-            panel.bar(range(len(bars)), bars, width=0.8, color=colour)
-            panel.axhline(1.0, color="#333333", linewidth=0.8, linestyle=(0, (4, 3)))
-            panel.set_title(f"{run['strategy']}: the heaviest has {bars[0]:.2f} × its fair share")
-            panel.set_xlabel(f"{len(bars)} workers, heaviest first")
-            panel.set_xticks([])
-        panels[0].set_ylabel("load, 1 = fair share")
-        panels[0].set_ylim(0.0, 1.05 * max(1.2, *(bars[0] for bars in heights)))
-        save(figure, path)
 
 
 def frontier(records: Iterable[Row], path: Path, n_columns: int = 3) -> None:
@@ -164,3 +149,99 @@ def save(figure: Figure, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # Neither date nor version.
     figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+
+
+BASELINE = "hash"
+WINDOW = 10_000
+
+
+class Setting(NamedTuple):
+    """A stream and a number of workers."""
+
+    about: str
+    workload: Workload
+    n_workers: int
+
+
+#: Strategies that move keys cannot help a key that is heavier than a worker's share, so they get a
+#: stream without one.
+SETTINGS = {
+    family: Setting(
+        f"Zipf {z}, {n_workers} workers",
+        EvolvingZipf(z=z, n_keys=10_000, n_records=400_000, period=100_000),
+        n_workers,
+    )
+    for family, z, n_workers in (("splitting", 1.4, 16), ("moving", 0.9, 8))
+}
+
+
+def measure(names: Sequence[str]) -> Iterator[Row]:
+    """Yield one record per strategy, and the baseline on the same stream in it."""
+    baselines: dict[str, Row] = {}
+    for name in names:
+        family = registry.make(name).traits.family
+        if family not in baselines:
+            baselines[family] = _run(BASELINE, family)
+        about = {"strategy": name, "about": SETTINGS[family].about}
+        yield about | _run(name, family) | {"baseline": baselines[family]}
+
+
+def _run(name: str, family: str) -> Row:
+    _, workload, n_workers = SETTINGS[family]
+    strategy = registry.make(name)
+    kept = Measuring(keep_loads=True)
+    run = simulate(strategy, workload, n_workers=n_workers, seed=1, window=WINDOW, measuring=kept)
+    loads = np.asarray(run.windows.loads)
+    return {
+        "loads": [float(load) for load in loads[-1]],
+        "peaks": [round(float(relative_loads(window).max()), 4) for window in loads],
+    }
+
+
+def strategy_picture(record: Row, path: Path) -> None:
+    """Draw one strategy, with the baseline in grey behind it.
+
+    A record has `strategy`, `about` (the stream), `loads` (of the last window, by worker), `peaks`
+    (the heaviest worker of each window, 1 = fair share), and `baseline` with the last two.
+    """
+    own = record["strategy"] != BASELINE
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(7.2, 2.4), layout="constrained")
+        bars, line = figure.subplots(1, 2)
+        if own:
+            bars.bar(*_bars(record["baseline"]["loads"]), width=0.9, color=PALE, alpha=0.5)
+            line.plot(record["baseline"]["peaks"], color=PALE, linewidth=1.2, label=BASELINE)
+        bars.bar(*_bars(record["loads"]), width=0.6, color=STRONG if own else LINE)
+        line.plot(record["peaks"], color=STRONG if own else LINE, label=record["strategy"])
+        for panel in (bars, line):
+            panel.axhline(1.0, color="#333333", linewidth=0.8, linestyle=(0, (4, 3)))
+        highest = max(1.2, *record["peaks"], *record["baseline"]["peaks"])
+        line.set_ylim(0.0, 1.05 * highest)
+        line.set_title("the heaviest worker of each window")
+        line.set_xlabel("windows of 10,000 records; hot keys change")
+        line.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        bars.set_title(f"load per worker, last window ({record['about']})")
+        bars.set_xlabel("workers, heaviest first")
+        bars.set_ylabel("load, 1 = fair share")
+        bars.set_xticks([])
+        save(figure, path)
+
+
+def _bars(loads: list[float]) -> tuple[range, list[float]]:
+    heights = sorted(relative_loads(loads).tolist(), reverse=True)
+    return range(len(heights)), heights
+
+
+REPORT = Report("strategy_pictures.jsonl", {})
+
+
+def main() -> None:
+    """Measure every strategy on a drifting stream; draw the pictures of their pages."""
+    names = registry.names()
+    REPORT.write(track(measure(names), "simulating", total=len(names)))
+    for record in REPORT.read():
+        strategy_picture(record, PICTURES / "strategies" / f"{record['strategy']}.svg")
+
+
+if __name__ == "__main__":
+    typer.run(main)

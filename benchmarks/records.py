@@ -23,17 +23,10 @@ BENCHMARKS = "docs/results/benchmarks.md"
 
 @dataclass(frozen=True)
 class Report:
-    """A file of raw records, and the tables that are made from it.
+    """A file of raw records, and the tables that are made from it."""
 
-    Parameters
-    ----------
-    name
-        The name of the file in `results/`.
-    tables
-        The function that makes each table, by its document and its marker.
-    """
-
-    name: str
+    name: str  # the name of the file in `results/`
+    # The function that makes each table, by its document and its marker.
     tables: Mapping[tuple[str, str], Callable[[list[Row]], str]]
 
     @property

@@ -2,7 +2,7 @@
 
 import typer
 
-from benchmarks import giants, grouping_cost, overview, simulator_speed
+from benchmarks import grouping_cost, overview
 from benchmarks.frontier.__main__ import write_documents
 from benchmarks.on_spark import (
     aggregate_speed,
@@ -24,7 +24,7 @@ from benchmarks.records import read_records
 from experiments.reproduction import document as reproduction
 
 MODULES = (
-    *(giants, grouping_cost, overview, simulator_speed, aggregate_speed, break_even, held_keys),
+    *(grouping_cost, overview, aggregate_speed, break_even, held_keys),
     *(keyed_state_mixed, learning_together, public),
     *(skewed_joins, skewed_writes, spark_alternatives, spark_versions, stateful_operators),
     *(tpch_q5, whole_keys),

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.progress import Progress, track
 
-from skewless.apps.streams import finish
+from skewless.apps.computation import finish
 from skewless.spark import session
 
 T = TypeVar("T")

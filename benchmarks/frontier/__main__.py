@@ -10,16 +10,7 @@ import typer
 from rich.progress import track
 
 from benchmarks import pictures
-from benchmarks.frontier.cells import (
-    GROUPS,
-    SEED,
-    Cell,
-    cell_of,
-    cells,
-    in_order,
-    measure,
-    traces_in,
-)
+from benchmarks.frontier.cells import GROUPS, cell_of, cells, in_order, measure, traces_in
 from benchmarks.frontier.front import points
 from benchmarks.frontier.tables import REPORT
 from benchmarks.records import write_records
@@ -35,12 +26,6 @@ def write_documents() -> None:
         found = points(records, group, n_workers)
         if found:
             pictures.frontier(found, pictures.PICTURES / f"frontier-{group}.svg")
-    # The load per worker that the README shows.
-    at = {cell_of(record): record for record in records}
-    shown = [at.get(Cell("grid", "zipf", 1.4, 32, 1, SEED, name)) for name in ("hash", "cascade")]
-    runs = [run for run in shown if run is not None]
-    if len(runs) == len(shown):
-        pictures.load_per_worker(runs, pictures.PICTURES / "load-per-worker.svg")
 
 
 def main(

@@ -51,30 +51,19 @@ class Auctions:
     latest 1,000 persons, or the latest 100 auctions, and the next ten.
 
     Times are in order and differ, so that "the last bid" is one bid.
-
-    Parameters
-    ----------
-    n_events
-        Persons, auctions and bids together.
-    n_batches
-        Micro-batches into which they are cut. Two more have one record each, one and two hours
-        later, with the id −1: all windows close then.
-    events_per_second
-        In event time.
-    hot_auctions, hot_bidders, hot_sellers, hot_channels
-        The ratios; 1 is no skew.
-    seed
-        Of all draws.
     """
 
-    n_events: int = 500_000
+    n_events: int = 500_000  # persons, auctions and bids together
+    # Micro-batches into which they are cut. Two more have one record each, one and two hours later,
+    # with the id −1: all windows close then.
     n_batches: int = 5
-    events_per_second: int = 10_000
+    events_per_second: int = 10_000  # in event time
+    # The ratios; 1 is no skew.
     hot_auctions: int = 2
     hot_bidders: int = 4
     hot_sellers: int = 4
     hot_channels: int = 2
-    seed: int = 0
+    seed: int = 0  # of all draws
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -38,40 +38,28 @@ def missing_for_transform() -> str | None:
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked, and the two ways to answer it; both work on batch DataFrames and on streams.
+    """What is asked, and two ways to answer it, on batch DataFrames and on streams."""
 
-    Parameters
-    ----------
-    reads
-        The folders of the streams that it reads, in the order of its arguments.
-    name, asks
-        Its short name, and the question in one line.
-    plain
-        The query as one would write it with Spark's own operators.
-    ours
-        The same with a verb of skewless; the second argument is the folder of its ledger.
-    plain_verb, our_verb
-        What each of them uses, for people. `our_verb` is "plain Spark" if skewless advises or
-        chooses that.
-    key
-        The columns that identify the row that another one replaces; without them, all rows count.
-    counts
-        An SQL condition for the rows that count: not those of records that only move the clock. It
-        is not part of the query, because Spark would then filter before it sees the times of these
-        records.
-    plain_settings
-        Settings of Spark that the plain query needs on a stream.
-    """
-
+    # The folders of the streams that it reads, in the order of its arguments.
     reads: tuple[str, ...]
+    # Its short name, and the question in one line.
     name: str
     asks: str
+    # The query as one would write it with Spark's own operators.
     plain: Callable[[Sequence[DataFrame]], DataFrame]
+    # The same with a verb of skewless; the second argument is the folder of its ledger.
     ours: Callable[[Sequence[DataFrame], str | None], DataFrame]
+    # What each of them uses, for people. `our_verb` is "plain Spark" if skewless advises or chooses
+    # that.
     plain_verb: str
     our_verb: str
+    # The columns that identify the row that another one replaces; without them, all rows count.
     key: tuple[str, ...] = ()
+    # An SQL condition for the rows that count: not those of records that only move the clock. It is
+    # not part of the query, because Spark would then filter before it sees the times of these
+    # records.
     counts: str = "true"
+    # Settings of Spark that the plain query needs on a stream.
     plain_settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -87,21 +75,12 @@ class Query:
 
 @dataclass(frozen=True)
 class Run:
-    """One query, run in one way.
+    """One query, run in one way."""
 
-    Parameters
-    ----------
-    n_records
-        What each micro-batch read.
-    seconds
-        What each took. Those that only close windows have one record, or none.
-    results
-        The final results, in order.
-    """
-
-    n_records: tuple[int, ...]
+    n_records: tuple[int, ...]  # what each micro-batch read
+    # What each took. Those that only close windows have one record, or none.
     seconds: tuple[float, ...]
-    results: pa.Table
+    results: pa.Table  # the final results, in order
 
 
 def run_stream(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -137,6 +138,7 @@ def q17(streams: Sequence[DataFrame], ledger: str | None) -> DataFrame:
     report: dict[str, aggs.Aggregation] = {
         f"{rank}_bids": aggs.count(_only(rule, "1")) for rank, rule in _RANKS.items()
     }
+    prices: dict[str, type[Any]]
     prices = {"min": aggs.min, "max": aggs.max, "mean": aggs.mean, "sum": aggs.sum}
     report |= {f"{name}_price": constructor("price") for name, constructor in prices.items()}
     return aggregate(_by_day(streams[0]), ["auction", "day"], report, ledger=ledger)

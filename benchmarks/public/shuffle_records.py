@@ -28,20 +28,11 @@ class Rules:
     The ranges of the rules differ in width by Zipf's law, so a few consumers get most records. A
     record begins with four numbers, and a rule looks at one of them; ranges of the same number do
     not overlap. So a record has up to four consumers.
-
-    Parameters
-    ----------
-    n_consumers
-        How many consumers there are, from 0; consumer 0 gets the most.
-    z
-        The exponent.
-    matches
-        How many consumers a record has on average.
     """
 
-    n_consumers: int = 1000
-    z: float = 1.0
-    matches: float = 1.5
+    n_consumers: int = 1000  # how many consumers there are, from 0; consumer 0 gets the most
+    z: float = 1.0  # the exponent
+    matches: float = 1.5  # how many consumers a record has on average
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -75,24 +66,12 @@ class Rules:
 
 @dataclass(frozen=True)
 class ShuffleRecords:
-    """Records of random bytes; the same seed makes the same files.
+    """Records of random bytes; the same seed makes the same files."""
 
-    Parameters
-    ----------
-    n_records
-        Records in all.
-    n_batches
-        Micro-batches into which they are cut.
-    record_bytes
-        The size of a record.
-    seed
-        Of all bytes.
-    """
-
-    n_records: int = 20_000
-    n_batches: int = 4
-    record_bytes: int = 1024
-    seed: int = 0
+    n_records: int = 20_000  # records in all
+    n_batches: int = 4  # micro-batches into which they are cut
+    record_bytes: int = 1024  # the size of a record
+    seed: int = 0  # of all bytes
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, ParamSpec, Protocol
 
 try:
     import tomllib
@@ -18,6 +21,7 @@ from benchmarks.records import Row
 from experiments.reproduction.numbers import WORDS, Call, Number, Numbers, check_number
 from experiments.reproduction.table import CASE, SEED, Column, Entry, Table
 
+P = ParamSpec("P")
 #: Points of one curve: what is on the x axis, and what is on the y axis.
 Points = Sequence[tuple[Any, float]]
 
@@ -55,6 +59,33 @@ class Cell(Protocol):
 
     def run(self) -> Row:
         """Measure, and return plain values by name."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A cell that is a call of a function: its place, and its arguments, all plain values."""
+
+    function: str  # module:name
+    arguments: Mapping[str, Any]
+
+    def run(self) -> Row:
+        """Call the function."""
+        module, _, name = self.function.partition(":")
+        row: Row = getattr(import_module(module), name).__wrapped__(**self.arguments)
+        return row
+
+
+def cell(function: Callable[P, Row]) -> Callable[P, Measurement]:
+    """Let a function return the cell of its call, which another process may run."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def made(*args: P.args, **kwargs: P.kwargs) -> Measurement:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return Measurement(f"{function.__module__}:{function.__name__}", bound.arguments)
+
+    return made
 
 
 class Placed(NamedTuple):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.records import Row
-from experiments.reproduction.figure import Cell
+from experiments.reproduction.figure import Cell, Measurement
 from skewless.plumbing.arguments import shown
 from skewless.plumbing.compiling import sources_digest
 from skewless.plumbing.private_files import PRIVATE, replace_file
@@ -45,15 +45,18 @@ class Identity(NamedTuple):
 def identity(cell: Cell) -> Identity:
     """Return which cell it is; refuse a cell whose fields are not all plain values."""
     cls = type(cell)
+    if isinstance(cell, Measurement):
+        name = cell.function.rpartition(":")[2]
+        return Identity(cell.function, _canonical(plain(cell.arguments, name)))
     if not dataclasses.is_dataclass(cell):
         raise ValueError(f"a cell must be a dataclass, not {shown(cell)}")
     values = {field.name: getattr(cell, field.name) for field in dataclasses.fields(cell)}
     return Identity(f"{cls.__module__}:{cls.__qualname__}", _canonical(plain(values, cls.__name__)))
 
 
-def sources(cell: Cell) -> str:
+def sources(known: Identity) -> str:
     """Return a digest of the source text that decides what the cell measures."""
-    module = type(cell).__module__
+    module = known.kind.partition(":")[0]
     return sources_digest(module, Path(str(sys.modules[module].__file__)))
 
 

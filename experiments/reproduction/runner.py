@@ -51,10 +51,10 @@ def measure(
     for identified in wanted:
         if not isinstance(identified, Failure):
             cells |= {known: placed.cell for known, placed in identified if known not in cells}
-    digests = {cls: raw.sources(cell) for cls, cell in {type(c): c for c in cells.values()}.items()}
+    digests = {kind: raw.sources(known) for kind, known in {one.kind: one for one in cells}.items()}
     done: dict[raw.Identity, Row | Failure] = {}
-    for known, cell in cells.items():
-        stored = raw.read(folder, known, digests[type(cell)])
+    for known in cells:
+        stored = raw.read(folder, known, digests[known.kind])
         if stored is not None:
             done[known] = stored
     progress(len(done), len(cells))
@@ -62,7 +62,7 @@ def measure(
     # Closed even if storing fails or is stopped, so that no process keeps measuring.
     with contextlib.closing(_measured(waiting, jobs)) as rows:
         for known, row in rows:
-            digest = digests[type(waiting[known])]
+            digest = digests[known.kind]
             done[known] = row if isinstance(row, Failure) else _stored(folder, known, digest, row)
             progress(len(done), len(cells))
     return [_outcome(identified, done) for identified in wanted]

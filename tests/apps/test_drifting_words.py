@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from skewless.apps.records.drifting_words import DriftingWords
+from skewless.apps.records.generated import DriftingWords
 
 
 def written(words: DriftingWords, folder: Path) -> list[pa.Table]:

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the applications need pyspark")
 
-from skewless.apps.main_job.side_by_side import JobRun
+from skewless.apps.main_job import JobRun
 
 
 def result(*rows: tuple[int, str, int]) -> pa.Table:

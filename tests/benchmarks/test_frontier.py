@@ -129,7 +129,6 @@ def test_a_run_goes_on_where_it_was_and_replaces_only_what_it_is_asked_to(script
     assert {p.name for p in (tmp_path / "pictures").iterdir()} == {
         "frontier-grid.svg",
         "frontier-real.svg",
-        "load-per-worker.svg",
     }
 
     script.main(data=data, only=names, groups=None, again=False)  # nothing is left to do

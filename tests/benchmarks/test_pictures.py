@@ -7,10 +7,6 @@ pytest.importorskip("matplotlib", reason="matplotlib draws the pictures of the d
 from benchmarks import pictures
 
 
-def run(strategy, loads):
-    return {"strategy": strategy, "loads": loads}
-
-
 def point(strategy, imbalance, replication, on_front, panel="z = 1.4"):
     return {
         "panel": panel,
@@ -37,13 +33,9 @@ def texts(path):
 def test_same_records_same_bytes(tmp_path):
     for name in ("a", "b"):
         pictures.frontier(POINTS, tmp_path / name / "front.svg")
-        pictures.load_per_worker(
-            [run("hash", [3, 1]), run("cascade", [2, 2])], tmp_path / f"{name}.svg"
-        )
     assert (tmp_path / "a" / "front.svg").read_bytes() == (
         tmp_path / "b" / "front.svg"
     ).read_bytes()
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
 def test_a_picture_holds_neither_date_nor_version(tmp_path):
@@ -80,27 +72,6 @@ def test_there_is_a_panel_per_cell(tmp_path, n_cells):
     assert titles == [f"cell {i}" for i in range(n_cells)]
 
 
-def test_there_is_a_bar_per_worker(tmp_path):
-    def n_patches(n_workers):
-        path = tmp_path / f"{n_workers}.svg"
-        pictures.load_per_worker([run("hash", [5] * n_workers)], path)
-        return path.read_text(encoding="utf-8").count('id="patch_')
-
-    # The frame is made of patches as well, the same for any number of workers.
-    assert n_patches(9) - n_patches(4) == 5
-
-
-def test_bars_are_titled_by_their_heaviest_worker(tmp_path):
-    pictures.load_per_worker(
-        [run("hash", [1, 5, 0]), run("cascade", [2, 2, 2])], tmp_path / "l.svg"
-    )
-    found = texts(tmp_path / "l.svg")
-    assert "hash: the heaviest has 2.50 × its fair share" in found
-    assert "cascade: the heaviest has 1.00 × its fair share" in found
-
-
 def test_nothing_to_draw_is_refused(tmp_path):
     with pytest.raises(ValueError, match="records must be of at least one cell, not 0"):
         pictures.frontier([], tmp_path / "x.svg")
-    with pytest.raises(ValueError, match="runs must not be empty"):
-        pictures.load_per_worker([], tmp_path / "x.svg")

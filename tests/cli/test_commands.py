@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 
-from command_line import FROM_THE_NETWORK, let_java_be_found, refused, run
+from command_line import let_java_be_found, refused, run
 from skewless import registry, workloads
 from skewless.cli import app, reading
 
@@ -156,7 +156,7 @@ def test_a_workload_takes_its_parameters():
 def test_a_simulation_can_have_a_clock(tmp_path):
     windows = tmp_path / "new" / "windows.parquet"
     clock = ["--timing", "service=1e-3", "--timing", "queue=8"]
-    stop = ["--event", "at=1000,worker=1,kind=stop,value=3"]
+    stop = ["--event", "stop@1000:worker=1,value=3"]
     command = ["simulate", "--strategy", "hash,mixed", *SMALL, *clock, *stop]
     result = run(*command, "--window", "500", "--windows", str(windows), "--json")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
@@ -180,14 +180,13 @@ def test_own_strategies_are_checked_and_simulated_by_module_and_class():
     assert run("simulate", "--strategy", own, *SMALL, "--json").exit_code == 0
 
 
-def test_own_strategies_stand_beside_the_others(tmp_path):
-    own, page = "examples.three_choices:ThreeChoices", tmp_path / "page.html"
-    command = ("compare", "--records", "2000", "--out", str(page), "--json", "--strategy")
+def test_own_strategies_stand_beside_the_others():
+    own = "examples.three_choices:ThreeChoices"
+    command = ("simulate", *SMALL, "--json", "--strategy")
     shown = run(*command, f"hash, {own},pkg,hash")
     assert shown.exit_code == 0, shown.output
     named = [json.loads(line)["strategy"] for line in shown.stdout.splitlines()]
     assert named == ["hash", "three-choices", "pkg"]
-    assert "three-choices" in page.read_text()
     assert "unknown strategy 'hsah'" in refused(*command, "hsah")
     everyone = [one.name for one in reading.strategies(f"all,{own},hash", {})]
     assert everyone == [*registry.names(), "three-choices"]
@@ -227,9 +226,8 @@ def test_bad_input_is_one_clear_line(tmp_path):
         "say what to route": [*simulate, "pkg"],
         "--timing: service must be above 0": [*simulate, "pkg", *SMALL, "--timing", "service=0"],
         "did you mean 'service'": [*simulate, "pkg", *SMALL, "--timing", "servise=1"],
-        "--event needs kind=": [*simulate, "pkg", *SMALL, "--event", "at=1,worker=2"],
-        "pkg has a fixed number": [*simulate, "pkg", *SMALL, "--event", "at=1,worker=2,kind=leave"],
-        "--sync-delay goes with --sync": [*simulate, "fish", *SMALL, "--sync-delay", "5"],
+        "--event takes KIND@RECORD": [*simulate, "pkg", *SMALL, "--event", "at=1,worker=2"],
+        "pkg has a fixed number": [*simulate, "pkg", *SMALL, "--event", "leave@1:worker=2"],
         "--trace needs --key": [*simulate, "pkg", "--trace", str(tmp_path / "a.parquet")],
         "--key, --weight and --limit go with --trace": [*simulate, "pkg", *SMALL, "--key", "a"],
         "go with --trace FILE": [*simulate, "pkg", *SMALL, "--weight", "a"],
@@ -260,17 +258,6 @@ def test_bad_input_is_one_clear_line(tmp_path):
     }
     for message, command in cases.items():
         assert message in refused(*command), command
-
-
-@pytest.mark.slow
-def test_compare_writes_a_page_that_needs_no_network(tmp_path):
-    page = tmp_path / "pages" / "comparison.html"
-    result = run("compare", "--out", str(page), "--records", "40000")
-    assert result.exit_code == 0, result.output
-    html = page.read_text()
-    assert "Balance against replicas" in html
-    assert not re.search(FROM_THE_NETWORK, html)
-    assert all(name in result.stdout for name in registry.names())
 
 
 def test_without_java_one_line_says_what_to_install(monkeypatch):
@@ -340,18 +327,12 @@ def test_every_command_tells_programs_what_it_tells_people():
     assert not without
 
 
-def test_check_and_compare_print_one_json_object_per_line(tmp_path):
+def test_check_prints_one_json_object_per_line():
     checked = run("check", "hash", "--json")
     assert checked.exit_code == 0, checked.output
     lines = [json.loads(line) for line in checked.stdout.splitlines()]
     assert len(lines) > 3
     assert all(line["passed"] for line in lines)
-    page = tmp_path / "page.html"
-    compared = run("compare", "--records", "2000", "--out", str(page), "--json")
-    assert compared.exit_code == 0, compared.output
-    rows = [json.loads(line) for line in compared.stdout.splitlines()]
-    assert {row["strategy"] for row in rows} == set(registry.names())
-    assert page.exists()
 
 
 def test_a_setting_that_is_given_twice_is_refused():

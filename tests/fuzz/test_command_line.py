@@ -64,7 +64,6 @@ OPTIONS = {
         *(
             "--capacities",
             "--sync",
-            "--sync-delay",
             "--horizon",
             "--timing",
             "--event",
@@ -84,14 +83,13 @@ OPTIONS = {
         "--load-us",
         "--seed",
     ],
-    "compare": ["--strategy", "--out", "--records"],
     "diagnose columns": ["--workers", "--limit", "--format", "--delimiter", "--json", "--key"],
     "diagnose key": [
         *("--workers", "--limit", "--window", "--delimiter", "--slots", "--per-record"),
         *("--per-pair", "--spark", "--master", "--page", "--json", "--slow"),
     ],
     "diagnose log": [
-        *("--slow", "--slots", "--executors", "--cores", "--page", "--json", "--workers"),
+        *("--slow", "--slots", "--page", "--json", "--workers"),
     ],
     "check": ["--set"],
     "dashboard": ["--port", "--once", "--no-browser"],
@@ -104,7 +102,6 @@ OPTIONS = {
     ],
     "run ddos-flows": ["--source", "--destination", "--least", *RUN, *WINDOWS],
     "run self-join": ["--symbol", "--side", "--trader", "--time", "--within", *RUN],
-    "run clustering": ["--key", "--text", "--alike", *RUN, *WINDOWS],
     "run tpch-q5": ["--region", "--window", "--slide", *RUN],
 }
 #: Options with which each application reads the table of the test.
@@ -115,7 +112,6 @@ READING = {
     "run road-condition": {"--cell": "k", "--vehicle": "k", "--speed": "v", "--time": "v"},
     "run ddos-flows": {"--source": "k", "--destination": "v"},
     "run self-join": {"--symbol": "k", "--side": "k", "--time": "v"},
-    "run clustering": {"--key": "k", "--text": "v"},
     "run tpch-q5": {"--input": "tables"},
     "diagnose columns": {},
     "diagnose key": {"--key": "k"},
@@ -161,7 +157,7 @@ def little_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         monkeypatch.setattr(session, "find_java", lambda: tmp_path)
         for module in ("demo", "applications.run", "diagnosing.keys"):
             monkeypatch.setattr(f"skewless.cli.{module}.spark_session", stop)
-        monkeypatch.setattr("skewless.apps.records.drifting_words.DriftingWords.write", stop)
+        monkeypatch.setattr("skewless.apps.records.generated.DriftingWords.write", stop)
     except ModuleNotFoundError:  # without pyspark one line says so
         pass
     return tmp_path

@@ -79,7 +79,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: dict[str, Path]) ->
     assert top == {"skewless", f"skewless-{skewless.__version__}.dist-info"}
     sources = {
         path.relative_to(PROJECT / "src").as_posix()
-        for path in (PROJECT / "src" / "skewless").rglob("*.py")
+        for path in (PROJECT / "src" / "skewless").rglob("*.*")
+        if path.suffix in (".py", ".css", ".html", ".js")
     }
     assert sources <= names
     assert "skewless/py.typed" in names

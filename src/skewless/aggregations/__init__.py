@@ -12,29 +12,9 @@ Partial results are plain Arrow columns, so they can be made anywhere and merged
 """
 
 from skewless.aggregations.aggregation import Aggregation
-from skewless.aggregations.aggregator import (
-    Aggregator,
-    PerKey,
-    Reducing,
-    is_reducer,
-    reducing,
-)
+from skewless.aggregations.aggregator import Aggregator, PerKey, Reducing, is_reducer, reducing
 from skewless.aggregations.checker import LAWS, check_aggregator
-from skewless.aggregations.collecting import ApproxDistinct, Collect, CollectSet, Distinct
-from skewless.aggregations.constructors import (
-    collect,
-    collect_set,
-    count,
-    distinct,
-    max,
-    mean,
-    min,
-    stddev,
-    sum,
-    top_k,
-    variance,
-    vwap,
-)
+from skewless.aggregations.collecting import ApproxDistinct, Collect, CollectSet, Distinct, distinct
 from skewless.aggregations.extremes import Max, Min, TopK
 from skewless.aggregations.grouping import Groups, distinct_pairs, group
 from skewless.aggregations.spread import Stddev, Variance
@@ -43,46 +23,14 @@ from skewless.aggregations.types import parse_fields, parse_type
 from skewless.aggregations.vector_aggregator import PerColumn, VectorAggregator
 from skewless.plumbing.broken_laws import LawBroken
 
-__all__ = [
-    "LAWS",
-    "Aggregation",
-    "Aggregator",
-    "ApproxDistinct",
-    "Collect",
-    "CollectSet",
-    "Count",
-    "Distinct",
-    "Groups",
-    "LawBroken",
-    "Max",
-    "Mean",
-    "Min",
-    "PerColumn",
-    "PerKey",
-    "Reducing",
-    "Stddev",
-    "Sum",
-    "TopK",
-    "Variance",
-    "VectorAggregator",
-    "WeightedMean",
-    "check_aggregator",
-    "collect",
-    "collect_set",
-    "count",
-    "distinct",
-    "distinct_pairs",
-    "group",
-    "is_reducer",
-    "max",
-    "mean",
-    "min",
-    "parse_fields",
-    "parse_type",
-    "reducing",
-    "stddev",
-    "sum",
-    "top_k",
-    "variance",
-    "vwap",
-]
+# The classes under the names that a query spells.
+collect, collect_set, count, top_k = Collect, CollectSet, Count, TopK
+max, mean, min, sum = Max, Mean, Min, Sum
+stddev, variance, vwap = Stddev, Variance, WeightedMean
+
+__all__ = ["LAWS", "Aggregation", "Aggregator", "ApproxDistinct", "Collect", "CollectSet", "Count"]
+__all__ += ["Distinct", "Groups", "LawBroken", "Max", "Mean", "Min", "PerColumn", "PerKey"]
+__all__ += ["Reducing", "Stddev", "Sum", "TopK", "Variance", "VectorAggregator", "WeightedMean"]
+__all__ += ["check_aggregator", "collect", "collect_set", "count", "distinct", "distinct_pairs"]
+__all__ += ["group", "is_reducer", "max", "mean", "min", "parse_fields", "parse_type", "reducing"]
+__all__ += ["stddev", "sum", "top_k", "variance", "vwap"]

@@ -234,15 +234,9 @@ def _expect_each(trial: Trial, what: str, results: Any, states: Sequence[Any]) -
 
 
 LAWS: tuple[Callable[[Trial], None], ...] = (
-    states_fit_their_type,
-    results_fit_their_type,
-    zero_is_new_each_time,
-    finish_changes_nothing,
-    merge_leaves_its_second_state_alone,
-    zero_is_neutral,
-    merge_is_commutative,
-    merge_is_associative,
-    cuts_are_invisible,
+    *(states_fit_their_type, results_fit_their_type, zero_is_new_each_time),
+    *(finish_changes_nothing, merge_leaves_its_second_state_alone, zero_is_neutral),
+    *(merge_is_commutative, merge_is_associative, cuts_are_invisible),
     order_of_records_is_invisible,
 )
 #: Without merging, all records come to one update: these laws are left.
@@ -324,10 +318,7 @@ def _told(trial: Trial) -> tuple[str, str]:
     one = trial.aggregator
     shown = [part.to_pylist() for part in trial.parts]
     n_records = sum(part.num_rows for part in trial.parts)
-    return (
-        class_name(one),
-        f"{n_records} records in {len(shown)} parts: {shown}",
-    )
+    return (class_name(one), f"{n_records} records in {len(shown)} parts: {shown}")
 
 
 def _with_one_record_less(trial: Trial) -> Iterator[Trial]:

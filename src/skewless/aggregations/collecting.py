@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, overload
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from skewless.aggregations.columns import exploded, list_lengths, list_of, lists
 from skewless.aggregations.grouping import distinct_pairs
 from skewless.arrays import Ints
 from skewless.parameters import check_types, require
+from skewless.plumbing.arguments import shown
 
 
 @dataclass(frozen=True)
@@ -93,3 +94,14 @@ class ApproxDistinct:
     def inputs(self) -> tuple[str, ...]:
         """The column."""
         return (self.column,)
+
+
+@overload
+def distinct(column: str, exact: Literal[True] = True) -> Distinct: ...
+@overload
+def distinct(column: str, exact: Literal[False]) -> ApproxDistinct: ...
+def distinct(column: str, exact: bool = True) -> Distinct | ApproxDistinct:
+    """Return the number of distinct values of a column, exact or by the engine's sketch."""
+    if not isinstance(exact, bool):
+        raise ValueError(f"distinct: exact must be True or False, not {shown(exact)}")
+    return Distinct(column) if exact else ApproxDistinct(column)

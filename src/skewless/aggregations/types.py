@@ -10,32 +10,18 @@ import pyarrow.types as pt
 from skewless.parameters import nearest
 
 _SIMPLE = {
-    "bigint": pa.int64(),
-    "long": pa.int64(),
-    "int": pa.int32(),
-    "integer": pa.int32(),
-    "smallint": pa.int16(),
-    "short": pa.int16(),
-    "tinyint": pa.int8(),
-    "byte": pa.int8(),
-    "double": pa.float64(),
-    "float": pa.float32(),
-    "real": pa.float32(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "boolean": pa.bool_(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestamp_ltz": pa.timestamp("us", tz="UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "void": pa.null(),
+    **dict.fromkeys(("bigint", "long"), pa.int64()),
+    **dict.fromkeys(("int", "integer"), pa.int32()),
+    **dict.fromkeys(("smallint", "short"), pa.int16()),
+    **dict.fromkeys(("tinyint", "byte"), pa.int8()),
+    **dict.fromkeys(("float", "real"), pa.float32()),
+    **dict.fromkeys(("timestamp", "timestamp_ltz"), pa.timestamp("us", tz="UTC")),
+    **{"double": pa.float64(), "string": pa.string(), "binary": pa.binary(), "void": pa.null()},
+    **{"boolean": pa.bool_(), "date": pa.date32(), "timestamp_ntz": pa.timestamp("us")},
 }
 _DECIMALS = ("decimal", "dec", "numeric")
 #: Types with a number behind them that Arrow does not keep.
-_LENGTHS = {
-    **dict.fromkeys(("char", "character", "varchar"), pa.string()),
-    "time": pa.time64("ns"),
-}
+_LENGTHS = {**dict.fromkeys(("char", "character", "varchar"), pa.string()), "time": pa.time64("ns")}
 _DAY_TIMES = ("day", "hour", "minute", "second")
 #: Types that Spark has but Arrow lacks, or that no aggregation can hold.
 _REFUSED = {

@@ -1,24 +1,30 @@
-"""The base class of computations on Spark: as a batch, or on a stream to its end."""
+"""The base classes of computations on Spark: as a batch, or on a stream to its end."""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 
 from skewless.apps.records.outputs import batch_column, ledger_beside
-from skewless.apps.streams import finish
+from skewless.plumbing.arguments import text
+from skewless.spark import records as spark_records
 from skewless.spark.aggregation.choosing import FORMS
+from skewless.spark.aggregation.windows import WINDOW, microseconds
 from skewless.spark.columns import quoted
 from skewless.spark.routing.route import DEFAULT_STRATEGY
 from skewless.spark.state.arguments import moving_strategy
 from skewless.strategy import AnyStrategy
 
+_LOOK_EVERY_S = 0.1
 #: What is read: a DataFrame, or several of them.
 Records = TypeVar("Records")
 
@@ -67,15 +73,12 @@ class Computation(ABC, Generic[Records]):
         """Return the results that the user asked for; `found` is never a stream."""
         return found
 
-    def require_stream(self) -> None:
-        """Raise ValueError if this cannot be computed on a stream."""
-
-    def batch_column(self, output: str | None) -> str | None:
-        """Return the column that numbers micro-batches in `output`; None: each replaces the rest.
+    def batch_column(self) -> str | None:
+        """Return the column that numbers micro-batches; None: each replaces the rest.
 
         Raise ValueError if the results have a column of that name.
         """
-        return None if self.mode == "complete" else batch_column(output, self.about)
+        return None if self.mode == "complete" else batch_column(self.about)
 
     def of(self, records: Records) -> DataFrame:
         """Return the results of a batch."""
@@ -100,8 +103,7 @@ class Computation(ABC, Generic[Records]):
         checkpoint. `progress` gets the number of finished micro-batches. The returned query has
         ended; its progress has the times of the micro-batches.
         """
-        self.require_stream()
-        column = self.batch_column(output)
+        column = self.batch_column()
         found = self.compute(records, ledger_beside(checkpoint))
         complete = column is None
 
@@ -119,6 +121,82 @@ class Computation(ABC, Generic[Records]):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Application(Computation[DataFrame]):
+    """A computation over one table of records, whose columns may have any names.
+
+    A subclass has one field for each column that it reads: the field is the role of the column, and
+    its value is the name of the column. The results have the names of the roles.
+    """
+
+    #: The fields that name columns, in the order of the columns.
+    roles: ClassVar[tuple[str, ...]] = ()
+    #: Those whose columns hold numbers.
+    numbers: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for option, names in self.columns().items():
+            for name in names:
+                text(name, option, "the name of a column")
+
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of the columns that are read, by option."""
+        found = {role: getattr(self, role) for role in self.roles}
+        return {f"--{role}": (name,) for role, name in found.items() if name is not None}
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """The columns of the results that identify a row."""
+        return (WINDOW, self.roles[0])
+
+    def read(self, records: DataFrame) -> DataFrame:
+        """Return the columns that are read, under the names of their roles.
+
+        Some formats only hold texts: these become numbers and times where a role needs them.
+        """
+        chosen = []
+        for role in self.roles:
+            name = getattr(self, role)
+            if name is not None:
+                chosen.append(self._typed(records, role, name).alias(role))
+        return records.select(*chosen)
+
+    def _typed(self, records: DataFrame, role: str, name: str) -> Column:
+        spark_records.Records.of(records).existing(name, f"--{role}")
+        if role == "time":
+            return as_time(records, name)
+        column = F.col(quoted(name))
+        is_text = isinstance(records.schema[name].dataType, StringType)
+        return column.cast("double") if is_text and role in self.numbers else column
+
+
+def as_time(records: DataFrame, name: str) -> Column:
+    """Return a column as times: texts are read, and numbers are seconds since 1970."""
+    column = F.col(quoted(name))
+    kind = records.schema[name].dataType
+    if isinstance(kind, TimestampType | TimestampNTZType):
+        return column
+    if isinstance(kind, StringType):
+        # Spark would take a text of four digits for a year, and refuse longer ones.
+        seconds = column.try_cast("double")
+        return F.when(seconds.isNotNull(), seconds.cast("timestamp")).otherwise(
+            column.cast("timestamp")
+        )
+    return column.cast("timestamp")
+
+
+def require_duration(option: str, duration: str | None, least: int = 0) -> None:
+    """Raise ValueError unless this is a duration of at least this many microseconds, or None."""
+    if duration is None:
+        return
+    try:
+        length = microseconds(duration)
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from None
+    if length < least:
+        raise ValueError(f"{option} must be {'above' if least else 'at least'} 0, not {duration!r}")
+
+
 def require_whole_keys(strategy: str | AnyStrategy) -> None:
     """Raise ValueError unless a strategy keeps each key on one worker; the forms do not."""
     if isinstance(strategy, str) and strategy in FORMS:
@@ -127,3 +205,17 @@ def require_whole_keys(strategy: str | AnyStrategy) -> None:
             "use 'mixed', 'min-table', 'min-mig', 'readj' or 'hash'"
         )
     moving_strategy(strategy)
+
+
+def finish(writer: DataStreamWriter) -> StreamingQuery:
+    """Start the query and wait until it has ended; an interrupt stops it."""
+    query = writer.start()
+    try:
+        # Sleep here, because an interrupt inside a call to Java breaks the connection.
+        while query.isActive:
+            time.sleep(_LOOK_EVERY_S)
+        query.awaitTermination()  # raises what went wrong
+    finally:
+        if query.isActive:
+            query.stop()
+    return query

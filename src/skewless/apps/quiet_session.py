@@ -31,16 +31,8 @@ def quiet_session(
 ) -> Iterator[SparkSession]:
     """Yield a session and stop it at the end; errors of Spark become SparkFailed.
 
-    Parameters
-    ----------
-    master
-        Where Spark runs.
-    scratch
-        A folder for its files.
-    warm
-        Strategies, separated by commas, whose kernels the Python workers load at their start.
-    settings
-        Further settings of Spark.
+    Its files go into the folder `scratch`. `warm` names strategies, separated by commas, whose
+    kernels the Python workers load at their start. `settings` are further settings of Spark.
     """
     os.environ["SKEWLESS_WARM"] = warm
     chosen = {

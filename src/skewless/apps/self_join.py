@@ -8,8 +8,7 @@ from typing import ClassVar
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from skewless.apps.application import Application, require_duration
-from skewless.apps.computation import require_whole_keys
+from skewless.apps.computation import Application, require_duration, require_whole_keys
 from skewless.spark import join
 from skewless.spark.state.arguments import AUTO
 from skewless.strategy import AnyStrategy

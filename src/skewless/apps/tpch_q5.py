@@ -8,8 +8,7 @@ from typing import ClassVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from skewless.apps.application import require_duration
-from skewless.apps.computation import Computation, require_whole_keys
+from skewless.apps.computation import Computation, require_duration, require_whole_keys
 from skewless.apps.tpch.tables import Tables
 from skewless.plumbing.arguments import text
 from skewless.spark import join

@@ -5,7 +5,6 @@ from __future__ import annotations
 # Each module adds its commands to the application.
 from skewless.cli import (  # noqa: F401
     checking,
-    comparing,
     demo,
     listing,
     live,

@@ -46,8 +46,8 @@ def demo(
     with needing_bokeh():
         from skewless.dashboard.job_report import equality, write_job_report
     require_spark()
-    from skewless.apps.main_job.side_by_side import MainJob
-    from skewless.apps.records.drifting_words import DriftingWords
+    from skewless.apps.main_job import MainJob
+    from skewless.apps.records.generated import DriftingWords
 
     with refusing_bad_input():
         names = [one.name for one in reading.strategies(strategy, {})]
@@ -59,7 +59,7 @@ def demo(
         words = DriftingWords(
             n_records=n_records, n_batches=batches, seed=seed_number(seed, "--seed")
         )
-        reading.page(out)
+        reading.file_to_write(out, "--out")
         logging = log_settings(event_log)
     about = (
         f"{words.n_records:,} words in {batches} micro-batches; the hot words change "

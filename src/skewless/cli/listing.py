@@ -30,43 +30,35 @@ def _describe(cls: type[Any]) -> dict[str, Any]:
     }
 
 
-def _settings_text(settings: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in settings.items())
+def _show(rows: list[dict[str, Any]], headings: dict[str, str], as_json: bool) -> None:
+    """Print rows as JSON, or as a table with these columns, by their headings."""
+    if as_json:
+        for row in rows:
+            print_json(row)
+        return
+    table = Table(*headings, box=None)
+    for row in rows:
+        settings = ", ".join(f"{name}={value}" for name, value in row["parameters"].items())
+        fan_out = "up to n" if row.get("fan_out") is None else str(row["fan_out"])
+        told = {**row, "parameters": settings, "fan_out": fan_out}
+        table.add_row(*(told[name] for name in headings.values()))
+    console().print(table)
 
 
 @app.command("strategies")
 def list_strategies(as_json: AsJson = False) -> None:
     """List the strategies with their parameters."""
-    rows = [_describe(registry.get(name)) for name in registry.names()]
-    if as_json:
-        for row in rows:
-            print_json(row)
-        return
-    table = Table("strategy", "family", "workers per key", "what it does", "parameters", box=None)
-    for row in rows:
-        fan_out = "up to n" if row["fan_out"] is None else str(row["fan_out"])
-        table.add_row(
-            row["name"], row["family"], fan_out, row["summary"], _settings_text(row["parameters"])
-        )
-    console().print(table)
+    headings = {"strategy": "name", "family": "family", "workers per key": "fan_out"}
+    headings |= {"what it does": "summary", "parameters": "parameters"}
+    _show([_describe(registry.get(name)) for name in registry.names()], headings, as_json)
 
 
 @app.command("workloads")
 def list_workloads(as_json: AsJson = False) -> None:
     """List the workloads with their parameters (set them with --with name=value)."""
+    headings = {"workload": "name", "what it is": "summary", "parameters": "parameters"}
     rows: list[dict[str, Any]] = [
-        {
-            "name": cls.name,
-            "summary": _first_line(cls),
-            "parameters": parameters.defaults(cls),
-        }
+        {"name": cls.name, "summary": _first_line(cls), "parameters": parameters.defaults(cls)}
         for cls in workloads.ALL
     ]
-    if as_json:
-        for row in rows:
-            print_json(row)
-        return
-    table = Table("workload", "what it is", "parameters", box=None)
-    for row in rows:
-        table.add_row(row["name"], row["summary"], _settings_text(row["parameters"]))
-    console().print(table)
+    _show(rows, headings, as_json)

@@ -10,29 +10,24 @@ from skewless.cli.application import stopped
 
 
 @contextlib.contextmanager
-def needing_bokeh() -> Iterator[None]:
+def _needing(packages: tuple[str, ...], message: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in packages:
+            raise
+        raise stopped(message.format(name=error.name), 2) from None
+
+
+def needing_bokeh() -> contextlib.AbstractContextManager[None]:
     """Exit with code 2 and one line that says what to install if Bokeh is missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "bokeh":
-            raise
-        raise stopped(
-            "the page with the plots needs Bokeh: install skewless with its extra 'dashboard'", 2
-        ) from None
+    plots = "the page with the plots needs Bokeh: install skewless with its extra 'dashboard'"
+    return _needing(("bokeh",), plots)
 
 
-@contextlib.contextmanager
-def needing_spark() -> Iterator[None]:
+def needing_spark() -> contextlib.AbstractContextManager[None]:
     """Exit with code 2 and one line that says what to install if PySpark is missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in ("pyspark", "py4j", "pandas"):
-            raise
-        older = " on Python 3.11 or later" if sys.version_info < (3, 11) else ""
-        raise stopped(
-            f"this needs PySpark ({error.name} is missing): install skewless with its extra "
-            f"'spark'{older}",
-            2,
-        ) from None
+    older = " on Python 3.11 or later" if sys.version_info < (3, 11) else ""
+    install = f"install skewless with its extra 'spark'{older}"
+    missing = "this needs PySpark ({name} is missing): "
+    return _needing(("pyspark", "py4j", "pandas"), missing + install)

@@ -53,11 +53,6 @@ def count(text: str, option: str, least: int = 0, most: int | None = None) -> in
     return whole(number, option, least=least, most=most)
 
 
-def page(out: Path) -> Path:
-    """Return the path of a page; create its folder if it is missing."""
-    return file_to_write(out, "--out")
-
-
 def file_to_write(path: Path, option: str) -> Path:
     """Return the path of a file; create its folder if it is missing.
 
@@ -70,24 +65,19 @@ def file_to_write(path: Path, option: str) -> Path:
     return path
 
 
-#: How messages of the simulator begin, and the option that replaces it.
+#: How messages about files begin, and the option of `diagnose` that replaces it.
+_OF_INPUT = {
+    **{"trace: path": "--input", "trace: key": "--key", "trace: limit": "--limit"},
+    **{"trace: format": "--format", "trace: delimiter": "--delimiter"},
+    **{"trace:": "--input:", "format ": "--format "},
+}
+#: The same for messages of the simulator.
 _OF_SIMULATOR = {
-    "timing:": "--timing:",
-    "event:": "--event:",
-    "events:": "--event:",
-    "sync:": "--sync:",
-    "slides:": "--slides:",
-    "forwarding:": "--forwarding:",
-    "capacities": "--capacities",
-    "n_sources": "--sources",
-    "n_workers": "--workers",
-    "trace: path": "--trace",
-    "trace: key": "--key",
-    "trace: weight": "--weight",
-    "trace: limit": "--limit",
-    "trace: delimiter": "--with delimiter",
-    "trace: format": "--with format",
-    "format ": "--with format ",
+    **{f"{name}:": f"--{name}:" for name in ("timing", "event", "sync", "slides", "forwarding")},
+    **{"events:": "--event:", "capacities": "--capacities", "n_sources": "--sources"},
+    **{"n_workers": "--workers", "trace: path": "--trace", "trace: key": "--key"},
+    **{"trace: weight": "--weight", "trace: limit": "--limit", "format ": "--with format "},
+    **{"trace: delimiter": "--with delimiter", "trace: format": "--with format"},
     "trace:": "--trace:",
 }
 #: The same for parameters of any workload, after its name.
@@ -133,18 +123,6 @@ def naming_options(workload: str, settings: Mapping[str, str]) -> Iterator[None]
         print(f"skewless: {line}", file=sys.stderr)
 
 
-#: How messages about files of --input begin.
-_OF_INPUT = {
-    "trace: path": "--input",
-    "trace: key": "--key",
-    "trace: limit": "--limit",
-    "trace: format": "--format",
-    "trace: delimiter": "--delimiter",
-    "trace:": "--input:",
-    "format ": "--format ",
-}
-
-
 @contextlib.contextmanager
 def naming_input() -> Iterator[None]:
     """Let errors about the files of --input name that option."""
@@ -159,45 +137,28 @@ def timing(texts: list[str]) -> Timing | None:
     return parameters.make(Timing, pairs(texts, "--timing")) if texts else None
 
 
-_EVENT = "KIND@RECORD:worker=NUMBER, or at=RECORD,worker=NUMBER,kind=KIND"
-
-
 def events(texts: list[str]) -> list[Event]:
-    """Parse the events that happen to workers.
-
-    Texts are like `leave@1e5:worker=2`, or `at=1e5,worker=2,kind=leave`, which is the same.
-    """
+    """Parse the events that happen to workers: texts like `leave@1e5:worker=2`."""
     found = []
     for text in texts:
         head, colon, rest = text.partition(":")
         kind, at_sign, at = head.partition("@")
-        by_kind = bool(colon and at_sign)
-        try:
-            settings = pairs((rest if by_kind else text).split(","), "--event")
-        except ValueError:
-            raise ValueError(f"--event takes {_EVENT}, not {shown(text)}") from None
-        if by_kind:
-            settings = {"kind": kind.strip(), "at": at.strip()} | settings
-        missing = [name for name in ("at", "worker", "kind") if name not in settings]
-        if missing:
-            raise ValueError(f"--event needs {missing[0]}=…: {_EVENT}, not {shown(text)}")
-        found.append(parameters.make(Event, settings))
+        settings = pairs(rest.split(","), "--event") if "=" in rest else {}
+        if not colon or not at_sign or "worker" not in settings:
+            raise ValueError(f"--event takes KIND@RECORD:worker=NUMBER, not {shown(text)}")
+        about = {"kind": kind.strip(), "at": at.strip()}
+        found.append(parameters.make(Event, about | settings))
     return found
 
 
-def sync(text: str, delay: str, n_sources: int) -> Sync | None:
+def sync(text: str, n_sources: int) -> Sync | None:
     """Read the exchange of sources from a number or from `interval=1e4,delay=500,…`.
 
     A delay may be one number for each source, separated by `/`. None if the interval is 0.
     """
-    late = count(delay, "--sync-delay")
     if "=" not in text:
         interval = count(text, "--sync")
-        if late and not interval:
-            raise ValueError("--sync-delay goes with --sync")
-        return Sync(interval, work=late) if interval else None
-    if late:
-        raise ValueError("--sync-delay goes with --sync RECORDS; otherwise set work=RECORDS in it")
+        return Sync(interval) if interval else None
     settings: dict[str, object] = dict(pairs(text.split(","), "--sync"))
     if "interval" not in settings:
         raise ValueError(f"--sync needs interval=RECORDS, not {shown(text)}")

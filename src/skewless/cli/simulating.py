@@ -151,7 +151,6 @@ def simulate_command(
         "interval=RECORDS[,delay=RECORDS][,work=RECORDS][,adaptive=yes].",
     ),
     horizon: str = option("0", "Records over which load is balanced; 0: each window separately."),
-    sync_delay: str = option("0", "Records from a merge to its answer, for --sync."),
     timing: list[str] | None = option(
         None, "Give the run a clock: name=value, such as service=1e-4."
     ),
@@ -193,7 +192,7 @@ def simulate_command(
         n_sources = reading.count(sources, "--sources", least=1, most=MOST_SOURCES)
         seed_number(seed, "--seed")
         records_per_window = reading.count(window, "--window", least=1)
-        together = reading.sync(sync, sync_delay, n_sources)
+        together = reading.sync(sync, n_sources)
         records_per_interval = reading.count(horizon, "--horizon")
         if records_per_interval and not any(hasattr(one, "begin") for one in chosen):
             raise ValueError("--horizon: none of the chosen strategies balances over intervals")

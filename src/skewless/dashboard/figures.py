@@ -56,8 +56,9 @@ def canvas(name: str, x: str, y: str, *, height: int = 240, **settings: Any) -> 
         axis.major_tick_line_color = _LINE
         axis.minor_tick_line_color = None
     plot.yaxis.axis_line_color = None
-    plot.xaxis.formatter = BasicTickFormatter(use_scientific=False)
-    whole_numbers(plot.xaxis)
+    if "x_axis_type" not in settings and not isinstance(settings.get("x_range"), list):
+        plot.xaxis.formatter = BasicTickFormatter(use_scientific=False)
+        whole_numbers(plot.xaxis)
     return plot
 
 

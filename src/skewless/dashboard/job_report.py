@@ -20,14 +20,7 @@ from skewless.dashboard.figures import (
     short_numbers,
     text_root,
 )
-from skewless.dashboard.page_style import (
-    COLOURS,
-    GREY,
-    Section,
-    Sign,
-    frame,
-    write_document,
-)
+from skewless.dashboard.page_style import COLOURS, GREY, Section, Sign, document, write_document
 from skewless.metrics import relative_loads
 
 #: What one strategy did: `strategy`, `loads`, `rows`, `differences`, `records_per_second`,
@@ -37,6 +30,21 @@ Record = Mapping[str, Any]
 
 TITLE = "skewless: the main job"
 _ACROSS = 0.84  # of a place on the x axis, for the bars of all runs
+#: The cards of numbers by micro-batch: the number, the title, what it says, and the axis.
+_OVER_BATCHES = (
+    ("throughput", "Throughput", "Records per second of a micro-batch.", "records per second"),
+    ("seconds", "Batch time", "Seconds that Spark took for a micro-batch.", "seconds"),
+    (
+        *("imbalance", "Imbalance"),
+        "How much more the busiest worker had than the mean. 0 is perfect.",
+        "(max − mean) / mean",
+    ),
+    (
+        *("replication", "Replicas per key"),
+        "Workers that have a key in a micro-batch. 1 means that no key is split.",
+        "replicas per key",
+    ),
+)
 
 
 def write_job_report(runs: Sequence[Record], about: str, path: Path) -> None:
@@ -53,39 +61,18 @@ def job_document(runs: Sequence[Record], about: str) -> Document:
         raise ValueError("runs must not be empty")
     names = tuple(Sign(str(run["strategy"]), colour_of(i)) for i, run in enumerate(runs))
     boxes = tuple(sign._replace(kind="box") for sign in names)
-    sections = [
-        Section("summary", "Results", ""),
-        Section(
-            "loads",
-            "Load per worker, whole stream",
-            "In units of the fair share. The worker with the highest load comes first.",
-            (*boxes, Sign("fair share", GREY, "dashed")),
-        ),
-        Section("throughput", "Throughput", "Records per second of a micro-batch.", names),
-        Section("seconds", "Batch time", "Seconds that Spark took for a micro-batch.", names),
-        Section(
-            "imbalance",
-            "Imbalance",
-            "How much more the busiest worker had than the mean. 0 is perfect.",
-            names,
-        ),
-        Section(
-            "replication",
-            "Replicas per key",
-            "Workers that have a key in a micro-batch. 1 means that no key is split.",
-            names,
-        ),
+    share = "In units of the fair share. The worker with the highest load comes first."
+    fair = (*boxes, Sign("fair share", GREY, "dashed"))
+    cards = [
+        (Section("summary", "Results", ""), text_root("summary", summary(runs))),
+        (Section("loads", "Load per worker, whole stream", share, fair), load_bars(runs)),
     ]
-    doc = Document()
-    doc.add_root(text_root("summary", summary(runs)))
-    doc.add_root(load_bars(runs))
-    doc.add_root(over_batches(runs, "throughput", "records per second"))
-    doc.add_root(over_batches(runs, "seconds", "seconds"))
-    doc.add_root(over_batches(runs, "imbalance", "(max − mean) / mean"))
-    doc.add_root(over_batches(runs, "replication", "replicas per key"))
+    cards += [
+        (Section(root, title, told, names), over_batches(runs, root, label))
+        for root, title, told, label in _OVER_BATCHES
+    ]
     heading = f"<h1>skewless: the same job under {escape(_names(runs))}</h1><p>{escape(about)}</p>"
-    frame(doc, TITLE, heading, (), sections)
-    return doc
+    return document(TITLE, heading, cards)
 
 
 def summary(runs: Sequence[Record]) -> str:

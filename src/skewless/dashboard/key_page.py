@@ -7,21 +7,16 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from bokeh.embed import file_html
-from bokeh.layouts import column, row
-from bokeh.models import ColumnDataSource, Div, HoverTool, LabelSet, Span
-from bokeh.plotting import figure
-from bokeh.resources import INLINE
+from bokeh.models import ColumnDataSource, DataRange1d, LabelSet
 
-from skewless.plumbing.private_files import write_private
+from skewless.dashboard.figures import add_bars, add_level, add_line, add_tips, canvas
+from skewless.dashboard.page_style import BLUE, GREY, Section, Sign, document, write_document
 
 #: A report of `skewless diagnose` as plain data: see `KeyReport.as_dict`.
 Report = Mapping[str, Any]
 
-_BAR = "#4477aa"
-_FAIR = "#cc3311"
-_WIDTH = 1140
 _LISTED = 20
+_FAIR = (Sign("fair share of a worker", GREY, "dashed"),)
 
 
 def write_key_page(report: Report, source: str, path: Path) -> None:
@@ -29,34 +24,27 @@ def write_key_page(report: Report, source: str, path: Path) -> None:
 
     `source` says where the records are. It and the heaviest keys are text, not HTML.
     """
-    page = column(
-        Div(text=_said(report, source), width=_WIDTH),
-        row(skew_curve(report), heaviest_bars(report)),
-        row(drift_bars(report), fullest_bars(report)),
-        trade_off(report),
-    )
-    write_private(path, file_html(page, INLINE, "skewless: keys"))
+    change = "How many of the heaviest keys change from one tenth of the stream to the next."
+    cards = [
+        (Section("curve", "Share of the records by rank of the key", "", _FAIR), skew_curve),
+        (Section("keys", "The heaviest keys", "Point at a bar for its key."), heaviest_bars),
+        (Section("drift", "Drift", change), drift_bars),
+        (Section("fullest", "Predicted load of the fullest worker", "", _FAIR), fullest_bars),
+        (Section("both", "Balance against replicas", "Lower left is best.", is_wide=True), both),
+    ]
+    drawn = [(section, draw(report)) for section, draw in cards]
+    write_document(document("skewless: keys", _said(report, source), drawn), path)
 
 
 def skew_curve(report: Report) -> Any:
     """Return the share of the heaviest keys by rank, both on logarithmic axes."""
-    plot = figure(
-        title="Share of the records by rank of the key",
-        width=_WIDTH // 2,
-        height=320,
-        x_axis_type="log",
-        y_axis_type="log",
-    )
-    ranks = [rank for rank, _ in report["curve"]]
-    shares = [share for _, share in report["curve"]]
-    plot.line(ranks, shares, line_width=2, color=_BAR)
-    plot.scatter(ranks, shares, size=6, color=_BAR)
-    fair = Span(location=1 / report["n_workers"], dimension="width", line_color=_FAIR)
-    fair.line_dash = "dashed"
-    plot.add_layout(fair)
-    plot.add_tools(HoverTool(tooltips=[("rank", "@x"), ("share", "@y{0.0000%}")]))
-    plot.xaxis.axis_label = "rank of the key"
-    plot.yaxis.axis_label = "share; dashed: fair share of a worker"
+    log = {"x_axis_type": "log", "y_axis_type": "log", "y_range": DataRange1d()}
+    plot = canvas("curve", "rank of the key", "share of the records", **log)
+    ranks, shares = ([point[i] for point in report["curve"]] for i in (0, 1))
+    source = ColumnDataSource({"rank": ranks, "share": shares})
+    dots = add_line(plot, source, "rank", "share", BLUE)
+    add_level(plot, 1 / report["n_workers"])
+    add_tips(plot, [("rank", "@rank"), ("share", "@share{0.0000%}")], [dots])
     return plot
 
 
@@ -65,80 +53,55 @@ def heaviest_bars(report: Report) -> Any:
     shares = [share for _, share in report["top_keys"]][:_LISTED]
     keys = report["top_key_texts"][: len(shares)]
     source = ColumnDataSource({"place": list(range(len(shares))), "share": shares, "key": keys})
-    plot = figure(
-        title="The heaviest keys", width=_WIDTH // 2, height=320, toolbar_location=None, tools=""
-    )
-    plot.vbar(x="place", top="share", width=0.85, color=_BAR, source=source)
-    plot.add_tools(HoverTool(tooltips=[("key", "@key"), ("share", "@share{0.00%}")]))
-    plot.y_range.start = 0
-    plot.xaxis.axis_label = "point at a bar for its key"
-    plot.yaxis.axis_label = "share of the records"
+    plot = canvas("keys", "keys, the heaviest first", "share of the records")
+    bars = add_bars(plot, source, "place", "share", BLUE)
+    add_tips(plot, [("key", "@key"), ("share", "@share{0.00%}")], [bars])
     return plot
 
 
 def drift_bars(report: Report) -> Any:
     """Describe the drift of the heaviest keys from one tenth of the stream to the next."""
     drifts = list(report["drifts"])
-    plot = figure(
-        title="Drift: how many of the heaviest keys change",
-        width=_WIDTH // 2,
-        height=320,
-        y_range=(0.0, 1.0),
-        toolbar_location=None,
-    )
-    plot.vbar(x=[2 + place for place in range(len(drifts))], top=drifts, width=0.85, color=_BAR)
-    plot.xaxis.axis_label = "tenth of the stream, against the one before"
-    plot.yaxis.axis_label = "0: none, 1: all"
+    source = ColumnDataSource({"tenth": [2 + n for n in range(len(drifts))], "drift": drifts})
+    plot = canvas("drift", "tenth of the stream", "0: none, 1: all", y_range=(0.0, 1.0))
+    add_bars(plot, source, "tenth", "drift", BLUE)
     return plot
 
 
 def fullest_bars(report: Report) -> Any:
     """Return the load of the fullest worker under each strategy, in units of its fair share."""
-    names = [one["strategy"] for one in report["predictions"]]
-    heights = [1.0 + one["imbalance"] for one in report["predictions"]]
-    plot = figure(
-        title="Predicted load of the fullest worker, 1 = fair share",
-        width=_WIDTH // 2,
-        height=320,
-        x_range=names,
-        y_range=(0.0, 1.05 * max([1.2, *heights])),
-        toolbar_location=None,
-    )
-    plot.vbar(x=names, top=heights, width=0.85, color=_BAR)
-    plot.add_layout(Span(location=1.0, dimension="width", line_color=_FAIR, line_dash="dashed"))
+    source = _predicted(report)
+    names = source.data["strategy"]
+    plot = canvas("fullest", "strategy", "load, 1 = fair share", x_range=names)
+    add_bars(plot, source, "strategy", "fullest", BLUE)
+    add_level(plot, 1.0)
     plot.xaxis.major_label_orientation = 0.8
     return plot
 
 
-def trade_off(report: Report) -> Any:
+def both(report: Report) -> Any:
     """Return all strategies as points: load of the fullest worker, and workers per key."""
-    rows = report["predictions"]
-    source = ColumnDataSource(
-        {
-            "strategy": [one["strategy"] for one in rows],
-            "slowest": [1.0 + one["imbalance"] for one in rows],
-            "replicas": [one["replication"] for one in rows],
-        }
-    )
-    plot = figure(
-        title="Balance against replicas: the lower left corner is best",
-        width=_WIDTH,
-        height=360,
-    )
-    plot.scatter("slowest", "replicas", size=10, color=_BAR, source=source)
-    plot.add_layout(
-        LabelSet(x="slowest", y="replicas", text="strategy", x_offset=7, y_offset=4, source=source)
-    )
-    tips = [("strategy", "@strategy"), ("fullest", "@slowest"), ("workers per key", "@replicas")]
-    plot.add_tools(HoverTool(tooltips=tips))
-    plot.xaxis.axis_label = "load of the fullest worker, 1 = fair share"
-    plot.yaxis.axis_label = "workers per key"
+    source, wide = _predicted(report), DataRange1d(range_padding=0.12)
+    axes = ("load of the fullest worker, 1 = fair share", "workers per key")
+    plot = canvas("both", *axes, height=360, x_range=wide, y_range=DataRange1d(range_padding=0.12))
+    dots = plot.scatter("fullest", "replicas", size=10, color=BLUE, source=source)
+    place = {"x": "fullest", "y": "replicas", "text": "strategy", "x_offset": 7, "y_offset": 4}
+    plot.add_layout(LabelSet(**place, text_font_size="12px", text_color=GREY, source=source))
+    tips = [("strategy", "@strategy"), ("fullest", "@fullest"), ("workers per key", "@replicas")]
+    add_tips(plot, tips, [dots], across=False)
     return plot
+
+
+def _predicted(report: Report) -> Any:
+    rows = report["predictions"]
+    names, replicas = ([row[name] for row in rows] for name in ("strategy", "replication"))
+    fullest = [1.0 + row["imbalance"] for row in rows]
+    return ColumnDataSource({"strategy": names, "fullest": fullest, "replicas": replicas})
 
 
 def _said(report: Report, source: str) -> str:
     lines = [
-        f"<h2>skewless: the keys of {escape(source)}</h2>",
+        f"<h1>skewless: the keys of {escape(source)}</h1>",
         f"<p>{report['n_records']:,} records, {report['n_keys']:,} keys, "
         f"{report['n_workers']} workers; {report['n_above_fair_share']} keys above the fair share "
         "of one worker.</p>",

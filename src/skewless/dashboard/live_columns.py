@@ -20,15 +20,8 @@ Record = Mapping[str, Any]
 #: Micro-batches of the picture of loads; the lines show all that are remembered.
 MOST_COLUMNS = 200
 _SERIES = (
-    "records",
-    "imbalance",
-    "seconds_imbalance",
-    "cost_imbalance",
-    "replication",
-    "keys",
-    "keys_split",
-    "seconds",
-    "moves",
+    *("records", "imbalance", "seconds_imbalance", "cost_imbalance", "replication", "keys"),
+    *("keys_split", "seconds", "moves"),
 )
 
 
@@ -73,13 +66,8 @@ def load_map(history: Record) -> dict[str, list[Any]]:
         loads = batch["relative_loads"]
         if batch["records"]:
             image[: len(loads), batch["batch"] - first] = loads
-    return {
-        "image": [image],
-        "x": [first - 0.5],
-        "y": [-0.5],
-        "dw": [image.shape[1]],
-        "dh": [image.shape[0]],
-    }
+    height, width = image.shape
+    return {"image": [image], "x": [first - 0.5], "y": [-0.5], "dw": [width], "dh": [height]}
 
 
 def last_loads(history: Record, plain: str, above: str) -> dict[str, list[Any]]:

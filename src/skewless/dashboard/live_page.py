@@ -71,7 +71,6 @@ def fill_document(
     """
     sources = _Sources(*(ColumnDataSource(columns) for columns in _columns(history)))
     sections = sections_of(history)
-    figures = _figures(sources)
     texts = {name: text_root(name) for name in ("status", "summary", "hot_keys")}
     texts["status"].tags = [_kind(history)]
 
@@ -100,7 +99,7 @@ def fill_document(
     for name in above:
         doc.add_root(texts[name])
     for section in sections:
-        doc.add_root(texts.get(section.root) or figures[section.root]())
+        doc.add_root(texts.get(section.root) or _figure(section.root, sources))
     foot = (
         f"Read from {history['place']}. Batch time is from the plan of a micro-batch to its last "
         "report; Spark's own work before and after is not in it."
@@ -183,27 +182,6 @@ def _columns(history: Record) -> list[dict[str, Any]]:
     ]
 
 
-def _figures(sources: _Sources) -> dict[str, Callable[[], Any]]:
-    """Return the function that makes each plot, by the name of its root."""
-    series = sources.series
-    return {
-        "load_map": lambda: _load_map(sources.map),
-        "last_loads": lambda: _last_loads(sources.loads),
-        "imbalance": lambda: _imbalance(series),
-        "throughput": lambda: _one_line(
-            "throughput", "records per second", series, "records_per_second", GREEN, "0,0"
-        ),
-        "batch_time": lambda: _one_line("batch_time", "seconds", series, "seconds", ORANGE, "0.00"),
-        "replicas": lambda: _replicas(series),
-        "keys_split": lambda: _one_line("keys_split", "keys", series, "keys_split", ORANGE, "0,0"),
-        "moves": lambda: _moves(series),
-        "state_total": lambda: _one_line(
-            "state_total", "bytes", series, "state_bytes", GREEN, "0.00 d", axis="0.[00] d"
-        ),
-        "state": lambda: _state(sources.state),
-    }
-
-
 def _load_map(source: Any) -> Any:
     close = {"range_padding": 0, "default_span": 1.0}
     plot = canvas(
@@ -222,19 +200,6 @@ def _load_map(source: Any) -> Any:
     whole_numbers(plot.yaxis)
     tips = [(_BATCH, "$x{0}"), ("worker", "$y{0}"), ("load", "@image{0.00} × fair share")]
     add_tips(plot, tips, [image], across=False)
-    return plot
-
-
-def _last_loads(source: Any) -> Any:
-    plot = canvas("last_loads", "worker", "load, 1 = fair share")
-    bars = add_bars(plot, source, "worker", "load", "colour")
-    add_level(plot, 1.0)
-    tips = [
-        ("worker", "@worker"),
-        ("load", "@load{0.00} × fair share"),
-        ("records", "@records{0,0}"),
-    ]
-    add_tips(plot, tips, [bars])
     return plot
 
 
@@ -259,41 +224,65 @@ def _imbalance(source: Any) -> Any:
     return plot
 
 
-def _replicas(source: Any) -> Any:
-    plot = canvas("replicas", _BATCH, "replicas per key", y_range=DataRange1d(range_padding=0.2))
-    line = add_line(plot, source, "batch", "replication", VIOLET)
-    add_level(plot, 1.0)
-    tips = [
-        (_BATCH, "@batch"),
-        ("replicas per key", "@replication{0.0000}"),
-        ("keys", "@keys{0,0}"),
-    ]
-    add_tips(plot, tips, [line])
-    return plot
+class _Simple(NamedTuple):
+    """A plot of one column: its source and axes, its colour, and what it tells of a place."""
+
+    source: str  # of `_Sources`
+    label: str
+    column: str
+    colour: str
+    tips: tuple[tuple[str, str], ...]
+    across: str = "batch"
+    is_bars: bool = False
+    has_level: bool = False  # a dashed line at 1
+    axis: str = "0.[00]a"
 
 
-def _moves(source: Any) -> Any:
-    plot = canvas("moves", _BATCH, "keys moved")
-    bars = add_bars(plot, source, "batch", "moves", VIOLET)
-    short_numbers(plot.yaxis)
-    add_tips(plot, [(_BATCH, "@batch"), ("keys moved", "@moves{0,0}")], [bars])
-    return plot
+_ROOTS = {
+    "last_loads": _Simple(
+        *("loads", "load, 1 = fair share", "load", "colour"),
+        (("load", "@load{0.00} × fair share"), ("records", "@records{0,0}")),
+        *("worker", True, True, ""),
+    ),
+    "throughput": _Simple(
+        *("series", "records per second", "records_per_second", GREEN),
+        (("records per second", "@records_per_second{0,0}"),),
+    ),
+    "batch_time": _Simple("series", "seconds", "seconds", ORANGE, (("seconds", "@seconds{0.00}"),)),
+    "replicas": _Simple(
+        *("series", "replicas per key", "replication", VIOLET),
+        (("replicas per key", "@replication{0.0000}"), ("keys", "@keys{0,0}")),
+        *("batch", False, True, ""),
+    ),
+    "keys_split": _Simple("series", "keys", "keys_split", ORANGE, (("keys", "@keys_split{0,0}"),)),
+    "moves": _Simple(
+        *("series", "keys moved", "moves", VIOLET, (("keys moved", "@moves{0,0}"),)),
+        *("batch", True, False, "0.[0]a"),
+    ),
+    "state_total": _Simple(
+        *("series", "bytes", "state_bytes", GREEN, (("bytes", "@state_bytes{0.00 d}"),)),
+        axis="0.[00] d",
+    ),
+    "state": _Simple(
+        *("state", "bytes", "bytes", GREEN, (("state", "@bytes{0.00 d}"), ("keys", "@keys{0,0}"))),
+        *("worker", True, False, "0.[00] d"),
+    ),
+}
 
 
-def _state(source: Any) -> Any:
-    plot = canvas("state", "worker", "bytes")
-    bars = add_bars(plot, source, "worker", "bytes", GREEN)
-    short_numbers(plot.yaxis, "0.[00] d")
-    tips = [("worker", "@worker"), ("state", "@bytes{0.00 d}"), ("keys", "@keys{0,0}")]
-    add_tips(plot, tips, [bars])
-    return plot
-
-
-def _one_line(
-    name: str, label: str, source: Any, column: str, colour: str, tip: str, axis: str = "0.[00]a"
-) -> Any:
-    plot = canvas(name, _BATCH, label)
-    line = add_line(plot, source, "batch", column, colour)
-    short_numbers(plot.yaxis, axis)
-    add_tips(plot, [(_BATCH, "@batch"), (label, f"@{column}{{{tip}}}")], [line])
+def _figure(root: str, sources: _Sources) -> Any:
+    """Return the plot of a card."""
+    if root not in _ROOTS:
+        return _load_map(sources.map) if root == "load_map" else _imbalance(sources.series)
+    one = _ROOTS[root]
+    place = _BATCH if one.across == "batch" else one.across
+    settings = {"y_range": DataRange1d(range_padding=0.2)} if root == "replicas" else {}
+    plot = canvas(root, place, one.label, **settings)
+    add = add_bars if one.is_bars else add_line
+    drawn = add(plot, getattr(sources, one.source), one.across, one.column, one.colour)
+    if one.has_level:
+        add_level(plot, 1.0)
+    if one.axis:
+        short_numbers(plot.yaxis, one.axis)
+    add_tips(plot, [(place, f"@{one.across}"), *one.tips], [drawn])
     return plot

@@ -19,22 +19,14 @@ _MOST_PLACES = 1 << 28
 
 @dataclass(frozen=True)
 class SampledKeys:
-    """Key hashes in the order of the records, partition by partition; also a workload.
-
-    Parameters
-    ----------
-    keys
-        One hash per record.
-    partitions
-        How many of the records each partition has; None: there is one partition.
-    hashed
-        Where the engine's own hash sends each record; None: by the strategy `hash`.
-    """
+    """Key hashes in the order of the records, partition by partition; also a workload."""
 
     name: ClassVar[str] = "sample"
 
-    keys: Keys
+    keys: Keys  # one hash per record
+    # How many of the records each partition has; None: there is one partition.
     partitions: tuple[int, ...] | None = None
+    # Where the engine's own hash sends each record; None: by the strategy `hash`.
     hashed: Workers | None = None
 
     @property
@@ -88,34 +80,18 @@ class SampledKeys:
 
 @dataclass(frozen=True)
 class Job:
-    """What is known about a job before it runs.
+    """What is known about a job before it runs."""
 
-    Parameters
-    ----------
-    sample
-        The keys of its records, or of some of them.
-    n_workers, n_slots
-        Tasks after the routing, and tasks that run at the same time.
-    records
-        How many records there are; the sample may have fewer.
-    costs
-        What the work costs; None: not known.
-    seed
-        Of the strategies.
-    batch_size
-        Records that the engine hands to a strategy at a time.
-    window
-        Records of a micro-batch, where the sample is taken for a stream. None: a few micro-batches
-        of a thinner sample.
-    """
-
-    sample: SampledKeys
+    sample: SampledKeys  # the keys of its records, or of some of them
+    # Tasks after the routing, and tasks that run at the same time.
     n_workers: int
     n_slots: int
-    records: int
-    costs: Costs | None = None
-    seed: int = 0
-    batch_size: int = 10_000
+    records: int  # how many records there are; the sample may have fewer
+    costs: Costs | None = None  # what the work costs; None: not known
+    seed: int = 0  # of the strategies
+    batch_size: int = 10_000  # records that the engine hands to a strategy at a time
+    # Records of a micro-batch, where the sample is taken for a stream. None: a few micro-batches of
+    # a thinner sample.
     window: int | None = None
 
     @property

@@ -79,27 +79,13 @@ def report_on(
     goes_on: bool = False,
     seed: int = 0,
 ) -> KeyReport:
-    """Build the report on a stream.
+    """Build the report on a stream from the counts of its keys.
 
-    Parameters
-    ----------
-    facts
-        The counts of its keys.
-    keys
-        The key hashes of its first records, which are routed for the predictions. They count as
-        partitions of equal size, one for each worker, or fewer if there are very many workers.
-    n_workers, n_slots
-        The workers, and the tasks that run at the same time; None: as many as workers.
-    costs
-        What the work costs; None: not known.
-    window
-        Records of a micro-batch, for what the stream would take.
-    texts
-        The heaviest keys by hash, as people read them.
-    goes_on
-        Whether there may be more records than were counted.
-    seed
-        Of the strategies.
+    `keys` are the hashes of its first records, which are routed for the predictions. They count as
+    partitions of equal size, one for each worker, or fewer if there are very many workers.
+    `n_slots`: tasks that run at the same time; None: as many as workers. `costs`: of the work, if
+    they are known. `window`: records of a micro-batch. `texts`: the heaviest keys by hash, as
+    people read them. `goes_on`: whether there may be more records than were counted.
     """
     slots = n_workers if n_slots is None else n_slots
     n_sources = max(_FEWEST_SOURCES, min(n_workers, _MOST_STATES // n_workers))

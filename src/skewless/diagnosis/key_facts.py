@@ -27,27 +27,17 @@ _MOST_KEYS = 1 << 21  # counted exactly; beyond, light keys are forgotten
 
 
 class KeyFacts(NamedTuple):
-    """Counts of the keys, made in memory here or by Spark elsewhere.
+    """Counts of the keys, made in memory here or by Spark elsewhere."""
 
-    Parameters
-    ----------
-    n_records, n_keys
-        The numbers of records and keys. With millions of keys, counting in memory gives an
-        estimate.
-    n_above_fair_share
-        Keys with more than a worker's fair share.
-    heaviest
-        The hash and the records of the heaviest keys, at most `CURVE` of them, in order. Among
-        equal ones the smaller hash comes first.
-    tops
-        The hashes of the `TOP` heaviest keys of each part of the stream, without keys whose share
-        of the part is below `heavy_share`.
-    """
-
+    # The numbers of records and keys. With millions of keys, counting in memory gives an estimate.
     n_records: int
     n_keys: int
-    n_above_fair_share: int
+    n_above_fair_share: int  # keys with more than a worker's fair share
+    # The hash and the records of the heaviest keys, at most `CURVE` of them, in order. Among equal
+    # ones the smaller hash comes first.
     heaviest: tuple[tuple[int, int], ...]
+    # The hashes of the `TOP` heaviest keys of each part of the stream, without keys whose share of
+    # the part is below `heavy_share`.
     tops: tuple[tuple[int, ...], ...]
 
     @property

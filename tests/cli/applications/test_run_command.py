@@ -112,10 +112,8 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
     (tmp_path / "in" / "a.csv").write_text("batch,skewless_batch,ts\nx,1,1\n")
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "metadata").write_text("{}")
-    (tmp_path / "begun" / "batch=0").mkdir(parents=True)
     append = ["run", "wordcount", "--input", str(tmp_path / "in"), "--stream", "--time", "ts"]
     append += ["--window", "1 hour", "--watermark", "1 hour"]
-    going_on = ["--checkpoint", str(tmp_path / "checkpoint"), "--output", str(tmp_path / "begun")]
     cases = {
         "there is no file or folder": ["run", "wordcount", "--input", str(tmp_path / "none.csv")],
         "--key COLUMN is needed (several: separated by commas)": count,
@@ -159,9 +157,6 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
         "--strategy: 'local' is for applications that aggregate": [
             *["run", "self-join", "--generate", "10", "--strategy", "local"]
         ],
-        "--strategy: 'plain' needs aggregations that Spark has": [
-            *["run", "clustering", "--generate", "10", "--strategy", "plain"]
-        ],
         "--set: 'auto' has no parameters": [
             *["run", "vwap", "--generate", "10", "--strategy", "auto", "--set", "a=1"]
         ],
@@ -174,12 +169,9 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
             *["--key", "user", "--delimiter", ";;"],
         ],
         "pkg": ["run", "self-join", "--generate", "10", "--strategy", "pkg"],
-        "--alike must be above 0": ["run", "clustering", "--generate", "10", "--alike", "nan"],
         "--generate must be 96 … 20,000,000, not 95": ["run", "tpch-q5", "--generate", "95"],
         "must be a folder with the TPC-H tables": ["run", "tpch-q5", "--input", str(path)],
         "'skewless_batch' cannot be a column here": [*append, "--key", "batch,skewless_batch"],
-        "begun' are; give another path": [*append, "--key", "batch", *going_on],
-        "--skew goes with --input": ["run", "tpch-q5", "--generate", "100", "--skew", "0.8"],
         "has no table 'orders'": ["run", "tpch-q5", "--input", str(tmp_path)],
         "--format must be auto here": [
             *["run", "tpch-q5", "--input", str(tmp_path), "--format", "csv"]
@@ -190,16 +182,6 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
         "give one of --vehicle": [
             *["run", "road-condition", "--generate", "10", "--vehicle", "vehicle", "--positions"]
         ],
-        "--stream needs --watermark": ["run", "clustering", "--generate", "10", "--stream"],
     }
     for message, command in cases.items():
         assert message in refused(*command), command
-
-
-def test_an_output_that_was_begun_with_another_name_of_its_folders_keeps_it(tmp_path):
-    pytest.importorskip("pyspark", reason="the applications need pyspark")
-    from skewless.apps.records.outputs import BATCH, batch_column
-
-    assert batch_column(None) == batch_column(str(tmp_path)) == batch_column("s3a://b/x") == BATCH
-    (tmp_path / "batch=7").mkdir()
-    assert batch_column(str(tmp_path)) == "batch"

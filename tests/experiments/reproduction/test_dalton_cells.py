@@ -8,7 +8,7 @@ import pytest
 from experiments.reproduction.cells import Simulation
 from experiments.reproduction.papers.dalton import slides
 from experiments.reproduction.papers.dalton.learning import ForcedHotKeys
-from experiments.reproduction.papers.dalton.memory import Counting
+from experiments.reproduction.papers.dalton.memory import counted
 from experiments.reproduction.papers.dalton.pipeline import Pipeline
 
 OF = {"z": 1.5, "n_keys": 1_000, "n_records": 20_000}
@@ -116,7 +116,7 @@ def test_the_forced_keys_are_split_and_no_others():
 
 
 def test_a_table_that_fits_the_cache_misses_each_line_once():
-    row = Counting("exact", stats_window=500, n_keys=500, n_records=5_000).run()
+    row = counted("exact", stats_window=500, n_keys=500, n_records=5_000).run()
     assert row["accesses"] == 2.0
     # 1,024 slots of 8 and of 4 bytes: 128 and 64 lines.
     assert row["misses"] * 5_000 <= 128 + 64
@@ -124,7 +124,7 @@ def test_a_table_that_fits_the_cache_misses_each_line_once():
 
 
 def test_the_hybrid_counts_by_the_sketch_after_a_window_with_many_keys():
-    few = Counting("hybrid", stats_window=2_000, n_keys=1_000, n_records=8_000, exact_keys=1_500)
+    few = counted("hybrid", stats_window=2_000, n_keys=1_000, n_records=8_000, exact_keys=1_500)
     assert few.run()["sketched"] == 0.0
-    many = replace(few, n_keys=100_000, exact_keys=100)
+    many = counted("hybrid", stats_window=2_000, n_records=8_000, exact_keys=100)
     assert many.run()["sketched"] > 0.9

@@ -13,11 +13,10 @@ import pytest
 
 from experiments.reproduction import raw
 from experiments.reproduction.catalogue import PAPERS, all_figures, select
-from experiments.reproduction.drawing import curves
-from experiments.reproduction.figure import SIZES, Cell, Figure, Size
+from experiments.reproduction.figure import SIZES, Cell, Figure, Measurement, Size
 from experiments.reproduction.numbers import Numbers
 from experiments.reproduction.papers import fish
-from experiments.reproduction.results import judge
+from experiments.reproduction.results import curves, judge
 from experiments.reproduction.table import Entry, Table
 from lanes import slow
 from skewless import registry, workloads
@@ -153,7 +152,7 @@ def test_cells_can_be_told_apart_stored_and_made(name: str, size: Size) -> None:
     assert ("cascade" in str(known).lower()) == (name not in WITHOUT_STRATEGIES)
     assert all(len(one.path.name) < 200 for one in known)
     for cell in {repr(cell): cell for cell in cells}.values():
-        fields = vars(cell)
+        fields = cell.arguments if isinstance(cell, Measurement) else vars(cell)
         # Dalton has 64 workers in every size; one may join.
         assert fields.get("n_workers", 0) <= max(size.workers + 1, 64)
         if "settings" in fields:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
-from experiments.reproduction.papers.mixed.planning import Intervals, Planning, Timed, counted
+from experiments.reproduction.papers.mixed.planning import Planning, Timed, counted, reports
 from skewless import registry
 from skewless.strategies.mixed.readj import readjust
+from skewless.strategy import Report
 from skewless.workloads import FluctuatingZipf
 
 MOVING = ["mixed", "mixed-bf", "min-table", "min-mig", "readj"]
 
 
-def intervals(n_keys: int = 300) -> Intervals:
-    return Intervals(FluctuatingZipf(n_keys=n_keys, n_records=0, n_workers=6), 1, window=3)
+def intervals(n_keys: int = 300) -> Iterator[Report]:
+    return reports(FluctuatingZipf(n_keys=n_keys, n_records=0, n_workers=6), 1, window=3)
 
 
 @pytest.mark.parametrize("name", MOVING)
@@ -24,7 +27,7 @@ def test_counting_changes_no_plan(name: str) -> None:
     states = [plain.start(6, 1), counting.start(6, 1)]
     stream = intervals()
     for _ in range(5):
-        report = stream.next()
+        report = next(stream)
         states[0], moves = plain.rebalance(report, states[0])
         states[1], others = counting.rebalance(report, states[1])
         assert [part.tolist() for part in moves] == [part.tolist() for part in others]
@@ -33,7 +36,7 @@ def test_counting_changes_no_plan(name: str) -> None:
 
 def test_state_reaches_back_as_many_intervals_as_the_window_has() -> None:
     stream = intervals()
-    reports = [stream.next() for _ in range(5)]
+    reports = [next(stream) for _ in range(5)]
     assert np.array_equal(reports[0].state_sizes, reports[0].loads)
     last = reports[2].loads + reports[3].loads + reports[4].loads
     assert np.allclose(reports[4].state_sizes, last)  # sums in another order
@@ -43,7 +46,7 @@ def test_state_reaches_back_as_many_intervals_as_the_window_has() -> None:
 def test_min_table_orders_and_passes_over_all_keys_once() -> None:
     strategy = registry.make("min-table", pin_giants=False, two_sided=False)
     work = counted(strategy)
-    report = intervals(2_000).next()
+    report = next(intervals(2_000))
     strategy.rebalance(report, strategy.start(6, 1))
     assert work.attempts == 1
     assert (work.ordered, work.passed) == (2_000, 2_000)
@@ -53,7 +56,7 @@ def test_min_table_orders_and_passes_over_all_keys_once() -> None:
 def test_mixed_needs_a_second_order_for_its_priority() -> None:
     strategy = registry.make("mixed", pin_giants=False, two_sided=False)
     work = counted(strategy)
-    strategy.rebalance(intervals(2_000).next(), strategy.start(6, 1))
+    strategy.rebalance(next(intervals(2_000)), strategy.start(6, 1))
     assert (work.attempts, work.ordered, work.passed) == (1, 4_000, 2_000)
 
 
@@ -90,12 +93,11 @@ def test_the_hash_makes_no_plans_and_meets_its_loads() -> None:
 
 def test_a_plan_takes_as_long_as_its_steps() -> None:
     of = {"n_keys": 500, "n_records": 5_000, "interval": 2_500, "n_workers": 4}
-    timing = {"service": 1e-3}
+    given = {"of": of, "timing": {"service": 1e-3}, "n_workers": 4, "n_sources": 10, "window": 500}
     slow, fast = (
-        Timed("mixed", of, timing, steps_per_second=rate, n_workers=4, window=500).run()
-        for rate in (1e3, 1e5)
+        Timed("mixed", "fluctuation", steps_per_second=rate, **given).run() for rate in (1e3, 1e5)
     )
     assert slow["seconds_per_plan"] == pytest.approx(100 * fast["seconds_per_plan"])
     assert slow["seconds_per_plan"] > 0
     assert slow["plans"] <= fast["plans"]  # no other plan is made while one is in the making
-    assert Timed("hash", of, timing, n_workers=4, window=500).run()["seconds_per_plan"] == 0.0
+    assert Timed("hash", "fluctuation", **given).run()["seconds_per_plan"] == 0.0

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from experiments.reproduction.papers.pstream.counting import (
-    Aggregation,
-    CascadeTrials,
-    CoinTrials,
-    PredictedHotKeys,
-    TimeHot,
+    aggregation,
+    cascade_trials,
+    coin_trials,
+    predicted_hot_keys,
+    time_hot,
 )
 from experiments.reproduction.papers.pstream.rivals import (
     KINDS,
@@ -26,7 +26,7 @@ from skewless.plumbing.compiling import JIT_OFF
 
 def test_two_long_runs_are_as_likely_as_they_should_be():
     n_each, r, n_trials = 96, 5, 400 if JIT_OFF else 40_000
-    row = CoinTrials(n_each, n_trials, long_run=r).run()
+    row = coin_trials(n_each, n_trials, long_run=r).run()
     q = 2.0**-r
     exact = 1 - (1 - q) ** n_each - n_each * q * (1 - q) ** (n_each - 1)
     # Four standard deviations of a share of that many trials.
@@ -35,18 +35,18 @@ def test_two_long_runs_are_as_likely_as_they_should_be():
 
 
 def test_coin_trials_are_the_same_every_time_and_differ_by_seed():
-    assert CoinTrials(40, 500, long_run=4).run() == CoinTrials(40, 500, long_run=4).run()
-    assert CoinTrials(40, 500, long_run=4).run() != CoinTrials(40, 500, long_run=4, seed=2).run()
+    assert coin_trials(40, 500, long_run=4).run() == coin_trials(40, 500, long_run=4).run()
+    assert coin_trials(40, 500, long_run=4).run() != coin_trials(40, 500, long_run=4, seed=2).run()
 
 
 def test_one_toss_never_makes_a_key_hot():
-    assert CoinTrials(1, 200, n_keys=5, long_run=0).run() == {"two_runs": 0.0, "two_bits": 0.0}
+    assert coin_trials(1, 200, n_keys=5, long_run=0).run() == {"two_runs": 0.0, "two_bits": 0.0}
 
 
 @needs_a_long_stream
 def test_cascade_finds_a_frequent_key_and_leaves_a_rare_one():
-    assert CascadeTrials(500, 3, between=15).run() == {"heavy": 1.0}
-    assert CascadeTrials(20, 3, between=2_000).run() == {"heavy": 0.0}
+    assert cascade_trials(500, 3, between=15).run() == {"heavy": 1.0}
+    assert cascade_trials(20, 3, between=2_000).run() == {"heavy": 0.0}
 
 
 # Predictors
@@ -99,15 +99,15 @@ def test_a_predictor_of_no_known_kind_is_refused():
 def test_coins_take_two_tosses_per_record_and_count_min_ten_steps():
     of = {"z": 1.0, "n_keys": 1_000, "n_records": 20_000}
     # A run of heads has a mean of one, and the toss that ends it; long runs are rare.
-    assert PredictedHotKeys("coins", "zipf", of).run()["steps"] == pytest.approx(2.0, abs=0.1)
-    assert PredictedHotKeys("count-min", "zipf", of).run()["steps"] == 10.0
+    assert predicted_hot_keys("coins", "zipf", of).run()["steps"] == pytest.approx(2.0, abs=0.1)
+    assert predicted_hot_keys("count-min", "zipf", of).run()["steps"] == 10.0
 
 
 @needs_a_long_stream
 def test_precision_and_recall_of_a_predictor_that_calls_everything_hot():
     # A sketch of 2 columns: each estimate is about half of all records.
     of = {"z": 1.5, "n_keys": 1_000, "n_records": 30_000}
-    row = PredictedHotKeys("count-min", "zipf", of, memory=1).run()
+    row = predicted_hot_keys("count-min", "zipf", of, memory=1).run()
     assert row["key_recall"] == 1.0
     assert row["key_precision"] < 0.2
     assert row["key_precision"] <= row["key_precision_near"]
@@ -117,32 +117,32 @@ def test_precision_and_recall_of_a_predictor_that_calls_everything_hot():
 def test_the_more_frequent_a_key_the_longer_it_is_hot():
     # An entry is shifted every 25,600 records in the mean, so one lucky run can keep a rare key hot
     # for some 100,000: the stream must be much longer than that.
-    often, seldom = (TimeHot(share, 2_000_000).run()["hot"] for share in (0.08, 0.00125))
+    often, seldom = (time_hot(share, 2_000_000).run()["hot"] for share in (0.08, 0.00125))
     assert often > 0.9
     assert seldom < 0.3
-    assert TimeHot(1e-9, 1_000).run() == {"hot": 0.0}  # a key that never comes
+    assert time_hot(1e-9, 1_000).run() == {"hot": 0.0}  # a key that never comes
 
 
-# Aggregation
+# aggregation
 
 
 def test_hashed_keys_have_no_partial_results_and_shuffled_ones_all():
     of = {"z": 1.0, "n_keys": 100, "n_records": 2_000}
-    hashed = Aggregation("hash", "zipf", of, 4, window=500).run()
+    hashed = aggregation("hash", "zipf", of, 4, window=500).run()
     assert hashed["partial_results"] == hashed["waiting_share"] == hashed["merge_seconds"] == 0.0
-    shuffled = Aggregation("shuffle", "zipf", of, 4, window=500, forwarding=False).run()
+    shuffled = aggregation("shuffle", "zipf", of, 4, window=500, forwarding=False).run()
     assert shuffled["waiting_share"] == 1.0
-    split = Aggregation("shuffle", "zipf", of, 4, window=500).run()
+    split = aggregation("shuffle", "zipf", of, 4, window=500).run()
     assert 0 < split["partial_results"] < shuffled["partial_results"]
 
 
 def test_partial_results_of_one_key_are_as_many_as_workers():
     of = {"z": 1.0, "n_keys": 1, "n_records": 1_000}
-    row = Aggregation("shuffle", "zipf", of, 8, window=100, merge=1e-3, reducers=2).run()
+    row = aggregation("shuffle", "zipf", of, 8, window=100, merge=1e-3, reducers=2).run()
     assert row["partial_results"] == 8 * 10 / 1_000
     assert row["merge_seconds"] == pytest.approx(8 * 1e-3 / 2)
 
 
 def test_a_strategy_that_moves_keys_has_no_partial_results():
     with pytest.raises(ValueError, match="dkg moves keys"):
-        Aggregation("dkg", "zipf", {"z": 1.0, "n_keys": 10, "n_records": 10}, 2).run()
+        aggregation("dkg", "zipf", {"z": 1.0, "n_keys": 10, "n_records": 10}, 2).run()

@@ -18,10 +18,10 @@ from typing import Any, Literal
 import numpy as np
 
 from experiments.reproduction.cells import Simulation
-from experiments.reproduction.figure import SIZES, Paper, Size, named
+from experiments.reproduction.figure import SIZES, Measurement, Paper, Size, named
 from experiments.reproduction.fitting import fitted_z
-from experiments.reproduction.papers.dalton.learning import Adapting, ForcedHotKeys, FoundHotKeys
-from experiments.reproduction.papers.dalton.memory import Counting
+from experiments.reproduction.papers.dalton import learning, memory
+from experiments.reproduction.papers.dalton.learning import ForcedHotKeys, found_hot_keys
 from experiments.reproduction.papers.dalton.pipeline import (
     EMIT,
     MERGE,
@@ -140,10 +140,10 @@ def counting(
     window: int,
     seed: int,
     z: float,
-) -> Counting:
+) -> Measurement:
     """Build the cell that measures counting keys in statistics windows of this length."""
     n_records = min(size.records, 2_000_000)
-    return Counting(statistics, stats_window=window, z=z, n_records=n_records, seed=seed)
+    return memory.counted(statistics, stats_window=window, z=z, n_records=n_records, seed=seed)
 
 
 def _of_10c(size: Size) -> tuple[int, dict[str, Any]]:
@@ -162,10 +162,10 @@ def forced(size: Size, *, system: str, hot: int, seed: int) -> Pipeline:
     return ForcedHotKeys(**{**vars(own), "settings": settings}, n_hot=hot)
 
 
-def found(size: Size, *, seed: int) -> FoundHotKeys:
+def found(size: Size, *, seed: int) -> Measurement:
     """Build the cell that counts the hot keys that Dalton finds."""
     slide, of = _of_10c(size)
-    return FoundHotKeys(**of, stats_window=slide, seed=seed)
+    return found_hot_keys(**of, stats_window=slide, seed=seed)
 
 
 def variants(
@@ -269,10 +269,10 @@ def partitioned(
 
 def adapting(
     size: Size, *, system: str, seed: int, interval: int = 20, adaptive: bool = True
-) -> Adapting:
+) -> Measurement:
     """Return two partitioners whose reducer becomes slower and faster."""
     phase = max(200, min(5_000, size.records // 800))
-    return Adapting(system, seed=seed, phase=phase, interval=interval, adaptive=adaptive)
+    return learning.adapting(system, phase, interval, adaptive, seed)
 
 
 def _by_period(entry: Entry) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.records import Row
+from experiments.reproduction.figure import cell
 from experiments.reproduction.papers.dalton.pipeline import EMIT, SCORE, Pipeline
 from skewless import registry, workloads
 from skewless.arrays import Keys, Workers
@@ -59,29 +60,21 @@ class ForcedHotKeys(Pipeline):
         return float(np.isin(keys, _top(keys, self.n_hot)).mean())
 
 
-@dataclass(frozen=True)
-class FoundHotKeys:
+@cell
+def found_hot_keys(
+    z: float, n_keys: int, n_records: int, stats_window: int, n_workers: int = 56, seed: int = 1
+) -> Row:
     """How many keys of a Zipf stream Dalton itself finds hot, in an average statistics window."""
-
-    z: float
-    n_keys: int
-    n_records: int
-    stats_window: int
-    n_workers: int = 56
-    seed: int = 1
-
-    def run(self) -> Row:
-        """Return the mean number of keys above the threshold of Definition 3.3."""
-        strategy = registry.make("dalton", stats_window=self.stats_window, statistics="exact")
-        state: Bandit = strategy.start(self.n_workers, self.seed)
-        stream = workloads.make("zipf", z=self.z, n_keys=self.n_keys, n_records=self.n_records)
-        keys = np.concatenate(list(stream.chunks(self.seed)))
-        out = np.empty(self.stats_window, np.int32)
-        found = []
-        for begin in range(0, keys.size - self.stats_window + 1, self.stats_window):
-            strategy.route(keys[begin : begin + self.stats_window], state, out)
-            found.append(int((state.hot.counts > state.levels[0]["hot_above"]).sum()))
-        return {"hot_keys": float(np.mean(found))}
+    strategy = registry.make("dalton", stats_window=stats_window, statistics="exact")
+    state: Bandit = strategy.start(n_workers, seed)
+    stream = workloads.make("zipf", z=z, n_keys=n_keys, n_records=n_records)
+    keys = np.concatenate(list(stream.chunks(seed)))
+    out = np.empty(stats_window, np.int32)
+    found = []
+    for begin in range(0, keys.size - stats_window + 1, stats_window):
+        strategy.route(keys[begin : begin + stats_window], state, out)
+        found.append(int((state.hot.counts > state.levels[0]["hot_above"]).sum()))
+    return {"hot_keys": float(np.mean(found))}
 
 
 def _top(keys: Keys, n: int) -> Keys:
@@ -90,65 +83,51 @@ def _top(keys: Keys, n: int) -> Keys:
     return known[np.argsort(-counts, kind="stable")[:n]]
 
 
-@dataclass(frozen=True)
-class Adapting:
+@cell
+def adapting(strategy: str, phase: int, interval: int, adaptive: bool, seed: int) -> Row:
     """Two partitioners whose interval adapts while their reducer becomes slower and faster.
 
-    Times are in seconds of `rounds` records of each partitioner. The reducer takes `work` seconds,
-    twice as long in the second phase, four times as long in the third, and `work` in the last.
+    Times are in seconds of ten records of each partitioner. The reducer takes six seconds, twice
+    as long in the second phase, four times as long in the third, and six in the last.
     """
+    factors, n_sources, n_workers, rounds = (1.0, 2.0, 4.0, 1.0), 2, 56, 10
+    rounds_per_phase = phase * rounds
 
-    strategy: str
-    n_workers: int = 56
-    seed: int = 1
-    rounds: int = 10
-    phase: int = 5_000
-    interval: int = 20
-    adaptive: bool = True
-    work: float = 6.0
-    n_keys: int = 10_000
+    def work(begin: int) -> int:
+        number = min(begin // rounds_per_phase, len(factors) - 1)
+        return round(6.0 * factors[number] * rounds)
 
-    def run(self) -> Row:
-        """Return the interval at the end of each phase, and all exchanges."""
-        factors = (1.0, 2.0, 4.0, 1.0)
-        rounds_per_phase = self.phase * self.rounds
-
-        def work(begin: int) -> int:
-            phase = min(begin // rounds_per_phase, len(factors) - 1)
-            return round(self.work * factors[phase] * self.rounds)
-
-        n_sources = 2
-        result = simulate(
-            registry.make(self.strategy),
-            workloads.make(
-                "per-source",
-                exponents=(0.0, 1.5),
-                n_keys=self.n_keys,
-                n_records=n_sources * len(factors) * rounds_per_phase,
-            ),
-            n_workers=self.n_workers,
-            n_sources=n_sources,
-            seed=self.seed,
-            window=n_sources * 60 * self.rounds,
-            # A round is one record of each source.
-            sync=Sync(
-                n_sources * self.interval * self.rounds,
-                work=lambda record: n_sources * work(record // n_sources),
-                adaptive=self.adaptive,
-                shortest=n_sources if self.adaptive else 1,
-            ),
-        )
-        times = [sync.received // n_sources / self.rounds for sync in result.syncs]
-        intervals = [sync.interval // n_sources / self.rounds for sync in result.syncs]
-        last = [
-            [i for t, i in zip(times, intervals, strict=True) if t < (phase + 1) * self.phase][-1]
-            for phase in range(len(factors))
-        ]
-        peaks = result.windows.peaks * self.n_workers / result.windows.records
-        return {
-            "intervals": last,
-            "sync_seconds": times,
-            "sync_intervals": intervals,
-            "late": sum(sync.n_late for sync in result.syncs),
-            "window_max_load_ratio": peaks.tolist(),
-        }
+    result = simulate(
+        registry.make(strategy),
+        workloads.make(
+            "per-source",
+            exponents=(0.0, 1.5),
+            n_keys=10_000,
+            n_records=n_sources * len(factors) * rounds_per_phase,
+        ),
+        n_workers=n_workers,
+        n_sources=n_sources,
+        seed=seed,
+        window=n_sources * 60 * rounds,
+        # A round is one record of each source.
+        sync=Sync(
+            n_sources * interval * rounds,
+            work=lambda record: n_sources * work(record // n_sources),
+            adaptive=adaptive,
+            shortest=n_sources if adaptive else 1,
+        ),
+    )
+    times = [sync.received // n_sources / rounds for sync in result.syncs]
+    intervals = [sync.interval // n_sources / rounds for sync in result.syncs]
+    last = [
+        [i for t, i in zip(times, intervals, strict=True) if t < (number + 1) * phase][-1]
+        for number in range(len(factors))
+    ]
+    peaks = result.windows.peaks * n_workers / result.windows.records
+    return {
+        "intervals": last,
+        "sync_seconds": times,
+        "sync_intervals": intervals,
+        "late": sum(sync.n_late for sync in result.syncs),
+        "window_max_load_ratio": peaks.tolist(),
+    }

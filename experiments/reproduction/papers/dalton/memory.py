@@ -6,12 +6,12 @@ not. Here every place that the real tables of our Dalton touch goes through a mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from benchmarks.records import Row
+from experiments.reproduction.figure import cell
 from skewless import registry, workloads
 from skewless.arrays import I64, Ints, Keys
 from skewless.kernels.key_table import ABSENT, find_slot
@@ -78,45 +78,42 @@ def _count_all(keys: Keys, counts: KeyCounts, stats_window: I64, cache: Cache) -
                 _touch(cache, sketch_from + cell // 8)
 
 
-@dataclass(frozen=True)
-class Counting:
-    """Counts a Zipf stream with one of Dalton's statistics, or says how large Cascade's are."""
+@cell
+def counted(
+    statistics: Literal["exact", "count-min", "hybrid", "cascade"],
+    stats_window: int,
+    z: float = 0.0,
+    n_keys: int = 100_000,
+    n_records: int = 1_000_000,
+    n_workers: int = 56,
+    exact_keys: int = 5_000,
+    seed: int = 1,
+) -> Row:
+    """Counts a Zipf stream with one of Dalton's statistics, or says how large Cascade's are.
 
-    # As the parameter of Dalton; cascade: bytes only.
-    statistics: Literal["exact", "count-min", "hybrid", "cascade"]
-    stats_window: int  # STATS_WIN, in records
-    z: float = 0.0
-    n_keys: int = 100_000
-    n_records: int = 1_000_000
-    n_workers: int = 56
-    exact_keys: int = 5_000
-    seed: int = 1
-
-    def run(self) -> Row:
-        """Return accesses, misses and their cost, each per record, and the bytes of the counts."""
-        if self.statistics == "cascade":
-            state = registry.make("cascade").start(self.n_workers, self.seed)
-            return {"bytes": state_bytes(state)}
-        counts = self._counts()
-        stream = workloads.make("zipf", z=self.z, n_keys=self.n_keys, n_records=self.n_records)
-        keys = np.concatenate(list(stream.chunks(self.seed)))
-        cache = Cache(np.full(CACHE_LINES, -1, np.int64), np.zeros(3, np.int64))
-        _count_all(keys, counts, self.stats_window, cache)
-        accesses, misses, sketched = (int(number) for number in cache.counts)
-        return {
-            "bytes": state_bytes(counts),
-            "accesses": accesses / self.n_records,
-            "misses": misses / self.n_records,
-            "cost": (accesses + (MISS - 1) * misses) / self.n_records,
-            "sketched": sketched / self.n_records,
-        }
-
-    def _counts(self) -> KeyCounts:
-        """Build the counts of Dalton's keys; a table has room for the keys that there are."""
-        epsilon, delta = 1 / (8 * self.n_workers), 0.05
-        room = min(self.stats_window, self.n_keys)
-        if self.statistics == "count-min":
-            return sketched_counts(epsilon, delta, self.seed)
-        if self.statistics == "hybrid" and self.exact_keys < room:
-            return hybrid_counts(self.exact_keys, epsilon, delta, self.seed)
-        return exact_counts(room)
+    `statistics` is as the parameter of Dalton; cascade: bytes only. `stats_window` is STATS_WIN, in
+    records.
+    """
+    if statistics == "cascade":
+        state = registry.make("cascade").start(n_workers, seed)
+        return {"bytes": state_bytes(state)}
+    epsilon, delta = 1 / (8 * n_workers), 0.05
+    room = min(stats_window, n_keys)  # a table has room for the keys that there are
+    if statistics == "count-min":
+        counts = sketched_counts(epsilon, delta, seed)
+    elif statistics == "hybrid" and exact_keys < room:
+        counts = hybrid_counts(exact_keys, epsilon, delta, seed)
+    else:
+        counts = exact_counts(room)
+    stream = workloads.make("zipf", z=z, n_keys=n_keys, n_records=n_records)
+    keys = np.concatenate(list(stream.chunks(seed)))
+    cache = Cache(np.full(CACHE_LINES, -1, np.int64), np.zeros(3, np.int64))
+    _count_all(keys, counts, stats_window, cache)
+    accesses, misses, sketched = (int(number) for number in cache.counts)
+    return {
+        "bytes": state_bytes(counts),
+        "accesses": accesses / n_records,
+        "misses": misses / n_records,
+        "cost": (accesses + (MISS - 1) * misses) / n_records,
+        "sketched": sketched / n_records,
+    }

@@ -142,9 +142,5 @@ def _by_batch(table: Table) -> Mapping[str, Points]:
 
 
 PAPER = Paper(
-    "fish",
-    "FISH",
-    named(simulated, batches),
-    columns=named(_fluctuation),
-    curves=named(_by_batch),
+    "fish", "FISH", named(simulated, batches), columns=named(_fluctuation), curves=named(_by_batch)
 )

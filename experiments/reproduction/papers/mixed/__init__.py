@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from experiments.reproduction.cells import Simulation
-from experiments.reproduction.figure import Paper, Points, Size, named
+from experiments.reproduction.figure import Measurement, Paper, Points, Size, named
 from experiments.reproduction.fitting import fitted_z, same_head
 from experiments.reproduction.papers.mixed.planning import (
     N_KEYS,
-    Compacting,
     Planning,
     Timed,
+    compacting,
     literal,
     table_bound,
 )
@@ -104,11 +104,11 @@ def adjusted(size: Size, *, strategy: str, tolerance: float, seed: int) -> Plann
     return planned(size, strategy=strategy, seed=seed, **given)  # type: ignore[arg-type]
 
 
-def compacted(size: Size, *, strategy: str, degree: int, seed: int) -> Compacting:
+def compacted(size: Size, *, strategy: str, degree: int, seed: int) -> Measurement:
     """Return plans over vectors, with R = `degree`; 0: over single keys."""
     own = planned(size, strategy=strategy, seed=seed)
     intervals = n_intervals(size, published=20)
-    return Compacting(degree, own.z, own.n_keys, own.n_workers, n_intervals=intervals, seed=seed)
+    return compacting(degree, own.z, own.n_keys, own.n_workers, n_intervals=intervals, seed=seed)
 
 
 def hashed(size: Size, *, seed: int, workers: int = _N_WORKERS, keys: int = 0) -> Planning:
@@ -182,14 +182,14 @@ def timed(
         reducers = math.ceil(merge * _N_WORKERS)
         timing |= {"merge": service * merge, "reducers": reducers, "unmerged": 2}
         total, events, window = total - reducers, [], max(1, window // 10)
+    interval = n_records if joins else n_records // 2
+    of = {"z": z, "n_keys": keys, "f": change, "n_workers": _N_WORKERS}
     return Timed(
         strategy,
-        {
-            **{"z": z, "n_keys": keys, "f": change, "n_workers": _N_WORKERS},
-            **{"n_records": n_records, "interval": n_records if joins else n_records // 2},
-        },
-        timing,
+        "fluctuation",
         settings,
+        {**of, "n_records": n_records, "interval": interval},
+        timing=timing,
         steps_per_second=3.0 * keys,
         n_workers=total,
         n_sources=_N_SOURCES,

@@ -7,15 +7,17 @@ over, how many keys LLFD places, and how many pairs of keys Readj compares.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from benchmarks.records import Row
 from experiments.reproduction.cells import Simulation
+from experiments.reproduction.figure import cell
 from skewless import registry, workloads
 from skewless.arrays import Floats, Keys, Workers
 from skewless.kernels.xxhash64 import hash_ranks
@@ -27,7 +29,6 @@ from skewless.strategies.mixed.phases import Attempt, Problem
 from skewless.strategies.mixed.readj import Readj
 from skewless.strategy import AnyStrategy, Moves, Rebalances, Report
 from skewless.workloads import FluctuatingZipf
-from skewless.workloads.fluctuating_zipf import Frequencies
 
 #: Keys of the paper's streams (table II).
 N_KEYS = 1_000_000
@@ -106,30 +107,23 @@ def counted(strategy: AnyStrategy) -> Work:
     return work
 
 
-class Intervals:
-    """The intervals of a fluctuating Zipf as a controller sees them: the load of each key.
+def reports(stream: FluctuatingZipf, seed: int, window: int) -> Iterator[Report]:
+    """Yield the intervals of a fluctuating Zipf as a controller sees them.
 
-    Loads are expected ones: the generator of the paper makes snapshots of whole intervals, and
-    what a sample adds to them is noise that no plan can know of.
+    A report has the load of each key, and its state over the last `window` intervals. Loads are
+    expected ones: the generator of the paper makes snapshots of whole intervals, and what a sample
+    adds to them is noise that no plan can know of.
     """
-
-    def __init__(self, stream: FluctuatingZipf, seed: int, window: int) -> None:
-        self.stream, self.seed, self.number = stream, seed, 0
-        self.frequencies: Frequencies = stream.start(seed)
-        keys: Keys = np.empty(stream.n_keys, np.uint64)
-        hash_ranks(np.arange(1, stream.n_keys + 1), keys)
-        self._order = np.argsort(keys)
-        self.keys = keys[self._order]
-        self._history: deque[Floats] = deque(maxlen=window)
-
-    def next(self) -> Report:
-        """Return the loads of the next interval, and the state of the last `window` ones."""
-        if self._history:
-            self.number += 1
-            self.stream.advance(self.frequencies, self.number, self.seed)
-        loads = self.frequencies.by_rank[self.frequencies.rank_of[self._order]]
-        self._history.append(loads)
-        return Report(self.keys, loads, np.sum(self._history, axis=0))
+    frequencies = stream.start(seed)
+    keys: Keys = np.empty(stream.n_keys, np.uint64)
+    hash_ranks(np.arange(1, stream.n_keys + 1), keys)
+    order = np.argsort(keys)
+    history: deque[Floats] = deque(maxlen=window)
+    for number in itertools.count(1):
+        loads = frequencies.by_rank[frequencies.rank_of[order]]
+        history.append(loads)
+        yield Report(keys[order], loads, np.sum(history, axis=0))
+        stream.advance(frequencies, number, seed)
 
 
 @dataclass(frozen=True)
@@ -158,12 +152,11 @@ class Planning:
         stream = FluctuatingZipf(
             z=self.z, n_keys=self.n_keys, n_records=0, f=self.f, n_workers=self.n_workers
         )
-        intervals = Intervals(stream, self.seed, self.state_windows)
+        found = reports(stream, self.seed, self.state_windows)
         state = strategy.start(self.n_workers, self.seed)
         met: list[Floats] = []
         rows: list[Row] = []
-        for _ in range(self.state_windows + self.n_intervals):
-            report = intervals.next()
+        for report in itertools.islice(found, self.state_windows + self.n_intervals):
             owners: Workers = np.empty(report.keys.size, np.int32)
             strategy.route(report.keys, state, owners)
             met.append(self._loads(owners, report))
@@ -216,97 +209,72 @@ def _summary(met: list[Floats], rows: list[Row], first: int) -> Row:
     return out
 
 
-@dataclass(frozen=True)
-class Compacting:
-    """Plans of Mixed over vectors, with R = `degree`; 0: over single keys."""
+@cell
+def compacting(
+    degree: int,
+    z: float = 0.85,
+    n_keys: int = 100_000,
+    n_workers: int = 15,
+    state_windows: int = 5,
+    n_intervals: int = 10,
+    seed: int = 1,
+) -> Row:
+    """Plans of Mixed over vectors, with R = `degree`; 0: over single keys.
 
-    degree: int
-    z: float = 0.85
-    n_keys: int = 100_000
-    n_workers: int = 15
-    state_windows: int = 5
-    n_intervals: int = 10
-    seed: int = 1
-
-    def run(self) -> Row:
-        """Make the plans; return what they take, and how wrong the loads are that they expect."""
-        strategy = Mixed(
-            compact=self.degree > 0,
-            discretisation=max(self.degree, 1).bit_length() - 1,
-            max_entries=table_bound(self.n_keys),
-            **literal(Mixed.name),
-        )
-        work = counted(strategy)
-        stream = FluctuatingZipf(
-            z=self.z, n_keys=self.n_keys, n_records=0, n_workers=self.n_workers
-        )
-        intervals = Intervals(stream, self.seed, self.state_windows)
-        state = strategy.start(self.n_workers, self.seed)
-        n_vectors, errors, moved = [], [], []
-        for _ in range(self.n_intervals):
-            report = intervals.next()
-            observed = strategy._observed(report, state)
-            expected = report.loads
-            if self.degree:
-                vectors = compact(observed, self.degree, self.n_workers)
-                expected = vectors.costs[vectors.of_key]
-                n_vectors.append(vectors.costs.size)
-            else:
-                n_vectors.append(report.keys.size)
-            state, moves = strategy.rebalance(report, state)
-            owners: Workers = np.empty(report.keys.size, np.int32)
-            strategy.route(report.keys, state, owners)
-            errors.append(self._error(owners, report.loads, expected))
-            moving = np.isin(report.keys, moves.keys, assume_unique=True)
-            moved.append(float(report.state_sizes[moving].sum() / report.state_sizes.sum()))
-        return {
-            "vectors": float(np.mean(n_vectors)),
-            "steps": work.steps / self.n_intervals,
-            "error": float(np.mean(errors)),
-            "moved": float(np.mean(moved)),
-        }
-
-    def _error(self, owners: Workers, loads: Floats, expected: Floats) -> float:
-        """Return by how much the load of a worker differs from what the plan expects of it."""
-        true = np.bincount(owners, loads, minlength=self.n_workers)
-        seen = np.bincount(owners, expected, minlength=self.n_workers)
-        return float((np.abs(seen - true) / true).mean())
+    Its row has what they take, and how wrong the loads are that they expect of workers.
+    """
+    strategy = Mixed(
+        compact=degree > 0,
+        discretisation=max(degree, 1).bit_length() - 1,
+        max_entries=table_bound(n_keys),
+        **literal(Mixed.name),
+    )
+    work = counted(strategy)
+    stream = FluctuatingZipf(z=z, n_keys=n_keys, n_records=0, n_workers=n_workers)
+    state = strategy.start(n_workers, seed)
+    n_vectors, errors, moved = [], [], []
+    for report in itertools.islice(reports(stream, seed, state_windows), n_intervals):
+        observed = strategy._observed(report, state)
+        expected = report.loads
+        if degree:
+            vectors = compact(observed, degree, n_workers)
+            expected = vectors.costs[vectors.of_key]
+            n_vectors.append(vectors.costs.size)
+        else:
+            n_vectors.append(report.keys.size)
+        state, moves = strategy.rebalance(report, state)
+        owners: Workers = np.empty(report.keys.size, np.int32)
+        strategy.route(report.keys, state, owners)
+        true, seen = (np.bincount(owners, some, n_workers) for some in (report.loads, expected))
+        errors.append(float((np.abs(seen - true) / true).mean()))
+        moving = np.isin(report.keys, moves.keys, assume_unique=True)
+        moved.append(float(report.state_sizes[moving].sum() / report.state_sizes.sum()))
+    return {
+        "vectors": float(np.mean(n_vectors)),
+        "steps": work.steps / n_intervals,
+        "error": float(np.mean(errors)),
+        "moved": float(np.mean(moved)),
+    }
 
 
 @dataclass(frozen=True)
-class Timed:
+class Timed(Simulation):
     """One strategy on one stream in virtual time.
 
     The stream is routed twice. The first time, without a clock, the work of a plan is counted: see
     `planning`. The second time each plan takes that work divided by `steps_per_second`.
     """
 
-    strategy: str
-    of: Mapping[str, Any]  # of the workload `fluctuation`
-    timing: Mapping[str, Any]
-    settings: Mapping[str, Any] = field(default_factory=dict)
     steps_per_second: float = 1e6
-    n_workers: int = 15
-    n_sources: int = 10
-    window: int = 10_000
-    state_windows: int = 5
-    events: Sequence[Mapping[str, Any]] = ()
-    seed: int = 1
 
     def run(self) -> Row:
         """Simulate twice; return the summary and the windows of the second run."""
-        given: dict[str, Any] = {
-            name: value
-            for name, value in vars(self).items()
-            if name not in ("strategy", "settings", "of", "timing", "steps_per_second", "events")
-        }
         strategy, seconds = registry.make(self.strategy, **self.settings), 0.0
         if isinstance(strategy, Rebalances):
             steps = _steps_of_plans(strategy)
-            stream = workloads.make("fluctuation", **self.of)
             simulate(
                 strategy,
-                stream,
+                workloads.make(self.workload, **self.of),
                 n_workers=self.of["n_workers"],
                 n_sources=self.n_sources,
                 seed=self.seed,
@@ -314,16 +282,9 @@ class Timed:
                 measuring=Measuring(state_windows=self.state_windows),
             )
             seconds = sum(steps) / len(steps) / self.steps_per_second if steps else 0.0
-        timed = Simulation(
-            self.strategy,
-            "fluctuation",
-            self.settings,
-            self.of,
-            timing=dict(self.timing) | ({"plan": seconds} if seconds else {}),
-            events=self.events,
-            **given,
-        ).run()
-        return timed | {"seconds_per_plan": seconds}
+        plan = {"plan": seconds} if seconds else {}
+        timed = replace(self, timing={**(self.timing or {}), **plan})
+        return Simulation.run(timed) | {"seconds_per_plan": seconds}
 
 
 def _steps_of_plans(strategy: Any) -> list[int]:

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from experiments.reproduction.cells import Simulation
-from experiments.reproduction.figure import Paper, Points, Size, named
+from experiments.reproduction.figure import Measurement, Paper, Points, Size, named
 from experiments.reproduction.fitting import fitted_z
 from experiments.reproduction.papers.pd_stream import counting
 from experiments.reproduction.table import Entry, Table
@@ -108,39 +108,37 @@ def simulated(
     )
 
 
-def routers(
-    size: Size, *, strategy: str, stream: str, workers: int, seed: int
-) -> counting.CountedLooks:
+def routers(size: Size, *, strategy: str, stream: str, workers: int, seed: int) -> Measurement:
     """Build the cell that counts how many workers a source looks at for a record."""
     of = stream_of(stream, 0.0, size.records)
-    return counting.CountedLooks(strategy, of, min(workers, size.workers), SOURCES, seed)
+    return counting.counted_looks(strategy, of, min(workers, size.workers), SOURCES, seed)
 
 
 def cold_replicas(
     size: Size, *, strategy: str, workers: int, seed: int, stream: str = "", z: float = 0.0
-) -> counting.ColdReplicas:
+) -> Measurement:
     """Return which part of the replicas belongs to keys that are never hot."""
     of = stream_of(stream, z, size.records)
-    return counting.ColdReplicas(strategy, of, min(workers, size.workers), SOURCES, seed)
+    return counting.cold_replicas(strategy, of, min(workers, size.workers), SOURCES, seed)
 
 
-def sampling(size: Size, *, alpha: int, seed: int) -> counting.Sampling:
+def sampling(size: Size, *, alpha: int, seed: int) -> Measurement:
     """Build the cell that counts windows without a hot key.
 
     Windows without the key are rare and come in runs: they need more records than other cells.
     """
-    return counting.Sampling(alpha, min(128, size.workers), 5 * size.records, seed)
+    return counting.sampling(alpha, min(128, size.workers), 5 * size.records, seed)
 
 
-def probabilities(size: Size, *, confidence: float, seed: int) -> counting.Probabilities:
+def probabilities(size: Size, *, confidence: float, seed: int) -> Measurement:
     """Build the cell of the probability table for a sampling window of 16 records."""
-    return counting.Probabilities(16, confidence)
+    return counting.probabilities(16, confidence)
 
 
-def distinct(size: Size, *, z: float, seed: int) -> counting.Distinct:
+def distinct(size: Size, *, z: float, seed: int) -> Measurement:
     """Return the keys of a synthetic stream."""
     of = stream_of("", z, size.records)
-    return counting.Distinct(z, _SYNTHETIC_KEYS, of["n_records"], _SYNTHETIC_RECORDS, seed)
+    return counting.distinct(z, _SYNTHETIC_KEYS, of["n_records"], _SYNTHETIC_RECORDS, seed)
 
 
 def _excess(entry: Entry) -> float:

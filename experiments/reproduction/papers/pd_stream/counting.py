@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from benchmarks.records import Row
+from experiments.reproduction.figure import cell
 from experiments.reproduction.fitting import fitted_z, harmonic
 from skewless import registry, workloads
-from skewless.arrays import Keys, Workers
+from skewless.arrays import Workers
 from skewless.kernels.hashing import seeded
 from skewless.kernels.key_table import ABSENT, find_slot, get
 from skewless.kernels.space_saving import is_hot
@@ -115,162 +115,135 @@ _ENTRIES: dict[str, Callable[[Any], int]] = {
 }
 
 
-@dataclass(frozen=True)
-class CountedLooks:
+@cell
+def counted_looks(
+    strategy: str,
+    of: Mapping[str, Any],
+    n_workers: int,
+    n_sources: int,
+    seed: int,
+    samples: int = 2_000,
+    window: int = 10_000,
+) -> Row:
     """One of several sources, watched at evenly spaced records.
 
     Its row has `looks`, the mean number of workers looked at for a record; `entries`, those of
     its routing table at the end of the stream; and `window_keys`, the mean number of distinct keys
     in a window of all sources.
+
+    `of`: parameters of the workload `zipf`.
     """
-
-    strategy: str
-    of: Mapping[str, Any]  # parameters of the workload `zipf`
-    n_workers: int
-    n_sources: int
-    seed: int
-    samples: int = 2_000
-    window: int = 10_000
-
-    def run(self) -> Row:
-        """Route the share of the first source, and look at it from time to time."""
-        strategy = registry.make(self.strategy)
-        stream = np.concatenate(list(workloads.make("zipf", **self.of).chunks(self.seed)))
-        keys = np.ascontiguousarray(stream[:: self.n_sources])
-        state = strategy.start(self.n_workers, self.seed)
-        # The first half teaches the strategy which keys are hot.
-        watched = np.linspace(keys.size // 2, keys.size - 1, self.samples).astype(np.int64)
-        looks, done = [], 0
-        for at in np.unique(watched):
-            strategy.route(keys[done:at], state, np.empty(at - done, np.int32))
-            looks.append(_LOOKS[self.strategy](state, keys[at]))
-            done = at
-        strategy.route(keys[done:], state, np.empty(keys.size - done, np.int32))
-        return {
-            "strategy": self.strategy,
-            "workers": self.n_workers,
-            "looks": float(np.mean(looks)),
-            "entries": _ENTRIES[self.strategy](state),
-            "sources": self.n_sources,
-            "window_keys": float(np.mean([np.unique(part).size for part in self._windows(stream)])),
-        }
-
-    def _windows(self, stream: Keys) -> list[Keys]:
-        """Return the whole windows of a stream; the stream itself if it has none."""
-        n_windows = stream.size // self.window
-        return [*stream[: n_windows * self.window].reshape(n_windows, -1)] or [stream]
+    own = registry.make(strategy)
+    stream = np.concatenate(list(workloads.make("zipf", **of).chunks(seed)))
+    keys = np.ascontiguousarray(stream[::n_sources])
+    state = own.start(n_workers, seed)
+    # The first half teaches the strategy which keys are hot.
+    watched = np.linspace(keys.size // 2, keys.size - 1, samples).astype(np.int64)
+    looks, done = [], 0
+    for at in np.unique(watched):
+        own.route(keys[done:at], state, np.empty(at - done, np.int32))
+        looks.append(_LOOKS[strategy](state, keys[at]))
+        done = at
+    own.route(keys[done:], state, np.empty(keys.size - done, np.int32))
+    n_windows = stream.size // window
+    windows = [*stream[: n_windows * window].reshape(n_windows, -1)] or [stream]
+    return {
+        "strategy": strategy,
+        "workers": n_workers,
+        "looks": float(np.mean(looks)),
+        "entries": _ENTRIES[strategy](state),
+        "sources": n_sources,
+        "window_keys": float(np.mean([np.unique(part).size for part in windows])),
+    }
 
 
-@dataclass(frozen=True)
-class Sampling:
+@cell
+def sampling(alpha: int, n_workers: int, n_records: int, seed: int) -> Row:
     """A key with exactly the share θ = 2/n of a stream, and windows of N = α/θ records.
 
     Its row has the share of windows without the key: `missed` as counted at each record of the
     stream, `expected` = (1 − θ)^N, and the `limit` e^−α for many workers.
     """
-
-    alpha: int
-    n_workers: int
-    n_records: int
-    seed: int
-
-    def run(self) -> Row:
-        """Draw the stream, and add up how long the key stays away."""
-        theta = 2 / self.n_workers
-        length = round(self.alpha / theta)
-        # Four digits of z are enough for four of the share.
-        stream = Zipf(fitted_z(_SOME_KEYS, theta), _SOME_KEYS, self.n_records)
-        ranks = np.concatenate(list(stream.ranks(self.seed)))
-        places = np.flatnonzero(ranks == 1)
-        # Between two of its records, windows without the key end at all records beyond `length`.
-        away = np.maximum(0, np.diff(places) - length)
-        return {
-            "alpha": self.alpha,
-            "missed": float(away.sum() / (places[-1] - places[0])),
-            "expected": (1 - theta) ** length,
-            "limit": math.exp(-self.alpha),
-        }
+    theta = 2 / n_workers
+    length = round(alpha / theta)
+    # Four digits of z are enough for four of the share.
+    stream = Zipf(fitted_z(_SOME_KEYS, theta), _SOME_KEYS, n_records)
+    ranks = np.concatenate(list(stream.ranks(seed)))
+    places = np.flatnonzero(ranks == 1)
+    # Between two of its records, windows without the key end at all records beyond `length`.
+    away = np.maximum(0, np.diff(places) - length)
+    return {
+        "alpha": alpha,
+        "missed": float(away.sum() / (places[-1] - places[0])),
+        "expected": (1 - theta) ** length,
+        "limit": math.exp(-alpha),
+    }
 
 
-@dataclass(frozen=True)
-class Probabilities:
+@cell
+def probabilities(length: int, confidence: float) -> Row:
     """The probability table of a sampling window, by the number of times that a key occurs."""
-
-    length: int
-    confidence: float
-
-    def run(self) -> Row:
-        """Return the strategy's own probability for each count of a key in the window."""
-        table = probability_table(self.length, self.confidence)
-        return {str(count): float(table[count]) for count in range(1, self.length + 1)}
+    table = probability_table(length, confidence)
+    return {str(count): float(table[count]) for count in range(1, length + 1)}
 
 
-@dataclass(frozen=True)
-class Distinct:
+@cell
+def distinct(z: float, n_keys: int, n_records: int, n_published: int, seed: int) -> Row:
     """What a Zipf stream has: distinct keys and the share of its first key.
 
     Its row has both as counted in `n_records` records, and what is expected there and in
     `n_published` records, which need not be drawn for that.
     """
-
-    z: float
-    n_keys: int
-    n_records: int
-    n_published: int
-    seed: int
-
-    def run(self) -> Row:
-        """Draw the stream and count; sum up the probabilities that keys occur."""
-        ranks = np.concatenate(list(Zipf(self.z, self.n_keys, self.n_records).ranks(self.seed)))
-        return {
-            "keys": int(np.unique(ranks).size),
-            "top_share": float((ranks == 1).mean()),
-            "expected_keys": self._expected(self.n_records),
-            "expected_published": self._expected(self.n_published),
-        }
-
-    def _expected(self, n_records: int) -> float:
-        """Count the keys that occur: rank by rank at first, then in stretches of equal ranks."""
-        n_exact = min(self.n_keys, 10_000)
-        edges = np.unique(np.geomspace(n_exact + 1, self.n_keys + 1, 20_000).astype(np.int64))
-        ranks = np.concatenate([np.arange(1.0, n_exact + 1), (edges[:-1] + edges[1:] - 1) / 2])
-        sizes = np.concatenate([np.ones(n_exact), np.diff(edges)])
-        shares = ranks**-self.z / harmonic(self.n_keys, self.z)
-        return float((sizes * -np.expm1(n_records * np.log1p(-shares))).sum())
+    ranks = np.concatenate(list(Zipf(z, n_keys, n_records).ranks(seed)))
+    return {
+        "keys": int(np.unique(ranks).size),
+        "top_share": float((ranks == 1).mean()),
+        "expected_keys": _expected(z, n_keys, n_records),
+        "expected_published": _expected(z, n_keys, n_published),
+    }
 
 
-@dataclass(frozen=True)
-class ColdReplicas:
+def _expected(z: float, n_keys: int, n_records: int) -> float:
+    """Count the keys that occur: rank by rank at first, then in stretches of equal ranks."""
+    n_exact = min(n_keys, 10_000)
+    edges = np.unique(np.geomspace(n_exact + 1, n_keys + 1, 20_000).astype(np.int64))
+    ranks = np.concatenate([np.arange(1.0, n_exact + 1), (edges[:-1] + edges[1:] - 1) / 2])
+    sizes = np.concatenate([np.ones(n_exact), np.diff(edges)])
+    shares = ranks**-z / harmonic(n_keys, z)
+    return float((sizes * -np.expm1(n_records * np.log1p(-shares))).sum())
+
+
+@cell
+def cold_replicas(
+    strategy: str,
+    of: Mapping[str, Any],
+    n_workers: int,
+    n_sources: int,
+    seed: int,
+    cold_share: float = 3e-5,
+) -> Row:
     """Which part of the replicas beyond one per key belongs to keys that are never hot.
 
     A key counts as cold with fewer than `cold_share` of all records. Its row has `cold_part`, and
     the replication of all keys.
+
+    `of`: parameters of the workload `zipf`.
     """
-
-    strategy: str
-    of: Mapping[str, Any]  # parameters of the workload `zipf`
-    n_workers: int
-    n_sources: int
-    seed: int
-    cold_share: float = 3e-5
-
-    def run(self) -> Row:
-        """Route the stream, and count the workers of each key."""
-        keys = np.concatenate(list(workloads.make("zipf", **self.of).chunks(self.seed)))
-        strategy = registry.make(self.strategy)
-        workers = np.empty(keys.size, np.int32)
-        for source in range(self.n_sources):
-            share = np.ascontiguousarray(keys[source :: self.n_sources])
-            out = np.empty(share.size, np.int32)
-            strategy.route(share, strategy.start(self.n_workers, self.seed, source=source), out)
-            workers[source :: self.n_sources] = out
-        _, index, counts = np.unique(keys, return_inverse=True, return_counts=True)
-        pairs = np.unique(index.astype(np.int64) * self.n_workers + workers)
-        beyond_one = np.bincount(pairs // self.n_workers) - 1
-        cold = counts < max(3.0, self.cold_share * keys.size)
-        return {
-            "strategy": self.strategy,
-            "workers": self.n_workers,
-            "replication": float(pairs.size / counts.size),
-            "cold_part": float(beyond_one[cold].sum() / max(1, beyond_one.sum())),
-        }
+    keys = np.concatenate(list(workloads.make("zipf", **of).chunks(seed)))
+    own = registry.make(strategy)
+    workers = np.empty(keys.size, np.int32)
+    for source in range(n_sources):
+        share = np.ascontiguousarray(keys[source::n_sources])
+        out = np.empty(share.size, np.int32)
+        own.route(share, own.start(n_workers, seed, source=source), out)
+        workers[source::n_sources] = out
+    _, index, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    pairs = np.unique(index.astype(np.int64) * n_workers + workers)
+    beyond_one = np.bincount(pairs // n_workers) - 1
+    cold = counts < max(3.0, cold_share * keys.size)
+    return {
+        "strategy": strategy,
+        "workers": n_workers,
+        "replication": float(pairs.size / counts.size),
+        "cold_part": float(beyond_one[cold].sum() / max(1, beyond_one.sum())),
+    }

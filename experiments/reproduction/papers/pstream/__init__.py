@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from experiments.reproduction.cells import Simulation
-from experiments.reproduction.figure import Paper, Points, Size, named
+from experiments.reproduction.figure import Measurement, Paper, Points, Size, named
 from experiments.reproduction.fitting import fitted_z, share_of_top
 from experiments.reproduction.papers.pstream import counting
 from experiments.reproduction.table import Entry, Table
@@ -108,19 +108,19 @@ def merged(
 
 def aggregated(
     size: Size, *, strategy: str, seed: int, workers: int = 128, forwarding: bool = True
-) -> counting.Aggregation:
+) -> Measurement:
     """Build the cell that counts the partial results that must be merged."""
     of = stream_of(size, "", 1.0)
     window = max(1, of["n_records"] // _MERGES)
     n_workers = min(workers, size.workers)
-    return counting.Aggregation(
+    return counting.aggregation(
         strategy, "zipf", of, n_workers, window, forwarding, _SERVICE, _REDUCERS, seed
     )
 
 
-def top_shares(size: Size, *, stream: str, seed: int) -> counting.TopShares:
+def top_shares(size: Size, *, stream: str, seed: int) -> Measurement:
     """Build the cell that measures the skew of a trace's stand-in."""
-    return counting.TopShares(**stream_of(size, stream, 0.0), seed=seed)
+    return counting.top_shares(**stream_of(size, stream, 0.0), seed=seed)
 
 
 def _n_trials(size: Size) -> int:
@@ -128,43 +128,45 @@ def _n_trials(size: Size) -> int:
     return min(max(size.records // 4, 20_000), 1_000_000)
 
 
-def frequent_keys(size: Size, *, records: int, seed: int) -> counting.CoinTrials:
+def frequent_keys(size: Size, *, records: int, seed: int) -> Measurement:
     """Return trials of a key with this many records, in units of 2^r."""
-    return counting.CoinTrials(records * 2**counting.R + 1, _n_trials(size), seed=seed)
+    return counting.coin_trials(records * 2**counting.R + 1, _n_trials(size), seed=seed)
 
 
-def frequent_in_cascade(size: Size, *, records: int, seed: int) -> counting.CascadeTrials:
+def frequent_in_cascade(size: Size, *, records: int, seed: int) -> Measurement:
     """Return the same for Cascade; the key has a share of 2p."""
     n_trials = min(max(2, size.records // 40_000), 100)
     between = 2 ** (counting.R - 1) - 1
-    return counting.CascadeTrials(records * 2**counting.R + 1, n_trials, between=between, seed=seed)
+    return counting.cascade_trials(
+        records * 2**counting.R + 1, n_trials, between=between, seed=seed
+    )
 
 
-def rare_keys(size: Size, *, rarity: int, seed: int) -> counting.CoinTrials:
+def rare_keys(size: Size, *, rarity: int, seed: int) -> Measurement:
     """Return trials of keys with 2^r / `rarity` records each."""
     n_each = 2**_R_OF_TABLE_2 // rarity
-    return counting.CoinTrials(
+    return counting.coin_trials(
         n_each, _n_trials(size), n_keys=rarity, long_run=_R_OF_TABLE_2, seed=seed
     )
 
 
 def predicted(
     size: Size, *, kind: str, seed: int, z: float = 1.0, stream: str = "", memory: int = 0
-) -> counting.PredictedHotKeys:
+) -> Measurement:
     """Return a predictor of hot keys; on the stream `drift`, each quarter has other hot keys."""
     n_records = min(size.records, 4_000_000)
     drift = {"z_min": z, "z_max": z, "period": n_records // 4}
     of = {"n_keys": _KEYS, "n_records": n_records, **(drift if stream == "drift" else {"z": z})}
     workload = "shifting-zipf" if stream == "drift" else "zipf"
-    return counting.PredictedHotKeys(kind, workload, of, f=_F, memory=memory, seed=seed)
+    return counting.predicted_hot_keys(kind, workload, of, f=_F, memory=memory, seed=seed)
 
 
-def time_hot(size: Size, *, share: float, seed: int) -> counting.TimeHot:
+def time_hot(size: Size, *, share: float, seed: int) -> Measurement:
     """Build the cell that measures the time in which a key is hot, by its share in units of f.
 
     In this stream a key with a quarter of f has some thousand records.
     """
-    return counting.TimeHot(share * _F, 2_000_000, seed=seed)
+    return counting.time_hot(share * _F, 2_000_000, seed=seed)
 
 
 def _merge_share(entry: Entry) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from benchmarks.records import Row
+from experiments.reproduction.figure import cell
 from experiments.reproduction.papers.pstream import rivals
 from skewless import registry, workloads
 from skewless.arrays import I64, U64, Bytes, Ints, Keys
@@ -26,42 +26,36 @@ _OF_ONE_KEY = 100  # records that a key with a share of f has in a window
 _NEAR = 0.25  # of f: keys above it are neither clearly hot nor clearly rare
 
 
-@dataclass(frozen=True)
-class PredictedHotKeys:
+@cell
+def predicted_hot_keys(
+    kind: str, workload: str, of: Mapping[str, Any], f: float = 0.01, memory: int = 0, seed: int = 1
+) -> Row:
     """One predictor of hot keys on one stream.
 
     In each window, a key is *hot* if its share of the records is above f, and *found* if at least
     one of its records was called hot when it came. The first window is for learning.
+
+    `memory`: bytes; 0: as many as PStream's synopsis takes by Theorem 4.
     """
-
-    kind: str
-    workload: str
-    of: Mapping[str, Any] = field(default_factory=dict)
-    f: float = 0.01
-    memory: int = 0  # bytes; 0: as many as PStream's synopsis takes by Theorem 4
-    seed: int = 1
-
-    def run(self) -> Row:
-        """Measure precision and recall, by key and by record, and steps per record."""
-        keys = np.concatenate(list(workloads.make(self.workload, **self.of).chunks(self.seed)))
-        window = round(_OF_ONE_KEY / self.f)
-        memory = self.memory or rivals.synopsis_bytes(self.f)
-        finder = rivals.predictor(self.kind, self.f, memory, window, self.seed)
-        called = np.zeros(keys.size, np.uint8)
-        counts = np.zeros((2, 4), np.int64)
-        for begin in range(0, keys.size, window):
-            part = slice(begin, begin + window)
-            finder.observe(keys[part], called[part])
-            if begin or keys.size <= window:
-                counts += _count(keys[part], called[part], self.f)
-        steps = finder.steps(keys.size)
-        row: Row = {"predictor": self.kind, "records": int(keys.size), "memory": memory}
-        for unit, (found, hot, both, near) in zip(("key", "record"), counts.tolist(), strict=True):
-            row[f"{unit}_precision"] = both / found if found else 1.0
-            row[f"{unit}_recall"] = both / hot if hot else 1.0
-            row[f"{unit}_precision_near"] = near / found if found else 1.0
-        row["steps"] = None if steps is None else steps / keys.size
-        return row
+    keys = np.concatenate(list(workloads.make(workload, **of).chunks(seed)))
+    window = round(_OF_ONE_KEY / f)
+    memory = memory or rivals.synopsis_bytes(f)
+    finder = rivals.predictor(kind, f, memory, window, seed)
+    called = np.zeros(keys.size, np.uint8)
+    counts = np.zeros((2, 4), np.int64)
+    for begin in range(0, keys.size, window):
+        part = slice(begin, begin + window)
+        finder.observe(keys[part], called[part])
+        if begin or keys.size <= window:
+            counts += _count(keys[part], called[part], f)
+    steps = finder.steps(keys.size)
+    row: Row = {"predictor": kind, "records": int(keys.size), "memory": memory}
+    for unit, (found, hot, both, near) in zip(("key", "record"), counts.tolist(), strict=True):
+        row[f"{unit}_precision"] = both / found if found else 1.0
+        row[f"{unit}_recall"] = both / hot if hot else 1.0
+        row[f"{unit}_precision_near"] = near / found if found else 1.0
+    row["steps"] = None if steps is None else steps / keys.size
+    return row
 
 
 def _count(keys: Keys, called: Bytes, f: float) -> Ints:
@@ -77,46 +71,30 @@ def _count(keys: Keys, called: Bytes, f: float) -> Ints:
     return np.array(rows, np.int64)
 
 
-@dataclass(frozen=True)
-class TimeHot:
+@cell
+def time_hot(share: float, n_records: int, f: float = 0.01, seed: int = 1) -> Row:
     """How much of the time PStream's coins call one key hot, by its share of the records.
 
     All other records are of keys that come once. The first quarter of the stream is for learning.
     """
-
-    share: float
-    n_records: int
-    f: float = 0.01
-    seed: int = 1
-
-    def run(self) -> Row:
-        """Measure the part of the key's records that are called hot."""
-        is_named = np.random.default_rng(self.seed).random(self.n_records) < self.share
-        keys = np.where(is_named, 0, np.arange(1, self.n_records + 1)).astype(np.uint64)
-        hot = np.zeros(keys.size, np.uint8)
-        memory = rivals.synopsis_bytes(self.f)
-        rivals.predictor("coins", self.f, memory, 1, self.seed).observe(keys, hot)
-        settled = is_named & (np.arange(keys.size) >= keys.size // 4)
-        return {"hot": float(hot[settled].mean()) if settled.any() else 0.0}
+    is_named = np.random.default_rng(seed).random(n_records) < share
+    keys = np.where(is_named, 0, np.arange(1, n_records + 1)).astype(np.uint64)
+    hot = np.zeros(keys.size, np.uint8)
+    memory = rivals.synopsis_bytes(f)
+    rivals.predictor("coins", f, memory, 1, seed).observe(keys, hot)
+    settled = is_named & (np.arange(keys.size) >= keys.size // 4)
+    return {"hot": float(hot[settled].mean()) if settled.any() else 0.0}
 
 
-@dataclass(frozen=True)
-class TopShares:
+@cell
+def top_shares(z: float, n_keys: int, n_records: int, seed: int = 1) -> Row:
     """Which part of the records of a trace's stand-in the most frequent keys have."""
-
-    z: float
-    n_keys: int
-    n_records: int
-    seed: int = 1
-
-    def run(self) -> Row:
-        """Draw the stream, and return the share of each part of the keys."""
-        stream = workloads.Zipf(z=self.z, n_keys=self.n_keys, n_records=self.n_records)
-        counts = dict.fromkeys(PARTS, 0)
-        for ranks in stream.ranks(self.seed):
-            for part in PARTS:
-                counts[part] += int((ranks <= round(part * self.n_keys)).sum())
-        return {f"top {part}": count / self.n_records for part, count in counts.items()}
+    stream = workloads.Zipf(z=z, n_keys=n_keys, n_records=n_records)
+    counts = dict.fromkeys(PARTS, 0)
+    for ranks in stream.ranks(seed):
+        for part in PARTS:
+            counts[part] += int((ranks <= round(part * n_keys)).sum())
+    return {f"top {part}": count / n_records for part, count in counts.items()}
 
 
 @kernel
@@ -141,60 +119,56 @@ def _toss(seed: U64, n_trials: I64, n_keys: I64, n_each: I64, long_run: I64, fou
         found[1] += two_bits
 
 
-@dataclass(frozen=True)
-class CoinTrials:
+@cell
+def coin_trials(
+    n_each: int, n_trials: int, n_keys: int = 1, long_run: int = R, seed: int = 1
+) -> Row:
     """Trials in which `n_keys` keys toss `n_each` times each, and nothing declines.
 
     Its row has the share of trials in which at least one key is found: by two long runs, which is
     what the theorems count, and by two bits, which is what Algorithm 1 asks for.
+
+    `long_run`: r.
     """
-
-    n_each: int
-    n_trials: int
-    n_keys: int = 1
-    long_run: int = R  # r
-    seed: int = 1
-
-    def run(self) -> Row:
-        """Toss, and return the shares."""
-        found = np.zeros(2, np.int64)
-        seed = seed_array(self.seed, 1)[0]
-        _toss(seed, self.n_trials, self.n_keys, self.n_each, self.long_run, found)
-        return {
-            "two_runs": float(found[0] / self.n_trials),
-            "two_bits": float(found[1] / self.n_trials),
-        }
+    found = np.zeros(2, np.int64)
+    _toss(seed_array(seed, 1)[0], n_trials, n_keys, n_each, long_run, found)
+    return {"two_runs": float(found[0] / n_trials), "two_bits": float(found[1] / n_trials)}
 
 
-@dataclass(frozen=True)
-class CascadeTrials:
+@cell
+def cascade_trials(
+    n_each: int, n_trials: int, between: int, n_workers: int = _WORKERS, seed: int = 1
+) -> Row:
     """Trials in which Cascade sees one key among strangers, each of which comes once.
 
     Its row has the share of trials after which the key is heavy.
+
+    `between`: strangers after each record of the key.
     """
-
-    n_each: int
-    n_trials: int
-    between: int  # strangers after each record of the key
-    n_workers: int = _WORKERS
-    seed: int = 1
-
-    def run(self) -> Row:
-        """Route, and return the share."""
-        strategy = registry.make("cascade")
-        places = np.arange(self.n_each * (1 + self.between)) % (1 + self.between)
-        keys = np.where(places == 0, 1, np.arange(2, places.size + 2)).astype(np.uint64)
-        out = np.empty(keys.size, np.int32)
-        found = 0
-        for trial in range(self.n_trials):
-            state = strategy.start(self.n_workers, self.seed + trial)
-            strategy.route(keys, state, out)
-            found += bool((rivals.heavy_in_cascade(state) == 1).any())
-        return {"heavy": found / self.n_trials}
+    strategy = registry.make("cascade")
+    places = np.arange(n_each * (1 + between)) % (1 + between)
+    keys = np.where(places == 0, 1, np.arange(2, places.size + 2)).astype(np.uint64)
+    out = np.empty(keys.size, np.int32)
+    found = 0
+    for trial in range(n_trials):
+        state = strategy.start(n_workers, seed + trial)
+        strategy.route(keys, state, out)
+        found += bool((rivals.heavy_in_cascade(state) == 1).any())
+    return {"heavy": found / n_trials}
 
 
-@dataclass(frozen=True)
-class Aggregation:
+@cell
+def aggregation(
+    strategy: str,
+    workload: str,
+    of: Mapping[str, Any],
+    n_workers: int = 16,
+    window: int = 10_000,
+    forwarding: bool = True,
+    merge: float = 1e-4,
+    reducers: int = 64,
+    seed: int = 1,
+) -> Row:
     """One strategy with one source on one stream, whose results are merged after each window.
 
     With `forwarding`, a result is final where one worker has all records of its key; others are
@@ -204,42 +178,29 @@ class Aggregation:
     Its row has, per record: the partial results, the part of the records whose key has any, and
     the mean time that a record waits for the merge of its key, with `merge` seconds per result.
     """
-
-    strategy: str
-    workload: str
-    of: Mapping[str, Any] = field(default_factory=dict)
-    n_workers: int = 16
-    window: int = 10_000
-    forwarding: bool = True
-    merge: float = 1e-4
-    reducers: int = 64
-    seed: int = 1
-
-    def run(self) -> Row:
-        """Route, and count."""
-        strategy: Any = registry.make(self.strategy)
-        if isinstance(strategy, Rebalances):
-            raise ValueError(f"{self.strategy} moves keys: it has no partial results")
-        keys = np.concatenate(list(workloads.make(self.workload, **self.of).chunks(self.seed)))
-        workers = np.empty(keys.size, np.int32)
-        strategy.route(keys, strategy.start(self.n_workers, self.seed), workers)
-        n_partial = n_waiting = 0
-        seconds = 0.0
-        for begin in range(0, keys.size, self.window):
-            part = slice(begin, begin + self.window)
-            _, index = np.unique(keys[part], return_inverse=True)
-            pairs = np.unique(index * np.int64(self.n_workers) + workers[part])
-            replicas = np.bincount(pairs // self.n_workers)
-            split = (replicas > 1) | (not self.forwarding)
-            partial = int(replicas[split].sum())
-            waiting = int(split[index].sum())
-            n_partial += partial
-            n_waiting += waiting
-            seconds += waiting * partial * self.merge / self.reducers
-        return {
-            "strategy": self.strategy,
-            "workers": self.n_workers,
-            "partial_results": n_partial / keys.size,
-            "waiting_share": n_waiting / keys.size,
-            "merge_seconds": seconds / keys.size,
-        }
+    own: Any = registry.make(strategy)
+    if isinstance(own, Rebalances):
+        raise ValueError(f"{strategy} moves keys: it has no partial results")
+    keys = np.concatenate(list(workloads.make(workload, **of).chunks(seed)))
+    workers = np.empty(keys.size, np.int32)
+    own.route(keys, own.start(n_workers, seed), workers)
+    n_partial = n_waiting = 0
+    seconds = 0.0
+    for begin in range(0, keys.size, window):
+        part = slice(begin, begin + window)
+        _, index = np.unique(keys[part], return_inverse=True)
+        pairs = np.unique(index * np.int64(n_workers) + workers[part])
+        replicas = np.bincount(pairs // n_workers)
+        split = (replicas > 1) | (not forwarding)
+        partial = int(replicas[split].sum())
+        waiting = int(split[index].sum())
+        n_partial += partial
+        n_waiting += waiting
+        seconds += waiting * partial * merge / reducers
+    return {
+        "strategy": strategy,
+        "workers": n_workers,
+        "partial_results": n_partial / keys.size,
+        "waiting_share": n_waiting / keys.size,
+        "merge_seconds": seconds / keys.size,
+    }

@@ -1,6 +1,6 @@
 """The records of an application: input files, generated streams, and where results go.
 
 Read `inputs` first: which files there are, and how Spark reads them. `outputs` says where results
-and the ledger are. `generated` makes the records of `--generate`, `drifting_words` those of the
-main job, and `stream_files` writes records as the files of a stream.
+and the ledger are. `generated` makes the records of `--generate` and of the main
+job, and `stream_files` writes records as the files of a stream.
 """

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from skewless.apps.records.drifting_words import DriftingWords
 from skewless.apps.records.stream_files import event_times, write_stream_pieces
 from skewless.apps.tpch.generating import TpchStream
 from skewless.arrays import Ints
+from skewless.parameters import check_types, require
 from skewless.workloads import ShiftingZipf
 
+#: The columns of `DriftingWords`, as Spark spells a schema.
+SCHEMA = "ts timestamp, word string"
 #: Files of a generated stream, and those of a micro-batch.
 N_FILES, FILES_PER_BATCH = 8, 2
 #: Records that are made at once. Their texts are Python objects, which take most of the memory.
@@ -25,13 +29,59 @@ _MOST_ITEMS = 20_000_000
 _SECONDS = 600
 _N_BATCHES = N_FILES // FILES_PER_BATCH
 _Rng = np.random.Generator
-_FIRST = "anna bruno clara david elena felix greta hugo irene jonas katja lukas"
-_LAST = "adler bergmann caspari dietrich engelhart fontane grossmann hildebrand"
 _TALK = "today we meet in the town hall and everybody is welcome to come"
 
 
+@dataclass(frozen=True)
+class DriftingWords:
+    """Words by a Zipf distribution whose hot words change after every period.
+
+    Record i has the event time i · `seconds` / `n_records`. A micro-batch is `n_files` files, and
+    each file is read by another source. The same seed makes the same files.
+    """
+
+    n_records: int = 400_000  # records in all
+    n_batches: int = 8  # micro-batches into which they are cut
+    n_files: int = 4  # files of a micro-batch
+    # The exponent and the size of the vocabulary.
+    z: float = 1.4
+    n_words: int = 20_000
+    # How often the hot words are drawn. Not a multiple of `n_batches`, or they would only change
+    # between micro-batches.
+    n_periods: int = 5
+    seconds: int = 360  # how long the stream lasts, in event time
+    seed: int = 0  # of all draws
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name in ("n_batches", "n_files", "n_periods", "seconds"):
+            require(self, name, getattr(self, name) >= 1, "at least 1")
+        n_pieces = self.n_batches * self.n_files
+        require(self, "n_records", self.n_records >= n_pieces, f"at least 1 per file, {n_pieces}")
+        require(self, "seed", self.seed >= 0, "at least 0")
+
+    def write(self, folder: Path) -> None:
+        """Write the files; Spark reads them in the order of their times of modification."""
+        write_stream_pieces(self._pieces(), self.n_records, folder, self.n_batches, self.n_files)
+
+    def _pieces(self) -> Iterator[pa.Table]:
+        stream = ShiftingZipf(
+            z_min=self.z,
+            z_max=self.z,
+            n_keys=self.n_words,
+            n_records=self.n_records,
+            period=-(-self.n_records // self.n_periods),
+        )
+        begin = 0
+        for ranks in stream.ranks(self.seed):
+            times = event_times(self.n_records, self.seconds, begin, begin + ranks.size)
+            texts = pa.array(ranks).cast(pa.string())
+            yield pa.table({"ts": times, "word": pc.binary_join_element_wise("w", texts, "")})
+            begin += ranks.size
+
+
 def write_generated(kind: str, folder: Path, n_records: int) -> None:
-    """Write a stream of trades, posts, positions, flows, voters or words into a new folder.
+    """Write a stream of trades, posts, positions, flows or words into a new folder.
 
     It lasts ten minutes of event time, from 2026-01-01 on. The hot keys change four times. The kind
     "tables" makes those of TPC-H, with this many line items: see `TpchStream`. All other kinds are
@@ -101,20 +151,6 @@ def _flows(rng: _Rng, sources: Ints) -> dict[str, Any]:
     }
 
 
-def _voters(rng: _Rng, postcodes: Ints) -> dict[str, Any]:
-    """Return names; a third of them has a doubled letter, like a typing error."""
-    n = postcodes.size
-    first, last = (rng.choice(some.split(), n).astype(object) for some in (_FIRST, _LAST))
-    names = first + " " + last
-    places = rng.integers(0, 12, n).tolist()
-    wrong = (rng.random(n) < 1 / 3).tolist()
-    typed = [
-        name[: at + 1] + name[at:] if is_wrong else name
-        for name, at, is_wrong in zip(names.tolist(), places, wrong, strict=True)
-    ]
-    return {"postcode": _named("P", postcodes), "name": pa.array(typed)}
-
-
 class _Kind(NamedTuple):
     """How records are made from the ranks of keys, and the Zipf distribution of the ranks."""
 
@@ -129,7 +165,6 @@ _KINDS = {
     "posts": _Kind(_posts, 5_000, 1.1, per_record=2),
     "positions": _Kind(_positions, 400, 1.1),
     "flows": _Kind(_flows, 20_000, 1.3),
-    "voters": _Kind(_voters, 300, 1.2),
 }
 
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 #: A stream that appends writes a folder for each micro-batch, by the number in this column.
 BATCH = "skewless_batch"
-_BATCH_BEFORE = "batch"
 _OURS = (".parquet", ".crc", "_SUCCESS")
 
 
@@ -26,23 +25,17 @@ def ledger_beside(checkpoint: str) -> str:
     return checkpoint.rstrip("/") + ".ledger"
 
 
-def batch_column(output: str | None, names: Iterable[str] = ()) -> str:
-    """Return the column that numbers the micro-batches in `output`; None: a new folder.
+def batch_column(names: Iterable[str] = ()) -> str:
+    """Return the column that numbers the micro-batches.
 
-    An output that was begun with another name keeps it, because Spark could not read a mixture;
-    this is checked only for local folders. Raise ValueError if a column of the results, one of
-    `names`, has this name: it would be lost.
+    Raise ValueError if a column of the results, one of `names`, has this name: it would be lost.
     """
-    local = output is not None and not is_remote(output)
-    before = local and any(Path(str(output)).glob(f"{_BATCH_BEFORE}=*"))
-    column = _BATCH_BEFORE if before else BATCH
-    if column in names:
-        hint = f", as those in {output!r} are; give another path" if before else "; rename it"
+    if BATCH in names:
         raise ValueError(
-            f"--key: {column!r} cannot be a column here: folders of micro-batches have this "
-            f"name{hint}"
+            f"--key: {BATCH!r} cannot be a column here: folders of micro-batches have this name; "
+            "rename it"
         )
-    return column
+    return BATCH
 
 
 def is_begun(checkpoint: str) -> bool:

@@ -37,31 +37,18 @@ class TpchStream:
     line items, and the orders of line items. In TPC-H a line item ships up to four months after its
     order. Here it ships up to `span` seconds after it. So the hot orders keep changing. Orders and
     line items come at a constant rate.
-
-    Parameters
-    ----------
-    n_items
-        Line items. There is an order for every four of them, a customer for every 40, and a
-        supplier for every 600, as in TPC-H.
-    z
-        The exponent.
-    seconds
-        How long the streams last, in event time.
-    span
-        For how many seconds line items of an order come.
-    n_batches, n_files
-        Micro-batches, and files of each table in a micro-batch.
-    seed
-        Of all draws.
     """
 
+    # Line items. There is an order for every four of them, a customer for every 40, and a supplier
+    # for every 600, as in TPC-H.
     n_items: int = 100_000
-    z: float = 0.8
-    seconds: int = 900
-    span: int = 300
+    z: float = 0.8  # the exponent
+    seconds: int = 900  # how long the streams last, in event time
+    span: int = 300  # for how many seconds line items of an order come
+    # Micro-batches, and files of each table in a micro-batch.
     n_batches: int = 12
     n_files: int = 2
-    seed: int = 0
+    seed: int = 0  # of all draws
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -129,28 +116,25 @@ class TpchStream:
         rng = np.random.default_rng([self.seed, 2])
         n_nations = sum(map(len, _NATIONS))
         nations = [(name, region) for region, names in enumerate(_NATIONS) for name in names]
-        return {
-            "customer": pa.table(
+        tables = {
+            name: pa.table(
                 {
-                    "c_custkey": np.arange(1, self.n_customers + 1),
-                    "c_nationkey": rng.integers(0, n_nations, self.n_customers),
+                    f"{name[0]}_{key}": np.arange(1, n + 1),
+                    f"{name[0]}_nationkey": rng.integers(0, n_nations, n),
                 }
-            ),
-            "supplier": pa.table(
-                {
-                    "s_suppkey": np.arange(1, self.n_suppliers + 1),
-                    "s_nationkey": rng.integers(0, n_nations, self.n_suppliers),
-                }
-            ),
-            "nation": pa.table(
-                {
-                    "n_nationkey": np.arange(n_nations),
-                    "n_name": [name for name, _ in nations],
-                    "n_regionkey": pa.array([region for _, region in nations], pa.int64()),
-                }
-            ),
-            "region": pa.table({"r_regionkey": np.arange(len(_REGIONS)), "r_name": _REGIONS}),
+            )
+            for name, key, n in (
+                ("customer", "custkey", self.n_customers),
+                ("supplier", "suppkey", self.n_suppliers),
+            )
         }
+        named = {
+            "n_nationkey": np.arange(n_nations),
+            "n_name": [name for name, _ in nations],
+            "n_regionkey": pa.array([region for _, region in nations], pa.int64()),
+        }
+        regions = {"r_regionkey": np.arange(len(_REGIONS)), "r_name": _REGIONS}
+        return {**tables, "nation": pa.table(named), "region": pa.table(regions)}
 
     def _skewed(self, rng: np.random.Generator, n: int, n_keys: int) -> Ints:
         """Return keys from 1 on, whose ranks are shuffled."""

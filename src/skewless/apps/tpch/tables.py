@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -58,21 +57,10 @@ class Tables(NamedTuple):
 
 @dataclass(frozen=True)
 class TableFiles:
-    """Where each table is: a file, or a folder of files.
+    """Where each table is: a file, or a folder of files."""
 
-    Parameters
-    ----------
-    path
-        The folder.
-    inputs
-        The files of each table.
-    skew
-        A function that changes the tables, such as `Skew.of`; it also gets all present orders.
-    """
-
-    path: str
-    inputs: dict[str, Input]
-    skew: Callable[[Tables, DataFrame], Tables] | None = None
+    path: str  # the folder
+    inputs: dict[str, Input]  # the files of each table
 
     def require_columns(self, names: list[str], option: str) -> None:
         """Raise ValueError unless all tables have the columns that are read."""
@@ -87,7 +75,7 @@ class TableFiles:
     def read(self, spark: SparkSession) -> Tables:
         """Return the tables."""
         found = {name: _typed(one.read(spark), name) for name, one in self.inputs.items()}
-        return self._skewed(Tables(**found), spark)
+        return Tables(**found)
 
     def read_stream(self, spark: SparkSession, files_per_batch: int | None = None) -> Tables:
         """Return the tables, with orders and line items as streams."""
@@ -96,12 +84,7 @@ class TableFiles:
             is_stream = name in STREAMS
             rows = one.read_stream(spark, files_per_batch) if is_stream else one.read(spark)
             found[name] = _typed(rows, name)
-        return self._skewed(Tables(**found), spark)
-
-    def _skewed(self, tables: Tables, spark: SparkSession) -> Tables:
-        if self.skew is None:
-            return tables
-        return self.skew(tables, _typed(self.inputs["orders"].read(spark), "orders"))
+        return Tables(**found)
 
 
 def find_tables(path: str, format: str = "auto", delimiter: str = BY_NAME) -> TableFiles:

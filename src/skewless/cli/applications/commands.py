@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from skewless.cli.application import app
+from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.applications.options import RunOptions, WindowOptions, taking
 from skewless.cli.applications.run import TABLES, run_application
 from skewless.cli.option import option
-from skewless.plumbing.arguments import seed_number
 
 if TYPE_CHECKING:
-    from skewless.apps.application import Application
+    from skewless.apps.computation import Application
     from skewless.apps.records.inputs import Input
-    from skewless.apps.tpch.tables import TableFiles
-    from skewless.apps.tpch_q5 import TpchQ5
-
-#: The largest exponent of --skew.
-_STEEPEST = 10
 
 run = typer.Typer(help="Run an application on Spark.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(run, name="run")
+
+
+def _made(place: str, *fields: Any) -> Callable[[Any, dict[str, Any]], Any]:
+    """Return what makes an application of these fields; only then is its module imported."""
+
+    def make(records: Any, settings: dict[str, Any]) -> Any:
+        module, _, name = place.partition(":")
+        return getattr(import_module(f"skewless.apps.{module}"), name)(*fields, **settings)
+
+    return make
 
 
 @run.callback()
@@ -43,7 +48,7 @@ def wordcount(
 
     def make(records: Input | None, settings: dict[str, Any]) -> Application:
         from skewless.apps.records.inputs import WORD
-        from skewless.apps.wordcount import WordCount
+        from skewless.apps.windowed import WordCount
 
         if key is None and records is not None and records.format != "text":
             names = records.columns()
@@ -64,13 +69,7 @@ def vwap(
     size: str = option("size", "The column with the traded amount."),
 ) -> None:
     """Compute the volume-weighted average price of each symbol (PStream)."""
-
-    def make(records: Input | None, settings: dict[str, Any]) -> Application:
-        from skewless.apps.vwap import Vwap
-
-        return Vwap(symbol, price, size, **settings)
-
-    run_application(options, "trades", make)
+    run_application(options, "trades", _made("windowed:Vwap", symbol, price, size))
 
 
 @run.command()
@@ -86,8 +85,8 @@ def hashtags(
     """Count the hashtags of texts (PStream, Dalton, Pd-Stream)."""
 
     def make(records: Input | None, settings: dict[str, Any]) -> Application:
-        from skewless.apps.hashtags import Hashtags
         from skewless.apps.records.inputs import WORD
+        from skewless.apps.windowed import Hashtags
 
         column = text
         if text is None and hashtag is None:
@@ -113,15 +112,11 @@ def road_condition(
 
     The period is --window, 5 minutes if not given; --time is the column 'ts' if not given.
     """
-
-    def make(records: Input | None, settings: dict[str, Any]) -> Application:
-        from skewless.apps.road_condition import RoadCondition
-
+    with refusing_bad_input():
         if positions and vehicle is not None:
             raise ValueError("give one of --vehicle COLUMN and --positions")
-        known = None if positions else "vehicle" if vehicle is None else vehicle
-        return RoadCondition(cell, known, speed, least, **settings)
-
+    known = None if positions else "vehicle" if vehicle is None else vehicle
+    make = _made("windowed:RoadCondition", cell, known, speed, least)
     run_application(options, "positions", make)
 
 
@@ -134,13 +129,7 @@ def ddos_flows(
     least: int = option(1, "Show only sources with at least this many flows."),
 ) -> None:
     """Count the flows of each source address and their destinations (Pd-Stream)."""
-
-    def make(records: Input | None, settings: dict[str, Any]) -> Application:
-        from skewless.apps.ddos_flows import DdosFlows
-
-        return DdosFlows(source, destination, least, **settings)
-
-    run_application(options, "flows", make)
+    run_application(options, "flows", _made("windowed:DdosFlows", source, destination, least))
 
 
 @run.command("self-join")
@@ -156,31 +145,9 @@ def self_join(
     within: str = option("1 second", "How far apart the trades of a pair may be."),
 ) -> None:
     """Pair trades of one symbol on different sides that are near each other in time (Mixed)."""
-
-    def make(records: Input | None, settings: dict[str, Any]) -> Application:
-        from skewless.apps.self_join import SelfJoin
-
-        return SelfJoin(symbol, side, trader, time, within, **settings)
-
-    run_application(options, "trades", make)
-
-
-@run.command()
-@taking(WindowOptions)
-def clustering(
-    options: WindowOptions,
-    key: str = option("postcode", "The column with the key."),
-    text: str = option("name", "The column with the texts to cluster."),
-    alike: float = option(0.7, "How similar texts of a cluster must be, above 0 and at most 1."),
-) -> None:
-    """Cluster the similar texts of each key by VOTE and GREEDY (Dalton)."""
-
-    def make(records: Input | None, settings: dict[str, Any]) -> Application:
-        from skewless.apps.clustering import Clustering
-
-        return Clustering(key, text, alike, **settings)
-
-    run_application(options, "voters", make)
+    run_application(
+        options, "trades", _made("self_join:SelfJoin", symbol, side, trader, time, within)
+    )
 
 
 @run.command("tpch-q5")
@@ -192,35 +159,10 @@ def tpch_q5(
     slide: str | None = option(
         None, "The time from one window to the next; a fifth of --window if not given."
     ),
-    skew: float | None = option(
-        None, "Redraw the foreign keys of --input by Zipf's law with this exponent."
-    ),
 ) -> None:
     """Compute query 5 of TPC-H in sliding windows: revenue by nation of a region (Mixed).
 
-    --input is a folder with the tables, as generators of TPC-H write them. Their keys are even;
-    --skew redraws them. --generate makes this many line items, with skewed foreign keys.
+    --input is a folder with the tables, as generators of TPC-H write them. Their keys are even.
+    --generate makes this many line items, with skewed foreign keys.
     """
-
-    def make(records: Any, settings: dict[str, Any]) -> TpchQ5:
-        from skewless.apps.tpch_q5 import TpchQ5
-
-        return TpchQ5(region, window, slide, **settings)
-
-    def prepare(files: TableFiles | None) -> TableFiles | None:
-        from skewless.apps.tpch.skewing import Skew
-
-        if skew is None:
-            return files
-        if files is None:
-            raise ValueError("--skew goes with --input: generated foreign keys are skewed already")
-        if options.checkpoint is not None:
-            raise ValueError(
-                "--skew cannot be combined with --checkpoint: it draws from the keys that exist now"
-            )
-        if not 0 <= skew <= _STEEPEST:
-            raise ValueError(f"--skew must be at least 0 and at most {_STEEPEST}, not {skew}")
-        seed = 0 if options.seed is None else seed_number(options.seed, "--seed")
-        return replace(files, skew=Skew(skew, window, seed).of)
-
-    run_application(options, TABLES, make, prepare)
+    run_application(options, TABLES, _made("tpch_q5:TpchQ5", region, window, slide))

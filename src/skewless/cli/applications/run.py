@@ -36,36 +36,38 @@ def run_application(
     options: RunOptions,
     kind: str,
     make: Callable[[Any, dict[str, Any]], Computation[Any]],
-    prepare: Callable[[Any], Any] = lambda records: records,
 ) -> None:
     """Run an application on the user's records, or on generated ones of this kind.
 
     Bad options are refused before Spark starts. `make` returns the application; it gets the input
-    (None if records are generated) and the settings of all applications. What `prepare` returns is
-    read instead of the input.
+    (None if records are generated) and the settings of all applications.
     """
     require_spark()
+    from skewless.apps.records import generated
+
     if options.dashboard:
         with needing_bokeh():
             import skewless.dashboard.live_server  # noqa: F401 - before Spark starts
     with refusing_bad_input():
         settings = _settings(options)
         _require_options(options)
-        records = prepare(_input(options, kind))
+        records = _input(options, kind)
         application = make(records, settings)
         if records is not None:
             for option, names in (application.columns() or {"--input": ()}).items():
                 records.require_columns(list(names), option)
         if options.stream:
-            application.require_stream()
-            application.batch_column(options.output)
-        n_records = 0 if options.generate is None else _n_generated(options.generate, kind)
+            application.batch_column()
+        if options.generate is not None:
+            least, most = generated.fewest_records(kind), generated.most_records(kind)
+            n_records = reading.count(options.generate, "--generate", least=least, most=most)
     chosen: Any = application.strategy
     warm = [chosen if isinstance(chosen, str) else chosen.name]
     with scratch_folder() as scratch, spark_session(options.master, scratch, warm) as spark:
         try:
             if records is None:
-                records = _generated(kind, scratch / "generated", n_records)
+                generated.write_generated(kind, scratch / "generated", n_records)
+                records = _found(kind, str(scratch / "generated"))
             if options.stream:
                 _run_stream(spark, application, records, options, scratch)
             else:
@@ -159,20 +161,6 @@ def _found(kind: str, path: str, format: str = "auto", delimiter: str = "auto") 
     return find_input(path, format, delimiter)
 
 
-def _n_generated(text: str, kind: str) -> int:
-    from skewless.apps.records.generated import fewest_records, most_records
-
-    least, most = fewest_records(kind), most_records(kind)
-    return reading.count(text, "--generate", least=least, most=most)
-
-
-def _generated(kind: str, folder: Path, n_records: int) -> Found:
-    from skewless.apps.records.generated import write_generated
-
-    write_generated(kind, folder, n_records)
-    return _found(kind, str(folder))
-
-
 def _run_batch(application: Computation[Any], records: Any, options: RunOptions) -> None:
     results = application.of(records)
     if options.output is not None:
@@ -216,7 +204,7 @@ def _run_stream(
             print("There are no new records.")
         return
     results = spark.read.parquet(output)
-    column = application.batch_column(output)
+    column = application.batch_column()
     _show(application, results if column is None else results.drop(column), options.as_json)
     if not options.as_json and application.mode == "append" and WINDOW in results.columns:
         print("Windows that the watermark has not passed yet are not shown.")

@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from skewless.cli import reading
 from skewless.cli.application import refusing_bad_input
@@ -17,6 +16,7 @@ from skewless.cli.diagnosing import diagnose
 from skewless.cli.diagnosing.columns import Delimiter, Format, Input, NWorkers
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
+from skewless.cli.option import option
 from skewless.cli.screen import AsJson, print_json
 from skewless.diagnosis.costs import Costs, given_costs
 from skewless.diagnosis.key_column import MOST_ROUTED, KeyReport, first_keys, report_on
@@ -30,25 +30,15 @@ _TEXT = re.compile(r"\.txt(\.gz|\.bz2)?$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Asked:
-    """What to diagnose.
+    """What to diagnose."""
 
-    Parameters
-    ----------
-    path, format, delimiter
-        The file or folder, its format, and the separator of CSV columns.
-    key
-        The columns, separated by commas; None: the words of a text.
-    n_workers, n_slots, costs, window
-        As `report_on` takes them.
-    limit
-        The most records that are read; on Spark, that are routed for the predictions.
-    """
-
+    # The file or folder, its format, and the separator of CSV columns.
     path: str
     format: str
-    key: str | None
+    key: str | None  # the columns, separated by commas; None: the words of a text
+    # As `report_on` takes them.
     n_workers: int
-    limit: int
+    limit: int  # the most records that are read; on Spark, that are routed for the predictions
     window: int
     delimiter: str = "auto"
     n_slots: int | None = None
@@ -86,34 +76,22 @@ class Asked:
 @diagnose.command()
 def key(
     input_: Input,
-    key: Annotated[
-        str | None, typer.Option(help="The key column(s); a plain text needs none: its words.")
-    ] = None,
+    key: str | None = option(None, "The key column(s); a plain text needs none: its words."),
     format_: Format = "auto",
     delimiter: Delimiter = None,
     workers: NWorkers = "16",
-    slots: Annotated[
-        str | None, typer.Option(help="Tasks at the same time; as many as workers if not given.")
-    ] = None,
-    per_record: Annotated[
-        float | None, typer.Option(help="Seconds of work for each record, to predict times.")
-    ] = None,
-    per_pair: Annotated[
-        float | None, typer.Option(help="Seconds for each key on each worker that has it.")
-    ] = None,
-    limit: Annotated[
-        str,
-        typer.Option(
-            help="Read at most this many records. With --spark, all are counted, and the "
-            "predictions are made from this many."
-        ),
-    ] = "5e6",
-    window: Annotated[str, typer.Option(help="Records per micro-batch of a stream.")] = "10000",
-    on_spark: Annotated[bool, typer.Option("--spark", help="Count all records on Spark.")] = False,
-    master: Annotated[
-        str | None, typer.Option(help="With --spark: where Spark runs; local[*] if not given.")
-    ] = None,
-    page: Annotated[Path | None, typer.Option(help="Write a page with plots to this file.")] = None,
+    slots: str | None = option(None, "Tasks at the same time; as many as workers if not given."),
+    per_record: float | None = option(None, "Seconds of work for each record, to predict times."),
+    per_pair: float | None = option(None, "Seconds for each key on each worker that has it."),
+    limit: str = option(
+        "5e6",
+        "Read at most this many records. With --spark, all are counted, and the "
+        "predictions are made from this many.",
+    ),
+    window: str = option("10000", "Records per micro-batch of a stream."),
+    on_spark: bool = option(False, "Count all records on Spark.", "--spark"),
+    master: str | None = option(None, "With --spark: where Spark runs; local[*] if not given."),
+    page: Path | None = option(None, "Write a page with plots to this file."),
     as_json: AsJson = False,
 ) -> None:
     """Show the heaviest keys, their drift, and what each way of partitioning would do.

@@ -13,13 +13,14 @@ from skewless.cli import reading
 from skewless.cli.application import refusing_bad_input
 from skewless.cli.diagnosing import diagnose
 from skewless.cli.needs import needing_bokeh
+from skewless.cli.option import option
 from skewless.cli.screen import AsJson, console, print_json
 from skewless.diagnosis.application import Application
 from skewless.diagnosis.event_log import is_compacted, read_events
 from skewless.diagnosis.stages import summarise
 from skewless.diagnosis.stragglers import SLOW, Straggler, find_stragglers
 from skewless.diagnosis.what_if import WhatIf, what_if
-from skewless.plumbing.arguments import MOST_WORKERS, whole
+from skewless.plumbing.arguments import MOST_WORKERS
 from skewless.plumbing.rounding import seconds_text
 
 _LISTED = 10
@@ -34,22 +35,9 @@ def log(
             metavar="FILE", help="The event log of a Spark application: a file or folder."
         ),
     ],
-    slow: Annotated[
-        float,
-        typer.Option(help="A task counts as slow from this many times the median on."),
-    ] = SLOW,
-    slots: Annotated[
-        str | None, typer.Option(help="Replay the application on this many tasks at a time.")
-    ] = None,
-    executors: Annotated[
-        str | None, typer.Option(help="Instead of --slots, with --cores: this many executors.")
-    ] = None,
-    cores: Annotated[
-        str | None, typer.Option(help="With --executors: tasks at a time of each executor.")
-    ] = None,
-    page: Annotated[
-        Path | None, typer.Option(help="Write a page with the replayed timeline to this file.")
-    ] = None,
+    slow: float = option(SLOW, "A task counts as slow from this many times the median on."),
+    slots: str | None = option(None, "Replay the application on this many tasks at a time."),
+    page: Path | None = option(None, "Write a page with the replayed timeline to this file."),
     as_json: AsJson = False,
 ) -> None:
     """Show which stages of a job had a straggler, what would help, and what it costs.
@@ -64,7 +52,9 @@ def log(
     with refusing_bad_input():
         if not slow > 1.0:
             raise ValueError(f"--slow must be above 1, not {slow}")
-        n_slots = _slots(slots, executors, cores)
+        n_slots = None
+        if slots is not None:
+            n_slots = reading.count(slots, "--slots", least=1, most=MOST_WORKERS)
         compacted = is_compacted(file)
         application = summarise(read_events(file))
         if page is not None:
@@ -84,29 +74,6 @@ def log(
     _print_what_if(replays)
     if page is not None:
         print(f"\nThe page: {page}")
-
-
-def _slots(slots: str | None, executors: str | None, cores: str | None) -> int | None:
-    """Return how many tasks run at the same time by these options; None without any."""
-    if (executors is None) != (cores is None):
-        raise ValueError("--executors and --cores go together")
-    given = (("--slots", slots), ("--executors", executors), ("--cores", cores))
-    counts = {
-        option: reading.count(text, option, least=1, most=MOST_WORKERS)
-        for option, text in given
-        if text is not None
-    }
-    if executors is None:
-        return counts.get("--slots")
-    product = whole(
-        counts["--executors"] * counts["--cores"], "--executors times --cores", most=MOST_WORKERS
-    )
-    if counts.get("--slots", product) != product:
-        raise ValueError(
-            f"--slots is {counts['--slots']}, and {counts['--executors']} executors with "
-            f"{counts['--cores']} cores have {product}: give one of them, or the same"
-        )
-    return product
 
 
 def _print_what_if(replays: list[WhatIf]) -> None:

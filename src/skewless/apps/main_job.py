@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from skewless.apps.main_job.lookups import CountLookedUp
-from skewless.apps.records.drifting_words import SCHEMA
-from skewless.apps.streams import finish
+from skewless.aggregations import Count
+from skewless.apps.computation import finish
+from skewless.apps.records.generated import SCHEMA
+from skewless.arrays import Ints
 from skewless.metrics import imbalance
 from skewless.spark import aggregate
 from skewless.spark.aggregation.windows import WINDOW
@@ -26,35 +28,36 @@ _ORDER = [("start", "ascending"), ("word", "ascending")]
 
 
 @dataclass(frozen=True)
-class MainJob:
-    """The job: words per window, each word scored by a model that is loaded first.
+class CountLookedUp(Count):
+    """Counts records that are scored by a model of their key, which is loaded first.
 
-    Parameters
-    ----------
-    words
-        The folder with the files of the stream.
-    n_files
-        Files per micro-batch.
-    n_workers
-        Workers that look up and count.
-    lookup_us
-        What a record costs, in microseconds.
-    load_us
-        What a word costs each worker that has it in a micro-batch, in microseconds.
-    window, watermark
-        The length of a window, and how late a record may be.
-    seed
-        Of the routing.
+    Each record takes time, and so does each key on each worker that has it: the worker loads the
+    model of the key before it can score records. The work is a sleep. Like a request to a database,
+    it takes time but no processor, so more workers than cores help.
     """
 
-    words: Path
-    n_files: int = 4
-    n_workers: int = 8
-    lookup_us: int = 0
-    load_us: int = 0
+    lookup_us: int = 0  # what a record takes, in microseconds
+    load_us: int = 0  # what the model of a key takes, in microseconds
+
+    def update(self, columns: Sequence[pa.Array], codes: Ints, n_groups: int) -> list[pa.Array]:
+        """Load the models of these keys, wait for each record, and count."""
+        time.sleep((codes.size * self.lookup_us + n_groups * self.load_us) * 1e-6)
+        return super().update(columns, codes, n_groups)
+
+
+@dataclass(frozen=True)
+class MainJob:
+    """The job: words per window, each word scored by a model that is loaded first."""
+
+    words: Path  # the folder with the files of the stream
+    n_files: int = 4  # files per micro-batch
+    n_workers: int = 8  # workers that look up and count
+    lookup_us: int = 0  # what a record costs, in microseconds
+    load_us: int = 0  # what a word costs each worker that has it in a micro-batch, in microseconds
+    # The length of a window, and how late a record may be.
     window: str = "60 seconds"
     watermark: str = "60 seconds"
-    seed: int = 0
+    seed: int = 0  # of the routing
 
     def plain(self, spark: SparkSession) -> pa.Table:
         """Return the result of plain Spark over all files as one batch: the truth."""
@@ -110,31 +113,19 @@ class MainJob:
         return JobRun(strategy, tuple(batches), _sorted(latest))
 
 
-@dataclass(frozen=True)
-class JobBatch:
-    """One micro-batch: how long it took, and how its records were spread."""
-
-    seconds: float
-    balance: BatchBalance
-
-    @property
-    def loads(self) -> list[int]:
-        """Records per worker."""
-        return [worker.records for worker in self.balance.workers]
-
-
 @dataclass(frozen=True, eq=False)
 class JobRun:
     """What one strategy did, and the result."""
 
     strategy: str
-    batches: tuple[JobBatch, ...]
+    batches: tuple[tuple[float, BatchBalance], ...]  # seconds, and how records were spread
     result: pa.Table
 
     @property
     def loads(self) -> list[int]:
         """Records per worker over the whole stream."""
-        loads: list[int] = np.sum([batch.loads for batch in self.batches], axis=0).tolist()
+        each = [[worker.records for worker in balance.workers] for _, balance in self.batches]
+        loads: list[int] = np.sum(each, axis=0).tolist()
         return loads
 
     def n_differences(self, truth: pa.Table) -> int:
@@ -146,8 +137,8 @@ class JobRun:
 
     def summary(self, truth: pa.Table) -> dict[str, Any]:
         """Return the numbers that a table or a page shows, as plain data."""
-        balances = [batch.balance for batch in self.batches]
-        seconds = [batch.seconds for batch in self.batches]
+        seconds = [took for took, _ in self.batches]
+        balances = [balance for _, balance in self.batches]
         records = sum(balance.records for balance in balances)
         known = [b.replication for b in balances if b.replication is not None]
         return {
@@ -163,13 +154,13 @@ class JobRun:
             "rows": truth.num_rows,
             "batches": [
                 {
-                    "batch": batch.balance.batch,
-                    "records": batch.balance.records,
-                    "seconds": batch.seconds,
-                    "imbalance": batch.balance.imbalance,
-                    "replication": batch.balance.replication,
+                    "batch": balance.batch,
+                    "records": balance.records,
+                    "seconds": took,
+                    "imbalance": balance.imbalance,
+                    "replication": balance.replication,
                 }
-                for batch in self.batches
+                for took, balance in self.batches
             ],
         }
 
@@ -185,11 +176,13 @@ def _sorted(counted: DataFrame) -> pa.Table:
     return pa.table(flat.columns, names=flat.column_names)
 
 
-def _batches(progress: Sequence[Any], ledger: Path, n_workers: int) -> Iterator[JobBatch]:
+def _batches(
+    progress: Sequence[Any], ledger: Path, n_workers: int
+) -> Iterator[tuple[float, BatchBalance]]:
     """Yield the micro-batches that had records: times from Spark, the balance from the ledger."""
     for event in progress:
         if event["numInputRows"]:
             seconds = event["durationMs"]["triggerExecution"] / 1000
             balance = read_balance(Ledger(str(ledger)), event["batchId"], n_workers)
             assert balance is not None  # the stream has ended, so all reports are there
-            yield JobBatch(seconds, balance)
+            yield seconds, balance

@@ -1,1 +1,0 @@
-"""The job of `skewless demo`: a word count with expensive words, under several strategies."""
