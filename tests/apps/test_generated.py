@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="the applications need pyspark")
 from skewless.apps.records import generated
 from skewless.apps.records.stream_files import write_stream_files, write_stream_pieces
 
-KINDS = ("trades", "posts", "positions", "flows")
+KINDS = ("trades", "posts", "positions", "flows", "voters")
 
 
 def peak_bytes(kind: str, folder: Path, n_records: int) -> int:

@@ -73,6 +73,9 @@ class Computation(ABC, Generic[Records]):
         """Return the results that the user asked for; `found` is never a stream."""
         return found
 
+    def require_stream(self) -> None:
+        """Raise ValueError if this cannot be computed on a stream."""
+
     def batch_column(self) -> str | None:
         """Return the column that numbers micro-batches; None: each replaces the rest.
 
@@ -103,6 +106,7 @@ class Computation(ABC, Generic[Records]):
         checkpoint. `progress` gets the number of finished micro-batches. The returned query has
         ended; its progress has the times of the micro-batches.
         """
+        self.require_stream()
         column = self.batch_column()
         found = self.compute(records, ledger_beside(checkpoint))
         complete = column is None

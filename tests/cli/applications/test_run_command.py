@@ -157,6 +157,9 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
         "--strategy: 'local' is for applications that aggregate": [
             *["run", "self-join", "--generate", "10", "--strategy", "local"]
         ],
+        "--strategy: 'plain' needs aggregations that Spark has": [
+            *["run", "clustering", "--generate", "10", "--strategy", "plain"]
+        ],
         "--set: 'auto' has no parameters": [
             *["run", "vwap", "--generate", "10", "--strategy", "auto", "--set", "a=1"]
         ],
@@ -169,6 +172,7 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
             *["--key", "user", "--delimiter", ";;"],
         ],
         "pkg": ["run", "self-join", "--generate", "10", "--strategy", "pkg"],
+        "--alike must be above 0": ["run", "clustering", "--generate", "10", "--alike", "nan"],
         "--generate must be 96 … 20,000,000, not 95": ["run", "tpch-q5", "--generate", "95"],
         "must be a folder with the TPC-H tables": ["run", "tpch-q5", "--input", str(path)],
         "'skewless_batch' cannot be a column here": [*append, "--key", "batch,skewless_batch"],
@@ -182,6 +186,7 @@ def test_run_refuses_bad_input_before_spark_starts(tmp_path, monkeypatch):
         "give one of --vehicle": [
             *["run", "road-condition", "--generate", "10", "--vehicle", "vehicle", "--positions"]
         ],
+        "--stream needs --watermark": ["run", "clustering", "--generate", "10", "--stream"],
     }
     for message, command in cases.items():
         assert message in refused(*command), command

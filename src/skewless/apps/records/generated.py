@@ -29,6 +29,8 @@ _MOST_ITEMS = 20_000_000
 _SECONDS = 600
 _N_BATCHES = N_FILES // FILES_PER_BATCH
 _Rng = np.random.Generator
+_FIRST = "anna bruno clara david elena felix greta hugo irene jonas katja lukas"
+_LAST = "adler bergmann caspari dietrich engelhart fontane grossmann hildebrand"
 _TALK = "today we meet in the town hall and everybody is welcome to come"
 
 
@@ -81,7 +83,7 @@ class DriftingWords:
 
 
 def write_generated(kind: str, folder: Path, n_records: int) -> None:
-    """Write a stream of trades, posts, positions, flows or words into a new folder.
+    """Write a stream of trades, posts, positions, flows, voters or words into a new folder.
 
     It lasts ten minutes of event time, from 2026-01-01 on. The hot keys change four times. The kind
     "tables" makes those of TPC-H, with this many line items: see `TpchStream`. All other kinds are
@@ -151,6 +153,20 @@ def _flows(rng: _Rng, sources: Ints) -> dict[str, Any]:
     }
 
 
+def _voters(rng: _Rng, postcodes: Ints) -> dict[str, Any]:
+    """Return names; a third of them has a doubled letter, like a typing error."""
+    n = postcodes.size
+    first, last = (rng.choice(some.split(), n).astype(object) for some in (_FIRST, _LAST))
+    names = first + " " + last
+    places = rng.integers(0, 12, n).tolist()
+    wrong = (rng.random(n) < 1 / 3).tolist()
+    typed = [
+        name[: at + 1] + name[at:] if is_wrong else name
+        for name, at, is_wrong in zip(names.tolist(), places, wrong, strict=True)
+    ]
+    return {"postcode": _named("P", postcodes), "name": pa.array(typed)}
+
+
 class _Kind(NamedTuple):
     """How records are made from the ranks of keys, and the Zipf distribution of the ranks."""
 
@@ -165,6 +181,7 @@ _KINDS = {
     "posts": _Kind(_posts, 5_000, 1.1, per_record=2),
     "positions": _Kind(_positions, 400, 1.1),
     "flows": _Kind(_flows, 20_000, 1.3),
+    "voters": _Kind(_voters, 300, 1.2),
 }
 
 

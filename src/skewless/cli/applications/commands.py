@@ -150,6 +150,18 @@ def self_join(
     )
 
 
+@run.command()
+@taking(WindowOptions)
+def clustering(
+    options: WindowOptions,
+    key: str = option("postcode", "The column with the key."),
+    text: str = option("name", "The column with the texts to cluster."),
+    alike: float = option(0.7, "How similar texts of a cluster must be, above 0 and at most 1."),
+) -> None:
+    """Cluster the similar texts of each key by VOTE and GREEDY (Dalton)."""
+    run_application(options, "voters", _made("clustering:Clustering", key, text, alike))
+
+
 @run.command("tpch-q5")
 @taking(RunOptions)
 def tpch_q5(

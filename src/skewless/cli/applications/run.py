@@ -57,6 +57,7 @@ def run_application(
             for option, names in (application.columns() or {"--input": ()}).items():
                 records.require_columns(list(names), option)
         if options.stream:
+            application.require_stream()
             application.batch_column()
         if options.generate is not None:
             least, most = generated.fewest_records(kind), generated.most_records(kind)
