@@ -25,6 +25,7 @@ ROLLED = [
     "spark.eventLog.compress=true",
     "spark.eventLog.compression.codec=zstd",
 ]
+LZ4 = ["spark.eventLog.rolling.enabled=false", *ROLLED[2:3], "spark.eventLog.compression.codec=lz4"]
 ZSTD = ["spark.eventLog.rolling.enabled=false", *ROLLED[2:]]
 
 
@@ -55,7 +56,7 @@ def told(log: Path, *options: str) -> dict[str, list[dict[str, Any]]]:
     ("work", "settings", "operator", "remedy"),
     [
         ("records", ROLLED, "MapInArrow", "skewless.spark.route in place of the repartition"),
-        ("keys", ZSTD, "FlatMapGroupsInPandas", "skewless.spark.aggregate with an Aggregator"),
+        ("keys", LZ4, "FlatMapGroupsInPandas", "skewless.spark.aggregate with an Aggregator"),
     ],
 )
 def test_the_stage_of_the_hot_key_is_named(

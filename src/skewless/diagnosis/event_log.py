@@ -12,13 +12,16 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from skewless.diagnosis.compression import CorruptError, decompressed
 from skewless.plumbing.arguments import shown
 
 Event = dict[str, Any]
 
 #: By the end of the file name, as Spark names them.
-_CODECS = {".zstd": "zstd", ".zst": "zstd", ".gz": "gzip"}
-_REFUSED = (".lz4", ".lzf", ".snappy")  # framings of Spark's own
+_CODECS = {
+    **{".zstd": "zstd", ".zst": "zstd", ".gz": "gzip"},
+    **{".lz4": "lz4", ".lzf": "lzf", ".snappy": "snappy"},
+}
 _ROLLED = re.compile(r"events_(\d+)_.+")
 #: How Spark names the log of one application: a folder of rolled files, or one file.
 _APPLICATION = re.compile(r"(eventlog_|app-|application_|local-|spark-).+")
@@ -118,7 +121,7 @@ def _events_of(file: Path, *, is_last: bool) -> Iterator[Event]:
                 yield event
         except UnicodeDecodeError:
             raise LogError(f"event log: {shown(str(file))} is not an event log of Spark") from None
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException, CorruptError) as error:
             if is_last and number and isinstance(error, OSError):
                 return  # a compressed file that was not closed ends in the middle
             raise LogError(f"event log: {shown(str(file))} cannot be read: {error}") from None
@@ -135,16 +138,11 @@ def _event(line: str) -> Event | None:
 def _opened(file: Path) -> IO[str]:
     """Return the lines of a file, decompressed according to its name."""
     name = file.name.removesuffix(_COMPACTED).removesuffix(_UNFINISHED)
-    if name.endswith(_REFUSED):
-        raise LogError(
-            f"event log: {shown(str(file))} is compressed in a way that only Spark reads; write "
-            "logs with spark.eventLog.compression.codec=zstd"
-        )
     try:
         raw = file.open("rb")
     except OSError as error:
         raise LogError(f"event log: {shown(str(file))}: {error.strerror}") from None
     for suffix, codec in _CODECS.items():
         if name.endswith(suffix):
-            return io.TextIOWrapper(pa.CompressedInputStream(raw, codec), encoding="utf-8")
+            return io.TextIOWrapper(decompressed(raw, codec), encoding="utf-8")
     return io.TextIOWrapper(raw, encoding="utf-8")
