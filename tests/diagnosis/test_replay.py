@@ -190,7 +190,7 @@ def test_the_command_says_what_other_slots_and_even_tasks_would_give(log: str) -
 
 
 def test_json_has_an_object_for_the_slots_of_the_log_and_one_for_the_others(log: str) -> None:
-    lines = run("diagnose", "log", log, "--slots", "8", "--json").stdout
+    lines = run("diagnose", "log", log, "--executors", "2", "--cores", "4", "--json").stdout
     found = [json.loads(line) for line in lines.splitlines()]
     own, asked = (one for one in found if one["kind"] == "what-if")
     assert (own["slots"], own["measured_seconds"]) == (2, 9.0)
@@ -219,6 +219,14 @@ def test_the_page_has_a_timeline_for_each_replay(log: str, tmp_path: Path) -> No
         (["--slots", "0"], "--slots must be"),
         (["--slots", "-4"], "--slots must be"),
         (["--slots", "many"], "--slots takes a whole number"),
+        (["--executors", "2"], "--executors and --cores go together"),
+        (["--cores", "2", "--slots", "2"], "--executors and --cores go together"),
+        (["--executors", "0", "--cores", "2"], "--executors must be"),
+        (["--executors", "9999999", "--cores", "9999"], "--executors times --cores must be"),
+        (
+            ["--executors", "2", "--cores", "4", "--slots", "9"],
+            "--slots is 9, and 2 executors with 4 cores have 8: give one of them, or the same",
+        ),
     ],
 )
 def test_slots_that_cannot_be_are_refused_in_one_line(options: list[str], message: str) -> None:

@@ -20,7 +20,7 @@ from skewless.diagnosis.event_log import is_compacted, read_events
 from skewless.diagnosis.stages import summarise
 from skewless.diagnosis.stragglers import SLOW, Straggler, find_stragglers
 from skewless.diagnosis.what_if import WhatIf, what_if
-from skewless.plumbing.arguments import MOST_WORKERS
+from skewless.plumbing.arguments import MOST_WORKERS, whole
 from skewless.plumbing.rounding import seconds_text
 
 _LISTED = 10
@@ -37,6 +37,8 @@ def log(
     ],
     slow: float = option(SLOW, "A task counts as slow from this many times the median on."),
     slots: str | None = option(None, "Replay the application on this many tasks at a time."),
+    executors: str | None = option(None, "Instead of --slots, with --cores: this many executors."),
+    cores: str | None = option(None, "With --executors: tasks at a time of each executor."),
     page: Path | None = option(None, "Write a page with the replayed timeline to this file."),
     as_json: AsJson = False,
 ) -> None:
@@ -52,9 +54,7 @@ def log(
     with refusing_bad_input():
         if not slow > 1.0:
             raise ValueError(f"--slow must be above 1, not {slow}")
-        n_slots = None
-        if slots is not None:
-            n_slots = reading.count(slots, "--slots", least=1, most=MOST_WORKERS)
+        n_slots = _slots(slots, executors, cores)
         compacted = is_compacted(file)
         application = summarise(read_events(file))
         if page is not None:
@@ -74,6 +74,27 @@ def log(
     _print_what_if(replays)
     if page is not None:
         print(f"\nThe page: {page}")
+
+
+def _slots(slots: str | None, executors: str | None, cores: str | None) -> int | None:
+    """Return how many tasks run at the same time by these options; None without any."""
+    if (executors is None) != (cores is None):
+        raise ValueError("--executors and --cores go together")
+    given = {"--slots": slots, "--executors": executors, "--cores": cores}
+    counts = {
+        name: reading.count(text, name, least=1, most=MOST_WORKERS)
+        for name, text in given.items()
+        if text is not None
+    }
+    if executors is None:
+        return counts.get("--slots")
+    product = counts["--executors"] * counts["--cores"]
+    if counts.get("--slots", product) != product:
+        raise ValueError(
+            f"--slots is {counts['--slots']}, and {counts['--executors']} executors with "
+            f"{counts['--cores']} cores have {product}: give one of them, or the same"
+        )
+    return whole(product, "--executors times --cores", most=MOST_WORKERS)
 
 
 def _print_what_if(replays: list[WhatIf]) -> None:
