@@ -253,13 +253,14 @@ class History:
         self.tell(f"{n_workers} workers are asked for: {self.faults.happened}")
 
     def resume(self) -> None:
-        """Let a late task go on to its end; its run may be over, and its files purged."""
+        """Let a late task go on to its end; its run may be over, and its folder purged."""
         task = self.late.pop(self.chance.randrange(len(self.late)))
         self.faults.calm()
         self.tell("a late task goes on")
         self.faults.task = task
         assert task.go()
-        if task.error is not None and not isinstance(task.error, (*REFUSALS, LedgerCorrupt)):
+        expected = (*REFUSALS, LedgerCorrupt, FileNotFoundError)
+        if task.error is not None and not isinstance(task.error, expected):
             raise task.error
 
     def batch(self) -> None:

@@ -114,6 +114,23 @@ def test_versions_of_one_moment_that_contradict_each_other_are_refused(tmp_path:
         query(tmp_path, 3, checkpoint=log).step(3, TABLES[3])
 
 
+def test_a_reader_beside_a_query_that_purges_lists_each_version_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran(tmp_path, 2)
+    listed: Counter[int] = Counter()
+    members = Ledger.members
+
+    def purged_after_a_look(ledger: Ledger, kind: str, batch: int) -> Any:
+        listed[batch] += 1
+        return members(ledger, kind, batch) if listed[batch] == 1 else {}
+
+    monkeypatch.setattr(Ledger, "members", purged_after_a_look)
+    found = bases.newest(Ledger(str(tmp_path)))
+    assert found is not None
+    assert found.batch == 1
+
+
 @pytest.mark.parametrize("workers", [3, 5])
 def test_a_late_worker_of_an_abandoned_run_contradicts_nothing(
     tmp_path: Path, workers: int

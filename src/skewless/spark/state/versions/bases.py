@@ -222,8 +222,9 @@ def newest(ledger: Ledger) -> Base | None:
 
     After a rollback of the checkpoint, earlier runs may have newer batches, with other records.
     """
-    found = ledger.newest(lambda batch: _whole(ledger, batch))
-    return None if found is None else _whole(ledger, found[0])[found[1]]
+    seen: dict[int, dict[str, Base]] = {}  # each is listed once: a query may purge it meanwhile
+    found = ledger.newest(lambda batch: seen.setdefault(batch, _whole(ledger, batch)))
+    return None if found is None else seen[found[0]][found[1]]
 
 
 def complete(ledger: Ledger, batch: int) -> Base | None:
