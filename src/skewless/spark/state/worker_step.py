@@ -58,6 +58,7 @@ class Worked:
     old_bytes: Ints
     new_bytes: Ints
     counts: Ints  # records
+    work: Ints  # records, or what was done for them if that is more
     costs: Floats
     n_second: Ints  # records of the second stream, if there is one
     latest: int | None  # time of a record, in microseconds
@@ -74,6 +75,7 @@ class _Part:
     results: pa.Table
     changed: pa.Table
     counts: Ints
+    work: Ints
     costs: Floats
     seconds: float = 0.0
     found: Found | None = None  # what was held of the keys of `changed`
@@ -171,7 +173,7 @@ class Work:
             costs[find(layout, changed, hashes_of(chosen), layout.keys(chosen))] += call.costs
         results = [call.results for _, call in calls] or [self.shape.result_arrow.empty_table()]
         seconds = sum(call.seconds for _, call in calls)
-        return _Part(pa.concat_tables(results), changed, nothing, costs, seconds)
+        return _Part(pa.concat_tables(results), changed, nothing, nothing, costs, seconds)
 
     def _called_on_expiry(self, chosen: pa.Table, now: int | None) -> _Part:
         """Call `on_expiry` for states; return its results and the changed states."""
@@ -244,7 +246,7 @@ class Work:
         layout, counts = self.layout, np.diff(keyed.starts)
         if not len(keyed):
             none = self.shape.result_arrow.empty_table()
-            return _Part(none, layout.empty(), counts, np.empty(0))
+            return _Part(none, layout.empty(), counts, counts, np.empty(0))
         begin = time.perf_counter()
         try:
             update = method(keyed)
@@ -266,10 +268,11 @@ class Work:
         until = self._until(states, seen)
         keys = [column.combine_chunks() for column in keyed.keys.columns]
         changed = layout.table(hashes, keys, states, until, seen)
-        return _Part(results, changed, counts, self._costs(update, counts, seconds), seconds)
+        work = counts if update.work is None else np.maximum(counts, update.work)
+        return _Part(results, changed, counts, work, self._costs(update, work, seconds), seconds)
 
     def _costs(self, update: Update, counts: Ints, seconds: float) -> Floats:
-        """Return the cost of each key; seconds of the whole call are divided by records."""
+        """Return the cost of each key; seconds of the whole call are divided by what was done."""
         if self.cost == "records":
             return counts.astype(np.float64)
         if update.costs is not None:
@@ -344,15 +347,16 @@ class Work:
         layout = self.layout
         changed = newest(layout, [expiry.changed, update.changed])
         hashes, keys = hashes_of(changed), layout.keys(changed)
-        counts, costs = np.zeros(changed.num_rows, np.int64), np.zeros(changed.num_rows)
-        n_second = np.zeros(changed.num_rows, np.int64)
+        counts, work, n_second = (np.zeros(changed.num_rows, np.int64) for _ in range(3))
+        costs = np.zeros(changed.num_rows)
         for part in (expiry, update):
             seconds = part.counts * 0 if part.n_second is None else part.n_second
             if part.changed is changed:
-                counts, costs, n_second = part.counts, part.costs, seconds
+                counts, work, costs, n_second = part.counts, part.work, part.costs, seconds
                 break
             at = find(layout, changed, hashes_of(part.changed), layout.keys(part.changed))
             counts[at] += part.counts
+            work[at] += part.work
             costs[at] += part.costs
             n_second[at] += seconds
         # Without expiry, the rows are those that the update has looked up.
@@ -365,6 +369,7 @@ class Work:
             found.bytes,
             weight(layout, changed),
             counts,
+            work,
             costs,
             n_second,
             latest,
