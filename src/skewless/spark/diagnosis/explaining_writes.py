@@ -124,4 +124,4 @@ def _plan(spark: SparkSession, df: DataFrame, table: str) -> str:
 def _optimizes(spark: SparkSession, table: str) -> bool:
     properties = spark.sql(f"SHOW TBLPROPERTIES {table}").collect()
     of_table = {row[0]: row[1] for row in properties}.get(_OPTIMIZED)
-    return "true" in (of_table or spark.conf.get(_OPTIMIZED_SETTING, "false")).lower()
+    return "true" in str(of_table or spark.conf.get(_OPTIMIZED_SETTING, "false")).lower()

@@ -120,7 +120,7 @@ def checked_report(entry: Entry) -> WorkerReport:
         require_within("costs", costs, 0, MOST_WEIGHT)
         require_within("sizes", sizes, 0, MOST_WEIGHT)
         names = ("firsts", "seconds", "work")
-        by_key = [_records_of(entry, name, hashes.size) for name in names]
+        first, second_stream, work = (_records_of(entry, name, hashes.size) for name in names)
         cost, plan = entry.about.get("cost"), entry.about.get("plan")
         latest, second = entry.about.get("latest"), entry.about.get("latest_second")
         require_that(isinstance(cost, int | float) and 0 <= cost <= MOST_WEIGHT, "cost must be one")
@@ -133,7 +133,7 @@ def checked_report(entry: Entry) -> WorkerReport:
     records = int(entry.about["records"])
     total = float(entry.about["cost"])
     read = (hashes, costs, sizes, total, latest, second, records, plan)
-    return WorkerReport(*read, *by_key, all_work=done)
+    return WorkerReport(*read, first, second_stream, work, done)
 
 
 def _records_of(entry: Entry, name: str, n_keys: int) -> Ints:
