@@ -6,6 +6,7 @@ import pytest
 
 from diagnosis.log_events import START, found, stage_end, task
 from skewless.diagnosis.stages import summarise
+from skewless.diagnosis.writes import advice
 
 
 def test_a_hot_key_is_told_from_even_tasks():
@@ -23,11 +24,13 @@ def test_a_hot_key_is_told_from_even_tasks():
 @pytest.mark.parametrize(
     ("operator", "word"),
     [
-        ("SortMergeJoin", "skewJoin"),
+        ("SortMergeJoin", "skewless.spark.join counts the pairs"),
         ("MapInArrow", "skewless.spark.route"),
         ("FlatMapGroupsInPandasWithState", "skewless.spark.process"),
         ("TransformWithStateInPySpark", "skewless.spark.process"),
-        ("Window", "window function"),
+        ("Window", "max_by"),
+        ("WindowGroupLimit", "skewless.spark.top_n"),
+        ("WriteFiles", "skewless.spark.route by the partition's columns"),
         ("SomethingNew", "hot_keys"),
     ],
 )
@@ -42,8 +45,74 @@ def test_the_query_tells_where_generated_code_hides_the_operators():
     START[2]["sparkPlanInfo"] = plan
     tasks = [task(0, i, 9.0 if i == 0 else 1.0, 9000 if i == 0 else 1000) for i in range(4)]
     (one,) = found(*tasks, stage_end(0, "WholeStageCodegen (3)", "Exchange"))
-    assert "skewJoin" in one.remedy
+    assert one.remedy.startswith("a join")
     del START[2]["sparkPlanInfo"]
+
+
+def test_metrics_tell_which_operators_of_a_query_generated_code_hides_in_a_stage():
+    """Adaptive execution has changed the plan; both stages are of one query."""
+    join = {"nodeName": "SortMergeJoin", "metrics": [{"name": "rows", "accumulatorId": 7}]}
+    window = {"nodeName": "Window", "metrics": [{"accumulatorId": 8}, {"accumulatorId": 9}]}
+    plan = {"nodeName": "WholeStageCodegen (2)", "children": [window | {"children": [join]}]}
+    changed = {
+        "Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate",
+        **{"executionId": 3, "sparkPlanInfo": plan},
+    }
+    events = [changed]
+    for stage, counted in ((0, [1, 7]), (1, [9])):
+        sizes = [9000, 1000, 1000, 1000]
+        events += [task(stage, i, n / 1000, n) for i, n in enumerate(sizes)]
+        metrics = [{"ID": number} for number in counted]
+        events.append(stage_end(stage, "WholeStageCodegen (2)", Accumulables=metrics))
+    first, second = sorted(found(*events), key=lambda one: one.stage)
+    assert first.operators == ("WholeStageCodegen (2)", "SortMergeJoin")
+    assert first.remedy.startswith("a join")
+    assert second.operators == ("WholeStageCodegen (2)", "Window")
+    assert "max_by" in second.remedy
+
+
+def test_a_stage_that_writes_is_named():
+    tasks = [task(0, i, 9.0 if i == 0 else 1.0, 9000 if i == 0 else 1000) for i in range(4)]
+    for one in tasks:
+        one["Task Metrics"]["Output Metrics"] = {"Records Written": 10}
+    (straggler,) = found(*tasks, stage_end(0, "Sort"))
+    assert straggler.operators == ("Sort", "WriteFiles")
+    assert "explain_write" in straggler.remedy
+
+
+def node(text, *children, name=None):
+    return {
+        "nodeName": name or text.split()[0],
+        "simpleString": text,
+        "children": list(children),
+    }
+
+
+OURS = node(
+    "Exchange shufflepartitionidpassthrough(worker#5), REPARTITION_BY_NUM", node("LocalTableScan")
+)
+SECOND = node("Exchange hashpartitioning(tenant#1, 4), REBALANCE_PARTITIONS_BY_COL", OURS)
+WRITE = "AppendData IcebergWrite(table=lake.db.t, format=PARQUET)"
+
+
+@pytest.mark.parametrize(
+    ("plan", "undone"),
+    [
+        (node(WRITE, node("Sort [tenant#1]", SECOND)), True),
+        (node("Execute InsertIntoHadoopFsRelationCommand", node("WriteFiles", OURS)), False),
+        (node(WRITE, node("AdaptiveSparkPlan isFinalPlan=false", OURS)), False),
+        (node("Sort", SECOND), False),  # nothing is written
+        (node(WRITE, node("HashAggregate", SECOND)), False),  # the work needs this exchange
+    ],
+)
+def test_a_write_that_shuffles_again_what_was_routed_is_named(plan, undone):
+    begun = START[2] | {"sparkPlanInfo": plan}
+    (*shuffles,) = summarise([*START[:2], begun]).undone
+    assert len(shuffles) == undone
+    for one in shuffles:
+        assert one.query == "count at Clicks"
+        assert one.exchange.startswith("Exchange hashpartitioning(tenant#1, 4)")
+        assert "write.distribution-mode to none" in advice(one.write)
 
 
 def test_odd_fields_of_a_log_count_as_missing():

@@ -74,8 +74,12 @@ def test_the_guide_to_joins_of_tables_has_the_rows_of_sparks_join(
 
 def test_the_guide_to_writes_writes_every_record(spark: Any, tmp_path: Path) -> None:
     tenant = F.when(F.col("id") % 2 == 0, 0).otherwise(F.col("id") % 5)
-    df = spark.range(0, 400, 1, 2).select(tenant.alias("tenant"), "id")
-    run_page("docs/skewed-writes.md", tmp_path, df=df)
+    text = F.col("id").cast("string").alias("text")
+    df = spark.range(0, 400, 1, 2).select(tenant.alias("tenant"), text)
+    try:
+        run_page("docs/skewed-writes.md", tmp_path, df=df, spark=spark)
+    finally:
+        spark.sql("DROP TABLE IF EXISTS by_tenant")
     for folder in ("by-tenant", "by-tenant-routed"):
         assert spark.read.parquet(str(tmp_path / folder)).count() == 400
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints
+from skewless.diagnosis.writes import SecondShuffle
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class Application:
     open_jobs: int  # that began and did not end
     jobs: tuple[LoggedJob, ...]  # as they began
     slots: int  # tasks that could run at the same time; 0: the log does not tell
+    undone: tuple[SecondShuffle, ...] = ()  # writes that shuffle again what was routed
 
     @property
     def tells_all(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from skewless.diagnosis.event_log import LogError
@@ -44,32 +44,38 @@ def short(value: object) -> str:
     return "" if value is None else printable(" ".join(str(value)[:_LONGEST].split()))
 
 
-def stage_operators(info: dict[str, Any]) -> tuple[str, ...]:
-    """Return the operators of a stage by the scopes of its RDDs, without repetition."""
-    rdds = info.get("RDD Info")
-    scopes = (fields(rdd).get("Scope") for rdd in (rdds if isinstance(rdds, list) else ()))
+def stage_operators(info: dict[str, Any], by_metric: Mapping[int, str]) -> tuple[str, ...]:
+    """Return the operators of a stage, without repetition.
+
+    The scopes of its RDDs name them, but generated code hides those that it is made of. These are
+    known by their metrics, which the stage has counted.
+    """
+    scopes = (fields(rdd).get("Scope") for rdd in items(info.get("RDD Info")))
     # {"id":"7","name":"FlatMapGroupsInPandas"}
-    return _different(str(scope).partition('"name":"')[2].partition('"')[0] for scope in scopes)
+    named = (str(scope).partition('"name":"')[2].partition('"')[0] for scope in scopes)
+    counted = (whole(fields(one).get("ID")) for one in items(info.get("Accumulables")))
+    return different(itertools.chain(named, (by_metric.get(number, "") for number in counted)))
 
 
-def plan_operators(plan: object) -> tuple[str, ...]:
-    """Return the operators of a query, from the last one down, without repetition."""
-    return _different(_nodes(plan))
+def plan_nodes(plan: object, depth: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield the operators of a query, from the last one down."""
+    node = fields(plan)
+    yield node
+    if depth < _DEEPEST:
+        for child in items(node.get("children")):
+            yield from plan_nodes(child, depth + 1)
 
 
-def _different(names: Iterable[str]) -> tuple[str, ...]:
+def items(value: object) -> list[Any]:
+    """Return a list of the log; a missing or malformed one counts as empty."""
+    return value if isinstance(value, list) else []
+
+
+def different(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the first names, without repetition."""
     # A log repeats few names very often: each is in memory once.
     found = dict.fromkeys(sys.intern(printable(name[:_LONGEST])) for name in names if name)
     return tuple(itertools.islice(found, _MOST_OPERATORS))
-
-
-def _nodes(plan: object, depth: int = 0) -> Iterator[str]:
-    node = fields(plan)
-    yield str(node.get("nodeName") or "")
-    children = node.get("children")
-    if isinstance(children, list) and depth < _DEEPEST:
-        for child in children:
-            yield from _nodes(child, depth + 1)
 
 
 def failure_text(reason: dict[str, Any]) -> str:

@@ -20,14 +20,17 @@ from skewless.diagnosis.application import (
 )
 from skewless.diagnosis.event_log import Event, LogError
 from skewless.diagnosis.log_fields import (
+    different,
     failure_text,
     fields,
+    items,
     moment,
-    plan_operators,
+    plan_nodes,
     short,
     stage_operators,
     whole,
 )
+from skewless.diagnosis.writes import WRITES, SecondShuffle, second_shuffle
 
 #: Tasks, stages, jobs, queries and their operators in one log. A task takes about 300 bytes.
 _MOST_KEPT = 3_000_000
@@ -59,6 +62,7 @@ class _Attempt:
     killed: list[_Task] = field(default_factory=list)
     lost: list[float] = field(default_factory=list)
     shuffled: int = 0
+    written: int = 0
     has_ended: bool = False
 
 
@@ -85,6 +89,8 @@ class _Met:
     task_cores: int = 1
     plans: dict[str, tuple[str, ...]] = field(default_factory=dict)
     queries: dict[str, str] = field(default_factory=dict)
+    metrics: dict[int, str] = field(default_factory=dict)  # operators by their accumulators
+    undone: dict[str, SecondShuffle] = field(default_factory=dict)  # by query
     running: dict[int, tuple[_Identity, _Task]] = field(default_factory=dict)
     succeeded: set[tuple[int, int]] = field(default_factory=set)  # stage and partition
     failed: dict[tuple[int, int], Failed] = field(default_factory=dict)
@@ -101,17 +107,33 @@ class _Met:
 
     def begin_query(self, event: Event) -> None:
         query = short(event.get("executionId"))
-        operators = plan_operators(event.get("sparkPlanInfo"))
-        self.keep(1 + len(operators))
         self.queries[query] = short(event.get("description"))
-        self.plans[query] = operators
+        self.plans[query] = self.read_plan(event)
+
+    def read_plan(self, event: Event) -> tuple[str, ...]:
+        """Read the plan of a query, which adaptive execution may change later."""
+        nodes = list(plan_nodes(event.get("sparkPlanInfo")))
+        names = [str(node.get("nodeName") or "") for node in nodes]
+        operators = different(names)
+        self.keep(1 + len(operators))
+        # Names of `different` are in memory once.
+        once = {name: name for name in operators}
+        for name, node in zip(names, nodes, strict=True):
+            ids = [whole(fields(one).get("accumulatorId")) for one in items(node.get("metrics"))]
+            if name in once:
+                self.keep(len(ids))
+                self.metrics |= dict.fromkeys(ids, once[name])
+        found = second_shuffle([str(node.get("simpleString") or "") for node in nodes])
+        if found is not None:
+            query = short(event.get("executionId"))
+            self.undone[query] = found._replace(query=self.queries.get(query, ""))
+        return operators
 
     def begin_job(self, event: Event) -> None:
         properties = fields(event.get("Properties"))
         query = short(properties.get("spark.sql.execution.id"))
         described = short(properties.get("spark.job.description")) or self.queries.get(query, "")
-        stage_ids = event.get("Stage IDs")
-        stage_ids = stage_ids if isinstance(stage_ids, list) else []
+        stage_ids = items(event.get("Stage IDs"))
         self.keep(1 + len(stage_ids))
         for stage_id in stage_ids:
             self.jobs[whole(stage_id)] = described, self.plans.get(query, ())
@@ -147,15 +169,14 @@ class _Met:
     def meet_stage(self, event: Event, *, has_ended: bool) -> None:
         info = fields(event.get("Stage Info"))
         identity = whole(info.get("Stage ID")), whole(info.get("Stage Attempt ID"))
-        operators = stage_operators(info)
+        operators = stage_operators(info, self.metrics)
         self.keep(1 + len(operators))
         attempt = self.attempts.setdefault(identity, _Attempt())
         attempt.name, attempt.operators = short(info.get("Stage Name")), operators
         attempt.submitted = moment(info.get("Submission Time"))
         attempt.completed = moment(info.get("Completion Time"))
         attempt.has_failed = bool(info.get("Failure Reason"))
-        parents = info.get("Parent IDs")
-        attempt.parents = tuple(map(whole, parents)) if isinstance(parents, list) else ()
+        attempt.parents = tuple(map(whole, items(info.get("Parent IDs"))))
         self.keep(len(attempt.parents))
         if attempt.job is None:
             attempt.job = self.job_of.get(identity[0])
@@ -186,6 +207,8 @@ class _Met:
             metrics = fields(event.get("Task Metrics"))
             shuffle = fields(metrics.get("Shuffle Read Metrics"))
             attempt.shuffled += whole(shuffle.get("Total Records Read"))
+            output = fields(metrics.get("Output Metrics"))
+            attempt.written += whole(output.get("Records Written"))
             self.succeeded.add(place)
         elif reason.get("Reason") == "TaskKilled":  # the stage was abandoned, or a copy was faster
             attempt.killed.append(task._replace(seconds=seconds))
@@ -251,6 +274,7 @@ class _Met:
             len(self.open_jobs),
             tuple(job._replace(ended=job.ended or self.last) for job in self.logged_jobs.values()),
             sum(cores // self.task_cores for cores in self.most_cores),
+            tuple(self.undone.values()),
         )
 
     def _stage(self, identity: _Identity, attempt: _Attempt, tasks: list[_Task]) -> Stage:
@@ -266,7 +290,7 @@ class _Met:
             attempt=identity[1],
             name=attempt.name,
             job=" ".join(job.split()),
-            operators=attempt.operators,
+            operators=attempt.operators + WRITES[:1] * (attempt.written > 0),
             plan=plan,
             reads_shuffle=attempt.shuffled > 0,
             seconds=max(end - begin, 0) / 1e3,
@@ -294,6 +318,7 @@ def summarise(events: Iterable[Event]) -> Application:
     met = _Met()
     meets: dict[str, Callable[[Event], object]] = {
         "SQLExecutionStart": met.begin_query,
+        "SQLAdaptiveExecutionUpdate": met.read_plan,
         "JobStart": met.begin_job,
         "JobEnd": met.end_job,
         "TaskStart": met.begin_task,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from skewless.arrays import Floats, Ints
 from skewless.diagnosis.application import Application, Stage
 from skewless.diagnosis.replay import most_at_once
+from skewless.diagnosis.writes import WRITES
 
 #: Seconds. Shorter tasks are no problem, even if they are far above the median.
 SHORTEST_SECONDS = 0.5
@@ -35,12 +36,15 @@ _REMEDIES = (
     (
         # Not BroadcastHashJoin: it needs no shuffle, so hot keys do not slow it down.
         ("SortMergeJoin", "ShuffledHashJoin", "StreamingSymmetricHashJoin"),
-        "a join: Spark's adaptive execution splits skewed partitions of a batch join "
-        "(spark.sql.adaptive.skewJoin); for streams skewless.spark.join spreads a hot key",
+        "a join: skewless.spark.join counts the pairs of each key and divides hot ones, on batches "
+        "and, with within=, on streams; Spark's adaptive execution (spark.sql.adaptive.skewJoin) "
+        "splits partitions of a batch join that are large in bytes",
     ),
     (
         ("Window", "WindowGroupLimit", "WindowInPandas"),
-        "a window function per key: no key can be split; see whether the hot key needs it",
+        "a window function per key, whose rows stay together: for the first or last rows of a key "
+        "use Spark's max_by or min_by, which are combined before the shuffle, or "
+        "skewless.spark.top_n; else see whether the hot key needs it",
     ),
     (
         _PER_RECORD,
@@ -52,6 +56,13 @@ _REMEDIES = (
         "an aggregation: most are combined before the shuffle, and skew hardly hurts them; see "
         "whether collect_list or collect_set can become an Aggregator that holds less "
         "(skewless.spark.aggregate)",
+    ),
+    (
+        # After an aggregation, whose own shuffle puts the keys together.
+        WRITES[:1],
+        "a write of rows that a key puts together: skewless.spark.route by the partition's columns "
+        "in place of the repartition gives all tasks as many rows or, with weight=, bytes; if the "
+        "table asks for the shuffle, skewless.spark.explain_write says what to set",
     ),
 )
 _ONE_KEY = "records of one key: skewless.spark.hot_keys names it and says what helps"

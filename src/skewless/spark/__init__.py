@@ -4,6 +4,7 @@ from skewless.spark.aggregation.aggregate import aggregate
 from skewless.spark.aggregation.windows import Window
 from skewless.spark.balance.explaining import explain_balance
 from skewless.spark.balance.listener import BalanceListener
+from skewless.spark.diagnosis.explaining_writes import explain_write
 from skewless.spark.diagnosis.hot_keys import hot_keys, observe_hot_keys, observed_hot_keys
 from skewless.spark.joins.join import join
 from skewless.spark.joins.plan_join import plan_join
@@ -32,6 +33,7 @@ __all__ = [
     "configure",
     "deduplicate",
     "explain_balance",
+    "explain_write",
     "hot_keys",
     "join",
     "observe_hot_keys",

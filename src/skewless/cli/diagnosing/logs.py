@@ -20,6 +20,7 @@ from skewless.diagnosis.event_log import is_compacted, read_events
 from skewless.diagnosis.stages import summarise
 from skewless.diagnosis.stragglers import SLOW, Straggler, find_stragglers
 from skewless.diagnosis.what_if import WhatIf, what_if
+from skewless.diagnosis.writes import advice
 from skewless.plumbing.arguments import MOST_WORKERS, whole
 from skewless.plumbing.rounding import seconds_text
 
@@ -140,6 +141,12 @@ def _show_log(
         f"{seconds_text(seconds)} in stages, Spark {application.spark or 'of unknown version'}"
     )
     _print_gaps(application, compacted=compacted)
+    for one in application.undone:
+        what = f" ({one.query})" if one.query else ""
+        print(
+            f"A write{what} shuffles again what was routed, so its tasks are as uneven as before: "
+            f"{advice(one.write)}.\n  {one.write}\n  {one.exchange}"
+        )
     if stragglers:
         _print_stragglers(stragglers)
     elif not application.stages:
@@ -184,6 +191,8 @@ def _print_objects(
         print_json({"kind": "unfinished"} | asdict(task))
     for partition in application.failed:
         print_json({"kind": "failed"} | asdict(partition))
+    for shuffle in application.undone:
+        print_json({"kind": "undone"} | shuffle._asdict() | {"remedy": advice(shuffle.write)})
 
 
 def _print_gaps(application: Application, *, compacted: bool) -> None:

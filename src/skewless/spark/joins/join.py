@@ -76,10 +76,11 @@ def join(
     spread
         Hot keys are spread over several parts: a record of one side goes to one part, a record of
         the other side to all parts, so each pair is found once. Parts are placed like keys. None:
-        hot keys are detected, unless `how` is "full". {}: no further key is spread, and keys that
-        were spread before a restart stay spread. To name the keys, give each with the number of
-        parts of its left side: {"hot": 8}; with several key columns, a key is a tuple. Named keys
-        need `how` "inner" or "left", and must not change while a ledger is used.
+        hot keys are detected by their records and pairs, unless `how` is "full". {}: no further key
+        is spread, and keys that were spread before a restart stay spread. To name the keys, give
+        each with the number of parts of its left side: {"hot": 8}; with several key columns, a key
+        is a tuple. Named keys need `how` "inner" or "left", and must not change while a ledger is
+        used.
     plan
         What `plan_join` returned for this join, today or earlier: nothing is counted then. If the
         rows have changed since, tasks may be uneven; the result is the same.

@@ -72,11 +72,15 @@ class Update(NamedTuple):
     costs
         What each key cost, in any unit, if the processor measures that. None: `process` measures
         it.
+    work
+        What was done for each key, in units of a record, if that is more than its records: a join
+        makes pairs. It counts as so many records. None: as its records.
     """
 
     results: pa.Table | None
     states: pa.StructArray
     costs: Floats | None = None
+    work: Ints | None = None
 
 
 class Processor(ABC):

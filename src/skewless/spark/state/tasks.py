@@ -205,12 +205,13 @@ def _require_own(records: pa.Table, plan: StatePlan, worker: int) -> None:
         )
 
 
-def _sides(keys: list[Any], worked: Worked) -> tuple[Ints, Ints]:
-    """Return the records of each stream by key; 0 for keys with a null, which match nothing."""
+def _sides(keys: list[Any], worked: Worked) -> tuple[Ints, Ints, Ints]:
+    """Return the records of each stream, and the work; 0 for a key with a null: it has no match."""
     meets = np.ones(worked.counts.size, np.bool_)
     for key in keys:
         meets &= bitmap_of(key)
-    return (worked.counts - worked.n_second) * meets, worked.n_second * meets
+    first = (worked.counts - worked.n_second) * meets
+    return first, worked.n_second * meets, worked.work * meets
 
 
 def _text_of_key(values: list[Any], *, has_part: bool) -> str:

@@ -47,6 +47,7 @@ class Worked:
     old_bytes: Ints
     new_bytes: Ints
     counts: Ints  # records
+    work: Ints  # records, or what was done for them if that is more
     costs: Floats
     n_second: Ints  # records of the second stream, if there is one
     latest: int | None  # time of a record, in microseconds
@@ -63,6 +64,7 @@ class _Part:
     results: pa.Table
     changed: pa.Table
     counts: Ints
+    work: Ints
     costs: Floats
     seconds: float = 0.0
     found: Found | None = None  # what was held of the keys of `changed`
@@ -163,7 +165,7 @@ class Work:
             costs[layout.find(changed, hashes_of(chosen), layout.keys(chosen))] += call.costs
         results = [call.results for _, call in calls] or [self.shape.result_arrow.empty_table()]
         seconds = sum(call.seconds for _, call in calls)
-        return _Part(pa.concat_tables(results), changed, nothing, costs, seconds)
+        return _Part(pa.concat_tables(results), changed, nothing, nothing, costs, seconds)
 
     def _without_records(self, keys: list[Any], rows: pa.Table, now: int | None) -> KeyedRecords:
         nothing = only_records(self.sent.schema.empty_table(), self.sent)
@@ -222,7 +224,7 @@ class Work:
         layout, counts = self.layout, np.diff(keyed.starts)
         if not len(keyed):
             none = self.shape.result_arrow.empty_table()
-            return _Part(none, layout.empty(), counts, np.empty(0))
+            return _Part(none, layout.empty(), counts, counts, np.empty(0))
         begin = time.perf_counter()
         try:
             update = method(keyed)
@@ -242,10 +244,11 @@ class Work:
         until = self._until(states, seen)
         keys = [column.combine_chunks() for column in keyed.keys.columns]
         changed = layout.table(hashes, keys, states, until, seen)
-        return _Part(results, changed, counts, self._costs(update, counts, seconds), seconds)
+        work = counts if update.work is None else np.maximum(counts, update.work)
+        return _Part(results, changed, counts, work, self._costs(update, work, seconds), seconds)
 
     def _costs(self, update: Update, counts: Ints, seconds: float) -> Floats:
-        """Return the cost of each key; seconds of the whole call are divided by records."""
+        """Return the cost of each key; seconds of the whole call are divided by what was done."""
         if self.cost == "records":
             return counts.astype(np.float64)
         if update.costs is not None:
@@ -322,10 +325,11 @@ class Work:
         layout = self.layout
         changed = layout.newest([expiry.changed, update.changed])
         hashes, keys = hashes_of(changed), layout.keys(changed)
-        sums = [np.zeros(changed.num_rows, kind) for kind in (np.int64, np.float64, np.int64)]
+        kinds = (np.int64, np.int64, np.float64, np.int64)
+        sums = [np.zeros(changed.num_rows, kind) for kind in kinds]
         for part in (expiry, update):
             seconds = part.counts * 0 if part.n_second is None else part.n_second
-            own = [part.counts, part.costs, seconds]
+            own = [part.counts, part.work, part.costs, seconds]
             if part.changed is changed:
                 sums = own
                 break
@@ -335,7 +339,7 @@ class Work:
         # Without expiry, the rows are those that the update has looked up.
         found = update.found if not expiry.changed.num_rows else held.find(hashes, keys)
         assert found is not None
-        counts, costs, n_second = sums
+        counts, work, costs, n_second = sums
         return Worked(
             pa.concat_tables([expiry.results, update.results]),
             changed,
@@ -343,6 +347,7 @@ class Work:
             found.bytes,
             weight(layout, changed),
             counts,
+            work,
             costs,
             n_second,
             latest[0],

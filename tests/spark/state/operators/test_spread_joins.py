@@ -161,6 +161,28 @@ def test_a_key_that_becomes_hotter_gets_more_parts(tmp_path: Path) -> None:
     assert all(len(parts) == 1 for parts in sizes[1:])
 
 
+def test_a_key_of_few_records_and_very_many_pairs_is_spread(tmp_path: Path) -> None:
+    """Each micro-batch has 12 of its records among 80 others, and they meet all that are held."""
+
+    def side(batch: int, n_hot: int) -> list[Record]:
+        names = ["sale"] * n_hot + [f"k{i}-{batch}" for i in range(40)]
+        return [(name, row, (batch * 500 + row) * SECOND // 1000) for row, name in enumerate(names)]
+
+    batches = [(side(b, 12), side(b, 6)) for b in range(9)]
+    found, spread = [], []
+    for batch, sides in enumerate(batches):
+        query = SpreadQuery(tmp_path, "left", least=100, workers=4)
+        found.append(rows_of(query.step(batch, with_part(both_sides(*sides)))))
+        spread.append(query.spread.parts.tolist())
+    assert found == joined(batches, WITHIN, DELAY, "left")
+    # Its 18 records are fewer than a worker's share of 24; its pairs are 72, then 216, and so on.
+    assert spread[:3] == [[], [], [3]]
+    assert spread[-1] == [3]
+    work = [report.about["work"] for report in read_workers(query.ledger, 8).values()]
+    assert sum(work) > 12 * 6 * 9
+    assert sum(done > 100 for done in work) > 1  # its parts are on several workers
+
+
 def test_a_replayed_micro_batch_decides_the_same(tmp_path: Path) -> None:
     batches = crowded(8, 5)
     found, _ = run(tmp_path, "inner", batches)
@@ -236,6 +258,23 @@ def test_parts_by_records(first: int, second: int, parts: int) -> None:
     assert SpreadRule((True, True), 1).parts_of(first, second, 4_000.0, 10) == parts
     assert SpreadRule((True, True), 1, detects=False).parts_of(first, second, 4_000.0, 10) == 1
     assert SpreadRule((False, False), 1).parts_of(first, second, 4_000.0, 10) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "work", "parts"),
+    [
+        (40, 10, 999, 1),  # too few to be worth while
+        (40, 10, 4_000, 1),  # not more than a worker's share
+        (40, 10, 8_000, 4),
+        (40, 10, 80_000, 10),  # as many as there are workers
+        (12, 10, 80_000, 3),  # a part has at least four records
+        (10, 12, 80_000, -3),
+        (3_000, 3_000, 5_000, 1),  # it has more records than pairs
+    ],
+)
+def test_parts_by_pairs(first: int, second: int, work: int, parts: int) -> None:
+    rule = SpreadRule((True, True), 1)
+    assert rule.parts_of(first, second, 6_000.0, 10, work, 4_000.0) == parts
 
 
 def test_loads_are_known_by_part_before_a_part_has_records() -> None:

@@ -102,7 +102,10 @@ class Join(Processor):
         right.met[b] = True
         pairs = [part.rows.take(pa.array(at)) for part, at in ((left, a), (right, b))]
         results.append(self._results(keyed, left.codes[a], pairs[0], pairs[1]))
-        return Update(pa.concat_tables(results), self._states(parts, len(keyed)))
+        states = self._states(parts, len(keyed))
+        return Update(
+            pa.concat_tables(results), states, work=np.bincount(left.codes[a], minlength=len(keyed))
+        )
 
     def on_expiry(self, keyed: KeyedRecords) -> Update:
         """Forget rows that no further row can match; return those without a match."""

@@ -27,6 +27,8 @@ from skewless.state import require_that, require_within
 
 #: A key with fewer records in a micro-batch, or in a batch DataFrame, is not detected as hot.
 LEAST_RECORDS = 1_000
+#: The fewest records of the spread side for each part: their number varies by chance.
+_FEWEST_OF_PART = 4
 #: Spread keys are looked up one by one for each record.
 MOST_KEYS = 256
 _MOST_PARTS = 1 << 20
@@ -68,25 +70,37 @@ class SpreadRule:
     may: tuple[bool, bool]
     within: int  # how far apart the records of a pair may be, in microseconds
     detects: bool = True  # hot keys; otherwise spread keys stay spread
-    least: int = LEAST_RECORDS  # of a key in a micro-batch, for which it is spread
+    least: int = LEAST_RECORDS  # records or pairs of a key in a micro-batch, to spread it
 
-    def parts_of(self, first: int, second: int, mean: float, n_workers: int) -> int:
-        """Return into how many parts a key is to be spread by its records; 1: not at all.
+    def parts_of(
+        self,
+        first: int,
+        second: int,
+        mean: float,
+        n_workers: int,
+        work: int = 0,
+        mean_work: float = 0.0,
+    ) -> int:
+        """Return into how many parts a key is spread, by its records and pairs; 1: not at all.
 
         The side with more records is spread, if it may be. A part gets half of the average load of
-        a worker. The records of the other side are repeated; their extra copies are at most as many
-        as the spread records.
+        a worker. The records of the other side are repeated. If the key is hot by its records,
+        extra copies are at most as many as the spread records. If it is hot by its pairs, which
+        `work` counts, copies cost little beside them.
         """
         sides = [(first, second, 1), (second, first, -1)]
         allowed = [side for side, may in zip(sides, self.may, strict=True) if may]
-        if not self.detects or not allowed or first + second < max(self.least, 1):
+        if not self.detects or not allowed:
             return 1
         spread, repeated, sign = max(allowed, key=lambda side: side[0])
-        if first + second <= mean:
-            return 1
-        parts = min(n_workers, int(np.ceil(2 * spread / mean)))
-        if repeated:
-            parts = min(parts, 1 + spread // repeated)
+        parts, records, least = 1, first + second, max(self.least, 1)
+        if records >= least and records > mean:
+            parts = min(n_workers, int(np.ceil(2 * spread / mean)))
+            if repeated:
+                parts = min(parts, 1 + spread // repeated)
+        if work >= least and work > max(mean_work, records):
+            wanted = int(np.ceil(2 * work / mean_work))
+            parts = max(parts, min(n_workers, wanted, spread // _FEWEST_OF_PART))
         return sign * parts if parts > 1 else 1
 
 
@@ -125,9 +139,11 @@ def next_spread(
     hashes = np.concatenate([np.empty(0, np.uint64), *(r.hashes for r in reports)])
     firsts = np.concatenate([np.empty(0, np.int64), *(r.firsts for r in reports)])
     seconds = np.concatenate([np.empty(0, np.int64), *(r.seconds for r in reports)])
+    work = np.concatenate([np.empty(0, np.int64), *(r.work for r in reports)])
     order = np.argsort(hashes, kind="stable")
-    hashes, firsts, seconds = hashes[order], firsts[order], seconds[order]
+    hashes, firsts, seconds, work = hashes[order], firsts[order], seconds[order], work[order]
     mean = sum(report.records for report in reports) / n_workers
+    mean_work = sum(report.all_work for report in reports) / n_workers
     rows: dict[int, tuple[int, int, int]] = {}  # by hash: parts, before, seen
     n_left_out = 0
     for hashed, parts, seen in zip(last.hashes, last.parts, last.seen, strict=True):
@@ -142,14 +158,21 @@ def next_spread(
             n_second = int(seconds[at].max(initial=0))
         else:
             n_first = int(firsts[at].max(initial=0))
-        wanted = rule.parts_of(n_first, n_second, mean, n_workers) if changes else 1
+        done = int(work[at].sum()) if at.size else 0
+        wanted = 1
+        if changes:
+            wanted = rule.parts_of(n_first, n_second, mean, n_workers, done, mean_work)
         grows = wanted * int(parts) > 0 and abs(wanted) >= 1.5 * abs(int(parts))
         rows[int(hashed)] = wanted if grows else int(parts), abs(int(parts)), until
     if changes and latest is not None:
         known = np.isin(hashes, last.part_hashes())
-        heavy = np.flatnonzero(~known & (firsts + seconds > mean))
-        for row in heavy[np.argsort(-(firsts + seconds)[heavy], kind="stable")].tolist():
-            parts = rule.parts_of(int(firsts[row]), int(seconds[row]), mean, n_workers)
+        heavy = np.flatnonzero(~known & ((firsts + seconds > mean) | (work > mean_work)))
+        for row in heavy[
+            np.argsort(-np.maximum(firsts + seconds, work)[heavy], kind="stable")
+        ].tolist():
+            parts = rule.parts_of(
+                int(firsts[row]), int(seconds[row]), mean, n_workers, int(work[row]), mean_work
+            )
             if parts == 1:
                 continue
             if len(rows) < MOST_KEYS:

@@ -40,6 +40,9 @@ class WorkerReport:
     #: Of each key, its records of the first and of the second stream, where keys may be spread.
     firsts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     seconds: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    #: And what was done for them, in units of a record; of all keys.
+    work: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    all_work: int = 0
 
 
 def report_entry(
@@ -49,15 +52,15 @@ def report_entry(
     sizes: Any,
     texts: Any,
     about: dict[str, Any],
-    sides: tuple[Ints, Ints] | None,
+    sides: tuple[Ints, Ints, Ints] | None,
     listed: Keys,
 ) -> Entry:
     """Return the report of a batch; one number per key in all arrays.
 
     `texts` gives the text of a key by its row; `about` holds `records`, `seconds`, `latest`,
-    `late`, and what is `held`. If keys may be spread, `sides` are the records of each stream. Keys
-    with a hash in `listed` are always listed, even light ones: the next plan needs to know that
-    they still exist.
+    `late`, and what is `held`. If keys may be spread, `sides` are the records of each stream, and
+    what was done for them. Keys with a hash in `listed` are always listed, even light ones: the
+    next plan needs to know that they still exist.
     """
     heavy = np.lexsort((hashes, -costs))[:HEAVY_KEYS]
     heavy = np.union1d(heavy, np.flatnonzero(np.isin(hashes, listed)))
@@ -77,9 +80,9 @@ def report_entry(
         "sizes": np.bincount(place, sizes[heavy], distinct.size).astype(np.float64),
     }
     if sides is not None:
-        for name, records_of in zip(("firsts", "seconds"), sides, strict=True):
-            sums = np.bincount(place, records_of[heavy], distinct.size)
-            arrays[name] = sums.astype(np.int64)
+        for name, of_key in zip(("firsts", "seconds", "work"), sides, strict=True):
+            arrays[name] = np.bincount(place, of_key[heavy], distinct.size).astype(np.int64)
+        about = about | {"work": int(sides[2].sum())}
     counted = {
         "pairs": int(seen.size),
         "sampled_by": 1 << share,
@@ -111,21 +114,25 @@ def checked_report(entry: Entry) -> WorkerReport:
         hashes, costs, sizes = rows_of(entry, kinds)
         require_within("costs", costs, 0, MOST_WEIGHT)
         require_within("sizes", sizes, 0, MOST_WEIGHT)
-        firsts, seconds = (_records_of(entry, name, hashes.size) for name in ("firsts", "seconds"))
+        names = ("firsts", "seconds", "work")
+        first, second_stream, work = (_records_of(entry, name, hashes.size) for name in names)
         cost, plan = entry.about.get("cost"), entry.about.get("plan")
         latest, second = entry.about.get("latest"), entry.about.get("latest_second")
         require_that(isinstance(cost, int | float) and 0 <= cost <= MOST_WEIGHT, "cost must be one")
         require_that(plan is None or isinstance(plan, str), "plan must be a checksum, or none")
+        done = entry.about.get("work", 0)
+        require_that(type(done) is int and 0 <= done <= MOST_COUNTED, "work must be a number")
         for time in (latest, second):
             known = time is None or (type(time) is int and -(1 << 63) <= time < 1 << 63)
             require_that(known, "latest must be microseconds, or none")
     records = int(entry.about["records"])
     total = float(entry.about["cost"])
-    return WorkerReport(hashes, costs, sizes, total, latest, second, records, plan, firsts, seconds)
+    read = (hashes, costs, sizes, total, latest, second, records, plan)
+    return WorkerReport(*read, first, second_stream, work, done)
 
 
 def _records_of(entry: Entry, name: str, n_keys: int) -> Ints:
-    """Return the records of one stream by key; zeros if the report does not list them."""
+    """Return the records of one stream by key, or the work; zeros if the report lists none."""
     if name not in entry.arrays:
         return np.zeros(n_keys, np.int64)
     array = row_of(entry, name, np.int64, n_keys)

@@ -1,0 +1,127 @@
+"""`explain_write`: whether a table keeps the rows where `route` sent them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from skewless.diagnosis.writes import advice, is_routed, shuffles_of
+from skewless.plumbing.arguments import shown
+from skewless.spark.error_lines import first_line
+from skewless.spark.records import Records
+
+#: Delta writes inside of a command, whose plan is not shown: its settings tell.
+_OPTIMIZED = "delta.autoOptimize.optimizeWrite"
+_LONGEST = 300  # of an error
+_OPTIMIZED_SETTING = "spark.databricks.delta.optimizeWrite.enabled"
+
+
+@dataclass(frozen=True)
+class ExplainedWrite:
+    """How a DataFrame is written into a table.
+
+    Parameters
+    ----------
+    table
+        The name of the table.
+    write
+        The operator that writes, as Spark's plan has it.
+    is_routed
+        Whether `route`, or another function of skewless, chose the partition of each row.
+    exchange
+        The shuffle that the table adds; None: it adds none.
+    remedy
+        What to set so that the table adds none.
+    """
+
+    table: str
+    write: str
+    is_routed: bool
+    exchange: str | None = None
+    remedy: str | None = None
+
+    def __str__(self) -> str:
+        """Return the same as text for people."""
+        if self.exchange is None:
+            kept = "as route sent them" if self.is_routed else "as they are; they were not routed"
+            return f"{self.table}: the rows are written {kept}"
+        undone = "again what was routed" if self.is_routed else "the rows"
+        return f"{self.table}: the write shuffles {undone}: {self.remedy}\n  {self.exchange}"
+
+
+def explain_write(df: DataFrame, table: str) -> ExplainedWrite:
+    """Say whether writing `df` into a table shuffles its rows again; nothing is written.
+
+    A table may ask for a distribution of its rows. Spark then shuffles them before the write, and
+    what `route` did is undone.
+
+    Parameters
+    ----------
+    df
+        A batch DataFrame with the columns of the table, such as `route` returns.
+    table
+        The name of a table that exists.
+
+    Examples
+    --------
+    >>> print(explain_write(route(df, "day"), "lake.sales"))  # doctest: +SKIP
+    lake.sales: the write shuffles again what was routed: set the table's property \
+write.distribution-mode to none
+    """
+    records = Records.with_names(df, "df")
+    if records.is_stream:
+        raise ValueError(
+            "df must be a batch DataFrame: explain one with the same columns and route"
+        )
+    spark = df.sparkSession
+    if not isinstance(table, str) or not _exists(spark, table):
+        raise ValueError(f"table must be the name of a table that exists, not {shown(table)}")
+    shown_plan = io.StringIO()
+    with contextlib.redirect_stdout(shown_plan):
+        df.explain()
+    routed = is_routed(shown_plan.getvalue().splitlines())
+    lines = _plan(spark, df, table).splitlines()
+    write, exchanges = shuffles_of(lines)
+    if exchanges and not is_routed(lines):
+        own = shuffles_of(shown_plan.getvalue().splitlines())[1]
+        if len(exchanges) > len(own) or routed:
+            return ExplainedWrite(table, write, routed, exchanges[0], advice(write))
+    if "delta" in write.lower() and _optimizes(spark, table):
+        return ExplainedWrite(table, write, routed, "Delta's optimized writes", advice("delta"))
+    return ExplainedWrite(table, write, routed)
+
+
+def _exists(spark: SparkSession, table: str) -> bool:
+    try:
+        return spark.catalog.tableExists(table)
+    except PySparkException:  # not a name, or of a catalog that there is not
+        return False
+
+
+def _plan(spark: SparkSession, df: DataFrame, table: str) -> str:
+    """Return the physical plan of the write, as text."""
+    view = f"skewless_{uuid.uuid4().hex}"
+    df.createTempView(view)
+    try:
+        rows: Any = spark.sql(f"EXPLAIN INSERT INTO {table} SELECT * FROM {view}").collect()
+    except PySparkException as error:
+        raise ValueError(f"df: it cannot be written to {table}: {first_line(error)}") from error
+    finally:
+        spark.catalog.dropTempView(view)
+    text: str = rows[0][0]
+    if "Error occurred" in text:
+        why = " ".join(text.split())[:_LONGEST]
+        raise ValueError(f"df: it cannot be written to {table}: {why}")
+    return text
+
+
+def _optimizes(spark: SparkSession, table: str) -> bool:
+    properties = spark.sql(f"SHOW TBLPROPERTIES {table}").collect()
+    of_table = {row[0]: row[1] for row in properties}.get(_OPTIMIZED)
+    return "true" in str(of_table or spark.conf.get(_OPTIMIZED_SETTING, "false")).lower()
