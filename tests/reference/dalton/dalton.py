@@ -96,6 +96,18 @@ class ReferenceDalton:
         order = [(self.home(key) + step) % self.n for step in range(self.n)]
         return max(order, key=lambda worker: q[worker])  # the first of equals
 
+    def dealt(self, key: int, bits: int) -> int:
+        """Of two workers that are drawn among the nearly best, the one with less load."""
+        q = self.rows[key].q
+        least = q[self.best(key)] - min(self.scale / 32, 2.0) * self.rate
+        order = [(self.home(key) + step) % self.n for step in range(self.n)]
+        alike = [worker for worker in order if q[worker] >= least]
+        drawn = sorted(to_worker(word, len(alike)) for word in (bits, mix(bits)))
+        return min(
+            (alike[place] for place in drawn),
+            key=lambda worker: sum(slide[worker] for slide in self.slides),
+        )
+
     def next_stats_window(self) -> None:
         for key, row in self.rows.items():
             if self.counts[key] > self.watch_above:
@@ -156,6 +168,8 @@ class ReferenceDalton:
         row = self.rows[key]
         if (bits >> 11) / 2**53 < self.exploration:
             worker = self.explore(row, mix(bits))
+        elif self.scale >= 1.5:
+            worker = self.dealt(key, mix(bits))
         else:
             worker = self.best(key)
         self.place(worker)

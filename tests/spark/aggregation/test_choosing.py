@@ -86,7 +86,10 @@ def test_kinds_of_aggregations_decide(df: Any) -> None:
     assert form(df, {**own, "m": median()}).form == "together"
     exposed = form(df, {"m": median()}, untrusted_keys=True)
     assert (exposed.form, exposed.strategy) == ("route", "hash")
-    assert form(df, ready, weight="v") == Choice("route", DEFAULT_STRATEGY, "records have weights")
+    assert form(df, ready, weight="v") == Choice("plan", "plan", "records have weights")
+    costly = form(df.distinct(), ready, weight="v")  # it would have to be counted
+    assert costly == Choice("route", DEFAULT_STRATEGY, "records have weights")
+    assert form(df, ready, "plan") == Choice("plan", "plan", "as given")
     assert form(df, ready, "local").form == "local"
     assert form(df, ready, "pkg") == Choice("route", "pkg", "as given")
 
@@ -184,7 +187,8 @@ def test_a_batch_is_computed_as_the_sample_says(
     with caplog.at_level(logging.INFO, "skewless"):
         ours = aggregate(df, "k", {"spread": spread()}, workers=8)
     told = [line for line in caplog.messages if line.startswith("aggregate: strategy")]
-    assert [re.findall(r"strategy '([\w-]+)'", line) for line in told] == [[name]]
+    expected = "plan" if name == DEFAULT_STRATEGY else name
+    assert [re.findall(r"strategy '([\w-]+)'", line) for line in told] == [[expected]]
     others = df.groupBy("k").agg((F.max("v") - F.min("v")).alias("spread"))
     assert_same_rows(ours.collect(), others.collect(), ["k"])
 
@@ -240,7 +244,7 @@ def test_the_choice_is_logged_once_and_explain_shows_it(
             {"aggs": {"m": median()}, "weight": "v"},
             "weight: strategy 'hash' does not weigh records",
         ),
-        ({"strategy": "plane"}, "unknown strategy 'plane'; did you mean 'plain'?"),
+        ({"strategy": "plains"}, "unknown strategy 'plains'; did you mean 'plain'?"),
         ({"strategy": "local", "aggs": {"m": median()}}, "'m' does not merge (its class says"),
         ({"strategy": "plain", "aggs": {"n": aggs.count()}, "seed": -1}, "seed must be"),
         ({"strategy": "plain", "aggs": {"n": aggs.count()}, "workers": 0}, "workers must be"),

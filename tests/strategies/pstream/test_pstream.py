@@ -200,3 +200,17 @@ def test_parameters_out_of_range_are_refused_by_name(parameter, value):
 def test_a_fixed_threshold_has_no_least_one():
     with pytest.raises(ValueError, match="least_f must be None when f is given"):
         PStream(f=0.1, least_f=0.05)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"f": 0.05}, {"until_evicted": True, "bounded": False}])
+@pytest.mark.parametrize("n_after", [4, 12, 24])
+def test_hot_keys_stay_hot_when_workers_join_or_leave(parameters, n_after):
+    strategy = PStream(**parameters)
+    keys = skewed(20_000)
+    state = strategy.start(12, 3)
+    strategy.route(keys, state, np.empty(keys.size, np.int32))
+    rescaled = strategy.rescale(state, n_after)
+    hot = hot_keys(state.predictor)
+    assert hot
+    assert hot_keys(rescaled.predictor) == hot
+    assert all(contains(rescaled.predictor.filter, np.uint64(key)) for key in hot)

@@ -61,13 +61,16 @@ def aggregate(
     strategy
         - "plain": Spark's own `groupBy().agg`, for ready aggregations.
         - "local": each source combines its own records, and only partial results are shuffled.
+        - "plan": the keys of a batch are counted first. A worker gets all records of a key and
+          finishes it. Only keys that are too heavy for one worker are split and merged.
         - A registered name such as "cascade", or a strategy object: records are routed, combined by
-          the workers, and merged.
-        - "auto": "plain" if all aggregations are ready ones, "local" for your own aggregators. A
-          strategy if records have weights. If a batch has too few partitions for all slots, or is
-          large, your aggregators are timed on a sample: "local", key hash or a strategy, whichever
-          should be the fastest. Key hash also for aggregators that do not merge. A restarted stream
-          keeps the choice in its ledger. The choice is logged, and `explain` shows it.
+          the workers, and merged. In a batch, keys that the strategy keeps whole are not merged.
+        - "auto": "plain" if all aggregations are ready ones, "local" for your own aggregators. If
+          records have weights: "plan", or a strategy where counting is not cheap. If a batch has
+          too few partitions for all slots, or is large, your aggregators are timed on a sample:
+          "local", key hash or "plan", whichever should be the fastest. Key hash also for
+          aggregators that do not merge. A restarted stream keeps the choice in its ledger. The
+          choice is logged, and `explain` shows it.
     workers, capacities, weight, seed, ledger, untrusted_keys
         As for `route`. "plain" and "local" route nothing, so they refuse `capacities` and `weight`.
         With "auto", `weight` chooses a strategy that routes, and `capacities` have an effect only

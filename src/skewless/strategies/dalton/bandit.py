@@ -50,6 +50,11 @@ LEVELS = np.dtype(
     ]
 )
 
+_SEVERAL = 1.5  # the scale from which a source has others beside it
+# Values of workers in use differ by steps of learning: by more of them, the more sources learn at
+# once. Measured with 1 to 256 sources: fewer steps let sources herd, more ignore what was learned.
+_SOURCES_PER_STEP = 32.0
+_MOST_STEPS = 2.0
 _CROWDED = 0.7  # the part of the hot keys at the split limit from which the limit rises
 
 
@@ -138,6 +143,8 @@ class _Run(NamedTuple):
     load_weight: F64
     replica_weight: F64
     by_batch: I64
+    is_dealing: bool
+    margin: F64
 
 
 @kernel
@@ -157,6 +164,8 @@ def _run(state: Bandit) -> _Run:
         levels["load_weight"],
         levels["replica_weight"],
         state.counters[0]["by_batch"],
+        levels["scale"] >= _SEVERAL,
+        min(levels["scale"] / _SOURCES_PER_STEP, _MOST_STEPS) * levels["rate"],
     )
 
 
@@ -211,6 +220,36 @@ def _explore(state: Bandit, row: I64, bits: U64) -> I64:
 
 
 @kernel
+def _dealt(state: Bandit, run: _Run, row: I64, first: I64, bits: U64) -> I64:
+    """Draw two of the places that are nearly the best, and return the one with less load.
+
+    Sources that begin with the same values would all send the key's records to the same worker
+    until each of them has learned by itself that it is full.
+    """
+    n_workers = run.n_workers
+    at = row * state.q.shape[1]
+    least = state.q.values[at + first] - run.margin
+    n_alike = 0
+    for place in range(n_workers):
+        n_alike += np.int64(state.q.values[at + place] >= least)
+    one = np.int64(to_worker(bits, n_alike))
+    other = np.int64(to_worker(mix(bits), n_alike))
+    home = np.int64(state.hot.homes[row])
+    chosen = first
+    fewest = np.int64(-1)
+    for place in range(n_workers):
+        if state.q.values[at + place] >= least:
+            if one == 0 or other == 0:
+                worker = (home + place) % n_workers
+                if fewest < 0 or state.window.loads[worker] < fewest:
+                    fewest = state.window.loads[worker]
+                    chosen = place
+            one -= 1
+            other -= 1
+    return chosen
+
+
+@kernel
 def _decide(state: Bandit, run: _Run, row: I64, i: I64) -> I64:
     """Choose the worker of hot record `i` of the run, and learn from it (Alg. 1, l. 4–6, 9)."""
     n_workers = run.n_workers
@@ -222,6 +261,8 @@ def _decide(state: Bandit, run: _Run, row: I64, i: I64) -> I64:
         place += n_workers * np.int64(place < 0)
     else:
         place = best(state.q, row)
+        if run.is_dealing:
+            place = _dealt(state, run, row, place, mix(bits))
         worker = home + place
         worker -= n_workers * np.int64(worker >= n_workers)
     # Eq. 3, numerator and denominator times n, and eq. 4; both with the record just placed.

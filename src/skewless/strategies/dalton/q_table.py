@@ -266,7 +266,7 @@ def learned_by_all(rows: Sequence[tuple[QTable, int]], rate: float) -> Floats:
 
 
 def averaged(rows: Sequence[tuple[QTable, int]], *, weighted: bool) -> Floats:
-    """Return the mean of the values of all sources; weighted: by the rewards since the last message.
+    """Return the mean of the values of all sources; weighted: by their rewards since a message.
 
     >>> one, other = q_table(1, 2, start=-2.0), q_table(1, 2, start=-2.0)
     >>> learn(one, 0, 0, 0.0, 0.5)

@@ -9,10 +9,17 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrays import Keys, Rows, Workers, read_only
+from skewless.arrays import Floats, Keys, Rows, Workers, read_only
 from skewless.kernels.hashing import seed_array
 from skewless.kernels.merge_history import merge_history
-from skewless.parameters import MOST_PLACES, MOST_POINTS, check_types, require, require_count
+from skewless.parameters import (
+    MOST_PLACES,
+    MOST_POINTS,
+    check_types,
+    require,
+    require_all_stay,
+    require_count,
+)
 from skewless.state import copy_state
 from skewless.strategies.dalton import slides
 from skewless.strategies.dalton.bandit import (
@@ -30,6 +37,7 @@ from skewless.strategies.dalton.key_counts import (
     sketched_counts,
 )
 from skewless.strategies.dalton.q_table import q_table
+from skewless.strategies.dalton.rescaling import rescale_into
 from skewless.strategies.dalton.watched_keys import watched_keys
 from skewless.strategy import Traits
 
@@ -231,6 +239,18 @@ class Dalton:
         window = self.slide * self.n_slides
         merge_into(merged, states, hybrid=self.hybrid, window=window, averaging=self.averaging)
         return merged
+
+    def rescale(self, state: Bandit, n_workers: int, capacities: Floats | None = None) -> Bandit:
+        """Return the state for another number of workers, with the values of those that stay.
+
+        Differences in speed are ignored. Cold keys are hashed to all workers anew, so half of them
+        or more change worker.
+        """
+        if capacities is not None:
+            require_all_stay(self.name, np.asarray(capacities))
+        fresh = self.start(n_workers, 0)
+        rescale_into(fresh, state, hybrid=self.hybrid)
+        return fresh
 
     def fork(self, merged: Bandit, own: Bandit, source: int) -> Bandit:
         """Return the state with which a source continues (Alg. 2, l. 17–20).

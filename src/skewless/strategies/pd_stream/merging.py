@@ -9,6 +9,7 @@ import numpy as np
 from skewless.kernels.hashing import two_workers
 from skewless.strategies.pd_stream.floor_set import add_to, floor_set, members
 from skewless.strategies.pd_stream.instance_assignment import (
+    NEVER,
     PdStreamState,
 )
 from skewless.strategies.pd_stream.sampling_window import (
@@ -54,17 +55,49 @@ def merged_of(states: Sequence[PdStreamState]) -> PdStreamState:
     return merged
 
 
+def rescaled_of(state: PdStreamState, fresh: PdStreamState) -> PdStreamState:
+    """Return `fresh`, for other workers, with the window and the entries of `state`.
+
+    Workers that stay keep their loads. Workers that join begin with the load of the lightest one,
+    because a worker without any load would get all records until it has as many as the others.
+    """
+    n_same = min(state.loads.size, fresh.loads.size)
+    loads = np.full(fresh.loads.size, state.loads[:n_same].min())
+    loads[:n_same] = state.loads[:n_same]
+    control = state.control.copy()
+    length = int(fresh.lengths[control[0]["stage"]])
+    if control[0]["until"] != NEVER:
+        control["until"] = min(int(control[0]["until"]), length)
+    control["fresh"] = min(int(control[0]["fresh"]), length)
+    rescaled = fresh._replace(
+        seed=state.seed.copy(),
+        loads=loads,
+        floor=floor_set(loads),
+        pending=state.pending.copy(),
+        control=control,
+    )
+    recent = window_keys(state.window)[-length:]
+    for hashed in recent:
+        append(rescaled.window, hashed)
+    for hashed in np.unique(recent):
+        _merge_entry(rescaled, [state], hashed)
+    return rescaled
+
+
 def _merge_entry(merged: PdStreamState, states: Sequence[PdStreamState], hashed: np.uint64) -> None:
     """Give a key the workers that most of `states` give it, its two hashed ones first."""
     votes = np.zeros(merged.loads.size, np.int64)
-    n_words = merged.floor.lightest.size
     size = 0
     for state in states:
         row = row_of(state.window, hashed)
         if row != NO_ROW and state.sizes[row] > 0:
             size = max(size, int(state.sizes[row]))
-            votes += members(state.candidates[row * n_words : (row + 1) * n_words], votes.size)
+            words = state.candidates.reshape(state.sizes.size, -1)[row]
+            found = members(words, min(state.loads.size, votes.size))
+            votes[: found.size] += found
     row = row_of(merged.window, hashed)
+    n_words = merged.floor.lightest.size
+    size = min(size, votes.size)
     votes[list(two_workers(hashed, votes.size))] = len(states) + 1
     for worker in np.argsort(-votes, kind="stable")[:size]:
         add_to(merged.candidates, np.uint64(row * n_words), np.uint64(worker))

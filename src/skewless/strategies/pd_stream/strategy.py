@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from skewless.arrays import Keys, Workers, read_only
+from skewless.arrays import Floats, Keys, Workers, read_only
 from skewless.kernels.bits import words_for
 from skewless.kernels.hashing import seed_array
-from skewless.parameters import check_types, require, require_count
+from skewless.parameters import check_types, require, require_all_stay, require_count
 from skewless.state import copy_state
 from skewless.strategies.pd_stream.floor_set import floor_set
 from skewless.strategies.pd_stream.hot_key_probability import probability_table
@@ -21,7 +21,7 @@ from skewless.strategies.pd_stream.instance_assignment import (
     PdStreamState,
     route,
 )
-from skewless.strategies.pd_stream.merging import merged_of
+from skewless.strategies.pd_stream.merging import merged_of, rescaled_of
 from skewless.strategies.pd_stream.sampling_window import sampling_window
 from skewless.strategy import Traits
 
@@ -150,6 +150,18 @@ class PdStream:
         spreading the key over different ones.
         """
         return merged_of(states)
+
+    def rescale(
+        self, state: PdStreamState, n_workers: int, capacities: Floats | None = None
+    ) -> PdStreamState:
+        """Return the state for another number of workers, with its window and routing table.
+
+        Differences in speed are ignored. The two candidates of all keys are hashed anew, so half of
+        them or more change; a key in the table keeps its other workers that stay.
+        """
+        if capacities is not None:
+            require_all_stay(self.name, np.asarray(capacities))
+        return rescaled_of(state, self.start(n_workers, 0))
 
     def fork(self, merged: PdStreamState, own: PdStreamState, source: int) -> PdStreamState:
         """Return the merged plan with the loads and the pending records of this source."""

@@ -123,8 +123,9 @@ def hot_key_predictor(
     """Return a predictor that has seen nothing.
 
     `f` is the threshold. With `least_f` it is only the first threshold, which then adapts, but
-    never below `floor`, or `least_f` if that is None. Memory is that for `least_f`. The three `seeds` are that of the filter, the same for all sources, and
-    those of the coins and of the choices, which differ by source.
+    never below `floor`, or `least_f` if that is None. Memory is that for `least_f`. The three
+    `seeds` are that of the filter, the same for all sources, and those of the coins and of the
+    choices, which differ by source.
 
     The filter has its false-positive rate while no more than 1 / f keys are hot: no more can have a
     share of f at the same time.

@@ -167,6 +167,24 @@ def take_over(forked: HotKeyPredictor, own: HotKeyPredictor) -> None:
     _flag(forked, marked, hot)
 
 
+def keep_all(predictor: HotKeyPredictor, old: HotKeyPredictor) -> None:
+    """Let a fresh predictor continue from `old`; strong keys first, if it has less memory."""
+    synopsis, before = predictor.synopsis, old.synopsis
+    entries = {key: entry for entry, key in enumerate(vectors(before))}
+    fill(synopsis, vectors(before))
+    for entry, key in enumerate(vectors(synopsis)):
+        for name in ("shared", "fresh", "shifts"):
+            getattr(synopsis, name)[entry] = getattr(before, name)[entries[key]]
+    for name in ("owed", "chosen", "generation"):
+        synopsis.counters[name] = before.counters[name]
+    synopsis.scale[:] = before.scale
+    predictor.registers[:] = old.registers
+    predictor.counters[:] = old.counters
+    for name in old.merges._fields:
+        getattr(predictor.merges, name)[:] = getattr(old.merges, name)
+    _flag(predictor, flagged(old, MARKED), hot_keys(old))
+
+
 def _flag(predictor: HotKeyPredictor, marked: set[int], were_hot: set[int]) -> None:
     """Flag the entries of a synopsis that was just filled, and fill the filter with hot keys."""
     synopsis = predictor.synopsis

@@ -9,9 +9,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless.arrays import Ints, Keys, SmallInts, Words, Workers, read_only
+from skewless.arrays import Floats, Ints, Keys, SmallInts, Words, Workers, read_only
 from skewless.kernels.hashing import draw, seed_array, seeded, to_worker
-from skewless.parameters import check_types, require
+from skewless.parameters import check_types, require, require_all_stay
 from skewless.plumbing.compiling import kernel
 from skewless.state import copy_state, require_same, require_within
 from skewless.strategies.pstream.coin_synopsis import heads, next_long_run
@@ -22,7 +22,7 @@ from skewless.strategies.pstream.hot_key_predictor import (
     learn,
     look_up,
 )
-from skewless.strategies.pstream.merging import merge, send_off, take_over
+from skewless.strategies.pstream.merging import keep_all, merge, send_off, take_over
 from skewless.strategy import Traits
 
 _FIRST_F = 0.02  # p = 0.01, as in the authors' code
@@ -190,27 +190,51 @@ class PStream:
         """Return the state of a source that has seen nothing; each source has different coins."""
         seeds = seed_array(seed, 4)
         own = [int(draw(word, source)) for word in seeds[2:]]
-        least = self.least_f or max(_SMALLEST_F, _LEAST_F_PER_SHARE / n_workers)
-        self._require_two_bits(self.f or least)
         first_worker = (int(seeds[0] % np.uint64(n_workers)) + source) % n_workers
         return PStreamState(
             seed=seeds[:1],
             n_workers=np.array([n_workers]),
             next_worker=np.array([first_worker]),
-            predictor=hot_key_predictor(
-                self.f or max(_FIRST_F, least),
-                least_f=None if self.f else least,
-                floor=None if self.bounded else _SMALLEST_F,
-                length=self.length,
-                time_weight=self.time_weight,
-                interval=self.interval,
-                false_positive_rate=self.false_positive_rate,
-                whole_runs=self.whole_runs,
-                until_evicted=self.until_evicted,
-                seeds=np.array([int(seeds[1]), *own], np.uint64),
-            ),
+            predictor=self._predictor(n_workers, np.array([int(seeds[1]), *own], np.uint64)),
             hot=np.zeros(_BLOCK, np.int32),
             places=np.zeros(2 * _BLOCK, np.int32),
+        )
+
+    def _predictor(self, n_workers: int, seeds: Words, f: float = _FIRST_F) -> HotKeyPredictor:
+        """Return a predictor for this many workers that has seen nothing; an f that adapts is f."""
+        least = self.least_f or max(_SMALLEST_F, _LEAST_F_PER_SHARE / n_workers)
+        self._require_two_bits(self.f or least)
+        return hot_key_predictor(
+            self.f or max(f, least if self.bounded else _SMALLEST_F),
+            least_f=None if self.f else least,
+            floor=None if self.bounded else _SMALLEST_F,
+            length=self.length,
+            time_weight=self.time_weight,
+            interval=self.interval,
+            false_positive_rate=self.false_positive_rate,
+            whole_runs=self.whole_runs,
+            until_evicted=self.until_evicted,
+            seeds=seeds,
+        )
+
+    def rescale(
+        self, state: PStreamState, n_workers: int, capacities: Floats | None = None
+    ) -> PStreamState:
+        """Return the state for another number of workers; hot keys stay hot.
+
+        All workers get the same part of the hot records: differences in speed are ignored. Other
+        keys are hashed to all workers anew, so half of them or more change worker.
+        """
+        if capacities is not None:
+            require_all_stay(self.name, np.asarray(capacities))
+        old = state.predictor
+        seeds = np.concatenate([old.filter.seed, old.synopsis.seeds])
+        predictor = self._predictor(n_workers, seeds, float(old.settings[0]["share"]))
+        keep_all(predictor, copy_state(old))
+        return state._replace(
+            n_workers=np.array([n_workers]),
+            next_worker=state.next_worker % n_workers,
+            predictor=predictor,
         )
 
     def route(self, keys: Keys, state: PStreamState, out: Workers) -> None:
