@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from skewless import workloads
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, console, print_json, progress_bar
 from skewless.cli.simulating import comparison_table
-from skewless.simulator import simulate
 
 
 @app.command()
@@ -27,6 +25,9 @@ def compare(
     """
     with needing_bokeh():
         from skewless.dashboard.comparison import write_page
+    from skewless import workloads
+    from skewless.simulator import simulate
+
     with refusing_bad_input():
         chosen = reading.strategies(strategy, {})
         n_records = reading.count(records, "--records", least=4)

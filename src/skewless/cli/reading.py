@@ -8,11 +8,13 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from skewless import parameters, registry
 from skewless.plumbing.arguments import path_text, shown, whole, whole_number
-from skewless.simulator import Event, Sync, Timing
-from skewless.strategy import AnyStrategy
+
+if TYPE_CHECKING:
+    from skewless.simulator import Event, Sync, Timing
+    from skewless.strategy import AnyStrategy
 
 #: The help of the option that `strategies` reads.
 STRATEGIES = "Names separated by commas; 'all' and module:Class, for your own, may be among them."
@@ -156,6 +158,9 @@ def naming_input() -> Iterator[None]:
 
 def timing(texts: list[str]) -> Timing | None:
     """Return the timing from texts like `service=1e-4`; None without any."""
+    from skewless import parameters
+    from skewless.simulator import Timing
+
     return parameters.make(Timing, pairs(texts, "--timing")) if texts else None
 
 
@@ -167,6 +172,9 @@ def events(texts: list[str]) -> list[Event]:
 
     Texts are like `leave@1e5:worker=2`, or `at=1e5,worker=2,kind=leave`, which is the same.
     """
+    from skewless import parameters
+    from skewless.simulator import Event
+
     found = []
     for text in texts:
         head, colon, rest = text.partition(":")
@@ -190,6 +198,9 @@ def sync(text: str, delay: str, n_sources: int) -> Sync | None:
 
     A delay may be one number for each source, separated by `/`. None if the interval is 0.
     """
+    from skewless import parameters
+    from skewless.simulator import Sync
+
     late = count(delay, "--sync-delay")
     if "=" not in text:
         interval = count(text, "--sync")
@@ -224,6 +235,8 @@ def strategies(names: str, settings: dict[str, str]) -> list[AnyStrategy]:
 
     "all" means every registered strategy, and may stand beside others: "all,my_module:Mine".
     """
+    from skewless import parameters, registry
+
     parts = [name.strip() for name in names.split(",")]
     expanded = (registry.names() if name == "all" else [name] for name in parts)
     wanted = list(dict.fromkeys(itertools.chain.from_iterable(expanded)))

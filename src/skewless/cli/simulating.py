@@ -5,28 +5,23 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import typer
 from rich.table import Table
 
-from skewless import workloads
-from skewless.arrays import Floats
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, bytes_text, console, print_json, progress_bar
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown
 from skewless.plumbing.rounding import seconds_text
-from skewless.simulator import Cluster, Measuring, Run, simulate
-from skewless.simulator.membership import Membership
-from skewless.simulator.starting import MOST_SLIDES, MOST_SOURCES
-from skewless.simulator.timed.timing import require_events
-from skewless.simulator.window_records import write_windows
-from skewless.strategy import AnyStrategy, Merges, Rescales
-from skewless.workloads import Workload
-from skewless.workloads.trace import columns_of
+
+if TYPE_CHECKING:
+    from skewless.arrays import Floats
+    from skewless.simulator import Run
+    from skewless.strategy import AnyStrategy
+    from skewless.workloads import Workload
 
 
 class _Cell(NamedTuple):
@@ -43,6 +38,8 @@ def _optional(text: str | None, option: str) -> int | None:
 
 def _words(trace: Path, settings: dict[str, str]) -> str:
     """Return the key of a plain text, which has no columns; raise ValueError for other files."""
+    from skewless.workloads.trace import columns_of
+
     given = (settings.get(name, "auto") for name in ("format", "delimiter"))
     if columns_of(str(trace), *given):
         raise ValueError("--trace needs --key COLUMN (several: separated by commas)")
@@ -57,6 +54,8 @@ def _workload(
     options: dict[str, Any],
 ) -> Workload:
     """Return the workload that the options describe: a trace, a named one, or plain Zipf."""
+    from skewless import workloads
+
     given = {k: v for k, v in options.items() if v is not None}
     for parameter in settings.keys() & given.keys():
         raise ValueError(f"--with {parameter}=… cannot be combined with an option that sets it too")
@@ -89,6 +88,8 @@ def _for_workers(stream: Workload, n_workers: int, settings: dict[str, str]) -> 
 
 
 def _speeds(text: str | None, n_workers: int) -> Floats | None:
+    import numpy as np
+
     if text is None:
         return None
     try:
@@ -118,6 +119,8 @@ def _require_forwarding(chosen: Sequence[AnyStrategy], *, asked: bool) -> None:
 
 def _report_strategies_without_speeds(chosen: Sequence[AnyStrategy]) -> None:
     """Print which strategies treat all workers alike, although the workers differ in speed."""
+    from skewless.strategy import Rescales
+
     blind = [one.name for one in chosen if not isinstance(one, Rescales)]
     if blind:
         typer.echo(f"--capacities: {', '.join(blind)} treat all workers alike", err=True)
@@ -172,6 +175,15 @@ def simulate_command(
     as_json: AsJson = False,
 ) -> None:
     """Route a stream by one or more strategies and measure balance, replicas and cost."""
+    import numpy as np
+
+    from skewless.simulator import Cluster, Measuring, simulate
+    from skewless.simulator.membership import Membership
+    from skewless.simulator.starting import MOST_SLIDES, MOST_SOURCES
+    from skewless.simulator.timed.timing import require_events
+    from skewless.simulator.window_records import write_windows
+    from skewless.strategy import Merges
+
     with refusing_bad_input():
         chosen = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
         settings = reading.pairs(with_ or [], "--with")

@@ -18,11 +18,12 @@ def sources_digest(module: str, file: Path) -> str:
     """Return a digest of the module's text and the text of all modules that it imports.
 
     Only modules of its package and of this package count. The imports must be done: the modules
-    are looked up among those that are loaded.
+    are looked up among those that are loaded. What compiles kernels counts in any case.
     """
     packages = {module.partition(".")[0], __name__.partition(".")[0]}
-    texts = {module: file}
-    waiting = [(module, file)]
+    compiler = Path(__file__).with_name("compiling.py")
+    texts = {f"{__package__}.compiling": compiler, module: file}
+    waiting = list(texts.items())
     while waiting:
         for name in _imported(*waiting.pop()):
             found = getattr(sys.modules.get(name), "__file__", None)
@@ -50,7 +51,15 @@ def _imported(module: str, file: Path) -> tuple[str, ...]:
 
 
 def _import_names(module: str, file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_bytes())):
+    waiting: list[ast.AST] = [ast.parse(file.read_bytes())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            waiting.extend(
+                node.orelse
+            )  # the body is never run: what it imports may be loaded or not
+            continue
+        waiting.extend(ast.iter_child_nodes(node))
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
