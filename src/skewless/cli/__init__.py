@@ -6,6 +6,7 @@ from __future__ import annotations
 from skewless.cli import (  # noqa: F401
     checking,
     comparing,
+    compiling,
     demo,
     listing,
     live,
