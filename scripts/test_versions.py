@@ -1,7 +1,8 @@
 """Run the smoke suite on each supported version of Spark, with classic sessions and with Connect.
 
 Each version has an environment of its own in `.venv-versions`, made when it is first needed. How
-each part ended goes to the raw records from which `make docs-tables` writes the README's table.
+each part ended goes to the raw records from which `make docs-tables` writes
+the table of docs/platforms.md.
 """
 
 from __future__ import annotations
