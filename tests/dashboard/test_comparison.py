@@ -30,6 +30,7 @@ def test_each_run_has_its_bars_and_all_are_in_one_picture():
     assert set(plots) == {"trade_off", "loads-0", "loads-1"}
     assert all(plot.xaxis[0].axis_label and plot.yaxis[0].axis_label for plot in plots.values())
     assert plots["loads-0"].renderers[0].data_source.data["load"] == [1.5, 0.5]
+    assert {plots[f"loads-{n}"].y_range.end for n in range(2)} == {1.5 * 1.08}
     points = plots["trade_off"].renderers[0].data_source.data
     assert points["strategy"] == ["hash", "<b>own</b>"]
     assert points["imbalance"][1] > 0  # a logarithmic axis has no 0

@@ -44,23 +44,29 @@ def comparison_document(runs: Sequence[Run]) -> Document:
             is_wide=True,
         )
     ]
+    highest = max(float(relative_loads(run.loads, run.capacities).max()) for run in runs)
     for number, run in enumerate(runs):
         name = f"loads-{number}"
-        doc.add_root(load_bars(run, name))
+        doc.add_root(load_bars(run, name, 1.08 * max(highest, 1.0)))
         legend = (Sign("fair share", GREY, "dashed"),)
         sections.append(Section(name, run.strategy, "Load per worker.", legend))
     heading = (
-        "<h1>skewless: strategies compared</h1><p>The same stream, routed by each of them.</p>"
+        "<h1>skewless: strategies compared</h1><p>The same stream, routed by each of them. All "
+        "plots of loads have the same axis.</p>"
     )
     frame(doc, TITLE, heading, (), sections)
     return doc
 
 
-def load_bars(run: Run, name: str = "loads") -> Any:
-    """Return a bar per worker, the heaviest first, in units of its fair share."""
+def load_bars(run: Run, name: str, top: float) -> Any:
+    """Return a bar per worker, the heaviest first, in units of its fair share.
+
+    `top` is where the axis ends: the same for all runs, so that their heights can be compared.
+    """
     heights = sorted(relative_loads(run.loads, run.capacities).tolist(), reverse=True)
     places = list(range(1, len(heights) + 1))
-    plot = canvas(name, "workers, highest load first", "load, 1 = fair share", height=200)
+    titles = "workers, highest load first", "load, 1 = fair share"
+    plot = canvas(name, *titles, height=200, y_range=(0.0, top))
     source = ColumnDataSource({"place": places, "load": heights})
     bars = add_bars(plot, source, "place", "load", _colour(run.strategy))
     add_level(plot, 1.0)

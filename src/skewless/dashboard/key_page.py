@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from bokeh.embed import file_html
-from bokeh.layouts import column, row
-from bokeh.models import ColumnDataSource, Div, HoverTool, LabelSet, Span
-from bokeh.plotting import figure
-from bokeh.resources import INLINE
+from bokeh.document import Document
+from bokeh.models import ColumnDataSource, LogTicker, NumeralTickFormatter, Range1d
 
-from skewless.plumbing.private_files import write_private
+from skewless.dashboard.figures import (
+    add_bars,
+    add_level,
+    add_line,
+    add_tips,
+    canvas,
+    short_numbers,
+    text_root,
+)
+from skewless.dashboard.page_style import BLUE, GREY, Section, Sign, frame, write_document
 
 #: A report of `skewless diagnose` as plain data: see `KeyReport.as_dict`.
 Report = Mapping[str, Any]
 
-_BAR = "#4477aa"
-_FAIR = "#cc3311"
-_WIDTH = 1140
 _LISTED = 20
+_FAIR = (Sign("fair share of a worker", GREY, "dashed"),)
 
 
 def write_key_page(report: Report, source: str, path: Path) -> None:
@@ -29,34 +34,41 @@ def write_key_page(report: Report, source: str, path: Path) -> None:
 
     `source` says where the records are. It and the heaviest keys are text, not HTML.
     """
-    page = column(
-        Div(text=_said(report, source), width=_WIDTH),
-        row(skew_curve(report), heaviest_bars(report)),
-        row(drift_bars(report), fullest_bars(report)),
-        trade_off(report),
+    doc = Document()
+    for root in (ways_table(report), skew_curve(report), heaviest_bars(report)):
+        doc.add_root(root)
+    for root in (fullest_bars(report), drift_bars(report)):
+        doc.add_root(root)
+    sections = (
+        Section("ways", "What each way of partitioning would do", _basis(report), is_wide=True),
+        Section("fullest", "The fullest worker", "Predicted load, by way.", _FAIR, is_wide=True),
+        Section("curve", "Share of the records by rank of the key", "Logarithmic axes.", _FAIR),
+        Section("heaviest", "The heaviest keys", "Point at a bar for its key.", _FAIR),
+        Section("drift", "Drift", "How many of the heaviest keys change.", is_wide=True),
     )
-    write_private(path, file_html(page, INLINE, "skewless: keys"))
+    frame(doc, "skewless: keys", _heading(report, source), (), sections)
+    write_document(doc, path)
 
 
 def skew_curve(report: Report) -> Any:
     """Return the share of the heaviest keys by rank, both on logarithmic axes."""
-    plot = figure(
-        title="Share of the records by rank of the key",
-        width=_WIDTH // 2,
-        height=320,
+    fair = 1 / report["n_workers"]
+    shares = [share for _, share in report["curve"]]
+    seen = [fair, *(share for share in shares if share > 0)]  # the level is inside the axis
+    plot = canvas(
+        "curve",
+        "rank of the key",
+        "share of the records",
         x_axis_type="log",
         y_axis_type="log",
+        y_range=Range1d(min(seen) / 1.5, max(seen) * 1.5),
     )
-    ranks = [rank for rank, _ in report["curve"]]
-    shares = [share for _, share in report["curve"]]
-    plot.line(ranks, shares, line_width=2, color=_BAR)
-    plot.scatter(ranks, shares, size=6, color=_BAR)
-    fair = Span(location=1 / report["n_workers"], dimension="width", line_color=_FAIR)
-    fair.line_dash = "dashed"
-    plot.add_layout(fair)
-    plot.add_tools(HoverTool(tooltips=[("rank", "@x"), ("share", "@y{0.0000%}")]))
-    plot.xaxis.axis_label = "rank of the key"
-    plot.yaxis.axis_label = "share; dashed: fair share of a worker"
+    plot.xaxis.ticker = LogTicker()
+    plot.yaxis.formatter = NumeralTickFormatter(format="0.[0000]%")
+    source = ColumnDataSource({"rank": [rank for rank, _ in report["curve"]], "share": shares})
+    dots = add_line(plot, source, "rank", "share", BLUE)
+    add_level(plot, fair)
+    add_tips(plot, [("rank", "@rank"), ("share", "@share{0.0000%}")], [dots])
     return plot
 
 
@@ -64,31 +76,26 @@ def heaviest_bars(report: Report) -> Any:
     """Return a bar for each of the heaviest keys, with the name of the key."""
     shares = [share for _, share in report["top_keys"]][:_LISTED]
     keys = report["top_key_texts"][: len(shares)]
-    source = ColumnDataSource({"place": list(range(len(shares))), "share": shares, "key": keys})
-    plot = figure(
-        title="The heaviest keys", width=_WIDTH // 2, height=320, toolbar_location=None, tools=""
-    )
-    plot.vbar(x="place", top="share", width=0.85, color=_BAR, source=source)
-    plot.add_tools(HoverTool(tooltips=[("key", "@key"), ("share", "@share{0.00%}")]))
-    plot.y_range.start = 0
-    plot.xaxis.axis_label = "point at a bar for its key"
-    plot.yaxis.axis_label = "share of the records"
+    places = list(range(1, len(shares) + 1))
+    fair = 1 / report["n_workers"]
+    top = 1.08 * max([fair, *shares])
+    plot = canvas("heaviest", "rank of the key", "share of the records", y_range=(0.0, top))
+    short_numbers(plot.yaxis, "0.[00]%")
+    source = ColumnDataSource({"place": places, "share": shares, "key": keys})
+    bars = add_bars(plot, source, "place", "share", BLUE)
+    add_level(plot, fair)
+    add_tips(plot, [("key", "@key"), ("share", "@share{0.00%}")], [bars])
     return plot
 
 
 def drift_bars(report: Report) -> Any:
     """Describe the drift of the heaviest keys from one tenth of the stream to the next."""
     drifts = list(report["drifts"])
-    plot = figure(
-        title="Drift: how many of the heaviest keys change",
-        width=_WIDTH // 2,
-        height=320,
-        y_range=(0.0, 1.0),
-        toolbar_location=None,
-    )
-    plot.vbar(x=[2 + place for place in range(len(drifts))], top=drifts, width=0.85, color=_BAR)
-    plot.xaxis.axis_label = "tenth of the stream, against the one before"
-    plot.yaxis.axis_label = "0: none, 1: all"
+    titles = "tenth of the stream, against the one before", "0: none, 1: all"
+    plot = canvas("drift", *titles, height=200, y_range=(0.0, 1.0))
+    source = ColumnDataSource({"tenth": [2 + n for n in range(len(drifts))], "changed": drifts})
+    bars = add_bars(plot, source, "tenth", "changed", BLUE)
+    add_tips(plot, [("changed", "@changed{0%}")], [bars])
     return plot
 
 
@@ -96,56 +103,42 @@ def fullest_bars(report: Report) -> Any:
     """Return the load of the fullest worker under each strategy, in units of its fair share."""
     names = [one["strategy"] for one in report["predictions"]]
     heights = [1.0 + one["imbalance"] for one in report["predictions"]]
-    plot = figure(
-        title="Predicted load of the fullest worker, 1 = fair share",
-        width=_WIDTH // 2,
-        height=320,
-        x_range=names,
-        y_range=(0.0, 1.05 * max([1.2, *heights])),
-        toolbar_location=None,
-    )
-    plot.vbar(x=names, top=heights, width=0.85, color=_BAR)
-    plot.add_layout(Span(location=1.0, dimension="width", line_color=_FAIR, line_dash="dashed"))
+    top = 1.05 * max([1.2, *heights])
+    titles = "way of partitioning", "load, 1 = fair share"
+    plot = canvas("fullest", *titles, height=280, x_range=names, y_range=(0.0, top))
     plot.xaxis.major_label_orientation = 0.8
+    source = ColumnDataSource({"strategy": names, "load": heights})
+    bars = add_bars(plot, source, "strategy", "load", BLUE)
+    add_level(plot, 1.0)
+    add_tips(plot, [("", "@strategy"), ("load", "@load{0.00} × fair share")], [bars])
     return plot
 
 
-def trade_off(report: Report) -> Any:
-    """Return all strategies as points: load of the fullest worker, and workers per key."""
-    rows = report["predictions"]
-    source = ColumnDataSource(
-        {
-            "strategy": [one["strategy"] for one in rows],
-            "slowest": [1.0 + one["imbalance"] for one in rows],
-            "replicas": [one["replication"] for one in rows],
-        }
+def ways_table(report: Report) -> Any:
+    """Return the predictions as a table: points in a plot would hide each other's names."""
+    rows = "".join(
+        f"<tr><td class='key'>{escape(one['strategy'])}</td>"
+        f"<td class='number'>{1.0 + one['imbalance']:.2f}</td>"
+        f"<td class='number'>{one['replication']:.3f}</td></tr>"
+        for one in report["predictions"]
     )
-    plot = figure(
-        title="Balance against replicas: the lower left corner is best",
-        width=_WIDTH,
-        height=360,
-    )
-    plot.scatter("slowest", "replicas", size=10, color=_BAR, source=source)
-    plot.add_layout(
-        LabelSet(x="slowest", y="replicas", text="strategy", x_offset=7, y_offset=4, source=source)
-    )
-    tips = [("strategy", "@strategy"), ("fullest", "@slowest"), ("workers per key", "@replicas")]
-    plot.add_tools(HoverTool(tooltips=tips))
-    plot.xaxis.axis_label = "load of the fullest worker, 1 = fair share"
-    plot.yaxis.axis_label = "workers per key"
-    return plot
+    heads = "<th class='number'>fullest worker, 1 = fair share</th>"
+    heads += "<th class='number'>workers per key</th>"
+    return text_root("ways", f"<table><tr><th>way</th>{heads}</tr>{rows}</table>")
 
 
-def _said(report: Report, source: str) -> str:
-    lines = [
-        f"<h2>skewless: the keys of {escape(source)}</h2>",
+def _heading(report: Report, source: str) -> str:
+    # Advice names functions between backticks.
+    advice = re.sub("`([^`]+)`", r"<code>\1</code>", escape(report["advice"]))
+    return (
+        f"<h1>skewless: the keys of {escape(source)}</h1>"
         f"<p>{report['n_records']:,} records, {report['n_keys']:,} keys, "
         f"{report['n_workers']} workers; {report['n_above_fair_share']} keys above the fair share "
-        "of one worker.</p>",
-        f"<p><b>{escape(report['advice'])}</b></p>",
-    ]
+        f"of one worker.</p><p><b>{advice}</b></p>"
+    )
+
+
+def _basis(report: Report) -> str:
     if report["n_simulated"] < report["n_records"]:
-        lines.append(
-            f"<p>The predictions are made from the first {report['n_simulated']:,} records.</p>"
-        )
-    return "".join(lines)
+        return f"Predicted from the first {report['n_simulated']:,} records."
+    return "Predicted from all records. Few workers per key and a load near 1 are best."
