@@ -2,7 +2,7 @@
 
 Each version has an environment of its own in `.venv-versions`, made when it is first needed. How
 each part ended goes to the raw records from which `make docs-tables` writes
-the table of docs/platforms.md.
+the table of docs/guides/platforms.md.
 """
 
 from __future__ import annotations

@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input, stopped
 from skewless.cli.option import option
+from skewless.cli.screen import AsJson, print_json
 
 _HOST, _GENERIC = "host", "generic"
 _DEFAULT = "cascade-ahead,hash,pkg"
@@ -23,6 +24,7 @@ def compile_kernels(
     folder: Annotated[Path, typer.Argument(help="The folder; it is made if it is missing.")],
     strategy: str = option(_DEFAULT, reading.STRATEGIES),
     cpu: str = option(_HOST, "host: this machine's CPU. generic: any of its architecture."),
+    as_json: AsJson = False,
 ) -> None:
     """Compile what routing needs into a folder, which may then be moved to other machines.
 
@@ -32,18 +34,30 @@ def compile_kernels(
     with refusing_bad_input():
         if cpu not in (_HOST, _GENERIC):
             raise ValueError(f"--cpu must be {_HOST} or {_GENERIC}, not {cpu!r}")
-        names = [one.name for one in reading.strategies(strategy, {})]
+        names = [_importable(type(one)) for one in reading.strategies(strategy, {})]
         folder.mkdir(parents=True, exist_ok=True)
     settings = {"SKEWLESS_CACHE_DIR": str(folder.resolve()), "NUMBA_DISABLE_JIT": "0"}
     # A process of its own: numba reads the CPU's name when it is imported.
     settings |= {"NUMBA_CPU_NAME": _GENERIC} if cpu == _GENERIC else {}
     others = {name: value for name, value in os.environ.items() if name != "NUMBA_CPU_NAME"}
-    print(f"Compiling for {', '.join(names)}: this takes a minute or two.", flush=True)
+    print(f"skewless: compiling for {', '.join(names)}, which takes a minute", file=sys.stderr)
     command = [sys.executable, "-c", f"from {__name__} import use_kernels; use_kernels({names})"]
     if subprocess.run(command, env=others | settings, check=False).returncode:
         raise stopped(f"kernels could not be compiled into {folder}", 1)
-    needed = f"SKEWLESS_CACHE_DIR={folder}" + (" NUMBA_CPU_NAME=generic" * (cpu == _GENERIC))
+    settings.pop("NUMBA_DISABLE_JIT")
+    if as_json:
+        print_json({"folder": str(folder), "strategies": names, "environment": settings})
+        return
+    needed = " ".join(f"{name}={value}" for name, value in settings.items())
     print(f"The kernels are in {folder}. To use them: {needed}")
+
+
+def _importable(strategy: type[Any]) -> str:
+    """Return the name by which another process finds a strategy."""
+    from skewless import registry
+
+    own = f"{strategy.__module__}:{strategy.__name__}"
+    return strategy.name if strategy.name in registry.names() else own
 
 
 def use_kernels(names: list[str]) -> None:
