@@ -28,7 +28,7 @@ def test_the_page_has_all_plots_and_needs_no_network(tmp_path: Path) -> None:
         "Share of the records by rank",
         "The heaviest keys",
         "Drift",
-        "The fullest worker",
+        "the fullest worker",
         "salt-16",
         "5,000 records",
     ):

@@ -47,7 +47,7 @@ def _run(cache: Path, *command: str, **settings: str) -> str:
 def test_compiled_kernels_may_be_moved_with_their_source_and_need_no_writing(tmp_path, cpu):
     command = ("compile", str(tmp_path / "made"), "--strategy", "w-choices", "--cpu", cpu)
     said = _run(tmp_path / "unused", "-m", "skewless", *command)
-    assert f"SKEWLESS_CACHE_DIR={tmp_path / 'made'}" in said
+    assert f"To use it: SKEWLESS_CACHE_DIR={tmp_path / 'made'}" in said
     moved = Path(shutil.move(tmp_path / "made", tmp_path / "moved"))
     for path in sorted(moved.rglob("*"), reverse=True):
         path.chmod(0o555 if path.is_dir() else 0o444)

@@ -35,13 +35,10 @@ def write_key_page(report: Report, source: str, path: Path) -> None:
     `source` says where the records are. It and the heaviest keys are text, not HTML.
     """
     doc = Document()
-    for root in (ways_table(report), skew_curve(report), heaviest_bars(report)):
-        doc.add_root(root)
-    for root in (fullest_bars(report), drift_bars(report)):
-        doc.add_root(root)
+    for root in (ways_table, skew_curve, heaviest_bars, drift_bars):
+        doc.add_root(root(report))
     sections = (
         Section("ways", "What each way of partitioning would do", _basis(report), is_wide=True),
-        Section("fullest", "The fullest worker", "Predicted load, by way.", _FAIR, is_wide=True),
         Section("curve", "Share of the records by rank of the key", "Logarithmic axes.", _FAIR),
         Section("heaviest", "The heaviest keys", "Point at a bar for its key.", _FAIR),
         Section("drift", "Drift", "How many of the heaviest keys change.", is_wide=True),
@@ -99,30 +96,16 @@ def drift_bars(report: Report) -> Any:
     return plot
 
 
-def fullest_bars(report: Report) -> Any:
-    """Return the load of the fullest worker under each strategy, in units of its fair share."""
-    names = [one["strategy"] for one in report["predictions"]]
-    heights = [1.0 + one["imbalance"] for one in report["predictions"]]
-    top = 1.05 * max([1.2, *heights])
-    titles = "way of partitioning", "load, 1 = fair share"
-    plot = canvas("fullest", *titles, height=280, x_range=names, y_range=(0.0, top))
-    plot.xaxis.major_label_orientation = 0.8
-    source = ColumnDataSource({"strategy": names, "load": heights})
-    bars = add_bars(plot, source, "strategy", "load", BLUE)
-    add_level(plot, 1.0)
-    add_tips(plot, [("", "@strategy"), ("load", "@load{0.00} × fair share")], [bars])
-    return plot
-
-
 def ways_table(report: Report) -> Any:
     """Return the predictions as a table: points in a plot would hide each other's names."""
+    loads = [1.0 + one["imbalance"] for one in report["predictions"]]
     rows = "".join(
-        f"<tr><td class='key'>{escape(one['strategy'])}</td>"
-        f"<td class='number'>{1.0 + one['imbalance']:.2f}</td>"
+        f"<tr><td class='key'>{escape(one['strategy'])}</td><td class='number'>{load:.2f}</td>"
+        f"<td><span class='bar'><i style='width:{100 * load / max(loads):.1f}%'></i></span></td>"
         f"<td class='number'>{one['replication']:.3f}</td></tr>"
-        for one in report["predictions"]
+        for load, one in zip(loads, report["predictions"], strict=True)
     )
-    heads = "<th class='number'>fullest worker, 1 = fair share</th>"
+    heads = "<th class='number'>the fullest worker, 1 = fair share</th><th></th>"
     heads += "<th class='number'>workers per key</th>"
     return text_root("ways", f"<table><tr><th>way</th>{heads}</tr>{rows}</table>")
 

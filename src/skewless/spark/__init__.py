@@ -75,8 +75,4 @@ __all__ = [
     "sessions",
     "top_n",
 ]
-
-
-def __dir__() -> list[str]:
-    """Return the public names, which an interactive session completes."""
-    return __all__
+__dir__ = __all__.copy  # what an interactive session completes
