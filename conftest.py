@@ -1,5 +1,7 @@
 """Examples in docstrings that need a session are run by tests/spark/test_docstrings.py."""
 
+import re
+
 import pytest
 
 
@@ -9,4 +11,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _needs(item: pytest.DoctestItem) -> bool:
-    return item.dtest is not None and any("spark." in one.source for one in item.dtest.examples)
+    examples = [] if item.dtest is None else item.dtest.examples
+    return any(re.search(r"(?<![.\w])spark\.", one.source) for one in examples)
