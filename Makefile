@@ -123,7 +123,7 @@ frontier: $(READY) ## Measure Cascade against all others, for docs/results/front
 pictures: $(READY) ## Draw the pictures of the strategies' pages
 	$(BIN)/python -m benchmarks.pictures
 
-overview: $(READY) ## Run all strategies side by side and write the README's table
+overview: $(READY) ## Run all strategies side by side and write the table of the strategies
 	$(BIN)/python -m benchmarks.overview
 
 reproduce: $(READY) ## Measure the papers' figures on small streams, and write docs/results/reproduction.md

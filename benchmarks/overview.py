@@ -1,4 +1,4 @@
-"""All strategies side by side on two streams: the table of the README."""
+"""All strategies side by side on two streams: the table of docs/strategies/README.md."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def table(records: Sequence[Row]) -> str:
         moves = strategy.traits.family == "moving"
         rows.append(
             [
-                f"[`{name}`](docs/strategies/{name}.md)" + (", merged" if sync else ""),
+                f"[`{name}`]({name}.md)" + (", merged" if sync else ""),
                 strategy.traits.family,
                 "up to n" if fan_out is None else fan_out,
                 f"{skewed['window_imbalance_mean' if moves else 'imbalance']:.2g}",
@@ -62,11 +62,11 @@ def table(records: Sequence[Row]) -> str:
     return markdown(f"strategy | family | workers per key | {of_streams}", rows)
 
 
-REPORT = Report("overview.jsonl", {("README.md", "strategies"): table})
+REPORT = Report("overview.jsonl", {("docs/strategies/README.md", "strategies"): table})
 
 
 def main() -> None:
-    """Run all strategies side by side and write the raw records and the README's table."""
+    """Run all strategies side by side and write the raw records and their table."""
     names = registry.names()
     REPORT.write(track(measure(names), "simulating", total=len(names) * len(STREAMS)))
 

@@ -2,7 +2,7 @@
 
 `environment VERSION` makes one if need be, and prints its Python. `test [VERSIONS]` runs the suite
 on each version, with classic sessions and with Connect. How each part ended goes to the raw records
-from which `make docs-tables` writes the README's table.
+from which `make docs-tables` writes the table of docs/guides/platforms.md.
 """
 
 from __future__ import annotations

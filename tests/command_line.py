@@ -39,4 +39,4 @@ def lend_session(spark, monkeypatch):
 def let_java_be_found(monkeypatch, find):
     """Let commands find a Java, or not."""
     # By module: the package has a function of the same name.
-    monkeypatch.setattr(importlib.import_module("skewless.spark.session"), "find_java", find)
+    monkeypatch.setattr(importlib.import_module("skewless.spark.configuring"), "find_java", find)

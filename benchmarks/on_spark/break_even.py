@@ -100,11 +100,6 @@ def table(records: Sequence[Row]) -> str:
     return markdown(["a record costs", "slots", *streams], rows)
 
 
-def few(records: Sequence[Row]) -> str:
-    """Return the rows of 32 slots, for generated streams."""
-    return table([r for r in records if r["stream"].startswith("Zipf") and r["slots"] == 32])
-
-
 def _cell(record: Row) -> str:
     if record["from"] is None:
         return "never"
@@ -114,10 +109,7 @@ def _cell(record: Row) -> str:
     return f"{begin} – {seconds_text(record['to'])} ({record['above']})"
 
 
-REPORT = Report(
-    "on_spark/break_even.jsonl",
-    {(BENCHMARKS, "break-even"): table, ("README.md", "break-even"): few},
-)
+REPORT = Report("on_spark/break_even.jsonl", {(BENCHMARKS, "break-even"): table})
 
 
 def main(

@@ -253,18 +253,6 @@ def table(records: Sequence[Row]) -> str:
     return markdown(f"case | stream | slots | {to_ours} | {OURS} | `hot_keys` names", rows)
 
 
-def by_case(records: Sequence[Row]) -> str:
-    """Return one row per case: on each stream, how many times as fast as the best other ours is."""
-    found = list(cells(records))
-    streams = dict.fromkeys(cell.stream for cell in found)
-    shown = {one[:3]: f"{one.gain:.2f} ({one.best_other})" for one in found}
-    rows = (
-        [case, slots, *(shown.get((case, stream, slots), "–") for stream in streams)]
-        for case, slots in dict.fromkeys((cell.case, cell.slots) for cell in found)
-    )
-    return markdown(["case", "slots", *streams], rows)
-
-
 def summary(records: Sequence[Row]) -> str:
     """Return in one sentence how often ours wins, and how often the prediction is right."""
     found = list(cells(records))
@@ -287,7 +275,6 @@ REPORT = Report(
     {
         (BENCHMARKS, "alternatives"): table,
         (BENCHMARKS, "alternatives summary"): summary,
-        ("README.md", "alternatives"): by_case,
         ("README.md", "alternatives summary"): summary,
     },
 )

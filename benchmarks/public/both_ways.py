@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from benchmarks.turns import file_stream, run_to_end
-from skewless.spark.session import SETTINGS
+from skewless.spark.configuring import SETTINGS
 
 PLAIN = "plain Spark"
 _BATCH = "batch"

@@ -5,12 +5,37 @@ of the records, and the hot keys keep changing.
 """
 
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
-from skewless.keys import hash_keys
-from skewless.plumbing.compiling import kernel
-from skewless.registry import get, make, names
-from skewless.simulator import Run, simulate
-from skewless.strategy import Merges, Moves, Rebalances, Report, Rescales, Strategy, Traits, Weighs
+from skewless.plumbing.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from skewless.keys import hash_keys
+    from skewless.plumbing.compiling import kernel
+    from skewless.registry import get, make, names
+    from skewless.simulator.run import Run
+    from skewless.simulator.simulate import simulate
+    from skewless.strategy import (
+        Merges,
+        Moves,
+        Rebalances,
+        Report,
+        Rescales,
+        Strategy,
+        Traits,
+        Weighs,
+    )
+else:  # numba and the strategies take seconds to import
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "keys": "hash_keys",
+            "plumbing.compiling": "kernel",
+            "registry": "get make names",
+            "simulator": "Run simulate",
+            "strategy": "Merges Moves Rebalances Report Rescales Strategy Traits Weighs",
+        },
+    )
 
 __version__ = version("skewless")
 
@@ -32,3 +57,4 @@ __all__ = [
     "names",
     "simulate",
 ]
+__dir__ = __all__.copy  # what an interactive session completes

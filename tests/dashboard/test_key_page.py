@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("bokeh", reason="bokeh is not installed")
 
-from skewless.dashboard.key_page import write_key_page
+from skewless.dashboard.key_page import heaviest_bars, skew_curve, write_key_page
 from skewless.diagnosis.key_column import first_keys, report_on
 from skewless.diagnosis.key_facts import count_facts
 from skewless.workloads import Zipf
@@ -21,18 +21,29 @@ def test_the_page_has_all_plots_and_needs_no_network(tmp_path: Path) -> None:
     texts = {facts.heaviest[0][0]: "<script>alert(1)</script>"}
     report = report_on(facts, first_keys(keys), n_workers=16, window=1_000, texts=texts)
     path = tmp_path / "keys.html"
-    write_key_page(report.as_dict(), "<b>orders</b>", path)
+    advised = report.as_dict() | {"advice": "Call `apply` <now>."}
+    write_key_page(advised, "<b>orders</b>", path)
     page = path.read_text(encoding="utf-8")
     for expected in (
         "Share of the records by rank",
         "The heaviest keys",
         "Drift",
-        "fullest worker",
+        "the fullest worker",
         "salt-16",
         "5,000 records",
     ):
         assert expected in page
+    assert "Call <code>apply</code> &lt;now&gt;." in page
     assert "<script>alert(1)" not in page
     assert "<b>orders" not in page
     assert not re.search(r"<(script|link)[^>]+(src|href)=[\"']https?:", page)
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("share", [0.001, 0.9])
+def test_the_fair_share_is_inside_the_axes(share: float) -> None:
+    report = {"n_workers": 16, "curve": [(1, share)], "top_keys": [(7, share)]}
+    report["top_key_texts"] = ["seven"]
+    for plot in (skew_curve(report), heaviest_bars(report)):
+        assert plot.y_range.start < 1 / 16 < plot.y_range.end
+        assert plot.y_range.start < share < plot.y_range.end

@@ -31,7 +31,7 @@ ZSTD = ["spark.eventLog.rolling.enabled=false", *ROLLED[2:]]
 
 def logged(work: str, folder: Path, settings: list[str], *, ends_well: bool = True) -> Path:
     """Return the log of a job that a process of its own ran."""
-    from skewless.spark.session import find_java
+    from skewless.spark.configuring import find_java
 
     folder.mkdir()
     environment = os.environ | {"JAVA_HOME": str(find_java()), "PYSPARK_PYTHON": sys.executable}
@@ -106,7 +106,7 @@ def test_a_driver_that_was_killed_on_its_hot_task_rules_nothing_out(tmp_path: Pa
 
 
 def test_the_log_of_the_demo_names_the_stage_that_scores_words(tmp_path: Path) -> None:
-    from skewless.spark.session import find_java
+    from skewless.spark.configuring import find_java
 
     folder = tmp_path / "logs of the demo"
     command = [sys.executable, "-m", "skewless", "demo", "--strategy", "hash", "--workers", "4"]

@@ -25,7 +25,7 @@ class Setting:
 def require_faults() -> None:
     """Skip a test where nothing can be disturbed: without Spark, Java, or processes to be found."""
     pytest.importorskip("pyspark", reason="pyspark is not installed")
-    from skewless.spark.session import find_java
+    from skewless.spark.configuring import find_java
 
     try:
         find_java()

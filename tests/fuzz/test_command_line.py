@@ -148,14 +148,13 @@ def stop(*_: Any, **__: Any) -> Any:
 def little_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "words.csv").write_text("k,v\na,1\nb,x\n")
-    monkeypatch.setattr("skewless.cli.simulating.simulate", small_only)
-    monkeypatch.setattr("skewless.cli.comparing.simulate", stop)
+    monkeypatch.setattr("skewless.simulator.simulate", small_only)
     monkeypatch.setattr("skewless.checks.check_strategy", stop)
     monkeypatch.setattr(
         registry, "_BY_NAME", {n: registry.get(n) for n in ("hash", "pkg", "shuffle")}
     )
     try:
-        session = importlib.import_module("skewless.spark.session")
+        session = importlib.import_module("skewless.spark.configuring")
         monkeypatch.setattr(session, "find_java", lambda: tmp_path)
         for module in ("demo", "applications.run", "diagnosing.keys"):
             monkeypatch.setattr(f"skewless.cli.{module}.spark_session", stop)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import runpy
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from document_blocks import blocks
 from skewless.checks import check_strategy
 
 PROJECT = Path(__file__).parents[2]
@@ -64,27 +65,49 @@ def test_contributing_quotes_the_example_as_it_is() -> None:
     )
 
 
+def test_the_readme_is_short_enough_to_be_read() -> None:
+    assert len((PROJECT / "README.md").read_text(encoding="utf-8")) <= 10_000
+
+
 def test_the_python_of_the_readme_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
-    _, program = programs_of_the_readme()
-    exec(program, {})
+    exec(blocks("README.md")[-1].program, {})
     assert capsys.readouterr().out == "[1250 1250 1250 1250]\n"
 
 
-def test_the_readme_shows_the_example_on_spark_as_it_is() -> None:
-    program, _ = programs_of_the_readme()
-    assert (PROJECT / "examples" / "model_per_key.py").read_text(encoding="utf-8").endswith(program)
-
-
-def programs_of_the_readme() -> list[str]:
-    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
-    return re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-
-
 @pytest.mark.spark
-def test_the_example_on_spark_runs_as_it_stands(
+def test_the_readme_on_spark_prints_what_it_shows(
     spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # The session of the tests is the one that the example gets, with its settings left alone.
     monkeypatch.setattr("skewless.spark.session", lambda name, master: spark)
-    runpy.run_path(str(PROJECT / "examples" / "model_per_key.py"), run_name="__main__")
-    assert capsys.readouterr().out == "100000\n"
+    names: dict[str, Any] = {}
+    first, ask_first, _ = blocks("README.md")
+    exec(first.program, names)
+    assert capsys.readouterr().out == first.output
+    exec(ask_first.program, names)
+    assert re.fullmatch(r"True [a-z0-9-]+\n", capsys.readouterr().out)
+
+
+#: What each job must print; the times differ.
+JOBS = {
+    "model_per_customer": "hash: 100000 scores in .* s\nroute: 100000 scores in .* s",
+    "skewed_join": "(?s).*busiest task / mean: Spark .*, skewless 1.*\nthe same rows: True",
+    "partitioned_write": r"(?s)repartition\(n, key\): 100000 rows in .*route: 100000 rows in .*",
+    "sessions_with_state": "(?s).* sessions ended, the state holds .*",
+    "own_strategy": "(?s).*three-choices .*cascade-ahead .*ideal .*",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_to_copy_runs_as_it_stands(name: str, tmp_path: Path) -> None:
+    if name != "own_strategy":
+        pytest.importorskip("pyspark")
+    done = subprocess.run(
+        [sys.executable, str(PROJECT / "examples" / f"{name}.py")],
+        cwd=tmp_path,
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+    )
+    assert re.fullmatch(JOBS[name], done.stdout.strip())

@@ -13,12 +13,12 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import SparkSession
 
-from skewless.spark.session import SETTINGS, configure, find_java
+from skewless.spark.configuring import SETTINGS, configure, find_java
 from skewless.spark.worker_python import DAEMON
 
 STARTED = """
 import os, sys
-from skewless.spark.session import session
+from skewless.spark.configuring import session
 from skewless.spark.routing.route import route
 
 spark = session("mine", master="local[3]", settings={"spark.sql.session.timeZone": "Asia/Tokyo"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 # Each module adds its commands to the application.
 from skewless.cli import (  # noqa: F401
     checking,
+    compiling,
     demo,
     listing,
     live,

@@ -6,10 +6,8 @@ from typing import Any
 
 from rich.table import Table
 
-from skewless import parameters, registry, workloads
 from skewless.cli.application import app
 from skewless.cli.screen import AsJson, console, print_json
-from skewless.strategy import Merges, Rebalances, Rescales, Weighs
 
 
 def _first_line(thing: Any) -> str:
@@ -17,6 +15,9 @@ def _first_line(thing: Any) -> str:
 
 
 def _describe(cls: type[Any]) -> dict[str, Any]:
+    from skewless import parameters
+    from skewless.strategy import Merges, Rebalances, Rescales, Weighs
+
     strategy = cls()
     abilities = {"merge": Merges, "rebalance": Rebalances, "rescale": Rescales, "weigh": Weighs}
     return {
@@ -48,6 +49,8 @@ def _show(rows: list[dict[str, Any]], headings: dict[str, str], as_json: bool) -
 @app.command("strategies")
 def list_strategies(as_json: AsJson = False) -> None:
     """List the strategies with their parameters."""
+    from skewless import registry
+
     headings = {"strategy": "name", "family": "family", "workers per key": "fan_out"}
     headings |= {"what it does": "summary", "parameters": "parameters"}
     _show([_describe(registry.get(name)) for name in registry.names()], headings, as_json)
@@ -56,6 +59,8 @@ def list_strategies(as_json: AsJson = False) -> None:
 @app.command("workloads")
 def list_workloads(as_json: AsJson = False) -> None:
     """List the workloads with their parameters (set them with --with name=value)."""
+    from skewless import parameters, workloads
+
     headings = {"workload": "name", "what it is": "summary", "parameters": "parameters"}
     rows: list[dict[str, Any]] = [
         {"name": cls.name, "summary": _first_line(cls), "parameters": parameters.defaults(cls)}

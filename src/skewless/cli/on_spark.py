@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from skewless import registry
 from skewless.cli.application import stopped
 from skewless.cli.needs import needing_spark
 
@@ -23,7 +22,7 @@ def scratch_folder() -> Iterator[Path]:
 def require_spark() -> None:
     """Exit with code 2 and one line if PySpark, or a Java for it, is missing."""
     with needing_spark():
-        from skewless.spark.session import find_java
+        from skewless.spark.configuring import find_java
     try:
         find_java()
     except RuntimeError as error:
@@ -35,6 +34,7 @@ def spark_session(
     master: str, scratch: Path, strategies: list[str], **settings: str
 ) -> Iterator[Any]:
     """Yield a session for these strategies; what Spark refuses becomes one line, exit code 1."""
+    from skewless import registry
     from skewless.apps.quiet_session import SparkFailed, quiet_session
 
     # The user's own strategies are loaded later, in the task.

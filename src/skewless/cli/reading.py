@@ -8,11 +8,13 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from skewless import parameters, registry
 from skewless.plumbing.arguments import path_text, shown, whole, whole_number
-from skewless.simulator import Event, Sync, Timing
-from skewless.strategy import AnyStrategy
+
+if TYPE_CHECKING:
+    from skewless.simulator import Event, Sync, Timing
+    from skewless.strategy import AnyStrategy
 
 #: The help of the option that `strategies` reads.
 STRATEGIES = "Names separated by commas; 'all' and module:Class, for your own, may be among them."
@@ -134,11 +136,17 @@ def naming_input() -> Iterator[None]:
 
 def timing(texts: list[str]) -> Timing | None:
     """Return the timing from texts like `service=1e-4`; None without any."""
+    from skewless import parameters
+    from skewless.simulator import Timing
+
     return parameters.make(Timing, pairs(texts, "--timing")) if texts else None
 
 
 def events(texts: list[str]) -> list[Event]:
     """Parse the events that happen to workers: texts like `leave@1e5:worker=2`."""
+    from skewless import parameters
+    from skewless.simulator import Event
+
     found = []
     for text in texts:
         head, colon, rest = text.partition(":")
@@ -156,6 +164,9 @@ def sync(text: str, n_sources: int) -> Sync | None:
 
     A delay may be one number for each source, separated by `/`. None if the interval is 0.
     """
+    from skewless import parameters
+    from skewless.simulator import Sync
+
     if "=" not in text:
         interval = count(text, "--sync")
         return Sync(interval) if interval else None
@@ -185,6 +196,8 @@ def strategies(names: str, settings: dict[str, str]) -> list[AnyStrategy]:
 
     "all" means every registered strategy, and may stand beside others: "all,my_module:Mine".
     """
+    from skewless import parameters, registry
+
     parts = [name.strip() for name in names.split(",")]
     expanded = (registry.names() if name == "all" else [name] for name in parts)
     wanted = list(dict.fromkeys(itertools.chain.from_iterable(expanded)))

@@ -5,27 +5,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import typer
 from rich.table import Table
 
-from skewless import workloads
-from skewless.arrays import Floats
 from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
+from skewless.cli.needs import needing_bokeh
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, bytes_text, console, print_json, progress_bar
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number, shown
 from skewless.plumbing.rounding import seconds_text
-from skewless.simulator import Cluster, Measuring, Run, simulate
-from skewless.simulator.run import write_windows
-from skewless.simulator.starting import MOST_SLIDES, MOST_SOURCES, Membership
-from skewless.simulator.timed.timing import require_events
-from skewless.strategy import AnyStrategy, Merges, Rescales
-from skewless.workloads import Workload
-from skewless.workloads.trace import columns_of
+
+if TYPE_CHECKING:
+    from skewless.arrays import Floats
+    from skewless.simulator import Run
+    from skewless.strategy import AnyStrategy
+    from skewless.workloads import Workload
 
 
 class _Cell(NamedTuple):
@@ -43,6 +40,8 @@ def optional_count(text: str | None, option: str) -> int | None:
 
 def _words(trace: Path, settings: dict[str, str]) -> str:
     """Return the key of a plain text, which has no columns; raise ValueError for other files."""
+    from skewless.workloads.trace import columns_of
+
     given = (settings.get(name, "auto") for name in ("format", "delimiter"))
     if columns_of(str(trace), *given):
         raise ValueError("--trace needs --key COLUMN (several: separated by commas)")
@@ -57,6 +56,8 @@ def stream_of(
     options: dict[str, Any],
 ) -> Workload:
     """Return the workload that the options describe: a trace, a named one, or plain Zipf."""
+    from skewless import workloads
+
     given = {k: v for k, v in options.items() if v is not None}
     for parameter in settings.keys() & given.keys():
         raise ValueError(f"--with {parameter}=… cannot be combined with an option that sets it too")
@@ -89,6 +90,8 @@ def _for_workers(stream: Workload, n_workers: int, settings: dict[str, str]) -> 
 
 
 def _speeds(text: str | None, n_workers: int) -> Floats | None:
+    import numpy as np
+
     if text is None:
         return None
     try:
@@ -118,6 +121,8 @@ def _require_forwarding(chosen: Sequence[AnyStrategy], *, asked: bool) -> None:
 
 def _report_strategies_without_speeds(chosen: Sequence[AnyStrategy]) -> None:
     """Print which strategies treat all workers alike, although the workers differ in speed."""
+    from skewless.strategy import Rescales
+
     blind = [one.name for one in chosen if not isinstance(one, Rescales)]
     if blind:
         typer.echo(f"--capacities: {', '.join(blind)} treat all workers alike", err=True)
@@ -168,9 +173,21 @@ def simulate_command(
     windows: Path | None = option(
         None, "Write a row per window to this Parquet file; its folder is created."
     ),
+    page: Path | None = option(None, "Write a page that compares the runs to this file."),
     as_json: AsJson = False,
 ) -> None:
     """Route a stream by one or more strategies and measure balance, replicas and cost."""
+    if page is not None:
+        with needing_bokeh():
+            from skewless.dashboard.comparison import write_page
+    import numpy as np
+
+    from skewless.simulator import Cluster, Measuring, simulate
+    from skewless.simulator.run import write_windows
+    from skewless.simulator.starting import MOST_SLIDES, MOST_SOURCES, Membership
+    from skewless.simulator.timed.timing import require_events
+    from skewless.strategy import Merges
+
     with refusing_bad_input():
         chosen = reading.strategies(strategy, reading.pairs(set_ or [], "--set"))
         settings = reading.pairs(with_ or [], "--with")
@@ -216,6 +233,8 @@ def simulate_command(
             Membership(cell.strategy, speeds, occurring).require_clock(clock)
         if windows is not None:
             reading.file_to_write(windows, "--windows")
+        if page is not None:
+            reading.file_to_write(page, "--page")
         if capacities is not None:
             _report_strategies_without_speeds(chosen)
 
@@ -252,8 +271,12 @@ def simulate_command(
                 print_json(runs[-1].summary())
     if windows is not None:
         write_windows(runs, windows)
+    if page is not None:
+        write_page(runs, page)
     if not as_json:
         console().print(comparison_table(runs))
+        if page is not None:
+            print(f"\nThe page: {page}")
 
 
 #: The columns of the table for people, by their headings.

@@ -40,6 +40,8 @@ _BATCH = "micro-batch"
 _STEPS = 128
 #: From no load over the fair share, which has no colour, to twice the fair share and more. So the
 #: picture is readable on a light and on a dark screen, and balance is quiet.
+# Even is nearly transparent, so what is not there must not be.
+_ABSENT = f"{GREY}66"
 RAMP = tuple(
     [f"{BLUE}{round(235 * (1 - step / _STEPS)) + 10:02x}" for step in range(_STEPS)]
     + [f"{RED}{round(235 * (step + 1) / _STEPS) + 10:02x}" for step in range(_STEPS)]
@@ -121,7 +123,10 @@ def sections_of(history: Record) -> list[Section]:
             "load_map",
             "Load per worker over time",
             "Red: more than the fair share. Blue: less. Even loads have no colour.",
-            (Sign("from 0 over the fair share to 2 × and more", ramp, "ramp"),),
+            (
+                Sign("from 0 over the fair share to 2 × and more", ramp, "ramp"),
+                Sign("no such worker yet, or no records", _ABSENT, "box"),
+            ),
             is_wide=True,
         ),
         Section(
@@ -193,7 +198,7 @@ def _load_map(source: Any) -> Any:
         y_range=DataRange1d(**close),
     )
     plot.ygrid.grid_line_color = None
-    colours = LinearColorMapper(palette=list(RAMP), low=0.0, high=2.0, nan_color="#00000000")
+    colours = LinearColorMapper(palette=list(RAMP), low=0.0, high=2.0, nan_color=_ABSENT)
     image = plot.image(
         image="image", x="x", y="y", dw="dw", dh="dh", source=source, color_mapper=colours
     )

@@ -139,11 +139,11 @@ def bytes_text(size: float) -> str:
     """Return a size in a readable unit.
 
     >>> bytes_text(2_500), bytes_text(17), bytes_text(float("nan"))
-    ('2.5 kB', '17 B', '–')
+    ('2.5 KB', '17 B', '–')
     """
     if not math.isfinite(size):
         return "–"
-    units = ["B", "kB", "MB", "GB", "TB"]
+    units = ["B", "KB", "MB", "GB", "TB"]
     while size >= 1000 and len(units) > 1:
         size /= 1000
         units.pop(0)

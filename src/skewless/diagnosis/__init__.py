@@ -7,3 +7,6 @@ keys, `key_column` reports on them, and `columns` ranks the columns of a file.
 Logs: `event_log` reads what Spark wrote about an application, and `stages` sums it up. `stragglers`
 finds the stages whose slowest task is far above the others and says what would help.
 """
+
+#: A task counts as slow if it takes this many times the median.
+SLOW = 2.0

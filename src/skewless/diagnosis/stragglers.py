@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.arrays import Floats, Ints
+from skewless.diagnosis import SLOW
 from skewless.diagnosis.application import Application, Stage
 from skewless.diagnosis.replay import most_at_once
 from skewless.diagnosis.writes import WRITES
 
 #: Seconds. Shorter tasks are no problem, even if they are far above the median.
 SHORTEST_SECONDS = 0.5
-#: A task counts as slow if it takes this many times the median.
-SLOW = 2.0
 
 Cause = Literal["records", "input", "executor", "cost", "unfinished"]
 

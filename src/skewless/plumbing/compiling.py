@@ -9,7 +9,7 @@ once), and filling numba's cache from several processes at once is known to cras
 that compiles first holds a file lock, and the others wait and load.
 
 numba unpickles what it finds in its cache, which can run any code. So the folder is one that no
-other user can write to or replace.
+other user can write to or replace. It may be moved, packed, and read-only (`skewless compile`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba.core import caching
 from numba.core import config as numba_config
 from numba.core import event as numba_event
 from numba.core.compiler_lock import global_compiler_lock
 
-from skewless.plumbing.private_files import PRIVATE, private_folder
+from skewless.plumbing.private_files import PRIVATE, private_folder, read_only
 
 try:
     import fcntl
@@ -47,11 +48,11 @@ def sources_digest(module: str, file: Path) -> str:
     """Return a digest of the module's text and the text of all modules that it imports.
 
     Only modules of its package and of this package count. The imports must be done: the modules
-    are looked up among those that are loaded.
+    are looked up among those that are loaded. This module counts in any case.
     """
     packages = {module.partition(".")[0], __name__.partition(".")[0]}
-    texts = {module: file}
-    waiting = [(module, file)]
+    texts = {__name__: Path(__file__), module: file}
+    waiting = list(texts.items())
     while waiting:
         for name in _imported(*waiting.pop()):
             found = getattr(sys.modules.get(name), "__file__", None)
@@ -79,7 +80,13 @@ def _imported(module: str, file: Path) -> tuple[str, ...]:
 
 
 def _import_names(module: str, file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_bytes())):
+    waiting: list[ast.AST] = [ast.parse(file.read_bytes())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            waiting.extend(node.orelse)  # the body never runs: what it names may be loaded or not
+            continue
+        waiting.extend(ast.iter_child_nodes(node))
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -98,6 +105,8 @@ _LOG = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_NAME = "kernels"
+
 #: True when NUMBA_DISABLE_JIT is set: kernels then run as the plain Python that they are.
 JIT_OFF = bool(numba_config.DISABLE_JIT)
 
@@ -106,23 +115,32 @@ JIT_OFF = bool(numba_config.DISABLE_JIT)
 def cache_folder() -> Path:
     """Return the folder of all compiled kernels.
 
-    `SKEWLESS_CACHE_DIR` names its parent; without it, the user's cache folder does. Where that
-    cannot be used (a Spark executor without a home), this process gets a new folder and compiles
-    again. The folder belongs to this user and has mode 0700, and no other user can replace it.
+    `SKEWLESS_CACHE_DIR` names its parent; without it, the user's cache folder does. The folder
+    belongs to this user and has mode 0700, or it is read-only, and no other user can replace it.
     """
-    name = "kernels"
     asked = os.environ.get("SKEWLESS_CACHE_DIR")
-    if asked:
-        try:
-            return _writable(Path(asked) / name)
-        except OSError as error:
-            raise OSError(
-                f"SKEWLESS_CACHE_DIR={asked} cannot hold compiled kernels: {error}. "
-                "Set SKEWLESS_CACHE_DIR to a folder that can be written by you alone."
-            ) from None
+    if not asked:
+        return _own_folder()
+    folder = Path(asked) / _NAME
+    try:
+        return private_folder(folder) if read_only(folder) else _writable(folder)
+    except OSError as error:
+        raise OSError(
+            f"SKEWLESS_CACHE_DIR={asked} cannot hold compiled kernels: {error}. "
+            "Set SKEWLESS_CACHE_DIR to a folder that can be written by you alone."
+        ) from None
+
+
+@functools.cache
+def _own_folder() -> Path:
+    """Return the folder of kernels in the user's cache folder.
+
+    Where that cannot be used (a Spark executor without a home), this process gets a new folder and
+    compiles again.
+    """
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
-        return _writable(Path(home).expanduser() / "skewless" / name)
+        return _writable(Path(home).expanduser() / "skewless" / _NAME)
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
         _LOG.warning(
             "kernels are compiled for this process alone, because the cache folder cannot be "
@@ -205,8 +223,12 @@ def _compiling_alone(path: Path) -> Iterator[None]:
     The compiler's own thread lock comes first: a thread that holds a file lock and waits for the
     compiler would otherwise block the thread that compiles and waits for the file lock.
     Between processes there is no deadlock, because no kernel calls itself through others.
+    Kernels of a read-only folder are only loaded.
     """
     with global_compiler_lock:
+        if read_only(path.parent):
+            yield
+            return
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -226,6 +248,52 @@ def _folder_name(function: Callable[..., Any]) -> str:
     if not source.is_file():
         return function.__module__
     return f"{function.__module__}-{sources_digest(function.__module__, source)}"
+
+
+def _folder_of(function: Callable[..., Any]) -> Path:
+    """Return the folder for the kernels of a function's module; make it if it is missing."""
+    home, name = cache_folder(), _folder_name(function)
+    if read_only(home) and not (home / name).is_dir():
+        home = _own_folder()  # a kernel that was not packed, such as one of the user's
+    return private_folder(home / name)
+
+
+class _Locator(caching._CacheLocator):  # type: ignore[misc]
+    """Finds compiled code by the digest in its folder's name, wherever folder and source are.
+
+    numba's own locators look at the path of the source, so a cache could not be moved.
+    """
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        self._folder, self._py_file = _folder_of(function), file
+        self._line = function.__code__.co_firstlineno
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
+        return cls(py_func, py_file)
+
+    def get_cache_path(self) -> str:
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        return self._folder.name
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)  # functions of one name; the digest fixes their lines
+
+
+class _Found(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_Locator,)
+
+
+class _Cache(caching.FunctionCache):  # type: ignore[misc]
+    """numba's cache, which does not write to a read-only folder."""
+
+    _impl_class = _Found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if not read_only(Path(self.cache_path)):
+            super().save_overload(sig, data)
 
 
 def kernel(function: F) -> F:
@@ -253,16 +321,12 @@ def kernel(function: F) -> F:
     if fcntl is None:  # pragma: no cover - Windows
         return dispatcher
 
-    folder = private_folder(cache_folder() / _folder_name(function))
-    before = numba_config.CACHE_DIR
-    numba_config.CACHE_DIR = str(folder)
-    try:
-        dispatcher.enable_caching()
-    finally:
-        numba_config.CACHE_DIR = before
-
+    dispatcher._cache = _Cache(function)
     compile_signature = dispatcher.compile
-    lock = folder / f"{function.__qualname__.replace('<locals>', '_')}.lock"
+    lock = (
+        Path(dispatcher._cache.cache_path)
+        / f"{function.__qualname__.replace('<locals>', '_')}.lock"
+    )
 
     def compile_alone(signature: Any) -> Any:
         with _compiling_alone(lock):

@@ -4,8 +4,9 @@ A new file gets mode 0600. A file is replaced as a whole, through a new file wit
 be guessed. A symbolic link is followed only if it belongs to this user or to root.
 
 Some files are trusted without a check: compiled kernels are code. They are in a folder of mode 0700
-that belongs to the user, checked as ssh checks its own. Each parent belongs to the user or to root,
-and no other user may write to it, unless its sticky bit keeps others from replacing what is in it.
+that belongs to the user, or in a read-only one of the user or of root whose files no other user may
+write to, checked as ssh checks its own. Each parent belongs to the user or to root, and no other
+user may write to it, unless its sticky bit keeps others from replacing what is in it.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ def private_folder(folder: Path) -> Path:
     real = folder.resolve(strict=True)
     if hasattr(os, "geteuid"):  # Windows has neither owners nor modes of this kind
         status = real.stat()
-        if status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE:
+        mine = status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
+        if mine and not read_only(real):
             real.chmod(stat.S_IRWXU)  # others could read at most
         wrong = complaint(real)
         if wrong:
@@ -93,14 +95,24 @@ def private_folder(folder: Path) -> Path:
     return real
 
 
+def read_only(folder: Path) -> bool:
+    """Return whether this is a folder that this process cannot write to."""
+    if not folder.is_dir():
+        return False
+    # Root could write in spite of the mode: a folder of its own without the bit is read-only too.
+    return not (os.access(folder, os.W_OK) and folder.stat().st_mode & stat.S_IWUSR)
+
+
 def complaint(folder: Path) -> str | None:
     """Return in one line which other user could put files into the folder, or None."""
     real = folder.resolve(strict=True)
-    status = real.stat()
-    if status.st_uid != os.geteuid():
-        return f"{described(real, status)}; it must belong to {user(os.geteuid())}"
-    if status.st_mode & _OTHERS:
-        return f"{described(real, status)}; other users could have written to it: remove it"
+    fixed = read_only(real)
+    for path in (real, *(real.iterdir() if fixed else ())):
+        status = path.lstat()
+        if status.st_uid != os.geteuid() and not (fixed and status.st_uid == _ROOT):
+            return f"{described(path, status)}; it must belong to {user(os.geteuid())}"
+        if status.st_mode & (_OTHERS_WRITE if fixed else _OTHERS) or stat.S_ISLNK(status.st_mode):
+            return f"{described(path, status)}; other users could have written to it: remove it"
     program = _folders_of_the_program()
     for parent in real.parents:
         if parent in program:

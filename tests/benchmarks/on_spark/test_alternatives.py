@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("pyspark", reason="the benchmark runs on Spark")
-from benchmarks.on_spark.spark_alternatives import by_case, cells, summary, table
+from benchmarks.on_spark.spark_alternatives import cells, summary, table
 
 
 def rows(stream: str, predicted: str | None = None, **seconds: list[float]) -> list[dict[str, Any]]:
@@ -58,13 +58,3 @@ def test_the_table_says_where_cascade_loses():
 def test_a_cell_without_a_prediction_is_not_predicted_well():
     (cell,) = cells(rows("none", hash=[1.0], cascade_ahead=[1.0]))
     assert not cell.is_predicted_well
-
-
-def test_a_case_has_the_gain_over_the_best_other_on_each_stream():
-    few_slots = [{**row, "slots": 2} for row in TIE]
-    assert by_case(WIN + LOSS + few_slots).splitlines() == [
-        "| case | slots | win | loss | tie |",
-        "| --- | ---: | ---: | ---: | ---: |",
-        "| a model per key | 8 | 2.00 (salt-4) | 0.50 (hash) | – |",
-        "| a model per key | 2 | – | – | 1.10 (hash) |",
-    ]

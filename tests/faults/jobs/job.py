@@ -27,7 +27,7 @@ WATERMARK = "20 seconds"
 
 
 def main() -> None:
-    from skewless.spark.session import session
+    from skewless.spark.configuring import session
 
     config = json.loads(Path(sys.argv[1]).read_text())
     local = Path(config["folder"]) / "local"

@@ -155,7 +155,7 @@ class Job:
 
 def environment() -> dict[str, str]:
     """Return the environment in which Spark's Python workers find the tests' modules."""
-    from skewless.spark.session import find_java
+    from skewless.spark.configuring import find_java
 
     paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -12,9 +12,10 @@ from skewless.cli.application import refusing_bad_input
 from skewless.cli.applications.options import DELIMITER
 from skewless.cli.diagnosing import diagnose
 from skewless.cli.screen import AsJson, console, print_json
-from skewless.diagnosis.columns import Candidate, rank_columns
 from skewless.plumbing.arguments import MOST_WORKERS, shown
-from skewless.workloads.trace import columns_of, delimiter_hint, is_remote
+
+if TYPE_CHECKING:
+    from skewless.diagnosis.columns import Candidate
 
 #: Options of the commands that read records.
 Input = Annotated[
@@ -40,6 +41,9 @@ def columns(
 
     Example: skewless diagnose columns --input orders.parquet
     """
+    from skewless.diagnosis.columns import rank_columns
+    from skewless.workloads.trace import columns_of, delimiter_hint, is_remote
+
     with refusing_bad_input():
         n_workers = reading.count(workers, "--workers", least=1, most=MOST_WORKERS)
         n_records = reading.count(limit, "--limit", least=1)

@@ -6,9 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from skewless.cli import reading
 from skewless.cli.application import refusing_bad_input
@@ -19,11 +17,10 @@ from skewless.cli.on_spark import require_spark, scratch_folder, spark_session
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, print_json
 from skewless.diagnosis.costs import Costs, given_costs
-from skewless.diagnosis.key_column import MOST_ROUTED, KeyReport, first_keys, report_on
-from skewless.diagnosis.key_facts import TOP, count_facts
 from skewless.plumbing.arguments import MOST_WORKERS, shown
-from skewless.workloads import Trace
-from skewless.workloads.trace import columns_of, is_remote
+
+if TYPE_CHECKING:
+    from skewless.diagnosis.key_column import KeyReport
 
 _TEXT = re.compile(r"\.txt(\.gz|\.bz2)?$", re.IGNORECASE)
 
@@ -46,6 +43,8 @@ class Asked:
 
     def is_text(self) -> bool:
         """Whether the input is plain text, which has words and no columns."""
+        from skewless.workloads.trace import columns_of, is_remote
+
         if is_remote(self.path):
             by_name = self.format == "auto" and _TEXT.search(self.path.split("?")[0]) is not None
             return by_name or self.format == "text"
@@ -60,6 +59,8 @@ class Asked:
         self, facts: Any, keys: Any, values: Mapping[int, tuple[Any, ...]], *, goes_on: bool
     ) -> KeyReport:
         """Build the report from the counts, the first keys, and the values of the heaviest."""
+        from skewless.diagnosis.key_column import report_on
+
         texts = {hashed: "/".join(map(_text, parts)) for hashed, parts in values.items()}
         return report_on(
             facts,
@@ -101,6 +102,8 @@ def key(
     if page is not None:
         with needing_bokeh():
             from skewless.dashboard.key_page import write_key_page
+    from skewless.workloads.trace import is_remote
+
     if on_spark:
         require_spark()
     with refusing_bad_input():
@@ -152,6 +155,12 @@ def diagnose_in_memory(asked: Asked, checked: Callable[[], object] = lambda: Non
 
     `checked` is called before the work, when the files and columns are known to exist.
     """
+    import numpy as np
+
+    from skewless.diagnosis.key_column import first_keys
+    from skewless.diagnosis.key_facts import TOP, count_facts
+    from skewless.workloads import Trace
+
     trace = Trace(
         path=asked.path,
         key=tuple(asked.columns),
@@ -187,6 +196,7 @@ def diagnose_on_spark(
 
 def report_by_spark(asked: Asked, records: Any) -> KeyReport:
     """Return the report from a DataFrame of all records and their places in the files."""
+    from skewless.diagnosis.key_column import MOST_ROUTED
     from skewless.spark.diagnosis.counted_keys import count_on_spark
 
     most = min(asked.limit, MOST_ROUTED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -15,14 +15,15 @@ from skewless.cli.diagnosing import diagnose
 from skewless.cli.needs import needing_bokeh
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, console, print_json
-from skewless.diagnosis.application import Application
-from skewless.diagnosis.event_log import is_compacted, read_events
-from skewless.diagnosis.stages import summarise
-from skewless.diagnosis.stragglers import SLOW, Straggler, find_stragglers
-from skewless.diagnosis.what_if import WhatIf, what_if
+from skewless.diagnosis import SLOW
 from skewless.diagnosis.writes import advice
 from skewless.plumbing.arguments import MOST_WORKERS, whole
 from skewless.plumbing.rounding import seconds_text
+
+if TYPE_CHECKING:
+    from skewless.diagnosis.application import Application
+    from skewless.diagnosis.stragglers import Straggler
+    from skewless.diagnosis.what_if import WhatIf
 
 _LISTED = 10
 _LITTLE = 0.05  # of the time of a stage
@@ -52,6 +53,11 @@ def log(
     if page is not None:
         with needing_bokeh():
             from skewless.dashboard.replay_page import write_replay_page
+    from skewless.diagnosis.event_log import is_compacted, read_events
+    from skewless.diagnosis.stages import summarise
+    from skewless.diagnosis.stragglers import find_stragglers
+    from skewless.diagnosis.what_if import what_if
+
     with refusing_bad_input():
         if not slow > 1.0:
             raise ValueError(f"--slow must be above 1, not {slow}")

@@ -83,9 +83,12 @@ def aggregate(
 
     Examples
     --------
-    >>> aggregate(  # doctest: +SKIP
-    ...     trades, "symbol", {"vwap": aggs.vwap("price", "size")}, window=("ts", "1 minute")
-    ... )
+    >>> from skewless import aggregations as aggs
+    >>> rows = [("A", 10.0, 1), ("A", 20.0, 3), ("B", 5.0, 2)]
+    >>> trades = spark.createDataFrame(rows, "symbol string, price double, size int")
+    >>> found = aggregate(trades, "symbol", {"vwap": aggs.vwap("price", "size")})
+    >>> sorted(tuple(row) for row in found.collect())
+    [('A', 17.5), ('B', 5.0)]
     """
     asked = asked_for(Records.of(df).by(key), aggs, window, watermark, mode)
     given = routing_arguments(df, workers, capacities, seed, ledger, untrusted_keys)

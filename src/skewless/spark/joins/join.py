@@ -90,10 +90,11 @@ def join(
 
     Examples
     --------
-    >>> join(orders, parcels, "customer", how="left", workers=64)  # doctest: +SKIP
-    >>> join(  # doctest: +SKIP
-    ...     views, clicks, "ad", within="1 hour", watermark=("ts", "10 minutes"), ledger="/data/ads"
-    ... )
+    >>> orders = spark.createDataFrame([(1, "a"), (1, "b"), (2, "c")], "customer int, order string")
+    >>> parcels = spark.createDataFrame([(1, "x"), (1, "y")], "customer int, parcel string")
+    >>> pairs = join(orders, parcels, "customer", how="left", workers=2)
+    >>> sorted(tuple(row) for row in pairs.dropna().collect())
+    [(1, 'a', 'x'), (1, 'a', 'y'), (1, 'b', 'x'), (1, 'b', 'y')]
     """
     if within is not None:
         if plan is not None:

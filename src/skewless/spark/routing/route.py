@@ -106,8 +106,18 @@ def route(
 
     Examples
     --------
-    >>> route(orders, "customer", workers=64)  # doctest: +SKIP
-    >>> route(orders, "customer", strategy="cascade-ahead", workers=64)  # doctest: +SKIP
+    Half of the orders are of customer 0. Hashing gives them all to one worker.
+
+    >>> orders = spark.range(1000).selectExpr("id", "if(id % 2 = 0, 0, id) AS customer")
+    >>> loads = route(orders, "customer", workers=4).groupBy("worker").count()
+    >>> sorted(round(row["count"], -1) for row in loads.collect())
+    [250, 250, 250, 250]
+
+    Of a stream, and with a strategy, each record is routed online:
+
+    >>> online = route(orders, "customer", strategy="cascade-ahead", workers=4)
+    >>> online.columns
+    ['id', 'customer', 'worker']
     """
     records = Records.of(df).by(key)
     require_new(column, records)

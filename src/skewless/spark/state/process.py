@@ -122,9 +122,19 @@ def process(
 
     Examples
     --------
-    >>> process(  # doctest: +SKIP
-    ...     clicks, "user", Visits(), watermark=("ts", "10 minutes"), ledger="/data/clicks/ledger"
-    ... )
+    >>> from skewless.spark import KeyProcessor
+    >>> class Visits(KeyProcessor):
+    ...     state_schema = "clicks bigint"
+    ...     result_schema = "user string, clicks bigint"
+    ...
+    ...     def update_key(self, key, records, state, watermark):
+    ...         clicks = sum(1 for _ in records) + (state["clicks"] if state else 0)
+    ...         return [{"clicks": clicks}], {"clicks": clicks}
+    >>> clicks = spark.createDataFrame([("a",), ("b",), ("a",)], "user string")
+    >>> sorted(tuple(row) for row in process(clicks, "user", Visits(), workers=2).collect())
+    [('a', 2), ('b', 1)]
+
+    A stream needs `ledger=` as well, the folder that holds the states.
     """
     placement = Placement(
         strategy=strategy,

@@ -131,9 +131,13 @@ def plan_keys(
 
     Examples
     --------
-    >>> plan = plan_keys(orders, "customer", 64)  # doctest: +SKIP
-    >>> print(plan)  # doctest: +SKIP
-    >>> route(orders, "customer", plan=plan)  # doctest: +SKIP
+    >>> orders = spark.range(1000).selectExpr("id", "if(id % 2 = 0, 0, id) AS customer")
+    >>> plan = plan_keys(orders, "customer", 4)
+    >>> len(plan.split), sum(plan.loads)
+    (1, 1000.0)
+    >>> from skewless.spark import route
+    >>> route(orders, "customer", plan=plan).count()
+    1000
     """
     records = Records.of(df).by(key)
     if records.is_stream:
