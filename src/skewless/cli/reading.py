@@ -153,7 +153,8 @@ def events(texts: list[str]) -> list[Event]:
         kind, at_sign, at = head.partition("@")
         settings = pairs(rest.split(","), "--event") if "=" in rest else {}
         if not colon or not at_sign or "worker" not in settings:
-            raise ValueError(f"--event takes KIND@RECORD:worker=NUMBER, not {shown(text)}")
+            verb = "needs worker=…:" if settings else "takes"
+            raise ValueError(f"--event {verb} KIND@RECORD:worker=NUMBER, not {shown(text)}")
         about = {"kind": kind.strip(), "at": at.strip()}
         found.append(parameters.make(Event, about | settings))
     return found

@@ -21,7 +21,6 @@ from experiments.reproduction.cells import Simulation
 from experiments.reproduction.figure import SIZES, Measurement, Paper, Size, named
 from experiments.reproduction.fitting import fitted_z
 from experiments.reproduction.papers.dalton import learning, memory
-from experiments.reproduction.papers.dalton.learning import ForcedHotKeys, found_hot_keys
 from experiments.reproduction.papers.dalton.pipeline import (
     EMIT,
     MERGE,
@@ -159,13 +158,13 @@ def forced(size: Size, *, system: str, hot: int, seed: int) -> Pipeline:
         return own
     # Rows for all of them; what is hot does not depend on the statistics here.
     settings = {"slide": slide, "n_slides": 60, "stats_window": 1_000, "hybrid": False}
-    return ForcedHotKeys(**{**vars(own), "settings": settings}, n_hot=hot)
+    return learning.ForcedHotKeys(**{**vars(own), "settings": settings}, n_hot=hot)
 
 
 def found(size: Size, *, seed: int) -> Measurement:
     """Build the cell that counts the hot keys that Dalton finds."""
     slide, of = _of_10c(size)
-    return found_hot_keys(**of, stats_window=slide, seed=seed)
+    return learning.found_hot_keys(**of, stats_window=slide, seed=seed)
 
 
 def variants(
