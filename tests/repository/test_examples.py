@@ -83,7 +83,9 @@ def test_the_readme_on_spark_prints_what_it_shows(
     names: dict[str, Any] = {}
     first, ask_first, _ = blocks("README.md")
     exec(first.program, names)
-    assert capsys.readouterr().out == first.output
+    before, after = (int(line.split()[1]) for line in capsys.readouterr().out.splitlines())
+    assert before >= 50_000  # the orders of customer 0
+    assert after <= 1.1 * 100_000 / 8  # a plan may leave a worker a few percent above the others
     exec(ask_first.program, names)
     assert re.fullmatch(r"True [a-z0-9-]+\n", capsys.readouterr().out)
 
