@@ -28,19 +28,10 @@ from skewless.spark.routing.planned.counting import seeded_hash
 from skewless.spark.state.operators.join import both_records, key_names, renamed
 from skewless.spark.state.spread_records import any_null
 
-#: Other names of the kinds of join, as Spark has them.
+#: Other names of the kinds of join, as Spark has them; with or without "_".
 _OTHER_NAMES = {
-    "left_outer": "left",
-    "leftouter": "left",
-    "right_outer": "right",
-    "rightouter": "right",
-    "outer": "full",
-    "full_outer": "full",
-    "fullouter": "full",
-    "left_semi": "semi",
-    "leftsemi": "semi",
-    "left_anti": "anti",
-    "leftanti": "anti",
+    **{"leftouter": "left", "rightouter": "right", "outer": "full", "fullouter": "full"},
+    **{"leftsemi": "semi", "leftanti": "anti"},
 }
 #: Of a decimal.
 _MOST_DIGITS = 38
@@ -153,7 +144,7 @@ def both_sides(left: DataFrame, right: DataFrame, on: Any, how: Any, suffix: Any
 
 
 def _kind(how: Any) -> str:
-    name = _OTHER_NAMES.get(how, how) if isinstance(how, str) else how
+    name = _OTHER_NAMES.get(how.replace("_", ""), how) if isinstance(how, str) else how
     if not isinstance(name, str) or name not in KEPT:
         allowed = ", ".join(map(repr, KEPT))
         raise ValueError(f"how must be one of {allowed}, not {shown(how)}")

@@ -36,6 +36,7 @@ _EVEN = 0.1
 #: Of a value in a shuffled row, about.
 _VALUE_BYTES = 16
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
+_A_JOIN = re.compile(r"^[\W\d]*(\w+Join)\b", re.MULTILINE)
 _BYTES = re.compile(r"(?P<number>[0-9]+)(?P<unit>[kmgtp]?)b?")
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 
@@ -152,17 +153,12 @@ def _counted(sides: Sides, plan: JoinPlan) -> JoinPlan:
 
 def _broadcasts(sides: Sides) -> str | None:
     """Return a reason if Spark itself broadcasts a side: then nothing is shuffled."""
-
-    def n_broadcast(df: DataFrame) -> int:
-        text = io.StringIO()
-        with contextlib.redirect_stdout(text):
-            df.explain()
-        return text.getvalue().count("BroadcastHashJoin")
-
-    inputs = [side.df for side in (sides.left, sides.right)]
-    if n_broadcast(sides.plain) > sum(map(n_broadcast, inputs)):
-        return "one side is small, and Spark broadcasts it"
-    return None
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        sides.plain.explain()
+    first = _A_JOIN.search(text.getvalue())  # those of the inputs are below
+    is_small = first is not None and first[1] == "BroadcastHashJoin"
+    return "one side is small, and Spark broadcasts it" if is_small else None
 
 
 def _is_small(sides: Sides, plan: JoinPlan) -> bool:
