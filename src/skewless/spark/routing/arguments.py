@@ -89,14 +89,19 @@ def number_of_workers(
 
 def require_rescaling(strategy: AnyStrategy, capacities: Sequence[float]) -> None:
     """Raise ValueError if the strategy cannot use these capacities."""
-    if not isinstance(strategy, Rescales):
-        able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Rescales)]
+    if not uses_capacities(strategy):
+        able = [repr(name) for name in registry.names() if uses_capacities(registry.get(name)())]
         raise ValueError(
             f"capacities: strategy {strategy.name!r} ignores differences in speed; "
             f"use one of {', '.join(able)}, or leave out capacities"
         )
     if not strategy.traits.any_may_leave:
         require_all_stay(strategy.name, np.array(capacities))
+
+
+def uses_capacities(strategy: AnyStrategy) -> bool:
+    """Return whether workers of different speed get different parts."""
+    return isinstance(strategy, Rescales) and not strategy.traits.ignores_speeds
 
 
 def weight_column(records: Records, weight: str | Column, strategy: AnyStrategy) -> Column:
