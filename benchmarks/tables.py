@@ -3,6 +3,7 @@
 import typer
 
 from benchmarks import grouping_cost, overview
+from benchmarks.aggregation import whole_keys
 from benchmarks.frontier.__main__ import write_documents
 from benchmarks.on_spark import (
     aggregate_speed,
@@ -18,7 +19,6 @@ from benchmarks.on_spark import (
     spark_versions,
     stateful_operators,
     tpch_q5,
-    whole_keys,
 )
 from benchmarks.records import read_records
 from experiments.reproduction import document as reproduction

@@ -107,6 +107,8 @@ class Traits:
     any_may_leave
         Any worker leaves if its capacity in `rescale` is 0. Without this, only the last workers
         can leave, and `rescale` refuses a capacity of 0.
+    ignores_speeds
+        `rescale` changes the number of workers, and treats all of them alike.
     """
 
     family: Literal["splitting", "moving"]
@@ -116,6 +118,7 @@ class Traits:
     minimal_rescale: bool = False
     moves_unnamed: bool = False
     any_may_leave: bool = False
+    ignores_speeds: bool = False
 
 
 class Strategy(Protocol[S]):

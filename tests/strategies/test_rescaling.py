@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from command_line import run
 from skewless.checks import applicable
 from skewless.checks.contract import check_strategy
 from skewless.state import copy_state
@@ -96,3 +97,10 @@ def test_routing_begins_anew_in_the_same_way():
         out = np.empty(keys.size, np.int32)
         strategy.route(keys, rescaled, out)
         assert out.tolist() == routed(strategy, keys, 8, 3).tolist()
+
+
+def test_they_say_that_they_ignore_speeds():
+    assert all(strategy.traits.ignores_speeds for strategy in SYSTEMS)
+    stream = ["--zipf", "1", "--records", "2000"]
+    told = run("simulate", "--strategy", "pstream,cascade", *stream, "--capacities", "1,2")
+    assert "--capacities: pstream treat all workers alike" in told.stderr

@@ -123,7 +123,7 @@ def _report_strategies_without_speeds(chosen: Sequence[AnyStrategy]) -> None:
     """Print which strategies treat all workers alike, although the workers differ in speed."""
     from skewless.strategy import Rescales
 
-    blind = [one.name for one in chosen if not isinstance(one, Rescales)]
+    blind = [o.name for o in chosen if not isinstance(o, Rescales) or o.traits.ignores_speeds]
     if blind:
         typer.echo(f"--capacities: {', '.join(blind)} treat all workers alike", err=True)
 

@@ -71,28 +71,30 @@ def number_of_workers(df: DataFrame, given: int | None, ledger: Ledger | None = 
 
 def require_rescaling(strategy: AnyStrategy, capacities: Sequence[float]) -> None:
     """Raise ValueError if the strategy cannot use these capacities."""
-    if not isinstance(strategy, Rescales):
+    if not uses_capacities(strategy):
+        able = [repr(name) for name in registry.names() if uses_capacities(registry.get(name)())]
         raise ValueError(
             f"capacities: strategy {strategy.name!r} ignores differences in speed; "
-            f"use one of {_able(Rescales)}, or leave out capacities"
+            f"use one of {', '.join(able)}, or leave out capacities"
         )
     if not strategy.traits.any_may_leave:
         require_all_stay(strategy.name, np.array(capacities))
 
 
+def uses_capacities(strategy: AnyStrategy) -> bool:
+    """Return whether workers of different speed get different parts."""
+    return isinstance(strategy, Rescales) and not strategy.traits.ignores_speeds
+
+
 def weight_column(records: Records, weight: str | Column, strategy: AnyStrategy) -> Column:
     """Return the weights as numbers; raise ValueError if the strategy does not weigh records."""
     if not isinstance(strategy, Weighs):
+        able = [repr(name) for name in registry.names() if issubclass(registry.get(name), Weighs)]
         raise ValueError(
-            f"weight: strategy {strategy.name!r} does not weigh records; {_able(Weighs)} do: "
+            f"weight: strategy {strategy.name!r} does not weigh records; {', '.join(able)} do: "
             "use one of them, or leave out weight"
         )
     return cost_column(records, weight)
-
-
-def _able(trait: Any) -> str:
-    """Return the registered strategies that have a trait, for messages."""
-    return ", ".join(repr(n) for n in registry.names() if issubclass(registry.get(n), trait))
 
 
 def cost_column(records: Records, weight: str | Column) -> Column:

@@ -153,7 +153,9 @@ class Dalton:
     def traits(self) -> Traits:
         """Splitting, by record or by batch; a hot key may be on every worker."""
         decides: Literal["record", "batch"] = "batch" if self.by_batch else "record"
-        return Traits(family="splitting", decides=decides, gathers=self.by_batch)
+        return Traits(
+            family="splitting", decides=decides, gathers=self.by_batch, ignores_speeds=True
+        )
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> Bandit:
         """Return the state of a source that has sent nothing."""

@@ -102,7 +102,7 @@ class PdStream:
     @property
     def traits(self) -> Traits:
         """Splitting; a hot key may be on every worker."""
-        return Traits(family="splitting")
+        return Traits(family="splitting", ignores_speeds=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> PdStreamState:
         """Return the state of a source that has sent nothing."""

@@ -184,7 +184,7 @@ class PStream:
     @property
     def traits(self) -> Traits:
         """Splitting; a hot key is on all workers."""
-        return Traits(family="splitting")
+        return Traits(family="splitting", ignores_speeds=True)
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> PStreamState:
         """Return the state of a source that has seen nothing; each source has different coins."""
