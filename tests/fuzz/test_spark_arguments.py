@@ -198,8 +198,8 @@ def test_calls_work_or_refuse_their_arguments_by_name(
         # Some functions refuse, with good reason, what is valid for others.
         known = [*names, *(other for name in names for other in ALSO.get(name, []))]
         known += ["df is a stream"] * (function is hot_keys) + ["there is no ledger"]
-        # A processor gets all columns, so two of one name are too many.
-        known += ["column 'twice' is ambiguous"] * (function in PROCESSING)
+        # A processor and a table get all columns, so two of one name are too many.
+        known += ["column 'twice' is ambiguous"] * (function in (*PROCESSING, explain_write))
         known += ["holds no state"] * (function in (read_state, scale_to))
         known += ["no observation"] * (function is observed_hot_keys)
         times = {"watermark", "window", "mode"}

@@ -147,9 +147,14 @@ def _printed(program: str, folder: Path, cache: Path) -> str:
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """Let the cache folder be looked for anew, by the environment of this test."""
     monkeypatch.delenv("SKEWLESS_CACHE_DIR", raising=False)
-    compiling.cache_folder.cache_clear()
+    look_anew()
     yield monkeypatch
+    look_anew()
+
+
+def look_anew() -> None:
     compiling.cache_folder.cache_clear()
+    compiling._own_folder.cache_clear()
 
 
 OUTER = """
@@ -220,7 +225,7 @@ def test_without_a_home_the_folder_is_new_and_private(fresh, tmp_path, caplog):
     assert found not in planted.parents
     assert stat.S_IMODE(found.stat().st_mode) == 0o700
     assert "SKEWLESS_CACHE_DIR" in caplog.text
-    compiling.cache_folder.cache_clear()
+    look_anew()
     assert compiling.cache_folder() != found
 
 
@@ -235,7 +240,7 @@ def _without_a_home(monkeypatch: pytest.MonkeyPatch, folder: Path) -> str:
     """Leave only a folder for temporary files; return the name that kernels would have."""
     monkeypatch.setenv("SKEWLESS_CACHE_DIR", str(folder))
     name = compiling.cache_folder().name
-    compiling.cache_folder.cache_clear()
+    look_anew()
     monkeypatch.delenv("SKEWLESS_CACHE_DIR")
     (folder / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "file"))

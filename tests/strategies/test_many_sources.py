@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from skewless.simulator.micro_batches import MicroBatches
+from skewless.simulator.syncing import MicroBatches
 
 from skewless import make, registry
 from skewless.metrics import imbalance

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.table import Table
 
 from skewless.cli import reading
@@ -16,9 +15,9 @@ from skewless.cli.option import option
 from skewless.cli.screen import AsJson, console, print_json, progress_bar
 from skewless.cli.simulating import optional_count, stream_of
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number
-from skewless.strategies import PStream
-from skewless.strategies.pstream.tuning import tune
-from skewless.workloads import Workload
+
+if TYPE_CHECKING:
+    from skewless.workloads import Workload
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +40,10 @@ def tried(
     time_weight: float, stream: Workload, n_workers: int, window: int, pair_cost: float, seed: int
 ) -> Trial:
     """Route the stream by PStream with this w_T, as one source."""
+    import numpy as np
+
+    from skewless.strategies import PStream
+
     strategy = PStream(time_weight=time_weight)
     state = strategy.start(n_workers, seed)
     settings = state.predictor.settings[0]
@@ -98,6 +101,8 @@ def tune_command(
     The walk begins with the default, equal weights. The first row is the default, the row with the
     least cost is the best.
     """
+    from skewless.strategies.pstream.tuning import tune
+
     with refusing_bad_input():
         settings = reading.pairs(with_ or [], "--with")
         source = "trace" if trace is not None else workload or "zipf"

@@ -271,4 +271,6 @@ def window_table(run: Run) -> pa.Table:
 
 def write_windows(runs: Sequence[Run], path: Path) -> None:
     """Write the windows of all runs into one Parquet file."""
-    pyarrow.parquet.write_table(pa.concat_tables([window_table(run) for run in runs]), path)
+    table = pa.concat_tables([window_table(run) for run in runs])
+    with path.open("wb") as file:  # Arrow would read some paths as addresses
+        pyarrow.parquet.write_table(table, file)

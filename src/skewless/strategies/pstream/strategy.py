@@ -200,12 +200,13 @@ class PStream:
             places=np.zeros(2 * _BLOCK, np.int32),
         )
 
-    def _predictor(self, n_workers: int, seeds: Words, f: float = _FIRST_F) -> HotKeyPredictor:
-        """Return a predictor for this many workers that has seen nothing; an f that adapts is f."""
+    def _predictor(self, n_workers: int, seeds: Words, f: float | None = None) -> HotKeyPredictor:
+        """Return a predictor for this many workers that has seen nothing; `f` is one it had."""
         least = self.least_f or max(_SMALLEST_F, _LEAST_F_PER_SHARE / n_workers)
         self._require_two_bits(self.f or least)
+        first = max(_FIRST_F, least) if f is None else f
         return hot_key_predictor(
-            self.f or max(f, least if self.bounded else _SMALLEST_F),
+            self.f or max(first, least if self.bounded else _SMALLEST_F),
             least_f=None if self.f else least,
             floor=None if self.bounded else _SMALLEST_F,
             length=self.length,
