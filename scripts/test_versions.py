@@ -14,7 +14,7 @@ from pathlib import Path
 from spark_environment import PROJECT, VERSIONS, checked, environment
 
 MODES = ("classic", "connect")
-RECORDS = PROJECT / "benchmarks" / "results" / "on_spark" / "spark_versions.jsonl"
+RECORDS = PROJECT / "benchmarks" / "results" / "spark_versions.jsonl"
 
 
 def passes(python: Path, version: str, mode: str) -> bool:
