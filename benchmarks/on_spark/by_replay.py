@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.on_spark.event_logs import logged_session, run, runs_of
 from benchmarks.on_spark.ways import FAMILIES, REBALANCE, Cell
-from benchmarks.on_spark.ways_tables import PLACE, REPORT, table
+from benchmarks.on_spark.ways_tables import PLACE, REPORT, ten_rows
 from benchmarks.records import Row, grouped, read_records, write_records
 from benchmarks.streams import cut, stream_table, write_files
 from benchmarks.turns import in_turns
@@ -122,7 +122,7 @@ def main(
     if out is None:
         REPORT.write_tables()
     else:
-        print(table(records))
+        print(ten_rows(records))
 
 
 if __name__ == "__main__":
