@@ -23,7 +23,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-core test-slow test-nojit test-statistics test-faults test-nightly test-browser test-matrix
-.PHONY: lint format bench bench-spark test-versions test-cluster package
+.PHONY: lint format bench bench-ways bench-growth bench-replay test-versions test-cluster package
 .PHONY: docs soak pictures test-kafka test-delta fuzz overview frontier reproduce docs-tables java clean bench-public
 
 help: ## List the targets
@@ -103,12 +103,11 @@ format: $(READY) ## Format the code and fix what can be fixed
 bench: $(READY) ## Measure what a routing decision costs
 	$(BIN)/python -m benchmarks.grouping_cost
 
-bench-spark: $(READY) ## Measure routing on Spark against hashing, salting and round-robin (DATA=folder adds streams)
-	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.spark_speed
-	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.planned $(if $(DATA),--data "$(DATA)")
-	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.spark_alternatives $(if $(DATA),--data "$(DATA)")
-	$(BIN)/python -m benchmarks.on_spark.break_even $(if $(DATA),--data "$(DATA)")
-	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.aggregate_speed $(if $(DATA),--data "$(DATA)")
+bench-ways: $(READY) ## Measure all ways to partition by replay, for the README's table; goes on where it was stopped (FULL=1 DATA=folder: all cells)
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.by_replay $(if $(FULL),--full) $(if $(DATA),--data "$(DATA)")
+
+bench-growth: $(READY) ## Measure how plans, reports, ledger reads and state grow, for docs/background/scale.md
+	$(BIN)/python -m benchmarks.growth
 
 bench-replay: $(READY) ## Measure how exact the replay of an event log on other slots is; needs a quiet machine
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.on_spark.replay_validation

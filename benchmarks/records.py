@@ -28,6 +28,7 @@ class Report:
     name: str  # the name of the file in `results/`
     # The function that makes each table, by its document and its marker.
     tables: Mapping[tuple[str, str], Callable[[list[Row]], str]]
+    command: str = ""  # that measures; named in place of a table that has no rows yet
 
     @property
     def path(self) -> Path:
@@ -48,8 +49,16 @@ class Report:
     def write_tables(self) -> None:
         """Write the tables anew; measures nothing."""
         records = self.read()
-        for (document, marker), table in self.tables.items() if records else ():
-            write_table(PROJECT / document, marker, table(records))
+        for (document, marker), table in self.tables.items() if records or self.command else ():
+            write_table(PROJECT / document, marker, self.content(table, records))
+
+    def content(self, table: Callable[[list[Row]], str], records: list[Row]) -> str:
+        """Return a table, or the sentence in its place if it has no rows."""
+        content = table(records) if records else ""
+        # A table of a heading alone, or none.
+        if self.command and (not records or content.endswith(" ---: |")):
+            return f"There are no figures yet: `{self.command}` measures them."
+        return content
 
 
 def read_records(path: Path) -> list[Row]:

@@ -41,9 +41,9 @@ def zipf_keys(z: float, n_keys: int, n_records: int) -> Keys:
     return InMemory.of(Zipf(z=z, n_keys=n_keys, n_records=n_records), 0).keys
 
 
-def real_streams(data: Path | None, n_records: int) -> Iterator[tuple[str, Any]]:
+def real_streams(data: Path | None, n_records: int, named: str = "*") -> Iterator[tuple[str, Any]]:
     """Yield the column `key` of each Parquet file in a folder, by the name of the file."""
-    for file in sorted(data.glob("*.parquet")) if data else ():
+    for file in sorted(data.glob(f"{named}.parquet")) if data else ():
         yield file.stem, pq.read_table(file, columns=["key"]).slice(0, n_records).column("key")
 
 
@@ -64,3 +64,23 @@ def cut(table: pa.Table, n: int) -> Iterator[pa.Table]:
     """Yield `n` parts of a table, of equal size but for the last."""
     size = -(-table.num_rows // n)
     return (table.slice(number * size, size) for number in range(n))
+
+
+def stream_table(
+    name: str, n_records: int, n_keys: int, columns: int, data: Path | None
+) -> pa.Table | None:
+    """Return a stream by name, "Zipf 1.4" or that of a file in `data`; None: there is none.
+
+    It has the key, two numbers with exact sums of products, and so many further columns.
+    """
+    kind, _, z = name.partition(" ")
+    if kind == "Zipf":
+        keys: Any = pa.array(zipf_keys(float(z), n_keys, n_records).astype(str))
+    else:
+        keys = dict(real_streams(data, n_records, name)).get(name)
+    if keys is None:
+        return None
+    rng, n = np.random.default_rng(1), len(keys)
+    numbers = {"x": rng.integers(0, 4_000, n) / 4, "w": rng.integers(1, 100, n) * 1.0}
+    more = {f"c{place}": np.arange(n) * (place + 1) for place in range(columns)}
+    return pa.table({"key": keys, **numbers, **more})

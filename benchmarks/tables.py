@@ -2,34 +2,28 @@
 
 import typer
 
-from benchmarks import grouping_cost, overview
+from benchmarks import grouping_cost, growth, held_keys, overview, spark_versions
 from benchmarks.aggregation import whole_keys
 from benchmarks.frontier.__main__ import write_documents
 from benchmarks.on_spark import (
-    aggregate_speed,
-    break_even,
-    held_keys,
+    first_route,
     keyed_state_mixed,
     learning_together,
     public,
-    skewed_joins,
-    skewed_writes,
-    spark_alternatives,
-    spark_speed,
-    spark_versions,
+    replay_validation,
     stateful_operators,
     tpch_q5,
+    ways_tables,
 )
 from benchmarks.records import read_records
 from experiments.reproduction import document as reproduction
 
 MODULES = (
-    *(grouping_cost, overview, aggregate_speed, break_even, held_keys),
-    *(keyed_state_mixed, learning_together, public),
-    *(skewed_joins, skewed_writes, spark_alternatives, spark_versions, stateful_operators),
-    *(tpch_q5, whole_keys),
+    *(grouping_cost, growth, overview, first_route, held_keys),
+    *(keyed_state_mixed, learning_together, public, replay_validation),
+    *(spark_versions, stateful_operators, tpch_q5, ways_tables, whole_keys),
 )
-REPORTS = (*(module.REPORT for module in MODULES), spark_speed.SPEEDS, spark_speed.FIRST_ROUTES)
+REPORTS = tuple(module.REPORT for module in MODULES)
 
 
 def write_reproduction_tables() -> None:

@@ -17,7 +17,7 @@ VERSIONS = ("4.1", "4.2", "4.3")
 MODES = ("classic", "connect")
 PROJECT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = PROJECT / ".venv-versions"
-RECORDS = PROJECT / "benchmarks" / "results" / "on_spark" / "spark_versions.jsonl"
+RECORDS = PROJECT / "benchmarks" / "results" / "spark_versions.jsonl"
 #: What differs from one version of Spark to the next; all else is as in constraints.txt.
 _SPARKS_OWN = re.compile(r"^(pyspark|py4j)==.*\n", re.MULTILINE)
 

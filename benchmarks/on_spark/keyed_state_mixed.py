@@ -19,8 +19,7 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from benchmarks.on_spark.keyed_state_page import write_keyed_state
-from benchmarks.records import BENCHMARKS, PROJECT, Report, Row, grouped, markdown
+from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown
 from benchmarks.streams import write_files
 from benchmarks.turns import (
     QUIET,
@@ -47,7 +46,6 @@ from skewless.spark.state.versions import bases
 from skewless.strategies import Mixed
 from skewless.workloads import FluctuatingZipf
 
-PAGE = PROJECT / "out" / "keyed_state.html"
 SCHEMA = "key bigint, batch bigint, ts timestamp"
 _BEGIN = datetime(2024, 1, 1, tzinfo=timezone.utc)
 SEED = 0
@@ -328,9 +326,8 @@ def main(
     small: bool = option(False, "A short try; writes no document.", "--small"),
     records_per_batch: int | None = option(None, "Records of a micro-batch.", "--records", min=1),
     n_batches: int | None = option(None, "Micro-batches of each stream.", "--batches", min=1),
-    out: Path = option(PAGE, "The file for the page with the plots."),
 ) -> None:
-    """Measure keyed state on Spark with Mixed's generator; write records, a table and a page."""
+    """Measure keyed state on Spark with Mixed's generator; write records and a table."""
     size = SMALL if small else Size()
     size = replace(size, n_records=records_per_batch or size.n_records)
     size = replace(size, n_batches=n_batches or size.n_batches)
@@ -342,13 +339,6 @@ def main(
         for number, scenario in enumerate(SCENARIOS):
             took, _ = timed(records.extend, measure(spark, folder / str(number), scenario, size))
             print(f"{scenario.name}, {scenario.strategy}: {took:.0f} s", flush=True)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    about = (
-        f"{size.n_workers} workers, {size.n_keys:,} keys, {size.n_records:,} records in a "
-        f"micro-batch, {size.work_us:g} µs each"
-    )
-    write_keyed_state(records, about, out)
-    print(f"page: {out}")
     if small:
         print(table(records))
     else:

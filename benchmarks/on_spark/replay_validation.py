@@ -10,31 +10,25 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
 from pyspark import TaskContext
-from pyspark.sql import SparkSession
 
-from benchmarks.kinds_of_work import rounds_for
+from benchmarks.kinds_of_work import Work, compute, rounds_for
+from benchmarks.on_spark.event_logs import logged_session, run, runs_of
 from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown
-from skewless.diagnosis.event_log import Event, read_events
+from skewless.cli.option import option
+from skewless.diagnosis.application import Application
 from skewless.diagnosis.replay import Replay
-from skewless.diagnosis.stages import summarise
 
 SLEEPING, COMPUTING = "sleeping", "computing"
 #: Tasks of each stage, and how many times as long as the others the first one takes.
 N_TASKS, SKEW = 48, 8
 #: Seconds that the processes of a slot have to start together.
 WARM_UP_S = 2.0
-_WARM_UP = "warm-up"
-_BLOCK = b"x" * 1024
-
-Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def slow(spend: Callable[[float], None]) -> Work:
@@ -49,65 +43,19 @@ def slow(spend: Callable[[float], None]) -> Work:
     return work
 
 
-def sleeping(seconds: float) -> Work:
-    """Return work that waits."""
-    return slow(lambda units: time.sleep(units * seconds))
-
-
-def computing(rounds: int) -> Work:
-    """Return work that makes checksums of a kilobyte."""
-
-    def spend(units: float) -> None:
-        checksum = 0
-        for _ in range(round(units * rounds)):
-            checksum = zlib.crc32(_BLOCK, checksum)
-
-    return slow(spend)
-
-
-def log_of(work: Work, n_slots: int, folder: Path) -> Path:
-    """Run the jobs on so many slots; return the folder of their log."""
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": folder.as_uri(),
-        "spark.sql.shuffle.partitions": str(N_TASKS),
-        # Else the number of tasks depends on the slots.
-        "spark.sql.adaptive.coalescePartitions.enabled": "false",
-    }
-    builder = SparkSession.builder.appName("replay").master(f"local[{n_slots}]")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    try:
-        context = spark.sparkContext
-        context.setJobDescription(_WARM_UP)
-        schema = "id long"
+def log_of(work: Work, n_slots: int, folder: Path) -> Application:
+    """Run the jobs on so many slots; return what their log tells."""
+    schema = "id long"
+    with logged_session(n_slots, folder, {"spark.sql.shuffle.partitions": str(N_TASKS)}) as spark:
         together = slow(lambda _: time.sleep(WARM_UP_S))
         spark.range(0, n_slots, 1, n_slots).mapInArrow(together, schema).count()
-        context.setJobDescription("measured")
         # One stage; then two, the second of which reads what the first one sends.
         records = spark.range(0, 100 * N_TASKS, 1, N_TASKS)
-        records.mapInArrow(work, schema).count()
-        sent = records.mapInArrow(work, schema).repartition(N_TASKS, "id")
-        sent.mapInArrow(work, schema).count()
-    finally:
-        spark.stop()
-    return folder
-
-
-def without_warm_up(events: Sequence[Event]) -> Iterator[Event]:
-    """Yield the events of a log but for those of the job that starts the Python processes."""
-    left_out: set[int] = set()
-    jobs: set[Any] = set()
-    for event in events:
-        described = (event.get("Properties") or {}).get("spark.job.description")
-        if event["Event"] == "SparkListenerJobStart" and described == _WARM_UP:
-            left_out |= set(event["Stage IDs"])
-            jobs.add(event["Job ID"])
-        stage = event.get("Stage ID", event.get("Stage Info", {}).get("Stage ID"))
-        if stage not in left_out and not (jobs and event.get("Job ID") in jobs):
-            yield event
+        with run(spark, "measured"):
+            records.mapInArrow(work, schema).count()
+            sent = records.mapInArrow(work, schema).repartition(N_TASKS, "id")
+            sent.mapInArrow(work, schema).count()
+    return runs_of(folder)["measured"]
 
 
 def measure(kind: str, work: Work, slots: Sequence[int]) -> Iterator[Row]:
@@ -115,8 +63,7 @@ def measure(kind: str, work: Work, slots: Sequence[int]) -> Iterator[Row]:
     replays = {}
     for n_slots in slots:
         with tempfile.TemporaryDirectory() as folder:
-            events = list(read_events(log_of(work, n_slots, Path(folder))))
-        replays[n_slots] = Replay(summarise(without_warm_up(events)))
+            replays[n_slots] = Replay(log_of(work, n_slots, Path(folder)))
         print(f"{kind}, {n_slots} slots: {replays[n_slots].measured:.1f} s")
     cores = len(os.sched_getaffinity(0))
     for logged, replay in replays.items():
@@ -160,21 +107,24 @@ def worst(records: Sequence[Row]) -> str:
 REPORT = Report(
     "on_spark/replay_validation.jsonl",
     {(BENCHMARKS, "replay"): table, ("docs/diagnosis.md", "replay error"): worst},
+    command="make bench-replay",
 )
 
 
 def main(
-    slots: Annotated[str, typer.Option(help="Slots of sleeping work.")] = "2,4,8,16,32",
-    seconds: Annotated[float, typer.Option(help="Seconds of a task.")] = 1.0,
+    slots: str = option("2,4,8,16,32", "Slots of sleeping work."),
+    seconds: float = option(1.0, "Seconds of a task."),
 ) -> None:
     """Measure the jobs on all slots, and tell each from the logs of the others."""
-    n_cores = len(os.sched_getaffinity(0))
-    computed = range(1, n_cores + 1)
-    records = [
-        *measure(SLEEPING, sleeping(seconds), [int(n) for n in slots.split(",")]),
-        *measure(COMPUTING, computing(rounds_for(seconds)), computed),
-    ]
-    REPORT.write(records)
+    cores, rounds = len(os.sched_getaffinity(0)), rounds_for(seconds)
+    sleeping = slow(lambda units: time.sleep(units * seconds))
+    computing = slow(lambda units: compute(round(units * rounds)))
+    REPORT.write(
+        [
+            *measure(SLEEPING, sleeping, [int(n) for n in slots.split(",")]),
+            *measure(COMPUTING, computing, range(1, cores + 1)),
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -19,10 +19,11 @@ ALL = (*REPORTS, FRONTIER)
 @pytest.mark.parametrize("report", ALL, ids=lambda report: report.name)
 def test_documents_say_what_the_records_say(report: Report) -> None:
     records = report.read()
-    assert records
+    assert records or report.command  # which the document names in place of the table
     for (document, marker), table in report.tables.items():
         page = (PROJECT / document).read_text(encoding="utf-8")
-        assert replace_table(page, marker, table(records)) == page, "run make docs-tables"
+        content = report.content(table, records)
+        assert replace_table(page, marker, content) == page, "run make docs-tables"
 
 
 def test_every_marker_of_a_document_has_a_report() -> None:

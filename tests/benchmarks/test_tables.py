@@ -1,7 +1,14 @@
 import pytest
 
 from benchmarks import grouping_cost, overview
-from benchmarks.records import read_records, replace_table, write_records, write_table
+from benchmarks.records import (
+    Report,
+    markdown,
+    read_records,
+    replace_table,
+    write_records,
+    write_table,
+)
 from skewless import registry
 from skewless.strategy import Merges
 from skewless.workloads import EvolvingZipf, Zipf
@@ -21,6 +28,17 @@ def test_only_the_named_table_is_replaced(tmp_path):
         "1 <!-- table: a -->x<!-- end --> 2 <!-- table: b -->\nnew \\1\n<!-- end --> 3"
     )
     assert not write_table(document, "b", r"new \1")
+
+
+def test_a_table_without_rows_names_what_measures_it():
+    def table(records):
+        return markdown("a | b", [[r["a"], r["b"]] for r in records if r["a"]])
+
+    report = Report("x.jsonl", {("page.md", "x"): table}, command="make x")
+    nothing = "There are no figures yet: `make x` measures them."
+    assert report.content(table, []) == nothing
+    assert report.content(table, [{"a": 0, "b": 1}]) == nothing
+    assert report.content(table, [{"a": 2, "b": 1}]).endswith("| 2 | 1 |")
 
 
 def test_a_missing_marker_is_an_error():

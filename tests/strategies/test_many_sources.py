@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from skewless.simulator.syncing import MicroBatches
 
 from skewless import make, registry
 from skewless.metrics import imbalance
+from skewless.simulator.syncing import MicroBatches
 from skewless.strategy import Merges
 from skewless.workloads import Zipf
 

@@ -1,8 +1,6 @@
-"""The table of keyed state that moves, the simulator's part of it, and the page of plots."""
+"""The table of keyed state that moves, and the simulator's part of it."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +8,6 @@ import pytest
 pytest.importorskip("pyspark", reason="the benchmark runs on Spark")
 from benchmarks.on_spark import keyed_state_mixed as keyed_state
 from benchmarks.on_spark.keyed_state_mixed import SCENARIOS, Size
-from benchmarks.on_spark.keyed_state_page import write_keyed_state
 from benchmarks.records import Row
 
 SIZE = Size(n_workers=4, n_keys=500, n_records=2_000, n_batches=9)
@@ -76,14 +73,3 @@ def test_load_shifts_between_the_given_workers() -> None:
     assert np.mean(shares[change : 2 * change], axis=0)[heaviest] == pytest.approx(
         np.mean(shares[:change], axis=0)[heaviest] / 2, rel=0.2
     )
-
-
-def test_the_page_opens_without_a_network(tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
-    write_keyed_state(made_up(), "a <try> of it", path)
-    page = path.read_text()
-    assert "of it" in page
-    assert "<try>" not in page
-    assert "slow worker: imbalance" in page
-    with pytest.raises(ValueError, match="records must not be empty"):
-        write_keyed_state([], "", path)

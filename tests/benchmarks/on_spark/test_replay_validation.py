@@ -1,9 +1,10 @@
-"""The table of told and measured times, and what counts of a log."""
+"""The table of told and measured times, and which events of a log belong to a run."""
 
 import pytest
 
 pytest.importorskip("pyspark", reason="the benchmark runs on Spark")
-from benchmarks.on_spark.replay_validation import table, without_warm_up, worst
+from benchmarks.on_spark.event_logs import by_run
+from benchmarks.on_spark.replay_validation import table, worst
 
 ROWS = [
     {"work": "sleeping", "logged": 2, "slots": 2, "told": 10.1, "measured": 10.0},
@@ -24,15 +25,19 @@ def test_a_row_has_what_a_log_tells_and_the_error():
     assert worst(ROWS) == ("The largest error is 10% for sleeping work, and 0% for computing work.")
 
 
-def test_the_job_that_starts_processes_is_left_out():
-    warm = {"spark.job.description": "warm-up"}
-    events = [
-        {"Event": "SparkListenerJobStart", "Job ID": 0, "Stage IDs": [0, 1], "Properties": warm},
+def test_a_run_has_its_jobs_their_stages_and_what_belongs_to_none():
+    named = {"skewless.run": "measured"}
+    added = {"Event": "SparkListenerExecutorAdded", "Executor ID": "driver"}
+    warm_up = [
+        {"Event": "SparkListenerJobStart", "Job ID": 0, "Stage IDs": [0, 1], "Properties": {}},
         {"Event": "SparkListenerStageSubmitted", "Stage Info": {"Stage ID": 1}},
         {"Event": "SparkListenerTaskEnd", "Stage ID": 0},
         {"Event": "SparkListenerJobEnd", "Job ID": 0},
-        {"Event": "SparkListenerExecutorAdded", "Executor ID": "driver"},
-        {"Event": "SparkListenerJobStart", "Job ID": 1, "Stage IDs": [2], "Properties": {}},
-        {"Event": "SparkListenerTaskEnd", "Stage ID": 2},
     ]
-    assert list(without_warm_up(events)) == events[4:]
+    # Stage 1 is listed again: its shuffle is read, but it ran before.
+    run = [
+        {"Event": "SparkListenerJobStart", "Job ID": 1, "Stage IDs": [1, 2], "Properties": named},
+        {"Event": "SparkListenerTaskEnd", "Stage ID": 2},
+        {"Event": "SparkListenerJobEnd", "Job ID": 1},
+    ]
+    assert by_run([*warm_up, added, *run]) == {"measured": [added, *run]}

@@ -7,12 +7,8 @@ from typing import Any
 import pytest
 
 pytest.importorskip("pyspark", reason="the benchmark runs on Spark")
-from benchmarks.on_spark import (
-    aggregate_speed,
-    held_keys,
-    spark_speed,
-    stateful_operators,
-)
+from benchmarks import held_keys
+from benchmarks.on_spark import first_route, stateful_operators
 
 
 def test_a_first_route_is_told_against_the_second_of_the_same_session() -> None:
@@ -25,35 +21,9 @@ def test_a_first_route_is_told_against_the_second_of_the_same_session() -> None:
         *(record("ours", 1.0, 1.0, 1.0), record("theirs", 1.0, 9.0, 2.0)),
         *(record("ours", 6.0, 4.0, 2.0), record("theirs", 1.0, 8.0, 4.0)),
     ]
-    assert spark_speed.first_route_table(records).splitlines()[2:] == [
+    assert first_route.table(records).splitlines()[2:] == [
         "| ours | warm | 3.0 | 1.5 |",
         "| theirs | warm | 0.5 | 4.0 |",
-    ]
-
-
-def test_an_aggregation_is_told_against_the_best_other_of_the_same_turn() -> None:
-    def record(aggregation: str, job: str, turn: int, seconds: float) -> dict[str, Any]:
-        about = {
-            "stream": "s",
-            "aggregation": aggregation,
-            "form": "local" if job == "auto" else "",
-        }
-        return {**about, "job": job, "turn": turn, "seconds": seconds}
-
-    records = [
-        *(record("own", "auto", 0, 1.0), record("own", "a", 0, 2.0), record("own", "b", 0, 9.0)),
-        *(record("own", "auto", 1, 3.0), record("own", "a", 1, 4.0), record("own", "b", 1, 2.0)),
-        *(record("own", "auto", 2, 3.0), record("own", "a", 2, 3.0), record("own", "b", 2, 9.0)),
-        *(record("n", "auto", 0, 2.0), record("n", "a", 0, 1.0)),
-    ]
-    assert (
-        aggregate_speed.table(records)
-        .splitlines()[0]
-        .endswith("| auto / best | a / best | b / best |")
-    )
-    assert aggregate_speed.table(records).splitlines()[2:] == [
-        "| s | own | local | a | 0.75 | 1.00 | 3.00 |",
-        "| s | n | local | a | 2.00 | 1.00 |  |",
     ]
 
 

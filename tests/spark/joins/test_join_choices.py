@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import functions as F
 
-from benchmarks.on_spark import skewed_joins
 from skewless.spark import join, plan_join
 from skewless.spark.joins import counting
 from skewless.spark.joins.arguments import both_sides
@@ -149,15 +148,3 @@ def test_a_plan_of_another_join_is_refused(spark: Any) -> None:
         join(df, df, "k", plan=plan, within="1 hour")
     with pytest.raises(ValueError, match="is for how"):
         join(df, df, "k", plan=dataclasses.replace(plan, how="right"))
-
-
-def test_the_table_of_the_benchmark_compares_turn_by_turn() -> None:
-    ways = ((skewed_joins.SPARKS, 4.0, 900), (skewed_joins.OURS, 2.0, 110))
-    records = [
-        {"z": 0.9, "workers": 16, "way": way, "turn": turn, "seconds": seconds * (turn + 1)}
-        | {"pairs": 1_600, "largest_task": largest}
-        for turn in range(3)
-        for way, seconds, largest in ways
-    ]
-    lines = skewed_joins.table(records).splitlines()
-    assert lines[2] == "| Zipf 0.9 | 16 | 1,600 | 9.00 | 1.10 | 0.50 |"

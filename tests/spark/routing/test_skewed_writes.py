@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
-from benchmarks.on_spark import skewed_writes
 from skewless.spark import route
 
 pytestmark = pytest.mark.spark
@@ -53,14 +52,3 @@ def test_a_stream_is_written_in_the_same_way(spark: Any, tmp_path: Path) -> None
     assert len(list((tmp_path / "out" / "tenant=0").glob("*.parquet"))) >= 2
     written = spark.read.parquet(str(tmp_path / "out"))
     assert sorted(row.x for row in written.collect()) == list(range(1000))
-
-
-def test_the_table_compares_turn_by_turn() -> None:
-    sizes = {"files": 3, "files_of_hottest": 2, "largest_file": 2**20, "largest_task": 6}
-    records = [
-        {"way": way, "turn": turn, "seconds": seconds * (turn + 1), "mean_task": 4.0} | sizes
-        for turn in range(3)
-        for way, seconds in (("repartition(n)", 3.0), ("route", 2.0))
-    ]
-    lines = skewed_writes.table(records).splitlines()
-    assert lines[2] == "| repartition(n) | 1.50 | 3 | 2 | 1.0 MiB | 1.50 |"

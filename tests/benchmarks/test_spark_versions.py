@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from benchmarks.on_spark.spark_versions import PARTS, table
+from benchmarks.spark_versions import PARTS, table
 
 
 def record(spark: str, mode: str, part: str, outcome: str = "passed") -> dict[str, str]:
@@ -28,7 +28,7 @@ def test_versions_are_ordered_as_numbers_and_what_did_not_run_is_not_claimed() -
 
 
 def test_parts_have_a_fixed_order_which_names_all_that_are_tried() -> None:
-    smoke = Path(__file__).parents[2] / "versions" / "test_smoke.py"
+    smoke = Path(__file__).parents[1] / "versions" / "test_smoke.py"
     tried = re.findall(r'mark\.versions\("(.+)"\)', smoke.read_text(encoding="utf-8"))
     assert set(tried) == set(PARTS)
     records = [record("4.3.0", "classic", part) for part in ("new", *reversed(PARTS))]

@@ -61,6 +61,4 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-REPORT = Report(
-    "on_spark/spark_versions.jsonl", {("docs/guides/platforms.md", "spark versions"): table}
-)
+REPORT = Report("spark_versions.jsonl", {("docs/guides/platforms.md", "spark versions"): table})

@@ -63,7 +63,7 @@ class Stamps:
         return batch
 
 
-def state_seconds(n_held: int, folder: Path, *, cold: bool) -> float:
+def state_seconds(n_held: int, folder: Path, *, cold: bool, n_batches: int = N_BATCHES) -> float:
     """Return the median CPU seconds of all workers in a micro-batch.
 
     The first micro-batch has all keys and does not count.
@@ -77,7 +77,7 @@ def state_seconds(n_held: int, folder: Path, *, cold: bool) -> float:
     ledger = Ledger(str(folder)).of_run("run")
     rng = np.random.default_rng(0)
     taken = []
-    for batch in range(N_BATCHES + 1):
+    for batch in range(n_batches + 1):
         chosen = np.arange(n_held) if not batch else rng.choice(n_held, N_TOUCHED, replace=False)
         keys = pa.array([f"key-{key}" for key in chosen.tolist()])
         hashes = hash_keys(keys, np.full(chosen.size, hash_seed(0)))
@@ -115,7 +115,7 @@ def table(records: Sequence[Row]) -> str:
     return markdown(f"files of the state | keys held | keys touched | {ratio} | rounds", rows)
 
 
-REPORT = Report("on_spark/held_keys.jsonl", {(BENCHMARKS, "held keys"): table})
+REPORT = Report("held_keys.jsonl", {(BENCHMARKS, "held keys"): table})
 
 
 def main(

@@ -1,0 +1,129 @@
+"""Measure ways of partitioning by replay: what each takes on n slots, from runs on one slot.
+
+Two cores cannot show what balance gains. Task times are real, though, and a replay supplies the
+slots. Each way runs with n partitions on `local[1]`, where no task slows another one down, and its
+event log is replayed on n slots. What a way counts, plans or routes beforehand is in the log, and
+so in its time. The runner writes the records of a cell when it has measured the cell, and leaves
+out cells that have records: start it again, and it goes on.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import typer
+from pyspark.sql import SparkSession
+
+from benchmarks.on_spark.event_logs import logged_session, run, runs_of
+from benchmarks.on_spark.ways import FAMILIES, REBALANCE, Cell
+from benchmarks.on_spark.ways_tables import PLACE, REPORT, ten_rows
+from benchmarks.records import Row, grouped, read_records, write_records
+from benchmarks.streams import cut, stream_table, write_files
+from benchmarks.turns import in_turns
+from skewless.cli.option import option
+from skewless.diagnosis.replay import Replay
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CELLS = Path(__file__).with_name("cells.toml")
+_ADAPTIVE = "spark.sql.adaptive."
+
+
+def cells(path: Path = CELLS) -> Iterator[Cell]:
+    """Yield all cells of the file, one for each stream and number of slots."""
+    for one in tomllib.loads(path.read_text(encoding="utf-8"))["cell"]:
+        streams, slots = one.pop("streams"), one.pop("slots")
+        yield from (Cell(stream=stream, slots=n, **one) for stream in streams for n in slots)
+
+
+def measure(cell: Cell, stream: pa.Table, folder: Path, rounds: int, title: str) -> Iterator[Row]:
+    """Yield a raw record for each way and round."""
+    path, n = write_files(folder / "in", cut(stream, cell.slots)), str(cell.slots)
+    settings = {
+        # What Spark and `hot_keys` take for the number of slots.
+        "spark.default.parallelism": n,
+        "spark.sql.shuffle.partitions": n,
+        "spark.sql.files.minPartitionNum": n,
+    }
+    if cell.family == "join":  # the tables stand for larger ones
+        settings["spark.sql.autoBroadcastJoinThreshold"] = "-1"
+    facts: dict[str, Row] = {}
+    with logged_session(1, folder / "log", settings) as spark:
+        df = spark.read.parquet(str(path))
+        ways, said = FAMILIES[cell.family](cell, df, folder)
+        first = next(iter(ways))
+        before = shuffled_bytes(spark)
+        expected = ways[first]()["result"]  # starts Python, too
+        scale_down(spark, (shuffled_bytes(spark) - before) // cell.slots)
+        for number, name in in_turns(ways, rounds, title):
+            # Small partitions are merged only by the way that is about sizes.
+            spark.conf.set(f"{_ADAPTIVE}coalescePartitions.enabled", str(name == REBALANCE))
+            with run(spark, f"{number} {name}"):
+                found = facts[f"{number} {name}"] = ways[name]()
+            if found.pop("result") != expected:
+                raise RuntimeError(f"{cell.says}: {name} has another result than {first}")
+    for place, application in runs_of(folder / "log").items():
+        turn, _, way = place.partition(" ")
+        replay = Replay(application)
+        row = {**cell.about, "way": way, "round": int(turn), "said": said}
+        took = {"seconds": replay.run(cell.slots).seconds, "alone": replay.measured}
+        yield row | took | facts[place]
+
+
+def shuffled_bytes(spark: SparkSession) -> int:
+    """Return the bytes that this session has written for shuffles so far."""
+    store = spark.sparkContext._jsc.sc().statusStore()
+    return int(store.executorList(True).head().totalShuffleWrite())
+
+
+def scale_down(spark: SparkSession, size: int) -> None:
+    """Make this the size of a partition that Spark aims at, and above which one may be skewed.
+
+    Spark's own sizes are for tables of 64 MB per task and more. Ours stand for such tables.
+    """
+    names = ("advisoryPartitionSize", "coalescePartitions.minPartitionSize")
+    for name in (*names, "skewJoin.skewedPartitionThreshold"):
+        in_bytes = name if name.endswith("minPartitionSize") else f"{name}InBytes"
+        spark.conf.set(_ADAPTIVE + in_bytes, str(max(size, 1)))
+
+
+def main(
+    data: Path | None = option(None, "A folder of Parquet files with `key`."),
+    rounds: int = option(3, "Rounds of each way.", min=1),
+    full: bool = option(False, "All cells, and not only the README's.", "--full"),
+    only: str = option("", "Cells that have this text in their work or stream."),
+    most: int = option(1 << 40, "Records of a cell, at most: for a try, with --out."),
+    out: Path | None = option(None, "Another file of records; the documents stay as they are."),
+) -> None:
+    """Measure all cells that have no records yet."""
+    path = out or REPORT.path
+    records = read_records(path) if path.exists() else []
+    chosen = [replace(cell, records=min(cell.records, most)) for cell in cells()]
+    chosen = [cell for cell in chosen if (full or not cell.full) and only in str(cell.about)]
+    known = grouped(records, *PLACE)
+    chosen = [cell for cell in chosen if tuple(cell.about[name] for name in PLACE) not in known]
+    for number, cell in enumerate(chosen, 1):
+        title = f"{number}/{len(chosen)} {cell.says}, {cell.stream}, {cell.slots} slots"
+        stream = stream_table(cell.stream, cell.records, cell.n_keys, cell.columns, data)
+        if stream is None:
+            print(f"{title}: left out, the folder of --data has no such file")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            records += measure(cell, stream, Path(folder), rounds, title)
+        write_records(path, records)
+    if out is None:
+        REPORT.write_tables()
+    else:
+        print(ten_rows(records))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,167 @@
+"""The tables of `by_replay`: seconds on n slots, medians over rounds, with the range of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+from benchmarks.on_spark.ways import COLUMNS
+from benchmarks.records import BENCHMARKS, Report, Row, grouped, markdown
+from skewless.diagnosis.costs import ALIKE
+from skewless.metrics import replication_limit
+
+#: What tells a cell from others.
+PLACE = ("says", "stream", "slots", "records")
+#: The ways that are columns of the table; `hot_keys` may name another one.
+PARTITIONED = (
+    *("hash", "round-robin", "salt-8", "hot-salt-8", "REBALANCE", "local"),
+    *("plan", "cascade-ahead"),
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A cell with the records of its ways."""
+
+    about: Row
+    ways: Mapping[str, Sequence[Row]]
+
+    def seconds(self, way: str) -> float:
+        """Return the median over rounds."""
+        return float(median(one["seconds"] for one in self.ways[way]))
+
+    def shown(self, *ways: str) -> str:
+        """Return the fastest of these ways as a cell of a table, with its range if there is one."""
+        there = [way for way in ways if way in self.ways]
+        if not there:
+            return "–"
+        way = min(there, key=self.seconds)
+        found = sorted(one["seconds"] for one in self.ways[way])
+        text = f"{self.seconds(way):.2f}"
+        text = f"**{text}**" if way == self.best else text
+        return text if len(found) < 2 else f"{text} ({found[0]:.2f} – {found[-1]:.2f})"
+
+    @property
+    def best(self) -> str:
+        """The fastest way."""
+        return min(self.ways, key=self.seconds)
+
+    @property
+    def is_said_well(self) -> bool | None:
+        """Whether the way that was named is the fastest, or nearly so; None: none was named."""
+        said = self.about["said"]
+        return None if said is None else self.seconds(said) <= ALIKE * self.seconds(self.best)
+
+    @property
+    def said(self) -> str:
+        """What was named, and whether that was right."""
+        said = self.about["said"]
+        if said is None:
+            return "–"
+        has_column = said in (*PARTITIONED, "whole-plan", "join", "aggregate")
+        named = said if has_column else f"{said} {self.shown(said)}"
+        return f"{named} {'✓' if self.is_said_well else f'✗ ({self.best} is faster)'}"
+
+    def fact(self, way: str, name: str) -> float:
+        """Return the median of a fact of a way."""
+        return float(median(one[name] for one in self.ways[way]))
+
+
+def measured(records: Sequence[Row], *families: str) -> Iterator[Measured]:
+    """Yield the cells of these families, or all."""
+    for mine in grouped(records, *PLACE).values():
+        if not families or mine[0]["family"] in families:
+            yield Measured(mine[0], grouped(mine, "way"))
+
+
+def table(records: Sequence[Row]) -> str:
+    """Return a row per cell whose ways partition records."""
+    rows = [
+        [*_about(one), *(one.shown(way, f"whole-{way}") for way in PARTITIONED), one.said]
+        for one in measured(records, "work", "shuffle", "write")
+    ]
+    return markdown([*_HEADS, *PARTITIONED, "`hot_keys` said"], rows, 3)
+
+
+def by_way(records: Sequence[Row], family: str, facts: Mapping[str, Fact]) -> str:
+    """Return a row per cell and way, with these facts about it."""
+    rows = [
+        [*_about(one), way, one.shown(way), *(fact(one, way) for fact in facts.values())]
+        for one in measured(records, family)
+        for way in one.ways
+    ]
+    return markdown([*_HEADS, "way", "seconds", *facts], rows, 3)
+
+
+def balance(records: Sequence[Row]) -> str:
+    """Return how even planned tasks are, and how many replicas the keys have."""
+    rows = []
+    for one in measured(records, "work"):
+        if "plan" in one.ways and "imbalance" in one.ways["plan"][0]:
+            # By hash, each key is on one worker.
+            keys, slots = one.fact("hash", "pairs"), one.about["slots"]
+            found = [f"{one.fact('plan', 'pairs') / keys:.4f}"]
+            found += [f"{replication_limit(slots, int(keys)):.4f}"]
+            found += [f"{one.fact(way, 'imbalance'):.3f}" for way in ("plan", "hash")]
+            rows.append([one.about["says"], one.about["stream"], slots, f"{keys:,.0f}", *found])
+    heads = "work | stream | slots | keys | replicas per key | limit | imbalance: plan"
+    return markdown(f"{heads} | imbalance: hash", rows, 2)
+
+
+def ten_rows(records: Sequence[Row]) -> str:
+    """Return the rows of the README."""
+    rows = []
+    for one in measured(records):
+        about = one.about
+        if about["writes"]:
+            work = f"{about['says']}; {about['stream']}"
+            shown = [one.shown(*ways) for ways in COLUMNS.values()]
+            rows.append([work, about["writes"], *shown, one.said])
+    heads = ["what the work is", "what you would write", *COLUMNS, "what `hot_keys` said"]
+    return markdown(heads, rows, 2)
+
+
+def summary(records: Sequence[Row]) -> str:
+    """Return in one sentence how often the advice is right."""
+    found = [one.is_said_well for one in measured(records) if one.is_said_well is not None]
+    return (
+        f"`hot_keys`, `aggregate` or `join` chose the fastest way, or one within {ALIKE - 1:.0%} "
+        f"of it, in {sum(found)} of {len(found)} cells."
+    )
+
+
+def _about(one: Measured) -> list[object]:
+    says, kind, stream, slots = (one.about[name] for name in ("says", "kind", "stream", "slots"))
+    return [says, kind, stream, slots, f"{one.about['records']:,}"]
+
+
+_HEADS = ("work", "it is", "stream", "slots", "records")
+Fact = Callable[[Measured, str], str]
+
+
+def _fact(name: str, digits: int = 0, more: float = 0.0) -> Fact:
+    return lambda one, way: f"{one.fact(way, name) + more:,.{digits}f}"
+
+
+_LARGEST = {"largest task / mean": _fact("imbalance", 2, 1.0)}
+_FILES = {"files": _fact("files"), "files of the key with most": _fact("most_files")}
+REPORT = Report(
+    "on_spark/ways.jsonl",
+    {
+        ("README.md", "ways"): ten_rows,
+        ("README.md", "ways summary"): summary,
+        (BENCHMARKS, "ways"): table,
+        (BENCHMARKS, "ways summary"): summary,
+        (BENCHMARKS, "forms of aggregate"): partial(by_way, family="aggregate", facts={}),
+        (BENCHMARKS, "planned balance"): balance,
+        ("docs/skewed-writes.md", "skewed writes"): partial(
+            by_way, family="write", facts=_FILES | _LARGEST
+        ),
+        ("docs/guides/skewed-joins.md", "skewed joins"): partial(
+            by_way, family="join", facts={"pairs": _fact("pairs"), **_LARGEST}
+        ),
+    },
+    command="make bench-ways",
+)

@@ -1,0 +1,102 @@
+"""Ways of partitioning by replay: cells, tables, and a small measurement of each family."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("pyspark", reason="the benchmark runs on Spark")
+from benchmarks.on_spark import by_replay, ways_tables
+from benchmarks.on_spark.ways import FAMILIES, Cell
+from benchmarks.records import PROJECT, read_records
+from benchmarks.streams import stream_table
+
+
+def rows(cell: Cell, said: str | None, **seconds: list[float]) -> list[dict[str, Any]]:
+    return [
+        {**cell.about, "said": said, "way": way.replace("_", "-"), "round": number, "seconds": took}
+        for way, times in seconds.items()
+        for number, took in enumerate(times)
+    ]
+
+
+CELL = Cell("a model", "work", "Zipf 1.4", 32, 1_000, writes="`mapInArrow`")
+RIGHT = rows(CELL, "plan", hash=[4.0, 9.0, 5.0], plan=[1.1, 1.0, 1.2], local=[1.0], REBALANCE=[3])
+WRONG = rows(replace(CELL, stream="s"), "salt-32", hash=[1.0], plan=[2.0], salt_32=[1.5])
+
+
+def test_a_cell_has_medians_ranges_and_the_fastest_way():
+    (cell,) = ways_tables.measured(RIGHT)
+    assert (cell.best, cell.seconds("hash"), cell.is_said_well) == ("local", 5.0, True)
+    assert cell.shown("hash") == "5.00 (4.00 – 9.00)"
+    assert cell.shown("local") == "**1.00**"
+    assert cell.shown("hash", "plan") == "1.10 (1.00 – 1.20)"
+    assert cell.shown("join") == "–"
+
+
+def test_a_plan_of_whole_keys_is_in_the_column_of_plans():
+    whole = [
+        {**row, "way": row["way"].replace("plan", "whole-plan"), "said": "whole-plan"}
+        for row in RIGHT
+    ]
+    assert " | 1.10 (1.00 – 1.20) | – |" in ways_tables.table(whole)
+
+
+def test_the_tables_say_what_was_said_and_where_that_was_wrong():
+    right, wrong = ways_tables.table(RIGHT + WRONG).splitlines()[2:]
+    assert right.startswith("| a model | computing | Zipf 1.4 | 32 | 1,000 | 5.00 (4.00 – 9.00) |")
+    assert right.endswith("| plan ✓ |")
+    assert wrong.endswith("| salt-32 1.50 ✗ (hash is faster) |")
+    assert ways_tables.summary(RIGHT + WRONG).endswith("in 1 of 2 cells.")
+    assert ways_tables.ten_rows(RIGHT).splitlines()[2] == (
+        "| a model; Zipf 1.4 | `mapInArrow` | 5.00 (4.00 – 9.00) | – | 3.00 "
+        "| 1.10 (1.00 – 1.20) | plan ✓ |"
+    )
+    no_row = [{**row, "writes": ""} for row in WRONG]
+    assert len(ways_tables.ten_rows(RIGHT + no_row).splitlines()) == 3
+
+
+def test_the_readme_has_ten_rows_and_all_families_are_measured():
+    cells = list(by_replay.cells())
+    shown = [cell for cell in cells if cell.writes]
+    assert len(shown) == 10
+    # A stranger without the real streams can check them, in the short run.
+    assert all(cell.stream.startswith("Zipf") and not cell.full for cell in shown)
+    assert {cell.slots for cell in shown} == {32}
+    assert {cell.family for cell in cells} == set(FAMILIES)
+    places = {tuple(cell.about[name] for name in ways_tables.PLACE) for cell in cells}
+    assert len(places) == len(cells)
+
+
+def test_a_stream_is_generated_or_a_file_of_the_folder(tmp_path: Path):
+    assert stream_table("none", 10, 5, 0, tmp_path) is None
+    pq.write_table(pa.table({"key": ["a", "b", "c"]}), tmp_path / "letters.parquet")
+    letters = stream_table("letters", 2, 5, 1, tmp_path)
+    assert letters is not None
+    assert letters["key"].to_pylist() == ["a", "b"]
+    generated = stream_table("Zipf 1.0", 100, 5, 1, None)
+    assert generated is not None
+    assert generated.column_names == letters.column_names == ["key", "x", "w", "c0"]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize("work", ["hot on both sides", "state machine"])
+def test_a_cell_is_measured_and_replayed_once(work: str, tmp_path: Path):
+    out = tmp_path / "ways.jsonl"
+    command = [sys.executable, "-m", "benchmarks.on_spark.by_replay", "--out", str(out)]
+    command += ["--only", work, "--most", "2000", "--rounds", "1"]
+    # Another process: it needs a session of its own, on one slot.
+    for _ in range(2):
+        subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, timeout=900)
+    records = read_records(out)
+    (found,) = ways_tables.measured(records)
+    assert len(found.ways) == len(records) >= 2
+    assert all(0 < row["seconds"] < row["alone"] for row in records)
