@@ -164,6 +164,6 @@ def test_commits_are_checked_by_what_make_lint_runs() -> None:
 
 
 def test_the_readme_names_few_targets() -> None:
-    """Three to begin with, one that builds a wheel, one that checks a table: `make help` has all."""
+    """Three to begin with, and those for a wheel and a table; `make help` has all."""
     named = set(re.findall(r"`?make ([a-z-]+)", (PROJECT / "README.md").read_text("utf-8")))
     assert named <= {"demo", "test", "help", "package", "bench-ways"}, named
