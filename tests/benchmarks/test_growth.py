@@ -18,11 +18,11 @@ def test_the_end_lies_on_the_line_through_the_two_largest_sizes():
         rows("a", 1_000, {10: 0.1, 100: 1.0, 1_000: 100.0}) + rows("b", 10_000, {10: 0.5, 100: 1.4})
     ).splitlines()[2:]
     assert measured.startswith(
-        "| a | keys | 10 – 1,000 | 100 ms | 100 s | 2.00 | – | 2 kB | 2 kB |"
+        "| a | keys | 10 – 1,000 | 100 ms | 100 s | 2.00 | – | 2 KB | 2 KB |"
     )
     # 0.4 s at once and 0.01 s for each: 10,000 take 100.4 s.
     assert linear == (
-        "| b | keys | 10 – 100 | 500 ms | 1.4 s | 0.45 | 100 s | 2 kB | 2 kB | 0.00 | 2 kB |"
+        "| b | keys | 10 – 100 | 500 ms | 1.4 s | 0.45 | 100 s | 2 KB | 2 KB | 0.00 | 2 KB |"
     )
 
 
