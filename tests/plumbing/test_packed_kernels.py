@@ -19,14 +19,14 @@ PROGRAM = """
 import numpy as np
 from numba.core.event import install_recorder
 with install_recorder("numba:compile") as compiled:
-    from skewless.strategies import w_choices
+    from skewless.strategies import d_choices
     from skewless.keys import hash_keys
-    strategy = w_choices.WChoices()
+    strategy = d_choices.WChoices()
     out = np.empty(1000, np.int32)
     strategy.route(hash_keys(np.arange(1000)), strategy.start(8, 1), out)
-stats = w_choices._route.stats
+stats = d_choices._route_w.stats
 print(len(compiled.buffer), sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
-print(w_choices.__file__)
+print(d_choices.__file__)
 """
 
 
