@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from skewless.checks import CheckFailed, check_strategy
+from skewless.moves import moves_between
 from skewless.strategies import Hash, MinTable, Mixed, Readj
 from skewless.strategies.mixed import routing_table
-from skewless.strategy import Moves, moves_between
+from skewless.strategy import Moves
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.key_table import ABSENT, KeyTable, get, key_table, put
 from skewless.kernels.least_loaded import first_least
 from skewless.kernels.space_saving import SpaceSaving, entries, offer, space_saving
+from skewless.moves import rest_by_worker
 from skewless.parameters import MOST_POINTS, check_types, require, require_count
 from skewless.plumbing.compiling import kernel
 from skewless.state import MOST_COUNTED, require_same, require_within
-from skewless.strategy import Moves, Report, Traits, rest_by_worker
+from skewless.strategy import Moves, Report, Traits
 
 
 class DKGState(NamedTuple):

@@ -10,10 +10,11 @@ import numpy as np
 from skewless.arrays import Floats, Ints, Keys, Words, Workers, read_only
 from skewless.kernels.hashing import seed_array, seeded, to_worker
 from skewless.kernels.ring import Ring, owner, ring
+from skewless.moves import moves_between
 from skewless.parameters import MOST_POINTS, check_types, require_count
 from skewless.plumbing.compiling import kernel
 from skewless.state import require_same
-from skewless.strategy import Moves, Traits, moves_between
+from skewless.strategy import Moves, Traits
 
 
 class HashState(NamedTuple):

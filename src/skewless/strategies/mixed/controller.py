@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from skewless.arrays import Floats, Keys, Workers, read_only
+from skewless.moves import moves_between, rest_by_worker
 from skewless.parameters import check_types, require, require_all_stay
 from skewless.strategies.mixed import routing_table
 from skewless.strategies.mixed.compact_representation import (
@@ -28,7 +29,7 @@ from skewless.strategies.mixed.goals import (
 )
 from skewless.strategies.mixed.phases import Attempt, Problem, attempt, new_owners, problem
 from skewless.strategies.mixed.routing_table import Entries, TableState
-from skewless.strategy import Moves, Report, Traits, moves_between, rest_by_worker
+from skewless.strategy import Moves, Report, Traits
 
 #: Plans for one report. Goals depend on where keys are, so each could seem better than the last.
 _MOST_PLANS = 100
