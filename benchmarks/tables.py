@@ -3,7 +3,6 @@
 import typer
 
 from benchmarks import grouping_cost, growth, held_keys, overview, spark_versions
-from benchmarks.aggregation import whole_keys
 from benchmarks.frontier.__main__ import write_documents
 from benchmarks.on_spark import (
     first_route,
@@ -14,6 +13,7 @@ from benchmarks.on_spark import (
     stateful_operators,
     tpch_q5,
     ways_tables,
+    whole_keys,
 )
 from benchmarks.records import read_records
 from experiments.reproduction import document as reproduction

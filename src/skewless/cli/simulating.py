@@ -25,6 +25,17 @@ if TYPE_CHECKING:
     from skewless.workloads import Workload
 
 
+#: Options that say what to route, of every command that routes without Spark.
+ZIPF = option(None, "Exponent of the Zipf distribution.")
+KEYS = option(None, "Number of keys, e.g. 1e5.")
+RECORDS = option(None, "Number of records, e.g. 1e6.")
+WORKLOAD = option(None, "A workload by name; see `skewless workloads`.")
+WITH = option(None, "Set a workload parameter: name=value.", "--with")
+TRACE = option(None, "A file: Parquet, CSV, JSON lines, or text, whose words are the records.")
+KEY = option(None, "The trace's key column(s).")
+LIMIT = option(None, "Read at most this many records of the trace.")
+
+
 class _Cell(NamedTuple):
     """One run: a strategy, the number of workers, and their speeds if they differ."""
 
@@ -134,17 +145,15 @@ def simulate_command(
     workers: str = option("16", "Number of workers; several: 16,32."),
     sources: str = option("1", "Number of sources; record i goes to source i mod that number."),
     seed: int = option(0, "Seed of workload and routing."),
-    zipf: float | None = option(None, "Exponent of the Zipf distribution."),
-    keys: str | None = option(None, "Number of keys, e.g. 1e5."),
-    records: str | None = option(None, "Number of records, e.g. 1e6."),
-    workload: str | None = option(None, "A workload by name; see `skewless workloads`."),
-    with_: list[str] | None = option(None, "Set a workload parameter: name=value.", "--with"),
-    trace: Path | None = option(
-        None, "A file: Parquet, CSV, JSON lines, or text, whose words are the records."
-    ),
-    key: str | None = option(None, "The trace's key column(s)."),
+    zipf: float | None = ZIPF,
+    keys: str | None = KEYS,
+    records: str | None = RECORDS,
+    workload: str | None = WORKLOAD,
+    with_: list[str] | None = WITH,
+    trace: Path | None = TRACE,
+    key: str | None = KEY,
     weight: str | None = option(None, "The trace's column with what a record costs."),
-    limit: str | None = option(None, "Read at most this many records of the trace."),
+    limit: str | None = LIMIT,
     window: str = option("10000", "Records per window."),
     set_: list[str] | None = option(None, "Set a strategy parameter: name=value.", "--set"),
     capacities: str | None = option(

@@ -13,7 +13,18 @@ from skewless.cli import reading
 from skewless.cli.application import app, refusing_bad_input
 from skewless.cli.option import option
 from skewless.cli.screen import AsJson, console, print_json, progress_bar
-from skewless.cli.simulating import optional_count, stream_of
+from skewless.cli.simulating import (
+    KEY,
+    KEYS,
+    LIMIT,
+    RECORDS,
+    TRACE,
+    WITH,
+    WORKLOAD,
+    ZIPF,
+    optional_count,
+    stream_of,
+)
 from skewless.plumbing.arguments import MOST_WORKERS, seed_number
 
 if TYPE_CHECKING:
@@ -79,16 +90,14 @@ def tried(
 def tune_command(
     workers: str = option("16", "Number of workers."),
     seed: int = option(0, "Seed of workload, routing and walk."),
-    zipf: float | None = option(None, "Exponent of the Zipf distribution."),
-    keys: str | None = option(None, "Number of keys, e.g. 1e5."),
-    records: str | None = option(None, "Number of records, e.g. 1e6."),
-    workload: str | None = option(None, "A workload by name; see `skewless workloads`."),
-    with_: list[str] | None = option(None, "Set a workload parameter: name=value.", "--with"),
-    trace: Path | None = option(
-        None, "A file: Parquet, CSV, JSON lines, or text, whose words are the records."
-    ),
-    key: str | None = option(None, "The trace's key column(s)."),
-    limit: str | None = option(None, "Read at most this many records of the trace."),
+    zipf: float | None = ZIPF,
+    keys: str | None = KEYS,
+    records: str | None = RECORDS,
+    workload: str | None = WORKLOAD,
+    with_: list[str] | None = WITH,
+    trace: Path | None = TRACE,
+    key: str | None = KEY,
+    limit: str | None = LIMIT,
     window: str = option("10000", "Records per window, at whose end partial results are merged."),
     pair_cost: float = option(
         1.0, "What merging a partial result costs, shared by all workers, in records."
