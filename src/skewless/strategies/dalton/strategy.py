@@ -99,8 +99,10 @@ class Dalton:
     forwarding
         False: all results are merged by key, even those of keys with one worker (section 4.2).
 
-    **Deviations from the paper**: windows count records, replicas are known for hot keys only, and
-    sources share loads. The complete list, with reasons, is in `docs/strategies/dalton.md`.
+    **Deviations from the paper**: windows count records, replicas are known for hot keys only,
+    sources share loads, and a source beside others deals the records of a hot key over the workers
+    that are nearly the best, which looks at all workers. The complete list, with reasons, is in
+    `docs/strategies/dalton.md`.
 
     Examples
     --------
@@ -141,10 +143,6 @@ class Dalton:
         require_count(self, "slide", "stats_window")
         require_count(self, "n_slides", most=MOST_POINTS)
         require_count(self, "exact_keys", most=MOST_PLACES)
-        known = self.statistics in ("exact", "count-min", "hybrid")
-        require(self, "statistics", known, "'exact', 'count-min' or 'hybrid'")
-        known = self.averaging in ("rewards", "weighted", "mean")
-        require(self, "averaging", known, "'rewards', 'weighted' or 'mean'")
         require(
             self, "max_split", self.max_split is None or self.max_split >= 1, "at least 1 or None"
         )
