@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +13,7 @@ from skewless.diagnosis.writes import advice, is_routed, shuffles_of
 from skewless.plumbing.arguments import shown
 from skewless.spark.error_lines import first_line
 from skewless.spark.records import Records
+from skewless.spark.routing.planned.inputs import physical_plan
 
 #: Delta writes inside of a command, whose plan is not shown: its settings tell.
 _OPTIMIZED = "delta.autoOptimize.optimizeWrite"
@@ -82,14 +81,12 @@ write.distribution-mode to none
     spark = df.sparkSession
     if not isinstance(table, str) or not _exists(spark, table):
         raise ValueError(f"table must be the name of a table that exists, not {shown(table)}")
-    shown_plan = io.StringIO()
-    with contextlib.redirect_stdout(shown_plan):
-        df.explain()
-    routed = is_routed(shown_plan.getvalue().splitlines())
+    own_lines = physical_plan(df).splitlines()
+    routed = is_routed(own_lines)
     lines = _plan(spark, df, table).splitlines()
     write, exchanges = shuffles_of(lines)
     if exchanges and not is_routed(lines):
-        own = shuffles_of(shown_plan.getvalue().splitlines())[1]
+        own = shuffles_of(own_lines)[1]
         if len(exchanges) > len(own) or routed:
             return ExplainedWrite(table, write, routed, exchanges[0], advice(write))
     if "delta" in write.lower() and _optimizes(spark, table):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import io
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +26,7 @@ from skewless.spark.joins.arguments import Sides, both_sides
 from skewless.spark.joins.counting import count_pairs
 from skewless.spark.key_texts import LONGEST_TEXT, key_text
 from skewless.spark.routing.arguments import number_of_workers
+from skewless.spark.routing.planned.inputs import physical_plan
 from skewless.spark.routing.seeds import draw_seed
 from skewless.spark.routing.settings import are_untrusted, given_seed, given_workers
 
@@ -153,10 +152,7 @@ def _counted(sides: Sides, plan: JoinPlan) -> JoinPlan:
 
 def _broadcasts(sides: Sides) -> str | None:
     """Return a reason if Spark itself broadcasts a side: then nothing is shuffled."""
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        sides.plain.explain()
-    first = _A_JOIN.search(text.getvalue())  # those of the inputs are below
+    first = _A_JOIN.search(physical_plan(sides.plain))  # those of the inputs are below
     is_small = first is not None and first[1] == "BroadcastHashJoin"
     return "one side is small, and Spark broadcasts it" if is_small else None
 

@@ -6,6 +6,8 @@ have. An operator that is not known here counts as expensive, and its order as o
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -71,3 +73,11 @@ def _optimized(df: DataFrame) -> str:
         return str(fresh._jdf.queryExecution().optimizedPlan().toString())
     text: str = df._explain_string(extended=True)  # type: ignore[operator]
     return text.partition(_BEGIN)[2].partition(_END)[0]
+
+
+def physical_plan(df: DataFrame) -> str:
+    """Return the plan that `explain` prints, by public means, with classic sessions and Connect."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        df.explain()
+    return text.getvalue()
