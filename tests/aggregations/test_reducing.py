@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as T
 
 from skewless import aggregations as aggs
 from skewless.aggregations.aggregator import PerKey
@@ -142,3 +143,64 @@ def test_an_object_may_say_that_it_does_not_merge() -> None:
     Alone.merges = 1  # type: ignore[assignment]
     with pytest.raises(ValueError, match="Alone: merges must be True or False, not 1"):
         PerKey(aggs.reducing(Alone()))
+
+
+class OfSpark:
+    """The mean, in the shape of the class that a coming PySpark has."""
+
+    bufferSchema = T.StructType().add("sum", "double").add("n", "long")  # noqa: N815
+    outputType = T.DoubleType()  # noqa: N815
+
+    def zero(self) -> tuple[float, int]:
+        return 0.0, 0
+
+    def reduce(self, buffer: tuple[float, int], value: tuple[float | None]) -> tuple[float, int]:
+        (number,) = value
+        return buffer if number is None else (buffer[0] + number, buffer[1] + 1)
+
+    def merge(self, one: tuple[float, int], other: tuple[float, int]) -> tuple[float, int]:
+        return one[0] + other[0], one[1] + other[1]
+
+    def finish(self, buffer: tuple[float, int]) -> float | None:
+        return buffer[0] / buffer[1] if buffer[1] else None
+
+
+def test_an_aggregator_of_spark_is_used_as_it_is() -> None:
+    """Its buffer is a tuple, and a single value comes as a tuple, too."""
+    mean = aggs.reducing(OfSpark(), inputs="price")
+    assert (mean.state, mean.result) == ("struct<sum:double,n:bigint>", "double")
+    records = pa.record_batch({"price": [2.0, None, 4.0]})
+    state = mean.update(mean.zero(), records)
+    assert state == {"sum": 6.0, "n": 2}
+    assert mean.finish(mean.merge(state, mean.zero())) == 3.0
+    assert "merge_is_commutative" in aggs.check_aggregator(mean)
+
+
+def test_a_buffer_of_another_shape_is_named() -> None:
+    class Short(OfSpark):
+        def merge(self, one: Any, other: Any) -> Any:
+            return (one[0],)
+
+    short = aggs.reducing(Short(), inputs="price")
+    with pytest.raises(
+        ValueError, match=r"Short\.merge must return a tuple of sum, n, .* \(0\.0,\)"
+    ):
+        short.merge(short.zero(), short.zero())
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "message"),
+    [
+        (T.StructType(), {}, r"bufferSchema of Other must be a struct .* not struct<>"),
+        (T.DoubleType(), {}, r"bufferSchema of Other must be a struct .* not double"),
+        (OfSpark.bufferSchema, {"state": "double"}, r"Other has bufferSchema .* leave out state"),
+    ],
+)
+def test_types_that_contradict_the_buffer_are_refused(
+    schema: Any, options: dict[str, Any], message: str
+) -> None:
+    class Other(OfSpark):
+        bufferSchema = schema  # noqa: N815
+
+    with pytest.raises(ValueError, match=message):
+        aggs.reducing(Other(), inputs="price", **options)

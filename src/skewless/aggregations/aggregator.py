@@ -183,7 +183,9 @@ def reducing(
     reducer
         The object. `reduce(buffer, value)` gets one record at a time: the value of the column, None
         for null, or a tuple of the values if there are several inputs. Its attribute `merges`, if
-        it has one, counts as that of an `Aggregator`.
+        it has one, counts as that of an `Aggregator`. An object of Spark's own class is used as it
+        is: its types are `bufferSchema` and `outputType`, its buffer is a tuple of the fields, and
+        `reduce` gets a tuple even of one value.
     inputs
         The column that it reads, or several; None: its attribute `inputs`.
     state
@@ -216,6 +218,15 @@ def reducing(
         )
     given = {"inputs": inputs, "state": state, "result": result}
     found = {name: getattr(reducer, name, None) for name in _DECLARED}
+    fields = _fields_of_spark(reducer)
+    if fields is not None:
+        kinds = {"state": reducer.bufferSchema, "result": reducer.outputType}
+        if state is not None or result is not None:
+            raise ValueError(
+                f"{type(reducer).__name__} has bufferSchema and outputType: leave out state and "
+                "result"
+            )
+        found |= {name: kind.simpleString() for name, kind in kinds.items()}
     declared = {name: found[name] if given[name] is None else given[name] for name in _DECLARED}
     for name, value in declared.items():
         if value is None:
@@ -226,15 +237,40 @@ def reducing(
             )
     columns = declared["inputs"]
     names = (columns,) if isinstance(columns, str) else columns
-    return Reducing(reducer, names, declared["state"], declared["result"])
+    return Reducing(reducer, names, declared["state"], declared["result"], fields)
+
+
+def _fields_of_spark(reducer: Any) -> tuple[str, ...] | None:
+    """Return the names of the buffer's fields if the object is of Spark's own class."""
+    kinds = [getattr(reducer, name, None) for name in ("bufferSchema", "outputType")]
+    if not all(hasattr(kind, "simpleString") for kind in kinds):
+        return None
+    names = tuple(getattr(kinds[0], "names", ()))
+    if not names or len(set(names)) < len(names):
+        raise ValueError(
+            f"bufferSchema of {type(reducer).__name__} must be a struct with fields of different "
+            f"names, not {kinds[0].simpleString()}"
+        )
+    return names
 
 
 class Reducing(Aggregator[Any]):
-    """Runs an object with zero, reduce, merge and finish; made by `reducing`."""
+    """Runs an object with zero, reduce, merge and finish; made by `reducing`.
 
-    def __init__(self, reducer: Any, inputs: Any, state: Any, result: Any) -> None:
+    `fields` are those of a buffer that is a tuple, as in Spark; our state is a dict of them.
+    """
+
+    def __init__(
+        self,
+        reducer: Any,
+        inputs: Any,
+        state: Any,
+        result: Any,
+        fields: tuple[str, ...] | None = None,
+    ) -> None:
         """Keep the object, and what is declared of it."""
         self.wrapped = reducer
+        self.fields = fields
         self.inputs = inputs
         self.state = state
         self.result = result
@@ -246,26 +282,44 @@ class Reducing(Aggregator[Any]):
 
     def zero(self) -> Any:
         """Return the buffer of no records."""
-        return self.wrapped.zero()
+        return self._state(self.wrapped.zero(), "zero")
 
     def update(self, state: Any, records: pa.RecordBatch) -> Any:
         """Return the buffer after each record was reduced into it, in their order."""
         reduce = self.wrapped.reduce
         columns = [to_python(records.column(number)) for number in range(len(self.inputs))]
         rows = zip(*columns, strict=True) if columns else [()] * records.num_rows
+        is_alone = len(columns) == 1 and self.fields is None
+        buffer = self._buffer(state)
         try:
-            for value in columns[0] if len(columns) == 1 else rows:
-                state = reduce(state, value)
+            for value in columns[0] if is_alone else rows:
+                buffer = reduce(buffer, value)
         except Exception:  # of a reduce that got None from the one before
-            require_returned([state], self, "reduce")
+            require_returned([buffer], self, "reduce")
             raise
-        require_returned([state], self, "reduce")
-        return state
+        require_returned([buffer], self, "reduce")
+        return self._state(buffer, "reduce")
 
     def merge(self, a: Any, b: Any) -> Any:
         """Return the buffer of the records of both."""
-        return self.wrapped.merge(a, b)
+        return self._state(self.wrapped.merge(self._buffer(a), self._buffer(b)), "merge")
 
     def finish(self, state: Any) -> Any:
         """Return the result."""
-        return self.wrapped.finish(state)
+        return self.wrapped.finish(self._buffer(state))
+
+    def _buffer(self, state: Any) -> Any:
+        if self.fields is None or state is None:
+            return state
+        return tuple(state[name] for name in self.fields)
+
+    def _state(self, buffer: Any, method: str) -> Any:
+        """Return what a state column holds of a buffer."""
+        if self.fields is None or buffer is None:
+            return buffer
+        if not isinstance(buffer, tuple) or len(buffer) != len(self.fields):
+            raise ValueError(
+                f"{type(self.wrapped).__name__}.{method} must return a tuple of "
+                f"{', '.join(self.fields)}, as bufferSchema says, not {shown(buffer)}"
+            )
+        return dict(zip(self.fields, buffer, strict=True))

@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from skewless import aggregations as aggs
 from skewless.spark.aggregation.aggregate import aggregate
@@ -256,6 +257,31 @@ def test_weights_change_the_routing_and_not_the_results(skewed: DataFrame) -> No
         compare(
             skewed, ["k"], {"n": aggs.count(), "sum_v": aggs.sum("v")}, workers=4, weight=weight
         )
+
+
+def test_aggregators_of_spark_run_as_they_are(skewed: DataFrame) -> None:
+    """Key by key; buffer and value are tuples of one."""
+
+    class Total:
+        bufferSchema = T.StructType().add("total", "long")  # noqa: N815
+        outputType = T.LongType()  # noqa: N815
+
+        def zero(self) -> tuple[int]:
+            return (0,)
+
+        def reduce(self, buffer: tuple[int], value: tuple[int | None]) -> tuple[int]:
+            return (buffer[0] + (value[0] or 0),)
+
+        def merge(self, one: tuple[int], other: tuple[int]) -> tuple[int]:
+            return (one[0] + other[0],)
+
+        def finish(self, buffer: tuple[int]) -> int:
+            return buffer[0]
+
+    own = aggs.reducing(Total(), inputs="v")
+    found = aggregate(skewed, "k", {"total": own}, workers=4, strategy="cascade")
+    totals = skewed.groupBy("k").agg(F.coalesce(F.sum("v"), F.lit(0)).alias("total"))
+    assert_same_rows(found.collect(), totals.collect(), ["k"])
 
 
 def test_transform_takes_it(skewed: DataFrame) -> None:

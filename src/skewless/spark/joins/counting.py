@@ -1,8 +1,8 @@
-"""Counts the keys of both sides of a join in one job: the heaviest, and the load of each bucket.
+"""Counts the keys of both sides of a join by a sample, in one job that shuffles nothing.
 
-A partition of many rows is counted by a sample that becomes thinner along the partition. So small
-tables are counted exactly, large ones cost little more than reading their keys, and no size must be
-known before.
+The sample becomes thinner along a partition, and from partition to partition. So small tables are
+counted exactly, large ones cost little more than reading their keys, no size must be known before,
+and what the driver gets grows with the logarithm of the rows.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from skewless.planning.packing import first_homes
-from skewless.planning.pairs import ROW, WITHOUT_PAIRS, PairCounts, n_listed
+from skewless.planning.packing import buckets_of, first_homes
+from skewless.planning.pairs import PairCounts, load_of, n_listed
 from skewless.spark.columns import internal
 from skewless.spark.joins.arguments import JoinSide, Sides
 
-_HASH, _WEIGHT, _PLACE = internal("hash"), internal("weight"), internal("place")
-_LEFT, _RIGHT, _LOAD, _PAIRS = (internal(name) for name in ("left", "right", "load", "pairs"))
-_KIND, _SAMPLED = internal("kind"), internal("sampled")
-#: The first 2 ** 17 rows of a partition are counted; of the next 2 ** 17 every second, and so on.
+_HASH, _PLACE, _LEVEL, _SIDE = (internal(name) for name in ("hash", "place", "level", "side"))
+#: A row is counted for sure if its position times the number of its partition is below 2 ** 17.
+#: With each doubling of the product, half as many rows are counted.
 _ALL_COUNTED = 17
 #: `monotonically_increasing_id` has the row's position in these bits, the partition above them.
 _POSITION_BITS = 33
@@ -39,70 +38,45 @@ class CountedJoin(NamedTuple):
 
 def count_pairs(sides: Sides, n_workers: int, seed: int, *, untrusted: bool) -> CountedJoin:
     """Return the rows of the heaviest keys, and the load of each bucket, of all keys but nulls."""
-    hashed = [
+    rows = [
         _sampled(side, seed, number, untrusted=untrusted)
         for number, side in enumerate((sides.left, sides.right))
     ]
-    none = F.lit(0.0)
-    weight, thinned = F.col(_WEIGHT), (F.col(_WEIGHT) > 1).alias(_SAMPLED)
-    rows = hashed[0].select(_HASH, weight.alias(_LEFT), none.alias(_RIGHT), thinned)
-    rows = rows.union(hashed[1].select(_HASH, none.alias(_LEFT), weight.alias(_RIGHT), thinned))
-    sums = [F.sum(name).alias(name) for name in (_LEFT, _RIGHT)]
-    keys = rows.groupBy(_HASH).agg(*sums, F.max(_SAMPLED).alias(_SAMPLED))
-    pairs = F.col(_LEFT) * F.col(_RIGHT)
-    load = F.col(_LEFT) + F.col(_RIGHT)
-    if sides.how not in WITHOUT_PAIRS:
-        load = pairs + F.lit(ROW) * load
-    keys = keys.select("*", pairs.alias(_PAIRS), load.alias(_LOAD))
-    names = (_LEFT, _RIGHT, _PAIRS, _LOAD)
+    table = rows[0].union(rows[1]).toArrow()
+    sampled, level, is_right = (table[name].to_numpy() for name in (_HASH, _LEVEL, _SIDE))
+    hashes, at = np.unique(sampled.view(np.uint64), return_inverse=True)
+    weight = np.ldexp(1.0, level)
+    left, right = (
+        np.bincount(at[chosen], weight[chosen], hashes.size)
+        for chosen in (~is_right.astype(bool), is_right.astype(bool))
+    )
+    loads = load_of(left, right, sides.how)
     n_buckets = first_homes(n_workers).size
-    bucket = F.pmod(F.col(_HASH), F.lit(n_buckets)).alias(_HASH)
-    buckets = keys.groupBy(bucket).agg(
-        *[F.sum(name).alias(name) for name in names], F.max(_SAMPLED).alias(_SAMPLED)
-    )
-    heaviest = keys.orderBy(F.desc(_LOAD), _HASH).limit(n_listed(n_workers))
-
-    def told(df: DataFrame, is_key: bool) -> DataFrame:
-        return df.select(F.lit(is_key).alias(_KIND), _HASH, *names, _SAMPLED)
-
-    return _counted(told(buckets, False).union(told(heaviest, True)), n_buckets)
-
-
-def _counted(rows: DataFrame, n_buckets: int) -> CountedJoin:
-    """Return the counts of a table that has those of buckets and those of keys."""
-    table = rows.toArrow()
-    found = {name: table[name].to_numpy() for name in table.column_names}
-    is_key = found[_KIND].astype(bool)
-    at = found[_HASH][~is_key]
-    buckets = np.zeros(n_buckets)
-    buckets[at] = found[_LOAD][~is_key]
-    order = np.flatnonzero(is_key)
-    order = order[np.lexsort((found[_HASH][order], -found[_LOAD][order]))]
-    hashes, left, right = (found[name][order] for name in (_HASH, _LEFT, _RIGHT))
-    n_left, n_right, n_pairs = (
-        round(float(found[name][~is_key].sum())) for name in (_LEFT, _RIGHT, _PAIRS)
-    )
+    buckets = np.bincount(buckets_of(hashes, n_buckets), loads, n_buckets)
+    heaviest = np.argsort(-loads, kind="stable")[: n_listed(n_workers)]
     return CountedJoin(
-        PairCounts(hashes.view(np.uint64), left, right, buckets),
-        n_left,
-        n_right,
-        n_pairs,
-        bool(found[_SAMPLED].any()),
+        PairCounts(hashes[heaviest], left[heaviest], right[heaviest], buckets),
+        round(left.sum()),
+        round(right.sum()),
+        round(left @ right),
+        bool(level.any()),
     )
 
 
-def _sampled(side: JoinSide, seed: int, salt: int, *, untrusted: bool) -> DataFrame:
-    """Return the hashes of the keys that are counted, and how many rows each row stands for.
+def _sampled(side: JoinSide, seed: int, number: int, *, untrusted: bool) -> DataFrame:
+    """Return the hashes of the keys that are counted; each stands for 2 ** `level` rows.
 
     The sides are sampled by different numbers: else a row that is joined with itself would be in
     both samples or in none, and the product of their counts be too large.
     """
-    place = F.monotonically_increasing_id().alias(_PLACE)
     known = side.df.where(~side.has_null)
+    place = F.monotonically_increasing_id().alias(_PLACE)
     hashed = known.select(side.hash(seed, untrusted=untrusted).alias(_HASH), place)
     position = F.col(_PLACE).bitwiseAND(F.lit((1 << _POSITION_BITS) - 1))
-    level = F.greatest(F.floor(F.log2(position + 1)) - _ALL_COUNTED + 1, F.lit(0)).cast("int")
-    every: Column = F.expr(f"shiftleft(1L, {internal('level')})")
-    thinned = hashed.select(_HASH, _PLACE, level.alias(internal("level")))
-    drawn = F.pmod(F.xxhash64(F.lit(salt), F.col(_PLACE)), every) == 0
-    return thinned.where(drawn).select(_HASH, every.cast("double").alias(_WEIGHT))
+    partition = F.shiftright(_PLACE, _POSITION_BITS)
+    product = (position + 1).cast("double") * (partition + 1)
+    level = F.greatest(F.floor(F.log2(product)) - _ALL_COUNTED + 1, F.lit(0)).cast("int")
+    every: Column = F.expr(f"shiftleft(1L, {_LEVEL})")
+    drawn = F.pmod(F.xxhash64(F.lit(number), F.col(_PLACE)), every) == 0
+    thinned = hashed.select(_HASH, _PLACE, level.alias(_LEVEL)).where(drawn)
+    return thinned.select(_HASH, _LEVEL, F.lit(number == 1).alias(_SIDE))
