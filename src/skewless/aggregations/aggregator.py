@@ -242,7 +242,7 @@ def reducing(
 
 def _fields_of_spark(reducer: Any) -> tuple[str, ...] | None:
     """Return the names of the buffer's fields if the object is of Spark's own class."""
-    kinds = [getattr(reducer, name, None) for name in ("bufferSchema", "outputType")]
+    kinds: list[Any] = [getattr(reducer, name, None) for name in ("bufferSchema", "outputType")]
     if not all(hasattr(kind, "simpleString") for kind in kinds):
         return None
     names = tuple(getattr(kinds[0], "names", ()))

@@ -7,12 +7,13 @@ and what the driver gets grows with the logarithm of the rows.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from skewless.arrays import Floats
 from skewless.planning.packing import buckets_of, first_homes
 from skewless.planning.pairs import PairCounts, load_of, n_listed
 from skewless.spark.columns import internal
@@ -43,22 +44,25 @@ def count_pairs(sides: Sides, n_workers: int, seed: int, *, untrusted: bool) -> 
         for number, side in enumerate((sides.left, sides.right))
     ]
     table = rows[0].union(rows[1]).toArrow()
-    sampled, level, is_right = (table[name].to_numpy() for name in (_HASH, _LEVEL, _SIDE))
+    sampled, level, side = (table[name].to_numpy() for name in (_HASH, _LEVEL, _SIDE))
+    is_right = side.astype(bool)  # an empty table has objects
     hashes, at = np.unique(sampled.view(np.uint64), return_inverse=True)
     weight = np.ldexp(1.0, level)
-    left, right = (
-        np.bincount(at[chosen], weight[chosen], hashes.size)
-        for chosen in (~is_right.astype(bool), is_right.astype(bool))
-    )
+
+    def rows_of(chosen: Any) -> Floats:
+        found: Floats = np.bincount(at[chosen], weight[chosen], hashes.size).astype(np.float64)
+        return found
+
+    left, right = rows_of(~is_right), rows_of(is_right)
     loads = load_of(left, right, sides.how)
     n_buckets = first_homes(n_workers).size
-    buckets = np.bincount(buckets_of(hashes, n_buckets), loads, n_buckets)
+    buckets = np.bincount(buckets_of(hashes, n_buckets), loads, n_buckets).astype(np.float64)
     heaviest = np.argsort(-loads, kind="stable")[: n_listed(n_workers)]
     return CountedJoin(
         PairCounts(hashes[heaviest], left[heaviest], right[heaviest], buckets),
-        round(left.sum()),
-        round(right.sum()),
-        round(left @ right),
+        round(float(left.sum())),
+        round(float(right.sum())),
+        round(float(left @ right)),
         bool(level.any()),
     )
 
