@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 from skewless.arrays import Keys
 from skewless.workloads import CHUNK_SIZE, Workload, Zipf
 
+#: Keys of a stream "Hot 0.25" that take this part of its records.
+N_HOT = 5
 _FIRST_S = 1_767_225_600  # 2026-01-01 00:00 UTC
 
 
@@ -71,11 +73,18 @@ def stream_table(
 ) -> pa.Table | None:
     """Return a stream by name, "Zipf 1.4" or that of a file in `data`; None: there is none.
 
-    It has the key, two numbers with exact sums of products, and so many further columns.
+    "Hot 0.25" is skewed as JCC-H skews the references of TPC-H: a few keys take this part of all
+    records, and the others come evenly. A stream has the key, two numbers with exact sums of
+    products, and so many further columns.
     """
-    kind, _, z = name.partition(" ")
+    kind, _, number = name.partition(" ")
     if kind == "Zipf":
-        keys: Any = pa.array(zipf_keys(float(z), n_keys, n_records).astype(str))
+        keys: Any = pa.array(zipf_keys(float(number), n_keys, n_records).astype(str))
+    elif kind == "Hot":
+        draws = np.random.default_rng(0)
+        is_hot = draws.random(n_records) < float(number)
+        hot, others = (draws.integers(*ends, n_records) for ends in ((0, N_HOT), (N_HOT, n_keys)))
+        keys = np.where(is_hot, hot, others).astype(str)
     else:
         keys = dict(real_streams(data, n_records, name)).get(name)
     if keys is None:

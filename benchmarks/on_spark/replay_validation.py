@@ -3,15 +3,20 @@
 Each job runs on `local[n]`, once for each n, and leaves an event log. Each log is replayed on all
 numbers of slots. Python processes start before, in a job that does not count. Sleeping tasks do not
 slow each other down, so they can have more slots than there are cores; computing ones cannot.
+Processes that compute on all cores slow each other down without Spark, too: they share caches and
+the clock's budget. The same work is timed so, and what is told of computing tasks is scaled by it.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 import pyarrow as pa
 import typer
@@ -27,6 +32,8 @@ from skewless.diagnosis.replay import Replay
 SLEEPING, COMPUTING = "sleeping", "computing"
 #: Tasks of each stage, and how many times as long as the others the first one takes.
 N_TASKS, SKEW = 48, 8
+#: Seconds of a sleeping task. To start 32 tasks at once takes two cores about half a second.
+SLEEP_S = 4.0
 #: Seconds that the processes of a slot have to start together.
 WARM_UP_S = 2.0
 
@@ -58,8 +65,25 @@ def log_of(work: Work, n_slots: int, folder: Path) -> Application:
     return runs_of(folder)["measured"]
 
 
-def measure(kind: str, work: Work, slots: Sequence[int]) -> Iterator[Row]:
-    """Yield a raw record for each pair of a log and a number of slots."""
+def crowded(rounds: int, n_processes: int) -> float:
+    """Return the median seconds of some work while so many processes do it, without Spark."""
+    with multiprocessing.get_context("spawn").Pool(n_processes) as pool:
+        return median(pool.map(partial(_timed, rounds), range(8 * n_processes), chunksize=8))
+
+
+def _timed(rounds: int, _: int) -> float:
+    begin = time.perf_counter()
+    compute(rounds)
+    return time.perf_counter() - begin
+
+
+def measure(
+    kind: str, work: Work, slots: Sequence[int], crowding: Mapping[int, float]
+) -> Iterator[Row]:
+    """Yield a raw record for each pair of a log and a number of slots.
+
+    `crowding` has the seconds of the same work without Spark, by how many do it at once.
+    """
     replays = {}
     for n_slots in slots:
         with tempfile.TemporaryDirectory() as folder:
@@ -69,8 +93,9 @@ def measure(kind: str, work: Work, slots: Sequence[int]) -> Iterator[Row]:
     for logged, replay in replays.items():
         for n_slots, of in replays.items():
             told = replay.run(n_slots).seconds
+            told *= crowding.get(n_slots, 1.0) / crowding.get(logged, 1.0)
             row = {"work": kind, "logged": logged, "slots": n_slots, "cores": cores}
-            yield row | {"told": told, "measured": of.measured}
+            yield row | {"told": told, "measured": of.measured, "crowding": crowding.get(n_slots)}
 
 
 def table(records: Sequence[Row]) -> str:
@@ -113,16 +138,18 @@ REPORT = Report(
 
 def main(
     slots: str = option("2,4,8,16,32", "Slots of sleeping work."),
-    seconds: float = option(1.0, "Seconds of a task."),
+    seconds: float = option(SLEEP_S, "Seconds of a sleeping task."),
+    computing_seconds: float = option(1.0, "Seconds of a computing task."),
 ) -> None:
     """Measure the jobs on all slots, and tell each from the logs of the others."""
-    cores, rounds = len(os.sched_getaffinity(0)), rounds_for(seconds)
+    cores, rounds = len(os.sched_getaffinity(0)), rounds_for(computing_seconds)
+    crowding = {n: crowded(rounds, n) for n in range(1, cores + 1)}
     sleeping = slow(lambda units: time.sleep(units * seconds))
     computing = slow(lambda units: compute(round(units * rounds)))
     REPORT.write(
         [
-            *measure(SLEEPING, sleeping, [int(n) for n in slots.split(",")]),
-            *measure(COMPUTING, computing, range(1, cores + 1)),
+            *measure(SLEEPING, sleeping, [int(n) for n in slots.split(",")], {}),
+            *measure(COMPUTING, computing, range(1, cores + 1), crowding),
         ]
     )
 

@@ -213,9 +213,20 @@ def aggregating(cell: Cell, df: DataFrame, folder: Path) -> Ways:
 
 
 def joining(cell: Cell, df: DataFrame, folder: Path) -> Ways:
-    """Join the stream with another one of the same keys, and count the pairs of each task."""
+    """Join the stream with another one of the same keys, and count the pairs of each task.
+
+    The other one is half of the stream; as in TPC-H, it has one row for each order that line items
+    refer to, or four suppliers for each part.
+    """
     left, n = df.select("key", F.col("x").alias("v")), cell.slots
-    right = df.sample(fraction=0.5, seed=1).select("key", F.col("w"))
+    if cell.work:
+        rows = 1 if cell.work == "orders" else 4
+        numbers = F.explode(F.sequence(F.lit(1.0), F.lit(float(rows)))).alias("w")
+        path = str(folder / cell.work)
+        df.select("key").distinct().select("key", numbers).write.parquet(path)
+        right = df.sparkSession.read.parquet(path)
+    else:
+        right = df.sample(fraction=0.5, seed=1).select("key", F.col("w"))
 
     def salted() -> DataFrame:
         all_salts = F.explode(F.sequence(F.lit(0), F.lit(SALTS - 1)))
