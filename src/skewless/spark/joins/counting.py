@@ -1,8 +1,6 @@
-"""Counts the keys of both sides of a join by a sample, in one job that shuffles nothing.
+"""Counts the keys of both sides of a join in one job that shuffles nothing.
 
-The sample becomes thinner along a partition, and from partition to partition. So small tables are
-counted exactly, large ones cost little more than reading their keys, no size must be known before,
-and what the driver gets grows with the logarithm of the rows.
+Large tables are thinned. So what the driver gets grows with the logarithm of their rows.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from skewless.arrays import Floats
@@ -18,13 +16,13 @@ from skewless.planning.packing import buckets_of, first_homes
 from skewless.planning.pairs import PairCounts, load_of, n_listed
 from skewless.spark.columns import internal
 from skewless.spark.joins.arguments import JoinSide, Sides
+from skewless.spark.routing.planned.thinning import LEVEL, thinned
 
-_HASH, _PLACE, _LEVEL, _SIDE = (internal(name) for name in ("hash", "place", "level", "side"))
+_HASH, _SIDE = internal("hash"), internal("side")
 #: A row is counted for sure if its position times the number of its partition is below 2 ** 17.
-#: With each doubling of the product, half as many rows are counted.
 _ALL_COUNTED = 17
-#: `monotonically_increasing_id` has the row's position in these bits, the partition above them.
-_POSITION_BITS = 33
+#: More than Spark can have, so that the driver gets few rows however many partitions there are.
+_MOST_PARTITIONS = 1 << 30
 
 
 class CountedJoin(NamedTuple):
@@ -44,7 +42,7 @@ def count_pairs(sides: Sides, n_workers: int, seed: int, *, untrusted: bool) -> 
         for number, side in enumerate((sides.left, sides.right))
     ]
     table = rows[0].union(rows[1]).toArrow()
-    sampled, level, side = (table[name].to_numpy() for name in (_HASH, _LEVEL, _SIDE))
+    sampled, level, side = (table[name].to_numpy() for name in (_HASH, LEVEL, _SIDE))
     is_right = side.astype(bool)  # an empty table has objects
     hashes, at = np.unique(sampled.view(np.uint64), return_inverse=True)
     weight = np.ldexp(1.0, level)
@@ -68,19 +66,11 @@ def count_pairs(sides: Sides, n_workers: int, seed: int, *, untrusted: bool) -> 
 
 
 def _sampled(side: JoinSide, seed: int, number: int, *, untrusted: bool) -> DataFrame:
-    """Return the hashes of the keys that are counted; each stands for 2 ** `level` rows.
+    """Return the hashes of the keys that are counted; each stands for 2 ** `LEVEL` rows.
 
     The sides are sampled by different numbers: else a row that is joined with itself would be in
     both samples or in none, and the product of their counts be too large.
     """
-    known = side.df.where(~side.has_null)
-    place = F.monotonically_increasing_id().alias(_PLACE)
-    hashed = known.select(side.hash(seed, untrusted=untrusted).alias(_HASH), place)
-    position = F.col(_PLACE).bitwiseAND(F.lit((1 << _POSITION_BITS) - 1))
-    partition = F.shiftright(_PLACE, _POSITION_BITS)
-    product = (position + 1).cast("double") * (partition + 1)
-    level = F.greatest(F.floor(F.log2(product)) - _ALL_COUNTED + 1, F.lit(0)).cast("int")
-    every: Column = F.expr(f"shiftleft(1L, {_LEVEL})")
-    drawn = F.pmod(F.xxhash64(F.lit(number), F.col(_PLACE)), every) == 0
-    thinned = hashed.select(_HASH, _PLACE, level.alias(_LEVEL)).where(drawn)
-    return thinned.select(_HASH, _LEVEL, F.lit(number == 1).alias(_SIDE))
+    rows = thinned(side.df.where(~side.has_null), _ALL_COUNTED, _MOST_PARTITIONS, number)
+    hashed = side.hash(seed, untrusted=untrusted).alias(_HASH)
+    return rows.select(hashed, LEVEL, F.lit(number == 1).alias(_SIDE))

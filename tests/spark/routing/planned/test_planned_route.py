@@ -20,6 +20,7 @@ from skewless.spark.routing.planned import counting
 from skewless.spark.routing.planned.placing import CHECKSUMS
 
 pytestmark = pytest.mark.spark
+PLANNED = "skewless.spark.routing.planned"
 N, WORKERS, SEED = 60_000, 6, 5
 
 
@@ -128,18 +129,27 @@ def test_a_saved_plan_routes_other_records_of_these_keys(skewed: DataFrame, tmp_
     assert "imbalance" in str(fit)
 
 
-def test_an_input_that_is_not_cheap_is_sampled(skewed: DataFrame) -> None:
-    shuffled = skewed.groupBy("k", "n").agg(F.max("w").alias("w"))
-    plan = plan_keys(shuffled, "k", WORKERS, seed=SEED)
-    assert plan.made.counted == "sample"
-    assert "a sample" in str(plan)
-    assert sum(plan.loads) == pytest.approx(N, rel=0.1)
-    assert [key.name for key in plan.split] == ["hot"]
-    cached = shuffled.cache()
-    try:
-        assert plan_keys(cached, "k", WORKERS, seed=SEED).made.counted == "exact"
-    finally:
-        cached.unpersist()
+def test_large_partitions_are_sampled(skewed: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here from 4,096 records on; what a key costs needs the number of keys, so all are counted."""
+    monkeypatch.setattr(f"{PLANNED}.plan_keys._THIN", (12, 4))
+    for df in (skewed, skewed.groupBy("k", "n").agg(F.max("w").alias("w")), skewed.coalesce(1)):
+        plan = plan_keys(df, "k", WORKERS, seed=SEED)
+        assert plan.made.counted == "sample"
+        assert "a sample" in str(plan)
+        assert sum(plan.loads) == pytest.approx(N, rel=0.1)
+        assert [key.name for key in plan.split] == ["hot"]
+        assert plan.fit(skewed).imbalance < 0.2  # 0.05, and 5 σ of a sample of 1,300 a worker
+    assert plan_keys(skewed, "k", WORKERS, seed=SEED, per_key=2.0).made.counted == "exact"
+
+
+def test_weights_of_a_sample_stand_for_all(
+    skewed: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = plan_keys(skewed, "k", WORKERS, seed=SEED, weight="w")
+    monkeypatch.setattr(f"{PLANNED}.plan_keys._THIN", (12, 4))
+    sampled = plan_keys(skewed, "k", WORKERS, seed=SEED, weight="w")
+    assert (exact.made.counted, sampled.made.counted) == ("exact", "sample")
+    assert sum(sampled.loads) == pytest.approx(sum(exact.loads), rel=0.1)
 
 
 def test_capacities_weights_and_untrusted_keys(skewed: DataFrame) -> None:

@@ -17,13 +17,14 @@ from skewless.spark.columns import internal
 from skewless.spark.key_texts import LONGEST_TEXT
 from skewless.spark.records import GroupingKey
 from skewless.spark.routing.key_hashes import hashed_key
+from skewless.spark.routing.planned.thinning import LEVEL, stands_for, thinned
 from skewless.spark.routing.seeds import hash_seed
 
 #: `max_by` returns the first k since this version of Spark.
 _HAS_TOP_K = (4, 2)
 _HASH, _LOAD, _NAME, _BUCKET = (internal(name) for name in ("hash", "load", "name", "bucket"))
 _SUM, _KEYS, _TOP, _RANK = (internal(name) for name in ("sum", "keys", "top", "rank"))
-_PART = internal("part")
+_PART, _MOST = internal("part"), internal("most")
 
 
 class Counted(NamedTuple):
@@ -31,7 +32,8 @@ class Counted(NamedTuple):
 
     counts: KeyCounts
     names: Sequence[str] | None
-    parts: Floats | None = None
+    parts: Floats | None
+    is_sampled: bool
 
 
 def seeded_hash(key: GroupingKey, seed: int, *, untrusted: bool) -> Column:
@@ -49,25 +51,33 @@ def count_keys(
     per_key: float = 0.0,
     named: GroupingKey | None = None,
     part: Column | None = None,
+    thin: tuple[int, int] | None = None,
 ) -> Counted:
     """Count the load of every bucket of hashes, and of its heaviest keys; this runs one job.
 
     Each key has `per_key` load besides that of its records. With the names of a key, records are
-    grouped by the key too, which takes longer. `part` is summed for each listed key as well.
+    grouped by the key too, which takes longer. `part` is summed for each listed key as well. With
+    `thin`, records are thinned by these arguments; the number of keys is that of those seen then.
     """
+    one = F.lit(1)
+    if thin is not None:
+        df, one = thinned(df, *thin), stands_for()
     columns_of_key = [] if named is None else named.grouped
     parts = [internal(f"key_{place}") for place in range(len(columns_of_key))]
     grouped = [column.alias(part) for column, part in zip(columns_of_key, parts, strict=True)]
-    load = F.count(F.lit(1)) if weight is None else F.sum(weight)
+    load = F.sum(one if weight is None else weight * one)
     load = load.cast("double") + F.lit(per_key) if per_key else load.cast("double")
-    sums_of = [load.alias(_LOAD), *([] if part is None else [F.sum(part).alias(_PART)])]
+    level = F.lit(0) if thin is None else F.max(LEVEL)
+    sums_of = [load.alias(_LOAD), level.alias(LEVEL)]
+    sums_of += [] if part is None else [F.sum(part * one).alias(_PART)]
     counts = df.groupBy(hashed.alias(_HASH), *grouped).agg(*sums_of)
     columns = [_HASH, _LOAD, *([] if part is None else [_PART])]
     if named is not None:
         counts = counts.withColumn(_NAME, _name(named, parts))
         columns.append(_NAME)
     bucket = F.pmod(F.col(_HASH), F.lit(n_buckets).cast("bigint")).alias(_BUCKET)
-    table = _tops(counts.select(*columns, bucket), columns, listed_per_bucket(n_buckets)).toArrow()
+    tops_of = counts.select(*columns, LEVEL, bucket)
+    table = _tops(tops_of, columns, listed_per_bucket(n_buckets)).toArrow()
     sums = np.zeros(n_buckets)
     sums[table[_BUCKET].to_numpy()] = table[_SUM].to_numpy()
     tops = table[_TOP].combine_chunks().flatten()
@@ -80,7 +90,8 @@ def count_keys(
     counted = KeyCounts(
         hashes, numbers(_LOAD, np.float64), sums, int(table[_KEYS].to_numpy().sum())
     )
-    return Counted(counted, names, None if part is None else numbers(_PART, np.float64))
+    parts_of_keys = None if part is None else numbers(_PART, np.float64)
+    return Counted(counted, names, parts_of_keys, bool(table[LEVEL].to_numpy().any()))
 
 
 def _tops(counts: DataFrame, columns: list[str], k: int) -> DataFrame:
@@ -88,7 +99,7 @@ def _tops(counts: DataFrame, columns: list[str], k: int) -> DataFrame:
     # Among keys of equal load the hash decides, so that the plan is the same every time.
     if _version(counts.sparkSession.version) >= _HAS_TOP_K:
         top = F.max_by(F.struct(*columns), F.struct(_LOAD, _HASH), k)
-        aggregates = [F.sum(_LOAD), F.count(F.lit(1)), top]
+        aggregates = [F.sum(_LOAD), F.count(F.lit(1)), top, F.max(LEVEL)]
     else:
         bucket = Window.partitionBy(_BUCKET)
         rank = F.row_number().over(bucket.orderBy(F.desc(_LOAD), F.desc(_HASH)))
@@ -97,9 +108,11 @@ def _tops(counts: DataFrame, columns: list[str], k: int) -> DataFrame:
             rank.alias(_RANK),
             F.sum(_LOAD).over(bucket).alias(_SUM),
             F.count(F.lit(1)).over(bucket).alias(_KEYS),
+            F.max(LEVEL).over(bucket).alias(_MOST),
         ).where(F.col(_RANK) <= k)
-        aggregates = [F.max(_SUM), F.max(_KEYS), F.collect_list(F.struct(*columns))]
-    names = (_SUM, _KEYS, _TOP)
+        top = F.collect_list(F.struct(*columns))
+        aggregates = [F.max(_SUM), F.max(_KEYS), top, F.max(_MOST)]
+    names = (_SUM, _KEYS, _TOP, LEVEL)
     named = [column.alias(name) for column, name in zip(aggregates, names, strict=True)]
     return counts.groupBy(_BUCKET).agg(*named)
 

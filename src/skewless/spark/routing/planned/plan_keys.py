@@ -24,14 +24,13 @@ from skewless.spark.columns import internal
 from skewless.spark.records import Key, Records
 from skewless.spark.routing.arguments import cost_column, routing_arguments
 from skewless.spark.routing.planned.counting import count_keys, seeded_hash
-from skewless.spark.routing.planned.inputs import input_of
 from skewless.spark.routing.planned.placing import with_worker
 from skewless.spark.routing.seeds import draw_seed
 
 #: By how much the load of a worker may exceed the mean if the user says nothing.
 TOLERANCE = 0.05
-#: The part of the records that is counted where counting all of them is not cheap.
-_SAMPLED = 1 / 16
+#: So many records are counted before a sample is: 2 ** 17 of a single partition, else 2 ** 15 each.
+_THIN = (17, 4)
 _WORKER, _LOAD = internal("worker"), internal("load")
 _LOGGER = logging.getLogger("skewless")
 
@@ -99,10 +98,9 @@ def plan_keys(
 ) -> KeyPlan:
     """Count the keys of a batch DataFrame, and plan which worker gets which key.
 
-    It runs one job, in the JVM. If `df` is a scan with filters and projections that need no Python,
-    or is cached, all records are counted: only the columns of the key are read. Otherwise a
-    sixteenth of the records is counted, and `plan.made.counted` is "sample": this computes `df`
-    once, so cache it if you go on with it.
+    It runs one job, in the JVM, which reads the columns of the key. Of large partitions it counts a
+    sample, unless `per_key` needs the number of keys; `plan.made.counted` is "sample" then. It
+    computes `df` once. If that is more than a scan with filters and projections, cache it first.
 
     Keys that are too heavy for one worker are split, and no others as long as whole keys can be
     packed within the tolerance. There are at most `workers` − 1 splits in all.
@@ -183,20 +181,21 @@ def made_plan(
             "so equal keys would be planned as several: cast it to string, or give route a strategy"
         )
     cost = None if weight is None else cost_column(records, weight)
-    is_cheap = input_of(df).is_cheap
     weighed = weight if weight is None or isinstance(weight, str) else "a computed weight"
-    counted = "exact" if is_cheap else "sample"
-    made = Made(key.names, kinds, seed, tolerance, untrusted, weighed, per_key, counted)
     hashed = seeded_hash(key, seed, untrusted=untrusted)
     n_buckets = first_homes(n_workers, capacities).size
     begin = time.perf_counter()
-    counted_df = df if is_cheap else df.sample(fraction=_SAMPLED, seed=seed >> 1)
-    asked = key if named else None
-    found = count_keys(counted_df, hashed, n_buckets, weight=cost, per_key=per_key, named=asked)
-    if not is_cheap:
-        counts, times = found.counts, 1 / _SAMPLED
-        whole = (counts.hashes, counts.loads * times, counts.buckets * times, counts.n_keys)
-        found = found._replace(counts=KeyCounts(*whole))
+    found = count_keys(
+        df,
+        hashed,
+        n_buckets,
+        weight=cost,
+        per_key=per_key,
+        named=key if named else None,
+        thin=None if per_key else _THIN,
+    )
+    counted = "sample" if found.is_sampled else "exact"
+    made = Made(key.names, kinds, seed, tolerance, untrusted, weighed, per_key, counted)
     if packing is None:
         packed = pack(found.counts, n_workers, capacities, tolerance, whole_keys=whole_keys)
     else:
