@@ -64,8 +64,10 @@ def measure(cell: Cell, stream: pa.Table, folder: Path, rounds: int, title: str)
         expected = ways[first]()["result"]  # starts Python, too
         scale_down(spark, (shuffled_bytes(spark) - before) // cell.slots)
         for number, name in in_turns(ways, rounds, title):
-            # Small partitions are merged only by the way that is about sizes.
-            spark.conf.set(f"{_ADAPTIVE}coalescePartitions.enabled", str(name == REBALANCE))
+            # Spark's partitions of a join or a groupBy are to be as many as the slots. Where
+            # records are moved first, the number of partitions is given, and Spark keeps it.
+            merges = cell.family not in ("join", "aggregate") or name == REBALANCE
+            spark.conf.set(f"{_ADAPTIVE}coalescePartitions.enabled", str(merges))
             with run(spark, f"{number} {name}"):
                 found = facts[f"{number} {name}"] = ways[name]()
             if found.pop("result") != expected:

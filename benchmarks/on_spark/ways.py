@@ -90,7 +90,13 @@ def partitioned(df: DataFrame, n: int, per_key: float) -> dict[str, Callable[[],
         return salted(F.when(F.col("key").isin(hot), drawn).otherwise(0))
 
     drawn = (F.rand(seed=1) * SALTS).cast("int")
-    plan = partial(plan_keys, df, "key", n, per_key=per_key, seed=0)
+
+    def planned(**asked: Any) -> DataFrame:
+        """Route by a plan; only a plan of one's own knows what a key costs."""
+        if per_key or asked:
+            return route(df, "key", plan=plan_keys(df, "key", n, per_key=per_key, seed=0, **asked))
+        return route(df, "key", workers=n, seed=0)
+
     return {
         "hash": lambda: df.repartition(n, "key"),
         "round-robin": lambda: df.repartition(n),
@@ -98,8 +104,8 @@ def partitioned(df: DataFrame, n: int, per_key: float) -> dict[str, Callable[[],
         f"hot-salt-{SALTS}": hot_salted,
         REBALANCE: lambda: df.hint("rebalance", n, "key"),
         "local": lambda: df,
-        "plan": lambda: route(df, "key", plan=plan()),
-        "whole-plan": lambda: route(df, "key", plan=plan(whole_keys=True)),
+        "plan": planned,
+        "whole-plan": lambda: planned(whole_keys=True),
         "cascade-ahead": lambda: route(df, "key", strategy="cascade-ahead", workers=n, seed=0),
     }
 

@@ -29,8 +29,8 @@ from skewless.spark.routing.seeds import draw_seed
 
 #: By how much the load of a worker may exceed the mean if the user says nothing.
 TOLERANCE = 0.05
-#: So many records are counted before a sample is: 2 ** 17 of a single partition, else 2 ** 15 each.
-_THIN = (17, 4)
+#: So many records are counted before a sample is: 2 ** 16 of a single partition, else 2 ** 14 each.
+_THIN = (16, 4)
 _WORKER, _LOAD = internal("worker"), internal("load")
 _LOGGER = logging.getLogger("skewless")
 

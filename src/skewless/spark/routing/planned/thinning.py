@@ -13,27 +13,34 @@ from skewless.spark.columns import internal
 
 #: The column of a thinned DataFrame: each row stands for 2 to the power of this number.
 LEVEL = internal("level")
-_PLACE = internal("place")
+_PLACE, _SPAN = internal("place"), internal("span")
 #: `monotonically_increasing_id` has the row's position in these bits, the partition above them.
 _POSITION_BITS = 33
+#: Beyond 2 to the power of this, rows are thinned no further: a trillion of rows.
+_MOST_SPAN = 40
 
 
 def thinned(df: DataFrame, all_counted: int, n_partitions: int, salt: int = 0) -> DataFrame:
     """Return some of the rows, with `LEVEL`.
 
-    Of the first partition, the first 2 ** `all_counted` rows are there; of the next as many every
-    second, of the next twice as many every fourth, and so on. A row of the second partition counts
-    as one at twice its position, up to `n_partitions` times. So a table in one partition may be
-    large and is counted exactly, and many partitions are thinner.
+    Of the first partition, the first 2 ** `all_counted` rows are there; of those up to four times
+    this position every fourth, up to 16 times every 16th, and so on. A row of the second partition
+    counts as one at twice its position, up to `n_partitions` times. So a table in one partition may
+    be large and is counted exactly, and many partitions are thinner.
     """
     place = F.col(_PLACE)
-    position = place.bitwiseAND(F.lit((1 << _POSITION_BITS) - 1)) + 1
+    position = place.bitwiseAND(F.lit((1 << _POSITION_BITS) - 1))
     times = F.least(F.shiftright(place, _POSITION_BITS) + 1, F.lit(n_partitions))
-    level = F.floor(F.log2(position.cast("double") * times)) - all_counted + 1
+    span = F.col(_SPAN)
+    # Comparisons: a logarithm of every position would take longer than to read the keys.
+    level = F.when(span < 1 << all_counted, 0)
+    for power in range(all_counted + 2, _MOST_SPAN, 2):
+        level = level.when(span < 1 << power, power - all_counted)
+    level = level.otherwise(_MOST_SPAN - all_counted)
     placed = df.withColumn(_PLACE, F.monotonically_increasing_id())
-    placed = placed.withColumn(LEVEL, F.greatest(level, F.lit(0)).cast("int"))
-    drawn = F.pmod(F.xxhash64(F.lit(salt), place), stands_for()) == 0
-    return placed.where(drawn).drop(_PLACE)
+    placed = placed.withColumn(_SPAN, position * times).withColumn(LEVEL, level)
+    drawn = F.xxhash64(F.lit(salt), place).bitwiseAND(stands_for() - 1) == 0
+    return placed.where(drawn).drop(_PLACE, _SPAN)
 
 
 def stands_for() -> Column:
