@@ -46,13 +46,12 @@ def cells(path: Path = CELLS) -> Iterator[Cell]:
 
 def measure(cell: Cell, stream: pa.Table, folder: Path, rounds: int, title: str) -> Iterator[Row]:
     """Yield a raw record for each way and round."""
-    path, n = write_files(folder / "in", cut(stream, cell.slots)), str(cell.slots)
-    settings = {
-        # What Spark and `hot_keys` take for the number of slots.
-        "spark.default.parallelism": n,
-        "spark.sql.shuffle.partitions": n,
-        "spark.sql.files.minPartitionNum": n,
-    }
+    files, n = cut(stream, cell.slots) if cell.is_cut else [stream], str(cell.slots)
+    path = write_files(folder / "in", files)
+    # What Spark and `hot_keys` take for the number of slots.
+    settings = {"spark.default.parallelism": n, "spark.sql.shuffle.partitions": n}
+    if cell.is_cut:
+        settings["spark.sql.files.minPartitionNum"] = n
     if cell.family == "join":  # the tables stand for larger ones
         settings["spark.sql.autoBroadcastJoinThreshold"] = "-1"
     facts: dict[str, Row] = {}

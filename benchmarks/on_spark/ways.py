@@ -57,6 +57,7 @@ class Cell:
     columns: int = 0  # besides the key and two numbers
     per_record: float = 0.0  # seconds: of work that computes or sleeps, or told to `hot_keys`
     per_pair: float = 0.0
+    is_cut: bool = True  # the records are in as many files as slots; else in one
     full: bool = False  # measured only with --full
 
     @property
