@@ -228,7 +228,7 @@ def joining(cell: Cell, df: DataFrame, folder: Path) -> Ways:
     left, n = df.select("key", F.col("x").alias("v")), cell.slots
     if cell.work:
         rows = 1 if cell.work == "orders" else 4
-        numbers = F.explode(F.sequence(F.lit(1.0), F.lit(float(rows)))).alias("w")
+        numbers = F.explode(F.sequence(F.lit(1), F.lit(rows))).alias("w")
         path = str(folder / cell.work)
         df.select("key").distinct().select("key", numbers).write.parquet(path)
         right = df.sparkSession.read.parquet(path)
