@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from examples.three_choices import ThreeChoices
 from lanes import needs_a_long_stream
 from skewless.simulator import Cluster, Event, Measuring, Sync, Timing, simulate
 from skewless.simulator.timed.clock import Clock
-from skewless.strategies import Cascade, Fish, Hash, Mixed, PartialKey, Shuffle
+from skewless.strategies import Cascade, Fish, Hash, Mixed, Shuffle
 from skewless.workloads import Zipf
 
 STREAM = Zipf(z=1.2, n_keys=1_000, n_records=40_000)
@@ -309,10 +310,10 @@ def test_answers_of_a_sync_may_come_later():
             {"cluster": Cluster(events=[Event(0, 9, "stop", 1.0)])},
             "worker 9 is not one of the 4 workers",
         ),
-        ({"cluster": Cluster(events=[Event(5, 1, "leave")])}, "pkg has a fixed number of workers"),
+        ({"cluster": Cluster(events=[Event(5, 1, "leave")])}, "three-choices has a fixed number"),
         (
             {"cluster": Cluster(events=[Event(5, 1, "speed", 2.0, told=True)])},
-            "pkg cannot be told of speeds",
+            "three-choices cannot be told of speeds",
         ),
         ({"cluster": Cluster(events="leave")}, "events must be a list of Event"),
         ({"timing": 3}, "timing must be a Timing, not 3"),
@@ -322,7 +323,7 @@ def test_answers_of_a_sync_may_come_later():
 )
 def test_what_cannot_be_is_refused_before_any_work(options, message):
     with pytest.raises(ValueError, match=message):
-        simulate(PartialKey(), STREAM, n_workers=4, **options)
+        simulate(ThreeChoices(), STREAM, n_workers=4, **options)
 
 
 @pytest.mark.parametrize(
