@@ -7,8 +7,11 @@ read, the steps that its entry does not have yet are applied to it.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from skewless.arrays import Workers
 from skewless.plumbing.arguments import MOST_WORKERS
 from skewless.spark.ledger.entry_checks import usable
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
@@ -20,8 +23,18 @@ from skewless.state import require_that
 Step = tuple[int, tuple[float, ...] | None]
 Steps = tuple[Step, ...]
 
+
+class Wishes(NamedTuple):
+    """What a run of a query asks for; the ledger says what its workers are."""
+
+    asked: int | None  # the number that the user gave; None: that of the ledger
+    most: int  # workers that the query has room for: its partitions
+    speeds: tuple[float, ...] | None = None  # one for each of them; None: those of the ledger
+
+
 _NAME = "worker_steps"
-_MOST_STEPS = 1_000
+#: A source begins with all of them in turn, so their number is bounded.
+MOST_STEPS = 1_000
 #: The strategy that routes nothing: its ledger has no workers.
 _WITHOUT_WORKERS = "local"
 
@@ -38,7 +51,7 @@ def steps_of(entry: Entry, otherwise: Steps) -> Steps:
     found = entry.about[_NAME]
     with usable(entry):
         require_that(isinstance(found, list), f"{_NAME} must be a list")
-        require_that(1 <= len(found) <= _MOST_STEPS, f"{_NAME} must be 1 to {_MOST_STEPS} steps")
+        require_that(1 <= len(found) <= MOST_STEPS, f"{_NAME} must be 1 to {MOST_STEPS} steps")
         return tuple(_step(step) for step in found)
 
 
@@ -71,6 +84,24 @@ def last_workers(ledger: Ledger) -> int | None:
     if began is None or last is None:
         return began
     return steps_of(last[1], ((began, None),))[-1][0]
+
+
+def places(step: Step) -> Workers | None:
+    """Return the workers that are there, in the order in which a strategy numbers them.
+
+    For a strategy that can lose only its last workers. Workers keep their numbers, but the last
+    ones take the numbers of those that have left, whose capacity is 0. None: no worker has left.
+
+    >>> places((6, (1.0, 0.0, 1.0, 0.0, 1.0, 1.0))).tolist()
+    [0, 5, 2, 4]
+    """
+    _, speeds = step
+    if speeds is None or 0.0 not in speeds:
+        return None
+    there = np.flatnonzero(speeds).astype(np.int32)
+    found = np.arange(there.size, dtype=np.int32)
+    found[~np.isin(found, there)] = there[there >= there.size][::-1]
+    return found
 
 
 def _step(step: Any) -> Step:
