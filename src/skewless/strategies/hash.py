@@ -95,7 +95,13 @@ class Hash(NamesItsMoves):
     @property
     def traits(self) -> Traits:
         """One worker per key."""
-        return Traits(family="moving", fan_out=1, minimal_rescale=self.ring, any_may_leave=True)
+        return Traits(
+            family="moving",
+            fan_out=1,
+            minimal_rescale=self.ring,
+            any_may_leave=True,
+            ignores_speeds=not self.ring,
+        )
 
     def start(self, n_workers: int, seed: int, *, source: int = 0) -> HashState:
         """Return the seed and, if asked for, the ring."""
