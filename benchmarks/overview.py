@@ -73,22 +73,19 @@ def abilities(records: Sequence[Row] = ()) -> str:
     rows = []
     for name in registry.names():
         strategy = registry.make(name)
-        traits = strategy.traits
         has = {
             "keyed state": can_place(strategy),
             "sources learn together": isinstance(strategy, Merges),
             "keys move by plans": isinstance(strategy, Rebalances),
             "other numbers of workers": isinstance(strategy, Rescales),
-            "moving only keys that must": traits.minimal_rescale,
+            "moving only keys that must": strategy.traits.minimal_rescale,
             "speeds": uses_capacities(strategy),
             "weights": isinstance(strategy, Weighs),
         }
         only = [what for method, what in IN_THE_SIMULATOR.items() if hasattr(strategy, method)]
-        leaving = "any" if traits.any_may_leave else "the last"
         cells = ["yes" if able else "–" for able in has.values()]
-        rows.append([f"[`{name}`]({name}.md)", *cells, leaving, ", ".join(only) or "–"])
-    last = "in the simulator, who may leave", "only in the simulator"
-    return markdown(["strategy", *has, *last], rows)
+        rows.append([f"[`{name}`]({name}.md)", *cells, ", ".join(only) or "–"])
+    return markdown(["strategy", *has, "only in the simulator"], rows)
 
 
 #: What the simulator uses of a strategy, and Spark does not, by the method.

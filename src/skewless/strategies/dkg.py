@@ -96,7 +96,7 @@ def _deal(buckets: SmallInts, n_old: int, n_workers: int) -> None:
         buckets[bucket] = np.argmin(counts)
         counts[buckets[bucket]] += 1
     while n_old < n_workers:
-        giver, taker = np.argmax(counts[:n_old]), n_old + np.argmin(counts[n_old:])
+        giver, taker = int(np.argmax(counts[:n_old])), n_old + int(np.argmin(counts[n_old:]))
         if counts[giver] <= counts[taker] + 1:
             return
         buckets[np.argmax(buckets == giver)] = taker

@@ -14,12 +14,13 @@ from examples.three_choices import ThreeChoices
 from skewless import registry
 from skewless.arrays import Floats, Ints
 from skewless.metrics import imbalance
+from skewless.simulator.starting import places
 from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger.files import Entry, from_bytes, to_bytes
 from skewless.spark.ledger.ledger import Ledger, LedgerCorrupt, LedgerMismatch
 from skewless.spark.ledger.names import plan_name
 from skewless.spark.routing.plans import PlanMaker
-from skewless.spark.routing.worker_steps import last_workers, places
+from skewless.spark.routing.worker_steps import last_workers
 from skewless.strategies import Cascade, Fish, Mixed
 from skewless.strategy import Rescales
 from spark.ledger.entries import write_report, write_worker
@@ -189,7 +190,7 @@ def test_any_worker_leaves_and_comes_back_by_its_capacity(name: str, ledger: Led
 def test_the_last_workers_take_the_numbers_of_those_that_left(
     left: tuple[int, ...], there: list[int] | None
 ) -> None:
-    found = places((6, tuple(0.0 if worker in left else 1.0 for worker in range(6))))
+    found = places(np.array([float(worker not in left) for worker in range(6)]))
     assert (None if found is None else found.tolist()) == there
 
 

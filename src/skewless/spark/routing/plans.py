@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from skewless.arrays import Floats, Ints, Workers
+from skewless.simulator.starting import places
 from skewless.spark.ledger.entry_checks import require_plan, require_report, restored_from, usable
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerMismatch
 from skewless.spark.ledger.names import SOURCES, WORKERS, plan_name
@@ -47,7 +48,7 @@ from skewless.spark.routing.requests import (
     warn,
 )
 from skewless.spark.routing.speeds import last_batches, seconds_per_record, uses_speeds
-from skewless.spark.routing.worker_steps import Step, Steps, Wishes, places, steps_about, steps_of
+from skewless.spark.routing.worker_steps import Step, Steps, Wishes, steps_about, steps_of
 from skewless.state import copy_state
 from skewless.strategy import AnyStrategy, Condenses, Forks, Merges, Rebalances, Report, Rescales
 
@@ -202,8 +203,9 @@ class PlanMaker:
         return following._with((*steps, (n_workers, own))), numbers
 
     def _places(self, step: Step) -> Workers | None:
-        """Return the workers by the numbers that the strategy has for them; None: they are same."""
-        return None if self.strategy.traits.any_may_leave else places(step)
+        """Return the workers by the numbers that the strategy has for them; None: the same."""
+        is_able = self.strategy.traits.any_may_leave or step[1] is None
+        return None if is_able else places(np.array(step[1]))
 
     def _rescaled(self, state: Any, step: Step) -> Any:
         (n_workers, speeds), there = step, self._places(step)

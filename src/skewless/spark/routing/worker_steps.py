@@ -9,9 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from skewless.arrays import Workers
 from skewless.plumbing.arguments import MOST_WORKERS
 from skewless.spark.ledger.entry_checks import usable
 from skewless.spark.ledger.ledger import Entry, Ledger, LedgerCorrupt
@@ -84,24 +81,6 @@ def last_workers(ledger: Ledger) -> int | None:
     if began is None or last is None:
         return began
     return steps_of(last[1], ((began, None),))[-1][0]
-
-
-def places(step: Step) -> Workers | None:
-    """Return the workers that are there, in the order in which a strategy numbers them.
-
-    For a strategy that can lose only its last workers. Workers keep their numbers, but the last
-    ones take the numbers of those that have left, whose capacity is 0. None: no worker has left.
-
-    >>> places((6, (1.0, 0.0, 1.0, 0.0, 1.0, 1.0))).tolist()
-    [0, 5, 2, 4]
-    """
-    _, speeds = step
-    if speeds is None or 0.0 not in speeds:
-        return None
-    there = np.flatnonzero(speeds).astype(np.int32)
-    found = np.arange(there.size, dtype=np.int32)
-    found[~np.isin(found, there)] = there[there >= there.size][::-1]
-    return found
 
 
 def _step(step: Any) -> Step:

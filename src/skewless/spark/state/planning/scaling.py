@@ -52,7 +52,8 @@ def scale_to(ledger: str, n: int) -> None:
         raise ValueError(
             f"n: the strategy of the query in {opened.place} cannot change the number of workers"
         )
-    if len(about.get("worker_steps", ())) >= MOST_STEPS:
+    steps = about.get("worker_steps")
+    if isinstance(steps, list) and len(steps) >= MOST_STEPS:
         raise ValueError(
             f"n: the workers of the query in {opened.place} have changed {MOST_STEPS:,} times, "
             "which is the most: restart it with another ledger and checkpoint"
