@@ -6,15 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 from examples.three_choices import ThreeChoices
 from skewless import registry
 from skewless.spark import scale_to
+from skewless.spark.balance.balance import read_balance
 from skewless.spark.ledger.ledger import Ledger
 from skewless.spark.ledger.names import plan_name
+from skewless.spark.routing import router as routers
 from skewless.spark.routing.plans import PlanMaker
+from skewless.spark.routing.query_ledger import QueryLedger
+from skewless.spark.routing.router import Router
+from skewless.spark.routing.this_task import Task
 from skewless.spark.routing.worker_steps import Wishes, last_workers
 from skewless.strategies import Cascade, PartialKey
 from spark.routing.batches import run_batch, run_task, zipf
@@ -194,3 +200,21 @@ def test_an_empty_batch_scales_too(ledger: Ledger, place: str) -> None:
     scale_to(place, 12)
     assert run_batch(routing, ledger, 1, n_records=0).size == 12
     assert np.count_nonzero(run_batch(routing, ledger, 2)) == 12
+
+
+def test_the_task_of_a_source_follows_the_plan(
+    ledger: Ledger, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the code of a task: the workers of its records, and the report that it writes."""
+    speeds = tuple(float(worker != 1) for worker in range(24))
+    router = Router(maker(PartialKey(), speeds=speeds), QueryLedger({"seed": SEED}, ledger))
+    for batch, n_workers in enumerate((16, 12, 20)):
+        if batch:
+            scale_to(place, n_workers)
+        monkeypatch.setattr(routers, "this_task", lambda: Task(0, batch, "query", "run"))  # noqa: B023
+        hashes = pa.array(zipf(4_000, batch).view(np.int64))
+        (workers,) = router.route(iter([(hashes,)]))
+        assert set(workers.to_pylist()) == set(range(n_workers)) - {1}
+        found = read_balance(ledger, batch, 16)
+        assert found is not None
+        assert [row.records for row in found.workers] == np.bincount(workers).tolist()
