@@ -77,7 +77,8 @@ def with_times(case: str, n_tasks: int, told: bool, seed: int) -> Row:
         out = np.empty(keys.size, np.int32)
         strategy.route(keys, state, out)
         costs = np.where(keys % np.uint64(10) == 0, dear, 1.0)
-        seconds, end = scheduled(np.bincount(out, costs, n_tasks), slower, pinned, rng)
+        work = np.bincount(out, costs, n_tasks).astype(np.float64)
+        seconds, end = scheduled(work, slower, pinned, rng)
         ends.append(end * (1 / slower).sum() / costs.sum())
         rates = seconds / np.maximum(np.bincount(out, minlength=n_tasks), 1)
         last = np.vstack([rates, last])[:FIRST]

@@ -271,7 +271,7 @@ class Membership:
             return found, moves
         owners = np.empty((2, keys.size), np.int32)
         for one, out, there in zip((state, found), owners, (before, self._there), strict=True):
-            self._strategy.route(keys, one, out)  # type: ignore[attr-defined]
+            self._strategy.route(keys, one, out)
             out[:] = out if there is None else there[out]
         return found, moves_between(keys, *owners)
 

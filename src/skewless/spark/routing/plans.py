@@ -174,9 +174,8 @@ class PlanMaker:
         """Return the maker for the workers of the last of these steps."""
         if steps == self.history:
             return self
-        n_workers, capacities = steps[-1]
-        now = {"n_workers": n_workers, "capacities": capacities, "steps": steps}
-        return replace(self, **now, given=self.wishes)
+        n_workers, speeds = steps[-1]
+        return replace(self, n_workers=n_workers, capacities=speeds, steps=steps, given=self.wishes)
 
     def _next(
         self, told: Entry, request: tuple[int, int] | None, taken: Any = None
