@@ -100,9 +100,9 @@ def number_of_workers(df: DataFrame, given: int | None) -> int:
 
 def require_rescaling(strategy: AnyStrategy, capacities: Sequence[float]) -> None:
     """Raise ValueError if the strategy cannot use these capacities."""
-    speeds = {speed for speed in capacities if speed > 0}
-    only_leave = isinstance(strategy, Rescales) and len(speeds) == 1 and 0.0 in capacities
-    if not uses_capacities(strategy) and not only_leave:
+    # If all that are there are alike, capacities only say who has left or come back.
+    are_alike = len({speed for speed in capacities if speed > 0}) == 1
+    if not uses_capacities(strategy) and not (are_alike and isinstance(strategy, Rescales)):
         able = [repr(name) for name in registry.names() if uses_capacities(registry.get(name)())]
         raise ValueError(
             f"capacities: strategy {strategy.name!r} ignores differences in speed; "
